@@ -1,0 +1,164 @@
+"""Validated rows: what every calibrator and metric receives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monocal.core.errors import InvalidInput
+from monocal.core.sampling import SamplingRate, sampling_shift
+from monocal.core.spaces import Floats, ScoreSpace, as_float_column, to_logits
+
+Ids = NDArray[np.int32]
+
+_CHECK_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Rows in time order, oldest first, ready for computation.
+
+    Attributes:
+        logits: The ranker's score of each row in logit space, after the sampling correction.
+        labels: 0.0 or 1.0 per row; None when only predicting.
+        features: Field ids `(n, F)`, int32, 0 = unseen value; None when there are none. May be a memory map.
+        weights: How often each row counts; None means once.
+    """
+
+    logits: Floats
+    labels: Floats | None = None
+    features: Ids | None = None
+    weights: Floats | None = None
+
+    @classmethod
+    def of(
+        cls,
+        scores: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        features: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        scores_are: ScoreSpace = "probability",
+        sampling_rate: SamplingRate = None,
+        times: ArrayLike | None = None,
+    ) -> Samples:
+        """Checks everything a caller may hand over and returns samples sorted by time (stable).
+
+        Example:
+            >>> rows = Samples.of([0.5, 0.9], [0, 1], times=[20, 10])
+            >>> rows.logits.round(3).tolist(), rows.labels.tolist()
+            ([2.197, 0.0], [1.0, 0.0])
+        """
+        logits = to_logits(scores, scores_are)
+        n = logits.shape[0]
+        if n == 0:
+            raise InvalidInput.of("scores", "no rows", "at least one row", "check the filter that produced the table")
+        logits = logits + sampling_shift(sampling_rate, n)
+        samples = cls(
+            logits=logits,
+            labels=None if labels is None else check_labels(labels, n),
+            features=None if features is None else check_features(features, n),
+            weights=None if weights is None else check_weights(weights, n),
+        )
+        if times is None:
+            return samples
+        moments = check_length(np.asarray(times), n, "times")
+        if np.all(moments[:-1] <= moments[1:]):
+            return samples
+        return samples.take(np.argsort(moments, kind="stable"))
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.logits.shape[0])
+
+    @property
+    def known_labels(self) -> Floats:
+        """The labels, for code that runs only after they were checked to be there."""
+        if self.labels is None:
+            raise InvalidInput.of("labels", None, "0/1 labels", "pass the label of every row")
+        return self.labels
+
+    @property
+    def weights_or_ones(self) -> Floats:
+        return np.ones(self.n_rows) if self.weights is None else self.weights
+
+    def take(self, rows: NDArray[np.integer[Any]] | NDArray[np.bool_] | slice) -> Samples:
+        """Returns the chosen rows (a slice makes views, not copies)."""
+
+        def of(column: Any) -> Any:
+            return None if column is None else column[rows]
+
+        return Samples(self.logits[rows], of(self.labels), of(self.features), of(self.weights))
+
+    def split_recent(self, share: float) -> tuple[Samples, Samples]:
+        """Cuts off the most recent `share` of rows: `(older, recent)`, each with at least one row when n ≥ 2."""
+        n_recent = min(max(round(self.n_rows * share), 1), max(self.n_rows - 1, 1))
+        cut = self.n_rows - n_recent
+        return self.take(slice(0, cut)), self.take(slice(cut, None))
+
+    def with_logits(self, logits: Floats) -> Samples:
+        return replace(self, logits=logits)
+
+
+def check_length(column: NDArray[Any], n_rows: int, argument: str) -> NDArray[Any]:
+    """Refuses a column whose length differs from the scores'."""
+    if column.ndim == 0 or column.shape[0] != n_rows:
+        got = "a single value" if column.ndim == 0 else f"{column.shape[0]} rows"
+        raise InvalidInput.of(argument, got, f"{n_rows} rows, as many as scores", "pass columns of the same table")
+    return column
+
+
+def check_labels(labels: ArrayLike, n_rows: int) -> Floats:
+    """Returns 0/1 labels as float64, or names the first row that is neither."""
+    column = check_length(as_float_column(labels, "labels"), n_rows, "labels")
+    bad = np.flatnonzero((column != 0.0) & (column != 1.0))
+    if bad.size:
+        row = int(bad[0])
+        raise InvalidInput.of(
+            "labels", f"{column[row]:g} at row {row}", "0 or 1 in every row", "turn the label into 0/1 before fitting"
+        )
+    return column
+
+
+def check_weights(weights: ArrayLike, n_rows: int) -> Floats:
+    """Returns weights as float64; they must be ≥ 0 and not all zero."""
+    column = check_length(as_float_column(weights, "weights"), n_rows, "weights")
+    bad = np.flatnonzero(column < 0.0)
+    if bad.size:
+        row = int(bad[0])
+        raise InvalidInput.of(
+            "weights", f"{column[row]:g} at row {row}", "numbers that are zero or positive", "drop the row or use 0"
+        )
+    if not np.any(column > 0.0):
+        raise InvalidInput.of("weights", "only zeros", "at least one positive weight", "leave weights out to use 1")
+    return column
+
+
+def check_features(features: ArrayLike, n_rows: int) -> Ids:
+    """Returns field ids as an int32 matrix without copying one that already is (memory maps stay on disk)."""
+    matrix = np.asarray(features) if not isinstance(features, np.ndarray) else features
+    if matrix.ndim == 1:
+        matrix = matrix[:, None]
+    if matrix.ndim != 2:
+        raise InvalidInput.of(
+            "features", f"an array of shape {matrix.shape}", "a matrix (rows, fields) of ids", "stack fields as columns"
+        )
+    check_length(matrix, n_rows, "features")
+    if matrix.dtype.kind not in "iu":
+        raise InvalidInput.of(
+            "features",
+            f"values of type {matrix.dtype}",
+            "integer ids per field value (0 = unseen)",
+            "use monocal.fit on a table with raw values, or encode them with monocal.data.Vocabulary",
+        )
+    for start in range(0, n_rows, _CHECK_ROWS):
+        block = matrix[start : start + _CHECK_ROWS]
+        if block.size and int(block.min()) < 0:
+            row, field = (int(i) for i in np.argwhere(block < 0)[0])
+            raise InvalidInput.of(
+                "features", f"{block[row, field]} at row {start + row}, field {field}", "ids ≥ 0", "use 0 for unseen"
+            )
+    return matrix if matrix.dtype == np.int32 else matrix.astype(np.int32)

@@ -1,0 +1,107 @@
+"""The one place where scores change space.
+
+Outside, a score is a probability unless the caller says `logit`; inside, it is always a logit.
+The space is never guessed from the values.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from monocal.core.errors import InvalidInput
+
+ScoreSpace = Literal["probability", "logit"]
+Floats = NDArray[np.float64]
+
+SCORE_EPSILON = 1e-7
+"""Probabilities are clipped to [1e-7, 1 − 1e-7] before the logit, so |logit| ≤ 16.12."""
+
+LOGIT_LIMIT = 40.0
+"""Logits beyond ±40 are clipped: float64 probabilities no longer differ there."""
+
+
+def sigmoid(logits: ArrayLike) -> Floats:
+    r"""Turns logits into probabilities, :math:`\sigma(z) = 1/(1+e^{-z})`, without overflow.
+
+    Example:
+        >>> sigmoid([-1000.0, 0.0, 2.0]).round(4).tolist()
+        [0.0, 0.5, 0.8808]
+    """
+    result: Floats = expit(np.asarray(logits, dtype=np.float64))
+    return result
+
+
+def logit(probabilities: ArrayLike, epsilon: float = SCORE_EPSILON) -> Floats:
+    r"""Turns probabilities into logits, :math:`\ln p/(1-p)`, clipping to `[epsilon, 1 - epsilon]` first.
+
+    Example:
+        >>> logit([0.5, 0.9, 1.0]).round(4).tolist()
+        [0.0, 2.1972, 16.1181]
+    """
+    p = np.clip(np.asarray(probabilities, dtype=np.float64), epsilon, 1.0 - epsilon)
+    result: Floats = np.log(p) - np.log1p(-p)
+    return result
+
+
+def to_logits(scores: ArrayLike, scores_are: ScoreSpace, argument: str = "scores") -> Floats:
+    """Checks scores in their declared space and returns logits.
+
+    Example:
+        >>> to_logits([0.2, 0.8], "probability").round(4).tolist()
+        [-1.3863, 1.3863]
+        >>> to_logits([1.4, 0.2], "probability")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: scores: got 1.4 at row 0; wanted probabilities in [0, 1]. Way out: ...
+    """
+    check_score_space(scores_are)
+    values = as_float_column(scores, argument)
+    if scores_are == "logit":
+        return np.clip(values, -LOGIT_LIMIT, LOGIT_LIMIT)
+    outside = np.flatnonzero((values < 0.0) | (values > 1.0))
+    if outside.size:
+        row = int(outside[0])
+        raise InvalidInput.of(
+            argument,
+            f"{values[row]:g} at row {row}",
+            "probabilities in [0, 1]",
+            'pass scores_are="logit" if these are logits, or map raw scores to logits first',
+        )
+    return logit(values)
+
+
+def check_score_space(scores_are: str) -> None:
+    """Refuses a score space that does not exist."""
+    if scores_are not in get_args(ScoreSpace):
+        raise InvalidInput.of(
+            "scores_are", repr(scores_are), '"probability" or "logit"', "say in which space the scores live"
+        )
+
+
+def as_float_column(values: ArrayLike, argument: str) -> Floats:
+    """Returns a one-dimensional float64 array without NaN or infinity, or says which row is bad."""
+    try:
+        column = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput.of(
+            argument, f"values of type {np.asarray(values).dtype}", "numbers", "convert the column to float first"
+        ) from None
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise InvalidInput.of(
+            argument, f"an array of shape {column.shape}", "one number per row", "pass a one-dimensional array"
+        )
+    bad = np.flatnonzero(~np.isfinite(column))
+    if bad.size:
+        raise InvalidInput.of(
+            argument,
+            f"{column[bad[0]]} at row {int(bad[0])} ({bad.size} such rows)",
+            "finite numbers",
+            "drop or fill those rows first",
+        )
+    return column
