@@ -1,1 +1,1 @@
-"""(empty for now)"""
+"""The table boundary, schemas, vocabularies, encoded logs, time splits, sources, and the simulator."""

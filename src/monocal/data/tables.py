@@ -1,0 +1,225 @@
+"""The table boundary: the one file that knows what a user may hand over.
+
+A table is a path to Parquet or CSV (one file, a folder, or a glob; CSV may be gzip or zstd), or any object
+with the Arrow C stream interface (pandas, polars, pyarrow, duckdb), or a plain mapping of columns.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from monocal.core.errors import InvalidInput, UnknownName
+
+Table = Any
+"""A path, an object with `__arrow_c_stream__`, or a mapping of columns."""
+
+BATCH_ROWS = 131_072
+
+_CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
+_PARQUET_ENDINGS = (".parquet", ".pq")
+
+
+@final
+@dataclass(frozen=True)
+class TableStream:
+    """A table that can be read several times in batches, without ever being whole in memory (if it is a file).
+
+    Attributes:
+        arrow_schema: Column names and types.
+        n_rows: How many rows there are, or None if only reading would tell (CSV).
+        source: What errors call this table.
+        paths: The files behind it; empty for a table in memory.
+    """
+
+    arrow_schema: pa.Schema
+    n_rows: int | None
+    source: str
+    paths: tuple[Path, ...] = ()
+    in_memory: pa.Table | None = None
+
+    @property
+    def column_names(self) -> list[str]:
+        return list(self.arrow_schema.names)
+
+    def require(self, columns: Sequence[str], role: str = "column") -> None:
+        """Refuses the first column that does not exist, and suggests the nearest one that does."""
+        for column in columns:
+            if column not in self.arrow_schema.names:
+                raise UnknownName.among(f"{role} of {self.source}", column, self.column_names)
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        batch_rows: int = BATCH_ROWS,
+        dictionary_columns: Sequence[str] = (),
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields record batches of at most `batch_rows` rows with the chosen columns, in file order.
+
+        Arguments:
+            columns: Which columns; None means all.
+            batch_rows: The size of a batch.
+            dictionary_columns: String columns to read dictionary-encoded (several times faster to count and encode).
+        """
+        if columns is not None:
+            self.require(columns)
+        names = list(columns) if columns is not None else self.column_names
+        if self.in_memory is not None:
+            for batch in self.in_memory.select(names).to_batches(max_chunksize=batch_rows):
+                if batch.num_rows:
+                    yield batch
+            return
+        for path in self.paths:
+            if _is_parquet(path):
+                with pq.ParquetFile(path, read_dictionary=list(dictionary_columns), memory_map=True) as file:
+                    yield from file.iter_batches(batch_size=batch_rows, columns=names)
+            else:
+                yield from _csv_batches(path, names, batch_rows, self.arrow_schema, dictionary_columns)
+
+
+def open_table(table: Table) -> TableStream:
+    """Opens anything a user may call a table.
+
+    Example:
+        >>> stream = open_table({"pctr": [0.1, 0.2], "click": [0, 1]})
+        >>> stream.column_names, stream.n_rows
+        (['pctr', 'click'], 2)
+        >>> stream.require(["ctr"])
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.UnknownName: column of the table: got 'ctr'; wanted one of pctr, click. Way out: ...
+    """
+    if isinstance(table, TableStream):
+        return table
+    if isinstance(table, str | Path):
+        return _open_files(_find_files(str(table)), str(table))
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    if isinstance(table, pa.Table):
+        held = table
+    elif hasattr(table, "__arrow_c_stream__"):
+        held = pa.table(table)
+    elif isinstance(table, Mapping):
+        held = pa.table({name: pa.array(values) for name, values in table.items()})
+    else:
+        raise InvalidInput.of(
+            "table",
+            f"an object of type {type(table).__name__}",
+            "a Parquet or CSV path, or a data frame with the Arrow C stream interface",
+            "pass a path, or a pandas, polars, pyarrow or duckdb table",
+        )
+    return TableStream(held.schema, held.num_rows, "the table", in_memory=held)
+
+
+def read_columns(table: Table, columns: Sequence[str]) -> pa.Table:
+    """Reads the named columns of any table into memory, in the order asked for."""
+    stream = open_table(table)
+    stream.require(columns)
+    if stream.in_memory is not None:
+        return stream.in_memory.select(list(columns))
+    names = list(dict.fromkeys(columns))
+    batches = list(stream.batches(names))
+    if not batches:
+        schema = pa.schema([stream.arrow_schema.field(name) for name in names])
+        return schema.empty_table()
+    return pa.Table.from_batches(batches)
+
+
+def _find_files(pattern: str) -> list[Path]:
+    path = Path(pattern)
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        files = [
+            p for p in sorted(path.rglob("*")) if p.is_file() and _is_known(p) and not p.name.startswith((".", "_"))
+        ]
+        wish = "a folder with Parquet or CSV files"
+    else:
+        files = [Path(p) for p in sorted(glob.glob(pattern, recursive=True)) if Path(p).is_file()]
+        wish = "an existing file, folder or glob"
+    if not files:
+        raise InvalidInput.of("table", repr(pattern), wish, "check the path")
+    return files
+
+
+def _open_files(paths: list[Path], source: str) -> TableStream:
+    for path in paths:
+        if not _is_known(path):
+            raise InvalidInput.of(
+                "table",
+                repr(str(path)),
+                f"a file ending in {', '.join(_PARQUET_ENDINGS + _CSV_ENDINGS)}",
+                "convert it to Parquet",
+            )
+    first = _file_schema(paths[0])
+    n_rows: int | None = 0
+    for path in paths:
+        schema = first if path is paths[0] else _file_schema(path)
+        missing = [name for name in first.names if name not in schema.names]
+        if missing:
+            raise InvalidInput.of(
+                "table",
+                f"{path.name} without column {missing[0]!r}",
+                f"the columns of {paths[0].name}",
+                "align the files",
+            )
+        n_rows = None if n_rows is None or not _is_parquet(path) else n_rows + _parquet_rows(path)
+    return TableStream(first, n_rows, source, tuple(paths))
+
+
+def _file_schema(path: Path) -> pa.Schema:
+    try:
+        if _is_parquet(path):
+            return pq.read_schema(path)
+        with pa_csv.open_csv(path, parse_options=_csv_dialect(path)) as reader:
+            return reader.schema
+    except (pa.ArrowInvalid, OSError) as error:
+        kind = "Parquet" if _is_parquet(path) else "CSV"
+        raise InvalidInput.of(
+            "table", f"{path.name}, which does not read as {kind} ({error})", f"a whole {kind} file", "write it again"
+        ) from error
+
+
+def _parquet_rows(path: Path) -> int:
+    return int(pq.read_metadata(path).num_rows)
+
+
+def _csv_batches(
+    path: Path, names: list[str], batch_rows: int, schema: pa.Schema, dictionary_columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    types = {name: schema.field(name).type for name in names}
+    for name in dictionary_columns:
+        if name in types:
+            types[name] = pa.dictionary(pa.int32(), pa.string())
+    options = pa_csv.ConvertOptions(include_columns=names, column_types=types)
+    try:
+        with pa_csv.open_csv(path, parse_options=_csv_dialect(path), convert_options=options) as reader:
+            for batch in reader:
+                for start in range(0, batch.num_rows, batch_rows):
+                    yield batch.slice(start, batch_rows)
+    except pa.ArrowInvalid as error:
+        raise InvalidInput.of(
+            "table",
+            f"{path.name}, where a row does not fit ({error})",
+            "rows with the columns and types of the first ones",
+            "mend that row, or store the log as Parquet",
+        ) from error
+
+
+def _csv_dialect(path: Path) -> pa_csv.ParseOptions:
+    return pa_csv.ParseOptions(delimiter="\t" if ".tsv" in path.name else ",")
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.name.lower().endswith(_PARQUET_ENDINGS)
+
+
+def _is_known(path: Path) -> bool:
+    return path.name.lower().endswith(_PARQUET_ENDINGS + _CSV_ENDINGS)
