@@ -1,1 +1,75 @@
-"""(empty for now)"""
+"""Every calibrator by name; the export lists of `statistical` and `neural` are the registry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from monocal.calibrators import neural, statistical
+from monocal.calibrators.base import Calibrator, LogitCalibrator, NotFitted
+from monocal.calibrators.classifier import as_classifier
+from monocal.calibrators.tags import Tags
+from monocal.core.errors import UnknownName
+
+__all__ = [
+    "CALIBRATORS",
+    "Calibrator",
+    "LogitCalibrator",
+    "MethodInfo",
+    "NotFitted",
+    "Tags",
+    "as_classifier",
+    "calibrator",
+    "methods",
+]
+
+
+def _exported() -> dict[str, type[Calibrator]]:
+    classes = [getattr(package, name) for package in (statistical, neural) for name in package.__all__]
+    return {one.name: one for one in classes}
+
+
+CALIBRATORS: dict[str, type[Calibrator]] = _exported()
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """One method: its name, one line about it, and its promises."""
+
+    name: str
+    summary: str
+    tags: Tags
+
+
+def calibrator(method: str, /, **arguments: Any) -> Calibrator:
+    """Returns an unfitted calibrator by name.
+
+    Example:
+        >>> calibrator("histogram", n_bins=20)
+        HistogramCalibrator(n_bins=20)
+        >>> calibrator("isotonik")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.UnknownName: method: got 'isotonik'; ... Way out: did you mean 'isotonic'?
+    """
+    if method not in CALIBRATORS:
+        raise UnknownName.among("method", method, CALIBRATORS)
+    kind = CALIBRATORS[method]
+    known = kind().get_params(deep=False)
+    for name in arguments:
+        if name not in known:
+            raise UnknownName.among(f"argument of {method!r}", name, known)
+    return kind(**arguments)
+
+
+def methods() -> list[MethodInfo]:
+    """Lists every method with one line and its promises.
+
+    Example:
+        >>> [one.name for one in methods()][:3]
+        ['none', 'histogram', 'isotonic']
+    """
+    return [
+        MethodInfo(name, (kind.__doc__ or "").strip().splitlines()[0], kind().tags)
+        for name, kind in CALIBRATORS.items()
+    ]

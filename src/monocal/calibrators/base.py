@@ -1,0 +1,308 @@
+"""The calibrator contract: fit and predict, with everything around the method itself done once, here."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+
+from monocal.calibrators.state import CalibratorState, pack, unpack
+from monocal.calibrators.tags import Tags
+from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning
+from monocal.core.samples import Samples
+from monocal.core.sampling import SamplingRate
+from monocal.core.spaces import Floats, ScoreSpace, check_score_space, logit, sigmoid
+
+GUARD_SHARE = 0.2
+"""The most recent share of rows on which `guard=True` judges the fit."""
+
+
+class NotFitted(MonocalError, NotFittedError):  # type: ignore[misc]
+    """Predict was called before fit."""
+
+
+class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
+    r"""Turns `(score, features)` into a probability.
+
+    A subclass writes `__init__` (which only stores), `_fit`, `_predict`, `name` and `class_tags`; everything else
+    is here: validation, score spaces, sampling correction, time order, the guard and the recent-intercept refit.
+
+    Arguments:
+        recent_share: If positive, one scalar shift c is fitted after everything else on this share of the most
+            recent rows, so that there :math:`\sum \sigma(z' + c) = \sum y`. Order is untouched.
+        guard: If true, the method is first fitted without the most recent fifth of the rows and judged there. If
+            its log-loss is worse than the uncalibrated score's, the calibrator becomes the identity, warns, and
+            sets `fell_back_`.
+    """
+
+    name: ClassVar[str]
+    class_tags: ClassVar[Tags]
+
+    def __init__(self, *, recent_share: float = 0.0, guard: bool = False) -> None:
+        self.recent_share = recent_share
+        self.guard = guard
+
+    @property
+    def tags(self) -> Tags:
+        """What this calibrator, with its present parameters, promises."""
+        return self._tags()
+
+    @final
+    def fit(
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        *,
+        features: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+        scores_are: ScoreSpace = "probability",
+        sampling_rate: SamplingRate = None,
+        embeddings: Sequence[NDArray[np.float32]] | None = None,
+    ) -> Self:
+        """Learns the map from scores and features to probabilities.
+
+        Arguments:
+            scores: The ranker's score of each row, a probability unless `scores_are="logit"`.
+            labels: 0 or 1 per row.
+            features: Field ids `(n, F)`, 0 = unseen. Accepted and unused by feature-blind methods, see `tags`.
+            weights: How often each row counts.
+            times: When each row happened; without it rows are taken to be in time order, oldest first.
+            scores_are: `"probability"` or `"logit"`; never guessed.
+            sampling_rate: Share of negatives the ranker was trained on, one number or one per row.
+            embeddings: A ranker's frozen table per field, for methods that can use it.
+        """
+        samples = Samples.of(
+            scores,
+            labels,
+            features=features,
+            weights=weights,
+            times=times,
+            scores_are=scores_are,
+            sampling_rate=sampling_rate,
+        )
+        _check_both_classes(samples)
+        self._check_features_present(samples)
+        if not 0.0 <= self.recent_share < 1.0:
+            raise InvalidInput.of(
+                "recent_share", self.recent_share, "a share in [0, 1)", "use 0.2 for the most recent fifth, 0 for off"
+            )
+        for learned in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, learned)
+        self._receive_embeddings(embeddings)
+        if samples.weights is not None and np.any(samples.weights == 0.0):
+            samples = samples.take(np.flatnonzero(samples.weights))
+        self.scores_are_: ScoreSpace = scores_are
+        self.sampling_rate_ = _remembered_rate(sampling_rate)
+        self.n_fields_ = 0 if samples.features is None else int(samples.features.shape[1])
+        self.recent_shift_ = 0.0
+        self.fell_back_ = self.guard and self._does_harm(samples)
+        if not self.fell_back_:
+            self._fit(samples)
+            if self.recent_share > 0.0:
+                self.recent_shift_ = self._recent_shift(samples)
+        return self
+
+    @final
+    def predict(
+        self,
+        scores: ArrayLike,
+        *,
+        features: ArrayLike | None = None,
+        scores_are: ScoreSpace | None = None,
+        sampling_rate: SamplingRate = None,
+    ) -> Floats:
+        """Returns one calibrated probability per row, float64.
+
+        Arguments:
+            scores: Scores in the space of `fit`, unless `scores_are` says otherwise.
+            features: Field ids in the field order of `fit`; ids that were not there count as unseen.
+            scores_are: None means as at fit.
+            sampling_rate: None means the single rate given to fit, if there was one.
+        """
+        self._check_fitted()
+        if scores_are is not None:
+            check_score_space(scores_are)
+        if sampling_rate is None:
+            if self.sampling_rate_ == "per row":
+                raise InvalidInput.of(
+                    "sampling_rate", None, "one rate per row, as at fit", "pass the rate of every row to predict, too"
+                )
+            sampling_rate = self.sampling_rate_
+        samples = Samples.of(
+            scores, features=features, scores_are=scores_are or self.scores_are_, sampling_rate=sampling_rate
+        )
+        return self.predict_samples(samples)
+
+    @final
+    def predict_samples(self, samples: Samples) -> Floats:
+        """Returns probabilities for rows that were validated already (models and the service come in here)."""
+        self._check_fitted()
+        if self.fell_back_:
+            return sigmoid(samples.logits)
+        self._check_features_present(samples)
+        n_fields = 0 if samples.features is None else samples.features.shape[1]
+        if self.class_tags.uses_features and n_fields != self.n_fields_:
+            raise InvalidInput.of(
+                "features",
+                f"{n_fields} fields",
+                f"the {self.n_fields_} fields that fit saw, in the same order",
+                "pass the same columns as at fit",
+            )
+        return self._predict_shifted(samples, self.recent_shift_)
+
+    @final
+    def state(self) -> CalibratorState:
+        """Returns everything learned as arrays and JSON values."""
+        self._check_fitted()
+        return self._state()
+
+    @final
+    def restore(self, state: CalibratorState) -> Self:
+        """Takes over what `state` returned, instead of fitting."""
+        self._restore(state)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = type(self)().get_params(deep=False)
+        changed = {name: value for name, value in self.get_params(deep=False).items() if value != defaults[name]}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+    # Hooks
+
+    @abstractmethod
+    def _fit(self, samples: Samples) -> None:
+        """Learns from rows that have labels of both classes and positive weights."""
+
+    @abstractmethod
+    def _predict(self, samples: Samples) -> Floats:
+        """Returns probabilities."""
+
+    def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
+        probabilities = self._predict(samples)
+        return sigmoid(logit(probabilities) + shift) if shift != 0.0 else probabilities
+
+    def _tags(self) -> Tags:
+        return self.class_tags
+
+    def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
+        """Keeps a ranker's frozen embeddings, if the method has a use for them."""
+
+    def _state(self) -> CalibratorState:
+        return pack({name: value for name, value in vars(self).items() if name.endswith("_")})
+
+    def _restore(self, state: CalibratorState) -> None:
+        self.__dict__.update(unpack(state))
+
+    # Shared steps
+
+    def _check_fitted(self) -> None:
+        if "recent_shift_" not in vars(self):
+            raise NotFitted(
+                f"{type(self).__name__}: got predict before fit; wanted a fitted calibrator. "
+                "Way out: call fit(scores, labels) first, or monocal.load a saved model."
+            )
+
+    def _check_features_present(self, samples: Samples) -> None:
+        if self.class_tags.features == "required" and samples.features is None:
+            raise InvalidInput.of(
+                "features", None, f"field ids, which {self.name!r} needs", "pass features=, or choose another method"
+            )
+
+    def _does_harm(self, samples: Samples) -> bool:
+        older, recent = samples.split_recent(GUARD_SHARE)
+        if older.n_rows < 2 or not _has_both_classes(older):
+            return False
+        trial = clone(self).set_params(guard=False, recent_share=0.0)
+        trial._receive_embeddings(getattr(self, "_embeddings", None))
+        trial.n_fields_, trial.recent_shift_, trial.fell_back_ = self.n_fields_, 0.0, False
+        trial._fit(older)
+        before = _log_loss(sigmoid(recent.logits), recent)
+        after = _log_loss(trial.predict_samples(recent), recent)
+        if after <= before:
+            return False
+        warnings.warn(
+            f"{self.name}: on the most recent {GUARD_SHARE:.0%} of the rows its log-loss is {after:.5f}, the "
+            f"uncalibrated score's {before:.5f}; falling back to the uncalibrated score",
+            MonocalWarning,
+            stacklevel=3,
+        )
+        return True
+
+    def _recent_shift(self, samples: Samples) -> float:
+        _, recent = samples.split_recent(self.recent_share)
+        if not _has_both_classes(recent):
+            return 0.0
+        return solve_shift(logit(self._predict(recent)), recent.known_labels, recent.weights_or_ones)
+
+
+class LogitCalibrator(Calibrator):
+    """A calibrator whose natural output is a logit; nothing is lost to rounding before the last step."""
+
+    @abstractmethod
+    def _predict_logits(self, samples: Samples) -> Floats:
+        """Returns calibrated logits."""
+
+    def _predict(self, samples: Samples) -> Floats:
+        return sigmoid(self._predict_logits(samples))
+
+    def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
+        return sigmoid(self._predict_logits(samples) + shift)
+
+
+def solve_shift(logits: Floats, labels: Floats, weights: Floats) -> float:
+    r"""Returns the c with :math:`\sum w\,\sigma(z + c) = \sum w y`, by safeguarded Newton steps.
+
+    Example:
+        >>> c = solve_shift(np.zeros(4), np.array([1.0, 0.0, 0.0, 0.0]), np.ones(4))
+        >>> round(float(sigmoid(c)), 6)
+        0.25
+    """
+    positives = float(np.sum(weights * labels))
+    low, high, shift = -40.0, 40.0, 0.0
+    for _ in range(100):
+        p = sigmoid(logits + shift)
+        gap = float(np.sum(weights * p)) - positives
+        low, high = (low, shift) if gap > 0.0 else (shift, high)
+        slope = float(np.sum(weights * p * (1.0 - p)))
+        step = gap / slope if slope > 0.0 else np.inf
+        proposal = shift - step
+        following = proposal if low < proposal < high else 0.5 * (low + high)
+        if abs(following - shift) < 1e-12:
+            break
+        shift = following
+    return shift
+
+
+def _log_loss(probabilities: Floats, samples: Samples) -> float:
+    p = np.clip(probabilities, 1e-7, 1.0 - 1e-7)
+    y = samples.known_labels
+    losses = -(y * np.log(p) + (1.0 - y) * np.log1p(-p))
+    return float(np.average(losses, weights=samples.weights))
+
+
+def _has_both_classes(samples: Samples) -> bool:
+    labels = samples.known_labels if samples.weights is None else samples.known_labels[samples.weights > 0.0]
+    return bool(labels.size) and bool(labels.min() != labels.max())
+
+
+def _check_both_classes(samples: Samples) -> None:
+    if not _has_both_classes(samples):
+        raise InvalidInput.of(
+            "labels",
+            f"only {int(samples.known_labels[0])}s in {samples.n_rows} rows",
+            "both 0 and 1 among rows with positive weight",
+            'widen the time window until both occur, or keep the score as it is with method "none"',
+        )
+
+
+def _remembered_rate(sampling_rate: SamplingRate) -> float | str | None:
+    if sampling_rate is None:
+        return None
+    return float(sampling_rate) if np.ndim(sampling_rate) == 0 else "per row"  # type: ignore[arg-type]

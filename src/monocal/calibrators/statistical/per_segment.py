@@ -1,0 +1,141 @@
+"""One calibrator per value of a field, shrunk to the global one where data are thin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.state import CalibratorState, pack, unpack, with_prefix, without_prefix
+from monocal.calibrators.tags import Tags
+from monocal.core.errors import InvalidInput
+from monocal.core.samples import Samples
+from monocal.core.spaces import Floats, logit
+
+
+@final
+class PerSegmentCalibrator(LogitCalibrator):
+    r"""Fits any calibrator once globally and once per value of one field, and blends the two in logit space.
+
+    .. math:: z' = (1 - \lambda_v)\, g(z) + \lambda_v\, g_v(z), \qquad \lambda_v = \frac{m_v}{m_v + m}
+
+    with m_v the smaller of the segment's positive and negative weight and m = `shrinkage`. A value with fewer
+    than `min_events` of either class, or never seen, uses the global map alone. For a fixed value the blend is
+    as monotone as the inner method, because it is a convex combination of two such maps.
+
+    Arguments:
+        method: Name of the inner method, a statistical one.
+        options: Its constructor arguments.
+        field: Position of the segmenting field among the features.
+        shrinkage: m above, in events of the rarer class.
+        min_events: Fewest events of each class for a segment to have its own map.
+
+    Example:
+        >>> features = np.array([[1], [2]] * 500)
+        >>> labels = (np.arange(1000) // 2 * 0.618034) % 1 < np.array([0.4, 0.1] * 500)
+        >>> calibrator = PerSegmentCalibrator(min_events=10, shrinkage=1.0)
+        >>> _ = calibrator.fit(np.full(1000, 0.2), labels, features=features)
+        >>> calibrator.predict([0.2, 0.2, 0.2], features=[[1], [2], [9]]).round(2).tolist()
+        [0.4, 0.1, 0.25]
+    """
+
+    name = "per_segment"
+    class_tags = Tags(monotone="strict", features="required")
+
+    def __init__(
+        self,
+        *,
+        method: str = "platt",
+        options: dict[str, Any] | None = None,
+        field: int = 0,
+        shrinkage: float = 50.0,
+        min_events: int = 20,
+        recent_share: float = 0.0,
+        guard: bool = False,
+    ) -> None:
+        super().__init__(recent_share=recent_share, guard=guard)
+        self.method = method
+        self.options = options
+        self.field = field
+        self.shrinkage = shrinkage
+        self.min_events = min_events
+
+    def _tags(self) -> Tags:
+        return replace(self.class_tags, monotone=self._inner().tags.monotone)
+
+    def _inner(self) -> Any:
+        from monocal.calibrators import calibrator  # the registry holds this class, too
+
+        if self.method == self.name:
+            raise InvalidInput.of("method", repr(self.method), "another method inside", 'for example "isotonic"')
+        return calibrator(self.method, **(self.options or {}))
+
+    def _fit(self, samples: Samples) -> None:
+        assert samples.features is not None
+        if not 0 <= self.field < samples.features.shape[1]:
+            raise InvalidInput.of(
+                "field", self.field, f"a position in 0 … {samples.features.shape[1] - 1}", "count fields from 0"
+            )
+        self.global_ = self._fitted(samples)
+        ids = np.asarray(samples.features[:, self.field])
+        weights = samples.weights_or_ones
+        n_positive = np.bincount(ids, weights * samples.known_labels)
+        n_negative = np.bincount(ids, weights * (1.0 - samples.known_labels))
+        events = np.minimum(n_positive, n_negative)
+        own = np.flatnonzero((events >= max(self.min_events, 1)) & (np.arange(events.size) > 0))
+        order = np.argsort(ids, kind="stable")
+        starts = np.searchsorted(ids[order], own, side="left")
+        ends = np.searchsorted(ids[order], own, side="right")
+        self.values_: NDArray[np.int64] = own
+        self.shares_: Floats = events[own] / (events[own] + self.shrinkage)
+        self.segments_ = [self._fitted(samples.take(order[a:b])) for a, b in zip(starts, ends, strict=True)]
+
+    def _fitted(self, samples: Samples) -> Any:
+        return self._inner().fit(
+            samples.logits,
+            samples.known_labels,
+            features=samples.features,
+            weights=samples.weights,
+            scores_are="logit",
+        )
+
+    def _predict_logits(self, samples: Samples) -> Floats:
+        assert samples.features is not None
+        result = logit(self.global_.predict_samples(samples), 1e-15)
+        ids = np.asarray(samples.features[:, self.field])
+        order = np.argsort(ids, kind="stable")
+        starts = np.searchsorted(ids[order], self.values_, side="left")
+        ends = np.searchsorted(ids[order], self.values_, side="right")
+        for position in np.flatnonzero(ends > starts):
+            rows = order[starts[position] : ends[position]]
+            own = logit(self.segments_[position].predict_samples(samples.take(rows)), 1e-15)
+            share = self.shares_[position]
+            result[rows] = (1.0 - share) * result[rows] + share * own
+        return result
+
+    def _state(self) -> CalibratorState:
+        learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        inner = {"global": learned.pop("global_")}
+        inner |= {f"segment{k}": one for k, one in enumerate(learned.pop("segments_"))}
+        state = pack(learned)
+        state.values["inner"] = {}
+        for key, one in inner.items():
+            part = one.state()
+            state.values["inner"][key] = part.values
+            state.arrays.update(with_prefix(key, part.arrays))
+        return state
+
+    def _restore(self, state: CalibratorState) -> None:
+        values = dict(state.values)
+        inner = values.pop("inner")
+        own = {name: array for name, array in state.arrays.items() if "/" not in name}
+        self.__dict__.update(unpack(CalibratorState(own, values)))
+        restored = {
+            key: self._inner().restore(CalibratorState(without_prefix(key, state.arrays), part))
+            for key, part in inner.items()
+        }
+        self.global_ = restored.pop("global")
+        self.segments_ = list(restored.values())

@@ -1,0 +1,17 @@
+"""Fixtures that several folders of tests share."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def t10():
+    """Ten rows with known answers: scores, labels, a main field z and a second field g."""
+    return SimpleNamespace(
+        s=np.array([0.05, 0.12, 0.18, 0.25, 0.33, 0.41, 0.48, 0.62, 0.77, 0.91]),
+        y=np.array([0, 0, 1, 0, 0, 1, 0, 1, 0, 1]),
+        z=np.array(list("aabbaccbac")),
+        g=np.array([0, 1, 0, 1, 0, 1, 0, 1, 0, 1]),
+    )
