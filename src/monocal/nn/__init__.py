@@ -1,1 +1,23 @@
-"""(empty for now)"""
+"""Pure torch modules: encoders of field ids and monotone maps of logits. No files, no training, no devices."""
+
+from monocal.nn.context import ContextEncoder
+from monocal.nn.desc import DescMap
+from monocal.nn.fac import FacMap
+from monocal.nn.mlp import Mlp
+from monocal.nn.monotone_map import MonotoneMap
+from monocal.nn.piecewise import PiecewiseMap
+from monocal.nn.sbcr import SbcrMap
+from monocal.nn.umc import UmcMap
+from monocal.nn.wide import WideShift
+
+__all__ = [
+    "MonotoneMap",
+    "UmcMap",
+    "FacMap",
+    "SbcrMap",
+    "DescMap",
+    "PiecewiseMap",
+    "ContextEncoder",
+    "WideShift",
+    "Mlp",
+]
