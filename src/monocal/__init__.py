@@ -1,3 +1,43 @@
 """monocal turns the scores of a ranking or CTR model into probabilities one can bid, budget and fuse with."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from monocal.calibrators import calibrator as calibrator
+    from monocal.calibrators import methods as methods
+    from monocal.data.simulator import simulate_log as simulate_log
+    from monocal.models import fit as fit
+    from monocal.models import load_model
+
+    load = load_model
+
+_HOMES = {
+    "calibrator": ("monocal.calibrators", "calibrator"),
+    "methods": ("monocal.calibrators", "methods"),
+    "evaluate": ("monocal.evaluation", "evaluate"),
+    "fit": ("monocal.models", "fit"),
+    "load": ("monocal.models", "load_model"),
+    "simulate_log": ("monocal.data.simulator", "simulate_log"),
+}
+
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used, so that `import monocal` stays light."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'monocal' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
+    from importlib import import_module
+
+    module, attribute = _HOMES[name]
+    found = getattr(import_module(module), attribute)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,108 @@
+"""Columns of a table as checked numbers: scores, labels, weights, rates and times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import Floats
+
+Batch = Any
+"""A record batch or a table."""
+
+
+def numbers(batch: Batch, column: str, role: str) -> Floats:
+    """Returns a numeric column without nulls as float64.
+
+    Example:
+        >>> numbers(pa.table({"pctr": [0.1, 0.2]}), "pctr", "score").tolist()
+        [0.1, 0.2]
+        >>> numbers(pa.table({"pctr": ["high"]}), "pctr", "score")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: score column 'pctr': got values of type string; wanted numbers. Way out: ...
+    """
+    values = _numeric(batch, column, role)
+    if values.null_count:
+        row = int(pc.index(pc.is_null(values), True).as_py())
+        raise InvalidInput.of(
+            f"{role} column {column!r}",
+            f"null at row {row} ({values.null_count} such rows)",
+            "a number in every row",
+            "drop or fill those rows first",
+        )
+    return _to_numpy(values)
+
+
+def labels_or_missing(batch: Batch, column: str, role: str) -> NDArray[np.int8]:
+    """Returns 0/1 labels as int8, and −1 where the label is null (the task was not observed there)."""
+    values = _to_numpy(pc.fill_null(_numeric(batch, column, role), -1.0))
+    missing = _numeric(batch, column, role).is_null().to_numpy(zero_copy_only=False)
+    bad = np.flatnonzero(~missing & (values != 0.0) & (values != 1.0))
+    if bad.size:
+        row = int(bad[0])
+        raise InvalidInput.of(
+            f"{role} column {column!r}",
+            f"{values[row]:g} at row {row}",
+            "0 or 1 (or null where the task was not observed)",
+            "turn the label into 0/1 before fitting",
+        )
+    return values.astype(np.int8)
+
+
+def moments(batch: Batch, column: str) -> NDArray[np.int64]:
+    """Returns a time column as int64: microseconds for dates and timestamps, the number itself for integers."""
+    values = _one_array(batch, column)
+    kind = values.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        values = values.cast(pa.timestamp("us")).cast(pa.int64())
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        try:
+            values = values.cast(pa.timestamp("us")).cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise InvalidInput.of(
+                f"time column {column!r}", f"text ({error})", "timestamps, dates or integers", "parse it first"
+            ) from error
+    elif pa.types.is_floating(kind):
+        values = pc.round(values).cast(pa.int64())
+    elif not pa.types.is_integer(kind):
+        raise InvalidInput.of(
+            f"time column {column!r}", f"values of type {kind}", "timestamps, dates or integers", "convert it first"
+        )
+    if values.null_count:
+        raise InvalidInput.of(
+            f"time column {column!r}", f"{values.null_count} nulls", "a moment in every row", "drop those rows first"
+        )
+    result: NDArray[np.int64] = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return result
+
+
+def _numeric(batch: Batch, column: str, role: str) -> pa.Array:
+    values = _one_array(batch, column)
+    kind = values.type
+    if pa.types.is_boolean(kind):
+        values = values.cast(pa.int8())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise InvalidInput.of(
+            f"{role} column {column!r}", f"values of type {kind}", "numbers", "convert the column first"
+        )
+    return values.cast(pa.float64())
+
+
+def _one_array(batch: Batch, column: str) -> pa.Array:
+    values = batch.column(column)
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.ChunkedArray):
+        values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
+    return values
+
+
+def _to_numpy(values: pa.Array) -> Floats:
+    result: Floats = values.to_numpy(zero_copy_only=False)
+    return result

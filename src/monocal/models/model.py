@@ -1,0 +1,192 @@
+"""The model: what users save, load, apply and serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+
+from monocal.calibrators import Calibrator
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.progress import progress
+from monocal.core.samples import Ids, Samples
+from monocal.core.spaces import Floats, ScoreSpace
+from monocal.data.tables import BATCH_ROWS, Table, open_table
+from monocal.data.vocabulary import Vocabulary
+from monocal.models.columns import numbers
+from monocal.models.fusion import Fusion
+
+PREDICT_BATCH_ROWS = BATCH_ROWS
+
+
+@final
+@dataclass(frozen=True)
+class TaskModel:
+    """One task of a model: which score it calibrates and with what.
+
+    Attributes:
+        name: The task's name.
+        score: Column of the ranker's score.
+        label: Column of the label it was fitted on.
+        calibrator: The fitted calibrator.
+    """
+
+    name: str
+    score: str
+    label: str
+    calibrator: Calibrator
+
+
+@final
+@dataclass(frozen=True)
+class Model:
+    """Vocabularies, one calibrator per task, the sampling correction and the fusion rule, on tables with raw values.
+
+    Attributes:
+        tasks: The tasks, in order.
+        vocabulary: Values and ids of the fields; empty for a feature-blind model.
+        scores_are: The space of the score columns.
+        sampling_rate: Share of negatives the ranker was trained on: a number, a column's name, or None.
+        fusion: How tasks are combined, or None.
+        info: Facts about the fit: rows, rates, fingerprints, score distributions.
+        canary: Rows with their answers at fit time, by which a loaded model proves itself.
+    """
+
+    tasks: tuple[TaskModel, ...]
+    vocabulary: Vocabulary
+    scores_are: ScoreSpace = "probability"
+    sampling_rate: float | str | None = None
+    fusion: Fusion | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
+    canary: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.tasks)
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        return self.vocabulary.names
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns a table must have to be calibrated."""
+        rate = [self.sampling_rate] if isinstance(self.sampling_rate, str) else []
+        return list(dict.fromkeys([*(one.score for one in self.tasks), *self.field_names, *rate]))
+
+    def task(self, name: str | None = None) -> TaskModel:
+        """Returns a task by name; without a name, the only one."""
+        if name is None:
+            if len(self.tasks) == 1:
+                return self.tasks[0]
+            raise InvalidInput.of("task", None, f"one of {', '.join(self.task_names)}", "name the task")
+        for one in self.tasks:
+            if one.name == name:
+                return one
+        raise UnknownName.among("task", name, self.task_names)
+
+    def predict(self, table: Table, task: str | None = None) -> Any:
+        """Returns calibrated probabilities of a table: an array, or one per task if there are several.
+
+        Arguments:
+            table: A path or data frame with the score and field columns; other columns are ignored.
+            task: Which task; None means all.
+        """
+        stream = open_table(table)
+        self.check_columns(stream.column_names)
+        wanted = self.task_names if task is None else (self.task(task).name,)
+        parts: dict[str, list[Floats]] = {name: [] for name in wanted}
+        with progress("calibrating", stream.n_rows) as bar:
+            for batch in stream.batches(self.columns, PREDICT_BATCH_ROWS, dictionary_columns=self.field_names):
+                answers = self.predict_batch(batch, wanted)
+                for name in wanted:
+                    parts[name].append(answers[name])
+                bar.advance(batch.num_rows)
+        joined = {name: np.concatenate(found) if found else np.zeros(0) for name, found in parts.items()}
+        return joined[wanted[0]] if len(wanted) == 1 else joined
+
+    def predict_batch(self, batch: pa.RecordBatch, tasks: tuple[str, ...] | None = None) -> dict[str, Floats]:
+        """Returns each task's probabilities for one batch of raw rows."""
+        rate = self.sampling_rate
+        scores = {
+            one.name: numbers(batch, one.score, "score") for one in self.tasks if tasks is None or one.name in tasks
+        }
+        rates = numbers(batch, rate, "sampling rate") if isinstance(rate, str) else rate
+        return self.predict_ids(self.vocabulary.encode(batch), scores, rates)
+
+    def predict_ids(
+        self, ids: Ids, scores: Mapping[str, Floats], sampling_rate: Floats | float | None = None
+    ) -> dict[str, Floats]:
+        """Returns each given task's probabilities for field ids and scores in the model's score space."""
+        answers = {}
+        for name, column in scores.items():
+            samples = Samples.of(
+                column,
+                features=ids if ids.shape[1] else None,
+                scores_are=self.scores_are,
+                sampling_rate=sampling_rate,
+            )
+            answers[name] = self.task(name).calibrator.predict_samples(samples)
+        return answers
+
+    def predict_stream(
+        self, table: Table, batch_rows: int = PREDICT_BATCH_ROWS
+    ) -> Iterator[tuple[pa.RecordBatch, dict[str, Floats]]]:
+        """Yields whole batches (all columns) with their answers, in bounded memory."""
+        stream = open_table(table)
+        self.check_columns(stream.column_names)
+        for batch in stream.batches(None, batch_rows):
+            yield batch, self.predict_batch(batch)
+
+    def check_columns(self, available: list[str]) -> None:
+        """Refuses a table that lacks a column, naming what the model was fitted on and the nearest column there."""
+        for role, names in (("score", [one.score for one in self.tasks]), ("field", list(self.field_names))):
+            for name in names:
+                if name not in available:
+                    raise UnknownName.among(f"{role} column (the model was fitted with it)", name, available)
+        if isinstance(self.sampling_rate, str) and self.sampling_rate not in available:
+            raise UnknownName.among("sampling rate column", self.sampling_rate, available)
+
+    def with_fusion(self, fusion: Fusion) -> Model:
+        """Returns the same model with a fusion rule, checked against its tasks."""
+        for name in fusion.weights:
+            self.task(name)
+        return replace(self, fusion=fusion)
+
+    def verify_canary(self, tolerance: float = 1e-6) -> float:
+        """Scores the stored rows again and returns the largest difference; beyond `tolerance` it raises."""
+        from monocal.models.artefact import check_canary
+
+        return check_canary(self, tolerance)
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes the model as a folder, atomically; an older model there is replaced."""
+        from monocal.models.artefact import save_model
+
+        return save_model(self, folder)
+
+    def describe(self) -> str:
+        """Returns a few lines for people."""
+        lines = [f"monocal model with {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"]
+        for one in self.tasks:
+            tags = one.calibrator.tags
+            lines.append(
+                f"  {one.name}: {one.score} ({self.scores_are}) -> {one.calibrator.name}, fitted on {one.label}; "
+                f"monotone {tags.monotone}{' for fixed features' if tags.uses_features else ''}"
+            )
+            if one.calibrator.fell_back_:
+                lines.append("    fell back to the uncalibrated score: the fit was worse on its own recent rows")
+        sizes = ", ".join(f"{one.name} ({one.size - 1:,})" for one in self.vocabulary.fields)
+        lines.append(f"  fields: {sizes or 'none'}")
+        if self.sampling_rate is not None:
+            lines.append(f"  sampling rate: {self.sampling_rate}")
+        if self.fusion is not None:
+            lines.append(f"  fusion: {self.fusion.as_dict()}")
+        for key, value in self.info.items():
+            if isinstance(value, int | float | str):
+                lines.append(f"  {key.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"  {key}: {value}")
+        return "\n".join(lines)
