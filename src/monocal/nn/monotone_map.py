@@ -33,8 +33,8 @@ class MonotoneMap(nn.Module, ABC):
         self.context_width = context_width
         self.monotone: Monotone = monotone
 
-    @final  # torch declares forward as a plain attribute
-    def forward(self, logits: Tensor, context: Tensor | None = None) -> Tensor:  # type: ignore[misc]
+    @final  # type: ignore[misc]  # torch declares forward as a plain attribute
+    def forward(self, logits: Tensor, context: Tensor | None = None) -> Tensor:
         """Returns calibrated logits `(b,)` for logits `(b,)` and a context `(b, context_width)`."""
         self._check(logits, context)
         condition = self._condition(context if self.context_width else None, logits.shape[0])

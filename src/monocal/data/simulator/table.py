@@ -1,0 +1,37 @@
+"""The simulated log as an Arrow table with string values."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from monocal.data.simulator.tasks import TASKS
+
+if TYPE_CHECKING:
+    from monocal.data.simulator.log import SimulatedLog
+
+
+def to_table(log: SimulatedLog) -> pa.Table:
+    """Turns ids into strings such as `site_17` and puts scores, labels and truths beside them."""
+    columns: dict[str, Any] = {"timestamp": pa.array(log.times)}
+    if "user_id" not in log.field_names:
+        columns["user_id"] = _strings(log.users, "user_id", int(log.users.max()) + 1)
+    for place, (name, size) in enumerate(zip(log.field_names, log.field_sizes, strict=True)):
+        columns[name] = _strings(log.features[:, place].copy(), name, size)
+    for task in log.tasks:
+        columns[TASKS[task].score] = pa.array(log.task_scores[task])
+        columns[task] = pa.array(log.task_labels[task])
+        columns[TASKS[task].truth] = pa.array(log.task_truths[task])
+    return pa.table(columns)
+
+
+def _strings(ids: Any, name: str, size: int) -> Any:
+    return _values(name, 1 << (size - 1).bit_length()).take(pa.array(ids))
+
+
+@lru_cache(maxsize=64)
+def _values(name: str, size: int) -> Any:
+    prefix = name.removesuffix("_id")
+    return pa.array([f"{prefix}_{number}" for number in range(size)])
