@@ -1,0 +1,98 @@
+import json
+
+import numpy as np
+import pytest
+
+import monocal
+from monocal.core.errors import ArtefactError
+from monocal.core.fingerprint import fingerprint
+
+LOG = {
+    "pctr": np.linspace(0.02, 0.6, 200),
+    "click": (np.arange(200) * 0.618034) % 1 < np.linspace(0.02, 0.3, 200),
+    "site": [f"s{k % 7}" for k in range(200)],
+}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    model = monocal.fit(LOG, method="wide_logistic", score="pctr", label="click", fields=["site"])
+    model.save(tmp_path / "m")
+    return tmp_path / "m"
+
+
+def edit_manifest(folder, **changes):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text()) | changes
+    manifest.pop("fingerprint")
+    manifest["fingerprint"] = fingerprint(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def test_round_trip_gives_identical_numbers(saved):
+    before = monocal.fit(LOG, method="wide_logistic", score="pctr", label="click", fields=["site"])
+    after = monocal.load(saved)
+    np.testing.assert_array_equal(after.predict(LOG), before.predict(LOG))
+    assert after.verify_canary() == 0.0
+    assert after.describe() == before.describe()
+
+
+def test_truncated_weights_are_refused(saved):
+    path = saved / "state.safetensors"
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(ArtefactError, match=r"state.safetensors: \d+ bytes instead of \d+; nothing was loaded"):
+        monocal.load(saved)
+
+
+def test_tampered_weights_are_refused(saved):
+    path = saved / "state.safetensors"
+    contents = bytearray(path.read_bytes())
+    contents[-1] ^= 1
+    path.write_bytes(bytes(contents))
+    with pytest.raises(ArtefactError, match="do not match the manifest's fingerprint; nothing was loaded"):
+        monocal.load(saved)
+
+
+def test_missing_file_is_refused(saved):
+    (saved / "vocabulary.arrow").unlink()
+    with pytest.raises(ArtefactError, match="vocabulary.arrow: missing; nothing was loaded"):
+        monocal.load(saved)
+
+
+def test_edited_manifest_is_refused(saved):
+    path = saved / "manifest.json"
+    path.write_text(path.read_text().replace('"pctr"', '"other"'))
+    with pytest.raises(ArtefactError, match="the contents do not match their fingerprint; nothing was loaded"):
+        monocal.load(saved)
+
+
+def test_half_written_manifest_is_refused(saved):
+    path = saved / "manifest.json"
+    path.write_text(path.read_text()[:-20])
+    with pytest.raises(ArtefactError, match="not a whole JSON file"):
+        monocal.load(saved)
+
+
+def test_newer_schema_version_is_refused(saved):
+    edit_manifest(saved, schema_version=99)
+    with pytest.raises(ArtefactError, match="schema version 99, and this monocal .* reads up to 1; nothing was loaded"):
+        monocal.load(saved)
+
+
+def test_unknown_method_is_refused(saved):
+    tasks = json.loads((saved / "manifest.json").read_text())["tasks"]
+    edit_manifest(saved, tasks=[tasks[0] | {"method": "crystal_ball"}])
+    with pytest.raises(ArtefactError, match="uses the method 'crystal_ball', which this monocal .* does not have"):
+        monocal.load(saved)
+
+
+def test_no_folder_there(tmp_path):
+    with pytest.raises(ArtefactError, match="there is no such file; a saved model is a folder"):
+        monocal.load(tmp_path / "nothing")
+
+
+def test_canary_notices_other_answers(saved):
+    model = monocal.load(saved)
+    model.tasks[0].calibrator.intercept_ += 0.01
+    with pytest.raises(ArtefactError, match="the stored canary rows differ by"):
+        model.verify_canary()

@@ -1,0 +1,153 @@
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+import monocal
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.models import Fusion
+
+N = 400
+TABLE = pa.table(
+    {
+        "pctr": np.linspace(0.02, 0.6, N),
+        "click": ((np.arange(N) * 0.618034) % 1 < np.linspace(0.02, 0.3, N)).astype(np.int8),
+        "site_id": [f"s{k % 7}" for k in range(N)],
+        "hour": [k % 24 for k in range(N)],
+        "price": np.linspace(0, 1, N),
+    }
+)
+ARGUMENTS = {"method": "wide_logistic", "score": "pctr", "label": "click", "fields": ["site_id", "hour"]}
+
+
+@pytest.fixture
+def expected():
+    return monocal.fit(TABLE, **ARGUMENTS).predict(TABLE)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [lambda t: t.to_pandas(), pl.from_arrow, lambda t: duckdb.from_arrow(t), lambda t: t.to_pydict()],
+    ids=["pandas", "polars", "duckdb", "mapping"],
+)
+def test_any_table_gives_the_same_numbers(convert, expected):
+    table = convert(TABLE)
+    np.testing.assert_allclose(monocal.fit(table, **ARGUMENTS).predict(convert(TABLE)), expected, atol=1e-12)
+
+
+def test_files_give_the_same_numbers(tmp_path, expected):
+    pq.write_table(TABLE, tmp_path / "log.parquet")
+    pa_csv.write_csv(TABLE, tmp_path / "log.csv")
+    (tmp_path / "parts").mkdir()
+    pq.write_table(TABLE.slice(0, 150), tmp_path / "parts" / "0.parquet")
+    pq.write_table(TABLE.slice(150), tmp_path / "parts" / "1.parquet")
+    for path in ("log.parquet", "log.csv", "parts", "parts/*.parquet"):
+        model = monocal.fit(str(tmp_path / path), **ARGUMENTS)
+        np.testing.assert_allclose(model.predict(tmp_path / path), expected, atol=1e-12)
+
+
+def test_dictionary_columns_are_the_same_values(expected):
+    encoded = TABLE.set_column(2, "site_id", TABLE["site_id"].combine_chunks().dictionary_encode())
+    np.testing.assert_array_equal(monocal.fit(encoded, **ARGUMENTS).predict(TABLE), expected)
+
+
+def test_time_column_orders_the_rows():
+    shuffled = TABLE.append_column("when", pa.array(np.arange(N))).take(np.random.default_rng(0).permutation(N))
+    arguments = ARGUMENTS | {"recent_share": 0.1}
+    in_order = monocal.fit(TABLE, **arguments)
+    by_time = monocal.fit(shuffled, **arguments, time="when")
+    np.testing.assert_allclose(by_time.predict(TABLE), in_order.predict(TABLE), atol=1e-9)
+
+
+def test_mistyped_columns_suggest_the_nearest():
+    with pytest.raises(UnknownName, match="did you mean 'site_id'"):
+        monocal.fit(TABLE, **(ARGUMENTS | {"fields": ["site"]}))
+    with pytest.raises(UnknownName, match="score of task 'click' column: got 'pctrr'.*did you mean 'pctr'"):
+        monocal.fit(TABLE, **(ARGUMENTS | {"score": "pctrr"}))
+
+
+def test_renamed_field_at_predict_names_both_sides():
+    model = monocal.fit(TABLE, **ARGUMENTS)
+    renamed = TABLE.rename_columns(["pctr", "click", "site", "hour", "price"])
+    with pytest.raises(
+        UnknownName, match="field column .the model was fitted with it.: got 'site_id'.*did you mean 'site'"
+    ):
+        model.predict(renamed)
+
+
+def test_field_of_the_wrong_type():
+    with pytest.raises(InvalidInput, match="field 'price': got values of type double; wanted a categorical column"):
+        monocal.fit(TABLE, **(ARGUMENTS | {"fields": ["price"]}))
+
+
+def test_score_column_that_is_text_or_null():
+    text = TABLE.set_column(0, "pctr", pa.array(["high"] * N))
+    with pytest.raises(InvalidInput, match="score column 'pctr': got values of type string; wanted numbers"):
+        monocal.fit(text, **ARGUMENTS)
+    gap = TABLE.set_column(0, "pctr", pa.array([None, *np.full(N - 1, 0.1)]))
+    with pytest.raises(InvalidInput, match="score column 'pctr': got null at row 0"):
+        monocal.fit(gap, **ARGUMENTS)
+
+
+def test_a_path_that_is_not_there():
+    with pytest.raises(InvalidInput, match="table: got 'nowhere.parquet'; wanted an existing file, folder or glob"):
+        monocal.fit("nowhere.parquet", **ARGUMENTS)
+
+
+def test_a_broken_file_is_refused(tmp_path):
+    (tmp_path / "log.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(InvalidInput, match="log.parquet, which does not read as Parquet"):
+        monocal.fit(tmp_path / "log.parquet", **ARGUMENTS)
+
+
+def test_not_a_table_at_all():
+    with pytest.raises(InvalidInput, match="table: got an object of type int"):
+        monocal.fit(7, **ARGUMENTS)
+
+
+def test_unseen_values_are_defined():
+    model = monocal.fit(TABLE, **ARGUMENTS)
+    row = {"pctr": [0.3], "site_id": ["never seen"], "hour": [99]}
+    assert 0.0 < model.predict(row)[0] < 1.0
+
+
+def test_several_tasks_with_missing_labels():
+    labels = np.where(np.arange(N) % 3 == 0, None, (np.arange(N) % 5 == 0).astype(float))
+    table = TABLE.append_column("view", pa.array(labels, pa.float64())).append_column("plv", TABLE["pctr"])
+    model = monocal.fit(
+        table, method="platt", tasks={"click": ("click", "pctr"), "view": ("view", "plv")}, fields=["site_id"]
+    )
+    answers = model.predict(table)
+    observed = np.array([one is not None for one in labels])
+    assert answers["view"][observed].mean() == pytest.approx(np.mean([one for one in labels if one is not None]))
+    fused = model.with_fusion(Fusion({"click": 1.0, "view": 2.0}))
+    assert fused.fusion.fuse(answers)[0] == pytest.approx(answers["click"][0] + 2 * answers["view"][0])
+    with pytest.raises(UnknownName, match="task: got 'vieww'"):
+        model.predict(table, task="vieww")
+
+
+def test_sampling_rate_column_and_number_agree():
+    with_column = TABLE.append_column("rate", pa.array(np.full(N, 0.2)))
+    by_number = monocal.fit(TABLE, **ARGUMENTS, sampling_rate=0.2).predict(TABLE)
+    by_column = monocal.fit(with_column, **ARGUMENTS, sampling_rate="rate").predict(with_column)
+    np.testing.assert_allclose(by_column, by_number)
+
+
+def test_sampling_rate_undoes_negative_down_sampling():
+    log = monocal.simulate_log(40_000, seed=3, world="downsampled")
+    rate = 0.1
+    raw = monocal.calibrator("none").fit(log.scores, log.labels)
+    corrected = monocal.calibrator("none").fit(log.scores, log.labels, sampling_rate=rate)
+    assert raw.predict(log.scores).mean() > 2 * log.labels.mean()
+    np.testing.assert_allclose(corrected.predict(log.scores).mean(), log.labels.mean(), rtol=0.05)
+
+
+def test_pandas_frame_with_an_odd_index_keeps_row_order():
+    frame = pd.DataFrame(TABLE.to_pydict()).sample(frac=1, random_state=0)
+    model = monocal.fit(TABLE, **ARGUMENTS)
+    expected = model.predict(TABLE)[frame.index.to_numpy()]
+    np.testing.assert_array_equal(model.predict(frame), expected)
