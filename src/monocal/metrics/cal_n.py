@@ -1,0 +1,77 @@
+"""Cal-N: the typical over- or under-prediction ratio of equal-mass clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from monocal.core.goals import minimize
+from monocal.metrics.base import Metric, Summary, Value, check_positive_count
+from monocal.metrics.equal_mass import equal_mass
+from monocal.metrics.order import OrderedCells, ScoreOrder
+from monocal.metrics.relative import SMOOTHED_POSITIVES
+
+
+@final
+@dataclass(frozen=True)
+class CalN(Metric[OrderedCells]):
+    r"""The typical factor by which equal-mass clusters are over- or under-predicted, minus one.
+
+    .. math:: \sqrt{\frac{1}{N}\sum_b \bigl(\max(r_b, 1/r_b) - 1\bigr)^2}, \qquad r_b = \frac{\sum_b p}{\sum_b y}
+
+    Too much and too little by the same factor cost the same. Clusters without a positive label have no ratio and are
+    skipped; the details carry `skipped_row_share` and the `smoothed` variant, which skips nothing and divides by
+    :math:`\max(\sum y, 1/2)`. A cluster with positives but predictions of exactly 0 makes the value infinite.
+
+    Clusters need all rows: the exact state merges but grows with the rows. With `cells` memory is bounded, and at most
+    `moved_row_share` of the rows (in the details) sit in a cluster next to their own.
+
+    References:
+        Deng et al. Calibrating user response predictions in online advertising. 2020.
+
+    Arguments:
+        bins: N, the number of clusters.
+        cells: None for exact, or the number of grid cells of the sketch.
+
+    Example:
+        >>> from monocal.metrics.forecast import Forecast
+        >>> round(CalN(bins=2).of(Forecast.of([0, 1, 0, 1], [0.2, 0.3, 0.9, 1.0])).number, 6)
+        0.951315
+    """
+
+    name = "cal_n"
+    goal = minimize
+
+    bins: int = 10
+    cells: int | None = None
+
+    def __post_init__(self) -> None:
+        check_positive_count("bins", self.bins)
+        self._summary()
+
+    def _summary(self) -> Summary[OrderedCells]:
+        return ScoreOrder(self.cells)
+
+    def _value(self, state: OrderedCells) -> Value:
+        if float(state.weight.sum()) == 0.0:
+            return Value.undefined("no rows")
+        sums, torn = equal_mass(state, self.bins)
+        weight, predicted, positive = (column[sums.weight > 0.0] for column in sums)
+        details = {
+            "skipped_row_share": float(weight[positive <= 0.0].sum() / weight.sum()),
+            "smoothed": _typical_ratio(predicted / np.maximum(positive, SMOOTHED_POSITIVES)),
+        }
+        if not state.exact:
+            details["moved_row_share"] = float(torn.sum() / weight.sum())
+        kept = positive > 0.0
+        if not kept.any():
+            return Value.undefined("no cluster has a positive label to divide by", details)
+        return Value(_typical_ratio(predicted[kept] / positive[kept]), details=details)
+
+
+def _typical_ratio(ratio: np.ndarray) -> float:
+    with np.errstate(divide="ignore"):
+        excess = np.where(ratio >= 1.0, ratio, 1.0 / ratio) - 1.0
+    return float(np.sqrt(np.mean(excess * excess)))

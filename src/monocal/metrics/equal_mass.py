@@ -1,0 +1,50 @@
+"""Cutting ordered rows into bins of equal mass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from monocal.core.spaces import Floats
+from monocal.metrics.order import OrderedCells
+from monocal.metrics.sums import CellSums
+
+
+def equal_mass(state: OrderedCells, bins: int) -> tuple[CellSums, Floats]:
+    """Cuts rows ordered by prediction into bins that hold the same number of rows.
+
+    Whole-number weights are cut as `np.array_split` cuts repeated rows: the first bins hold one row more when the
+    division leaves a remainder. Other weights are cut at exactly equal mass. Rows with equal predictions that fall on
+    a cut share their labels evenly between both sides, so the result does not depend on the order of rows; without
+    ties it is the plain sort-and-split.
+
+    Arguments:
+        state: Ordered cells.
+        bins: How many bins.
+
+    Returns:
+        The sums per bin, and for each inner cut the weight of the cell it falls into (0 when it falls between cells).
+
+    Example:
+        >>> from monocal.metrics.forecast import Forecast
+        >>> from monocal.metrics.order import ScoreOrder
+        >>> rows = Forecast.of([0, 1, 0, 1, 1], [0.1, 0.2, 0.3, 0.4, 0.5])
+        >>> equal_mass(ScoreOrder().summarize(rows), 2)[0].weight.tolist()
+        [3.0, 2.0]
+    """
+    mass, predicted, positive = (
+        np.concatenate([[0.0], np.cumsum(column)]) for column in (state.weight, state.predicted, state.positive)
+    )
+    cuts = _cuts(state.weight, float(mass[-1]), bins)
+    sums = CellSums(np.diff(cuts), *(np.diff(np.interp(cuts, mass, column)) for column in (predicted, positive)))
+    inner = cuts[1:-1]
+    cell = np.clip(np.searchsorted(mass, inner, side="left") - 1, 0, max(state.weight.shape[0] - 1, 0))
+    inside = (inner > mass[cell]) & (inner < mass[cell + 1])
+    return sums, np.where(inside, state.weight[cell], 0.0)
+
+
+def _cuts(weight: Floats, total: float, bins: int) -> Floats:
+    steps = np.arange(bins + 1)
+    if np.array_equal(weight, np.floor(weight)):
+        size, rest = divmod(total, bins)
+        return np.asarray(steps * size + np.minimum(steps, rest), dtype=np.float64)
+    return np.asarray(steps * (total / bins), dtype=np.float64)

@@ -1,0 +1,52 @@
+"""Sums per value of each field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, final
+
+from monocal.metrics.forecast import Forecast
+from monocal.metrics.sums import CellSums, Sums, SumSummary, Term, cell_sums, cell_terms
+
+Which = Literal["first", "all"]
+
+
+@final
+@dataclass(frozen=True)
+class FieldSums(SumSummary):
+    """Cell sums whose cells are the values of a field, for the first field given or for all of them.
+
+    The state is dense in the ids, so merging batches needs the same ids for the same values; a batch that brings larger
+    ids is welcome.
+
+    Arguments:
+        which: "first" or "all".
+
+    Example:
+        >>> rows = Forecast.of([0, 1], [0.2, 0.7], fields={"site": [0, 2], "app": [1, 1]})
+        >>> [name for name, _ in fields_of(FieldSums("all").summarize(rows))]
+        ['site', 'app']
+    """
+
+    which: Which = "all"
+
+    def _terms(self, forecast: Forecast) -> tuple[Term, ...]:
+        names = list(forecast.fields)[: 1 if self.which == "first" else None]
+        terms: list[Term] = []
+        for name in names:
+            ids = forecast.fields[name]
+            n_values = int(ids.max()) + 1 if ids.size else 0
+            terms += cell_terms(forecast.probabilities, ids, n_values, prefix=f"{name}/")
+        return tuple(terms)
+
+
+def fields_of(state: Sums) -> Iterator[tuple[str, CellSums]]:
+    """Yields each field's name and its sums per value."""
+    for key in state.arrays:
+        name, _, part = key.rpartition("/")
+        if part == "weight":
+            yield name, cell_sums(state, f"{name}/")
+
+
+NO_FIELD = "no field was given"

@@ -1,0 +1,187 @@
+"""Rows in the order of their predictions: the state behind AUC and equal-mass bins.
+
+Ranks and quantiles need all rows: there is no small exact state. The exact state here keeps every *distinct* prediction
+with the weight and the positives it carries; it merges exactly but grows with the rows. The sketch rounds predictions
+to a fixed grid of logits first, and stays small; what that costs is stated by the metrics that use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import SCORE_EPSILON, Floats, logit
+from monocal.metrics.base import Summary, check_positive_count
+from monocal.metrics.forecast import Forecast, IdColumn
+from monocal.metrics.replay import Blocks, Replay, Rows
+from monocal.metrics.sums import SumReplay, Sums, cell_terms
+
+_LOGIT_RANGE = float(logit(1.0 - SCORE_EPSILON))
+
+REPLAY_CELLS = 1 << 14
+"""Replicates keep at most this many distinct ranks; beyond, neighbouring predictions share one."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OrderedCells:
+    """Cells in increasing order of prediction.
+
+    Attributes:
+        keys: The distinct predictions (exact) or grid cells (sketch), increasing.
+        weight: Rows per cell.
+        predicted: Summed predictions per cell.
+        positive: Summed labels per cell.
+        exact: Whether rows of one cell have equal predictions.
+    """
+
+    keys: NDArray[Any]
+    weight: Floats
+    predicted: Floats
+    positive: Floats
+    exact: bool
+
+
+@final
+@dataclass(frozen=True)
+class ScoreOrder(Summary[OrderedCells]):
+    """Weights and labels in the order of the predictions.
+
+    Arguments:
+        cells: None keeps every distinct prediction (exact, memory grows with the rows). A number keeps that many
+            equal cells of the logit between −16.1 and 16.1 (bounded memory).
+
+    Example:
+        >>> state = ScoreOrder().summarize(Forecast.of([1, 0, 1], [0.7, 0.2, 0.7]))
+        >>> state.keys.tolist(), state.weight.tolist(), state.positive.tolist()
+        ([0.2, 0.7], [1.0, 2.0], [0.0, 2.0])
+    """
+
+    cells: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.cells is not None:
+            check_positive_count("cells", self.cells)
+
+    def _bounded(self) -> bool:
+        return self.cells is not None
+
+    def _summarize(self, forecast: Forecast) -> OrderedCells:
+        if self.cells is not None:
+            return _on_grid(forecast, self.cells)
+        keys, weight, positive = _distinct(forecast)
+        return OrderedCells(keys, weight, keys * weight, positive, exact=True)
+
+    def _merge(self, a: OrderedCells, b: OrderedCells) -> OrderedCells:
+        if a.exact != b.exact:
+            raise InvalidInput.of(
+                "states", "an exact state and a sketch", "two of a kind", "use one metric for both batches"
+            )
+        keys = np.concatenate([a.keys, b.keys])
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        starts = run_starts(keys)
+
+        def joined(first: Floats, second: Floats) -> Floats:
+            return add_runs(np.concatenate([first, second])[order], starts)
+
+        return OrderedCells(
+            keys[starts],
+            joined(a.weight, b.weight),
+            joined(a.predicted, b.predicted),
+            joined(a.positive, b.positive),
+            a.exact,
+        )
+
+    def _replay(self, forecast: Forecast) -> Replay[OrderedCells]:
+        return _OrderReplay(forecast, self.cells)
+
+
+@final
+class _OrderReplay(Replay[OrderedCells]):
+    """Replicates on at most `REPLAY_CELLS` ranks, equal in mass, that never separate equal predictions."""
+
+    def __init__(self, forecast: Forecast, cells: int | None) -> None:
+        if cells is None:
+            ids, n_cells, self._exact = rank_cells(forecast.probabilities)
+        else:
+            ids, n_cells, self._exact = grid_cell(forecast.probabilities, cells), cells, False
+        self._keys = np.arange(n_cells)
+        self._sums = SumReplay(cell_terms(forecast.probabilities, ids, n_cells), forecast)
+
+    def _relabelled(self, positive_rows: Rows) -> OrderedCells:
+        return self._ordered(self._sums.relabelled(positive_rows))
+
+    def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[OrderedCells]:
+        return map(self._ordered, self._sums.reweighted(blocks, counts))
+
+    def _ordered(self, sums: Sums) -> OrderedCells:
+        return OrderedCells(self._keys, sums["weight"], sums["predicted"], sums["positive"], self._exact)
+
+
+def rank_cells(probabilities: Floats, limit: int = REPLAY_CELLS) -> tuple[IdColumn, int, bool]:
+    """Returns the rank cell of each row, how many there are, and whether each holds one distinct prediction.
+
+    Example:
+        >>> rank_cells(np.array([0.5, 0.1, 0.5, 0.9]))[0].tolist()
+        [1, 0, 1, 2]
+    """
+    ordered = np.sort(probabilities)
+    starts = run_starts(ordered)
+    exact = starts.shape[0] <= limit
+    if not exact:
+        starts = np.linspace(0, ordered.shape[0], limit, endpoint=False).astype(np.intp)
+    edges = np.unique(ordered[starts])
+    ids = np.searchsorted(edges, probabilities, side="right") - 1
+    return ids.astype(np.int32), edges.shape[0], exact
+
+
+def grid_cell(probabilities: Floats, cells: int) -> IdColumn:
+    """Returns the cell of each prediction on a grid that is even in the logit."""
+    position = (logit(probabilities) + _LOGIT_RANGE) * (cells / (2.0 * _LOGIT_RANGE))
+    return np.clip(position.astype(np.int32), 0, cells - 1)
+
+
+def run_starts(ordered: NDArray[Any]) -> NDArray[np.intp]:
+    """Returns where each run of equal values begins."""
+    if ordered.shape[0] == 0:
+        return np.zeros(0, dtype=np.intp)
+    return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+
+
+def add_runs(column: Floats, starts: NDArray[np.intp]) -> Floats:
+    """Adds up a column over runs."""
+    if starts.shape[0] == column.shape[0]:
+        return column
+    sums: Floats = np.add.reduceat(column, starts)
+    return sums
+
+
+def _on_grid(forecast: Forecast, cells: int) -> OrderedCells:
+    terms = cell_terms(forecast.probabilities, grid_cell(forecast.probabilities, cells), cells)
+    weight, predicted, positive = (term.add_up(forecast.labels, forecast.weights) for term in terms)
+    filled = np.flatnonzero(weight)
+    return OrderedCells(filled, weight[filled], predicted[filled], positive[filled], exact=False)
+
+
+def _distinct(forecast: Forecast) -> tuple[Floats, Floats, Floats]:
+    # the bits of non-negative doubles sort like the doubles; a label in the lowest bit then needs no second column
+    bits = (forecast.probabilities + 0.0).view(np.int64) << 1
+    if forecast.weights is None:
+        bits |= forecast.labels.astype(np.int64)
+        bits.sort()
+        positive = (bits & 1).astype(np.float64)
+        keys = (bits >> 1).view(np.float64)
+        starts = run_starts(keys)
+        counts = np.diff(starts, append=keys.shape[0]).astype(np.float64)
+        return keys[starts], counts, add_runs(positive, starts)
+    order = np.argsort(bits)
+    order = order[forecast.weights[order] > 0.0]
+    keys, weight = forecast.probabilities[order], forecast.weights[order]
+    starts = run_starts(keys)
+    return keys[starts], add_runs(weight, starts), add_runs(weight * forecast.labels[order], starts)

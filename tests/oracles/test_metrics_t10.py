@@ -1,0 +1,90 @@
+"""Numbers worked out independently on ten samples."""
+
+import numpy as np
+import pytest
+
+from monocal.metrics import Forecast, metric, view_errors
+
+_EXACT = 1e-9
+
+
+@pytest.fixture
+def rows(t10):
+    z = np.searchsorted(["a", "b", "c"], t10.z)
+    return Forecast.of(t10.y, t10.s, fields={"z": z, "g": t10.g}, groups=z)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected", "tolerance"),
+    [
+        ("auc", {}, 0.7083333333, _EXACT),
+        ("gauc", {}, 0.5, _EXACT),
+        ("log_loss", {}, 0.6169631770, _EXACT),
+        ("pcoc", {}, 1.03, _EXACT),
+        ("ece", {"bins": 100}, 0.388, _EXACT),
+        ("ece", {"bins": 5}, 0.182, _EXACT),
+        ("rce", {"bins": 100}, 0.47, _EXACT),
+        ("rce", {"bins": 5}, 0.38, _EXACT),
+        ("adaptive_ece", {"bins": 5}, 0.178, _EXACT),
+        ("adaptive_ece", {"bins": 2}, 0.026, _EXACT),
+        ("mce", {"bins": 5}, 0.29, _EXACT),
+        ("brier", {}, 0.21846, _EXACT),
+        ("frce", {}, 0.2875, _EXACT),
+        ("frce", {"normalise": "all"}, 0.1725, _EXACT),
+        ("mfrce", {}, 0.40375, _EXACT),
+        ("fece", {}, 0.242, _EXACT),
+        ("mfece", {}, 0.196, _EXACT),
+        ("cal_n", {"bins": 2}, 0.0695575515, _EXACT),
+        ("cal_n", {"bins": 5}, 0.7669768262, _EXACT),
+        # trapezoids over 2000 steps against a finer integral: the kinks of the absolute value cost about 1e-8
+        ("smooth_ece", {"bandwidth": 0.1}, 0.0817920112, 1e-7),
+        ("smooth_ece", {}, 0.0888561823, 1e-7),
+    ],
+)
+def test_value(rows, name, options, expected, tolerance):
+    assert metric(name, **options).of(rows).number == pytest.approx(expected, abs=tolerance)
+
+
+def test_second_field(t10):
+    rows = Forecast.of(t10.y, t10.s, fields={"g": t10.g})
+    assert metric("frce").of(rows).number == pytest.approx(0.52, abs=_EXACT)
+    assert metric("fece").of(rows).number == pytest.approx(0.150, abs=_EXACT)
+
+
+def test_brier_parts(rows):
+    assert dict(metric("brier", bins=5).of(rows).details) == pytest.approx(
+        {
+            "reliability": 0.0399233333,
+            "resolution": 0.0733333333,
+            "uncertainty": 0.24,
+            "within_bin_variance": 0.0025366667,
+            "within_bin_covariance": -0.0093333333,
+        },
+        abs=_EXACT,
+    )
+
+
+def test_frce_reports_what_it_drops(rows):
+    details = metric("frce").of(rows).details
+    assert details["dropped_row_share"] == pytest.approx(0.4)
+    # group a has four rows, no positive and 1.27 predicted: 4 · 1.27 / 0.5 joins the numerator
+    assert details["smoothed"] == pytest.approx((4 * 1.27 / 0.5 + 3 * 0.95 / 2 + 3 * 0.2 / 2) / 10)
+    assert metric("frce", smoothing=0.5).of(rows).number == details["smoothed"]
+
+
+def test_mvce_with_given_views(t10):
+    views = [[0, 3, 6, 9, 2, 1, 4, 5, 7, 8], list(range(10)), [9, 0, 8, 1, 5, 7, 2, 6, 3, 4]]
+    errors = view_errors(t10.y, t10.s, views, parts=2)
+    assert errors == pytest.approx([0.038, 0.026, 0.040], abs=_EXACT)
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(0.0352136337, abs=_EXACT)
+    assert np.mean(errors) == pytest.approx(0.0346666667, abs=_EXACT)
+
+
+def test_a_prediction_of_exactly_one_has_its_own_bin():
+    assert metric("ece").of(Forecast.of([1, 1, 0], [1.0, 0.995, 0.995])).number == pytest.approx(0.33, abs=_EXACT)
+
+
+def test_single_precision_moves_predictions_on_an_edge():
+    rows = Forecast.of([0, 1], [0.29, 0.285])
+    assert metric("ece").of(rows).number == pytest.approx((1 - 0.29 - 0.285) / 2)
+    assert metric("ece", precision="single").of(rows).number == pytest.approx((0.29 + 1 - 0.285) / 2)
