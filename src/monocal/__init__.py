@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from monocal.core.version import __version__
 
 if TYPE_CHECKING:
     from monocal.calibrators import calibrator as calibrator
     from monocal.calibrators import methods as methods
     from monocal.data.simulator import simulate_log as simulate_log
+    from monocal.evaluation import evaluate as evaluate
     from monocal.models import fit as fit
     from monocal.models import load_model
 

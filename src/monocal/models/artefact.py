@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal import __version__
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.calibrators.state import CalibratorState, with_prefix, without_prefix
 from monocal.core.errors import ArtefactError
 from monocal.core.files import atomic_folder
 from monocal.core.fingerprint import fingerprint, fingerprint_file
+from monocal.core.version import __version__
 from monocal.data.vocabulary import Vocabulary
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model, TaskModel
