@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,12 @@ from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.files import atomic_file
 from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Ids
+from monocal.data.categories import as_text, categorical_columns, distinct_text
+from monocal.data.text_hash import hash_text
+from monocal.data.value_counts import ValueCounts
+from monocal.data.value_index import ValueIndex
+
+__all__ = ["FieldVocabulary", "Vocabulary", "VocabularyBuilder", "as_text", "categorical_columns"]
 
 
 @final
@@ -26,38 +32,80 @@ class FieldVocabulary:
     A null is a value of its own when it was seen at fitting time. Values are compared as text, so that 7, "7"
     and a dictionary-encoded 7 are the same value.
 
+    A field with too many values to list may be hashed instead: every text has an id in 1 … n_buckets, different
+    texts may share one, and only null has id 0.
+
+    Arguments:
+        name: The field.
+        values: Distinct texts, at most one of them null; empty for a hashed field.
+        n_buckets: How many ids the texts are hashed to; None for a field with listed values.
+
     Example:
         >>> site = FieldVocabulary("site", pa.array(["news", "games"]))
         >>> site.encode(pa.array(["games", "shop", "news", None])).tolist(), site.size
         ([2, 0, 1, 0], 3)
+        >>> hashed = FieldVocabulary.hashed("device", 1000)
+        >>> hashed.encode(pa.array(["a99f214a", None])).tolist(), hashed.size
+        ([762, 0], 1001)
     """
 
     name: str
     values: pa.Array
+    n_buckets: int | None = None
+
+    @classmethod
+    def hashed(cls, name: str, n_buckets: int) -> FieldVocabulary:
+        """Returns a field whose values are hashed to `n_buckets` ids."""
+        if not 1 <= n_buckets < 2**31 - 1:
+            raise InvalidInput.of(f"buckets of field {name!r}", n_buckets, "1 to 2,147,483,646", "use 1,000,000")
+        return cls(name, pa.array([], pa.string()), n_buckets)
 
     @property
     def size(self) -> int:
         """How many ids there are, the unseen one included."""
-        return len(self.values) + 1
+        return (len(self.values) if self.n_buckets is None else self.n_buckets) + 1
 
     def encode(self, column: pa.Array | pa.ChunkedArray) -> Ids:
-        """Returns the id of every row."""
+        """Returns the id of every row; every distinct value is looked up once."""
         if isinstance(column, pa.ChunkedArray):
             if column.num_chunks == 0:
                 return np.zeros(0, dtype=np.int32)
             return np.concatenate([self.encode(chunk) for chunk in column.chunks])
-        if pa.types.is_dictionary(column.type):
-            ids_of_codes = self.encode(column.dictionary)
-            null_id = self.encode(pa.nulls(1, pa.string()))[0]
-            with_null = np.append(ids_of_codes, null_id).astype(np.int32)
-            codes = pc.fill_null(column.indices.cast(pa.int64()), len(ids_of_codes))
-            ids: Ids = with_null[codes.to_numpy(zero_copy_only=False)]
-            return ids
-        text = as_text(column, self.name)
-        found = pc.fill_null(pc.index_in(text, value_set=self.values), -1)
-        positions = found.to_numpy(zero_copy_only=False)
-        result: Ids = (positions + 1).astype(np.int32)
-        return result
+        if pa.types.is_string(column.type):
+            return self._ids_of_text(column)
+        values, _, which = distinct_text(column, self.name)
+        ids: Ids = self._ids_of_text(values)[which]
+        return ids
+
+    def _ids_of_text(self, text: pa.Array) -> Ids:
+        if self.n_buckets is not None:
+            ids = (hash_text(text)[0] % np.uint64(self.n_buckets)).astype(np.int32) + np.int32(1)
+        else:
+            ids = self._id_of_number[self._index.find(text)]
+        if text.null_count:
+            ids[pc.is_null(text).to_numpy(zero_copy_only=False)] = self._null_id
+        return ids
+
+    @cached_property
+    def _index(self) -> ValueIndex:
+        index = ValueIndex(self.values.drop_null())
+        if len(index) + self.values.null_count != len(self.values) or self.values.null_count > 1:
+            raise InvalidInput.of(f"values of field {self.name!r}", "a value twice", "distinct values", "drop one")
+        return index
+
+    @cached_property
+    def _id_of_number(self) -> Ids:
+        """Ids by number in the index, with a 0 at the end so that number -1 (unseen) finds it."""
+        ids = np.arange(1, len(self.values) + 1, dtype=np.int32)
+        if self.values.null_count:
+            ids = np.delete(ids, self._null_id - 1)
+        return np.append(ids, np.int32(0))
+
+    @cached_property
+    def _null_id(self) -> int:
+        if not self.values.null_count:
+            return 0
+        return int(pc.is_null(self.values).to_numpy(zero_copy_only=False).argmax()) + 1
 
 
 @final
@@ -111,11 +159,11 @@ class Vocabulary:
     @cached_property
     def fingerprint(self) -> str:
         """Changes whenever a field, its place, or any value of it changes."""
-        return fingerprint(*[part for one in self.fields for part in (one.name, _ipc_bytes(one.values))])
+        return fingerprint(*[part for one in self.fields for part in (one.name, one.n_buckets, _ipc_bytes(one.values))])
 
     def save(self, path: str | Path) -> None:
         """Writes one Arrow IPC file, atomically."""
-        schema = pa.schema([("field", pa.string()), ("values", pa.large_list(pa.string()))])
+        schema = pa.schema([("field", pa.string()), ("values", pa.large_list(pa.string())), ("n_buckets", pa.int64())])
         with (
             atomic_file(path) as temporary,
             pa.OSFile(str(temporary), "wb") as sink,
@@ -123,7 +171,8 @@ class Vocabulary:
         ):
             for one in self.fields:
                 whole = pa.LargeListArray.from_arrays([0, len(one.values)], one.values)
-                writer.write_batch(pa.RecordBatch.from_arrays([pa.array([one.name]), whole], schema=schema))
+                row = [pa.array([one.name]), whole, pa.array([one.n_buckets], pa.int64())]
+                writer.write_batch(pa.RecordBatch.from_arrays(row, schema=schema))
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
@@ -133,7 +182,11 @@ class Vocabulary:
                 batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
                 return cls(
                     tuple(
-                        FieldVocabulary(batch["field"][0].as_py(), batch["values"][0].values.cast(pa.string()))
+                        FieldVocabulary(
+                            batch["field"][0].as_py(),
+                            batch["values"][0].values.cast(pa.string()),
+                            batch["n_buckets"][0].as_py(),
+                        )
                         for batch in batches
                     )
                 )
@@ -142,115 +195,56 @@ class Vocabulary:
 
 
 @final
-@dataclass
 class VocabularyBuilder:
     """Counts values over a stream of batches and turns the counts into a vocabulary.
 
     Memory grows with the number of distinct values, not with the number of rows.
+
+    Arguments:
+        field_names: The fields, in order.
+        hashed_fields: Field to number of buckets, for fields whose values are hashed instead of listed.
     """
 
-    field_names: Sequence[str]
-    _counts: dict[str, pa.Table | None] = field(default_factory=dict)
-    _pending: dict[str, list[pa.Table]] = field(default_factory=dict)
-
-    _MERGE_AFTER_ROWS = 2_000_000
+    def __init__(self, field_names: Sequence[str], hashed_fields: Mapping[str, int] | None = None) -> None:
+        self.field_names = tuple(field_names)
+        self.hashed_fields = dict(hashed_fields or {})
+        for name in self.hashed_fields:
+            if name not in self.field_names:
+                raise UnknownName.among("hashed field", name, self.field_names)
+        self._counts = {name: ValueCounts(name) for name in self.field_names if name not in self.hashed_fields}
 
     def add(self, batch: pa.Table | pa.RecordBatch) -> None:
         """Counts the values of one more batch."""
-        for name in self.field_names:
+        for name, counts in self._counts.items():
             if name not in batch.schema.names:
                 raise UnknownName.among("field column", name, batch.schema.names)
-            pending = self._pending.setdefault(name, [])
-            pending.append(_value_counts(batch.column(name), name))
-            if sum(part.num_rows for part in pending) > self._MERGE_AFTER_ROWS:
-                self._merge(name)
+            column = batch.column(name)
+            for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+                counts.add(chunk)
 
     def build(
         self,
         *,
-        min_count: int | dict[str, int] = 1,
-        max_size: int | dict[str, int] | None = None,
+        min_count: int | Mapping[str, int] = 1,
+        max_size: int | Mapping[str, int] | None = None,
     ) -> Vocabulary:
         """Returns values with at least `min_count` rows, the most frequent first, at most `max_size` a field.
 
         Ties are broken by the value itself, so the result does not depend on row order.
+
+        Arguments:
+            min_count: One number, or one per field (1 where a field is not mentioned).
+            max_size: One number, or one per field (no limit where a field is not mentioned).
         """
         built = []
         for name in self.field_names:
-            self._merge(name)
-            counts = self._counts.get(name)
-            if counts is None:
-                built.append(FieldVocabulary(name, pa.array([], pa.string())))
+            if name in self.hashed_fields:
+                built.append(FieldVocabulary.hashed(name, self.hashed_fields[name]))
                 continue
-            least = min_count.get(name, 1) if isinstance(min_count, dict) else min_count
-            most = max_size.get(name) if isinstance(max_size, dict) else max_size
-            kept = counts.filter(pc.greater_equal(counts["count"], least))
-            order = pc.sort_indices(kept, sort_keys=[("count", "descending"), ("value", "ascending")])
-            values = kept["value"].take(order if most is None else order[:most])
-            built.append(FieldVocabulary(name, values.combine_chunks()))
+            least = min_count.get(name, 1) if isinstance(min_count, Mapping) else min_count
+            most = max_size.get(name) if isinstance(max_size, Mapping) else max_size
+            built.append(FieldVocabulary(name, self._counts[name].frequent(min_count=least, max_size=most)))
         return Vocabulary(tuple(built))
-
-    def _merge(self, name: str) -> None:
-        parts = self._pending.pop(name, [])
-        held = self._counts.get(name)
-        if held is not None:
-            parts.append(held)
-        if not parts:
-            return
-        grouped = pa.concat_tables(parts).group_by("value").aggregate([("count", "sum")])
-        self._counts[name] = pa.table({"value": grouped["value"], "count": grouped["count_sum"]})
-
-
-def as_text(column: pa.Array, name: str) -> pa.Array:
-    """Returns a column of category values as strings; refuses types that are not categories."""
-    kind = column.type
-    if pa.types.is_string(kind):
-        return column
-    if pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_decimal(kind):
-        raise InvalidInput.of(
-            f"field {name!r}",
-            f"values of type {kind}",
-            "a categorical column (text, integers, booleans, dates)",
-            "cast it to text, or bin it into a few integer classes first",
-        )
-    return column.cast(pa.string())
-
-
-def categorical_columns(schema: pa.Schema, exclude: Iterable[str] = ()) -> list[str]:
-    """Returns the columns that could serve as fields: text, dictionaries, integers and booleans."""
-    out = set(exclude)
-
-    def fits(kind: Any) -> bool:
-        return bool(
-            pa.types.is_string(kind)
-            or pa.types.is_large_string(kind)
-            or pa.types.is_string_view(kind)
-            or pa.types.is_dictionary(kind)
-            or pa.types.is_integer(kind)
-            or pa.types.is_boolean(kind)
-        )
-
-    return [one.name for one in schema if one.name not in out and fits(one.type)]
-
-
-def _value_counts(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Table:
-    if isinstance(column, pa.ChunkedArray):
-        parts = [_value_counts(chunk, name) for chunk in column.chunks]
-        return (
-            pa.concat_tables(parts)
-            if parts
-            else pa.table({"value": pa.array([], pa.string()), "count": pa.array([], pa.int64())})
-        )
-    if pa.types.is_dictionary(column.type):
-        n_values = len(column.dictionary)
-        codes = pc.fill_null(column.indices.cast(pa.int64()), n_values).to_numpy(zero_copy_only=False)
-        counts = np.bincount(codes, minlength=n_values + 1)
-        text = as_text(column.dictionary, name)
-        seen = np.flatnonzero(counts)
-        values = pa.concat_arrays([text, pa.nulls(1, pa.string())]).take(pa.array(seen))
-        return pa.table({"value": values, "count": pa.array(counts[seen], pa.int64())})
-    counted = pc.value_counts(as_text(column, name))
-    return pa.table({"value": counted.field("values"), "count": counted.field("counts")})
 
 
 def _ipc_bytes(values: pa.Array) -> bytes:

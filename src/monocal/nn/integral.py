@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Literal, final, get_args
 
 import torch
 from torch import Tensor, nn
 
-from monocal.core.errors import UnknownName
+from monocal.core.errors import MonocalWarning, UnknownName
 from monocal.nn.exact_integral import exact_integral, exact_kernel_is_there
 from monocal.nn.mlp import linear, zero_
 from monocal.nn.quadrature import Rule, Variant, quadrature
@@ -40,7 +41,7 @@ class ConcatIntegrand(nn.Module):
 
     `exact` uses the closed form of the integral and never decreases in T. The quadrature rules are
     approximations whose nodes move with T and may decrease where u is sharp; they are for parity with the
-    publication and for devices without the compiled kernel, where `exact` falls back to them.
+    publication and for devices without the compiled kernel, where `exact` falls back to them with a warning.
 
     Arguments:
         hidden: Widths of the two hidden layers.
@@ -96,6 +97,7 @@ class ConcatIntegrand(nn.Module):
                     self.third.bias,
                     n_threads=self.n_threads,
                 )
+            warnings.warn(_NO_KERNEL, MonocalWarning, stacklevel=2)
             return self.by_quadrature(limits, offsets, "clenshaw_curtis")
         return self.by_quadrature(limits, offsets, self.integral)
 
@@ -113,3 +115,9 @@ class ConcatIntegrand(nn.Module):
         first = torch.relu(places[:, :, None] * self.slopes + offsets[:, None, :])
         second = torch.relu(self.second(first))
         return positive(self.third(second)[:, :, 0])
+
+
+_NO_KERNEL = (
+    "the exact integral needs numba and CPU tensors; using Clenshaw-Curtis here, which is approximate and not "
+    'guaranteed to be monotone. Install monocal[neural], move the map to the CPU, or say integral="clenshaw_curtis".'
+)

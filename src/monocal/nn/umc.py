@@ -57,7 +57,7 @@ class UmcMap(MonotoneMap):
 
     Example:
         >>> import torch
-        >>> umc = UmcMap(4, integral="clenshaw_curtis")
+        >>> umc = UmcMap(4)
         >>> umc(torch.tensor([-2.0, 0.5]), torch.zeros(2, 4)).tolist()
         [-2.0, 0.5]
     """

@@ -1,0 +1,79 @@
+"""Columns of category values: which types count as categories, and their values as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from monocal.core.errors import InvalidInput
+
+
+def as_text(column: pa.Array, name: str) -> pa.Array:
+    """Returns a column of category values as strings; refuses types that are not categories."""
+    kind = column.type
+    if pa.types.is_string(kind):
+        return column
+    if pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_decimal(kind):
+        raise InvalidInput.of(
+            f"field {name!r}",
+            f"values of type {kind}",
+            "a categorical column (text, integers, booleans, dates)",
+            "cast it to text, or bin it into a few integer classes first",
+        )
+    return column.cast(pa.string())
+
+
+def distinct_text(column: pa.Array, name: str) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the distinct values of a column as text, how often each occurs, and which one each row has.
+
+    Values of a dictionary that no row uses are left out: readers hand over dictionaries of a whole row group with
+    every batch of it. The text may hold one null; equal texts may occur twice if the dictionary repeats them.
+
+    Example:
+        >>> values, counts, which = distinct_text(pa.array([7, 8, 7, None]), "hour")
+        >>> values.to_pylist(), counts.tolist(), which.tolist()
+        (['7', '8', None], [2, 1, 1], [0, 1, 0, 2])
+    """
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    n_values = len(coded.dictionary)
+    indices = coded.indices
+    if indices.null_count:
+        indices = pc.fill_null(indices.cast(pa.int64()), n_values)
+    codes = indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    counts = np.bincount(codes, minlength=n_values + 1)
+    used = np.flatnonzero(counts)
+    place = np.zeros(n_values + 1, dtype=np.int64)
+    place[used] = np.arange(len(used))
+    has_null = bool(used.size and used[-1] == n_values)
+    text = as_text(coded.dictionary, name) if len(used) == n_values else _taken(coded.dictionary, used, n_values, name)
+    if has_null:
+        text = pa.concat_arrays([text, pa.nulls(1, pa.string())])
+    return text, counts[used], place[codes]
+
+
+def categorical_columns(schema: pa.Schema, exclude: Iterable[str] = ()) -> list[str]:
+    """Returns the columns that could serve as fields: text, dictionaries, integers and booleans."""
+    out = set(exclude)
+
+    def fits(kind: Any) -> bool:
+        return bool(
+            pa.types.is_string(kind)
+            or pa.types.is_large_string(kind)
+            or pa.types.is_string_view(kind)
+            or pa.types.is_dictionary(kind)
+            or pa.types.is_integer(kind)
+            or pa.types.is_boolean(kind)
+        )
+
+    return [one.name for one in schema if one.name not in out and fits(one.type)]
+
+
+def _taken(dictionary: pa.Array, used: NDArray[np.int64], n_values: int, name: str) -> pa.Array:
+    return as_text(dictionary.take(pa.array(used[used < n_values])), name)

@@ -1,0 +1,89 @@
+"""128-bit hashes of text columns, computed for all rows at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+
+_STARTS = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)
+_FACTORS = (0xBF58476D1CE4E5B9, 0xC2B2AE3D27D4EB4F)
+_BLOCK = 1 << 14  # the dozen passes over a block stay within the processor's cache
+
+
+_MASKS = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
+
+
+def hash_text(values: pa.Array) -> tuple[Words, Words]:
+    r"""Returns two independent 64-bit hashes per string.
+
+    The bytes are read as little-endian words :math:`w_1, w_2, \dots`, padded with zeros. Starting from a multiple
+    of the length, each word is added and mixed: :math:`h \leftarrow m(h \oplus w_j)` with a bijection m. Texts of
+    up to 8 bytes and equal length therefore never share a hash, and ten million longer ones share both halves
+    with probability 10⁻²⁵. The result is the same on every machine and in every version.
+
+    Arguments:
+        values: A string array; a null hashes like empty text.
+
+    Example:
+        >>> first, second = hash_text(pa.array(["news", "games", "news"]))
+        >>> bool(first[0] == first[2]), bool(first[0] == first[1]), bool(first[0] == second[0])
+        (True, False, False)
+    """
+    starts, lengths, words = text_words(values)
+    first = np.empty(len(starts), dtype=np.uint64)
+    second = np.empty(len(starts), dtype=np.uint64)
+    for begin in range(0, len(starts), _BLOCK):
+        block = slice(begin, begin + _BLOCK)
+        first[block], second[block] = _hash_block(starts[block], lengths[block], words)
+    return first, second
+
+
+def _hash_block(starts: NDArray[np.int64], lengths: NDArray[np.int64], words: Words) -> tuple[Words, Words]:
+    sizes = lengths.astype(np.uint64)
+    first, second = (sizes * np.uint64(start) + np.uint64(start) for start in _STARTS)
+    word = load_words(words, starts, lengths)
+    first, second = _mix(first ^ word, _FACTORS[0]), _mix(second ^ word, _FACTORS[1])
+    rows = np.flatnonzero(lengths > 8)
+    position = 8
+    while rows.size:
+        word = load_words(words, starts[rows] + position, lengths[rows] - position)
+        first[rows] = _mix(first[rows] ^ word, _FACTORS[0])
+        second[rows] = _mix(second[rows] ^ word, _FACTORS[1])
+        position += 8
+        rows = rows[lengths[rows] > position]
+    return first, second
+
+
+def text_words(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], Words]:
+    """Returns the start and length of every string in the array's bytes, and a view of 8 bytes from any start."""
+    _, offsets_buffer, data_buffer = values.buffers()
+    n = len(values)
+    if n == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(1, np.uint64)
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[values.offset : values.offset + n + 1].astype(np.int64)
+    base, end = int(offsets[0]), int(offsets[-1])
+    padded = np.zeros(end - base + 8, dtype=np.uint8)
+    if end > base:
+        padded[: end - base] = np.frombuffer(data_buffer, dtype=np.uint8)[base:end]
+    return offsets[:-1] - base, np.diff(offsets), words_of_bytes(padded)
+
+
+def words_of_bytes(padded: NDArray[np.uint8]) -> Words:
+    """Views bytes as overlapping little-endian words, one from every byte; the last 7 bytes only end words."""
+    return np.ndarray(shape=(len(padded) - 7,), dtype="<u8", buffer=padded.data, strides=(1,))
+
+
+def load_words(words: Words, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Words:
+    """Returns the word at each start with the bytes beyond the length zeroed."""
+    result: Words = words[starts] & _MASKS[np.minimum(lengths, 8)]
+    return result
+
+
+def _mix(state: Words, factor: int) -> Words:
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(factor)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    result: Words = state ^ (state >> np.uint64(31))
+    return result
