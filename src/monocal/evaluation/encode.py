@@ -30,7 +30,8 @@ class EncodedColumn:
         """Returns the values behind some ids; a missing value is None."""
         if self.values is None:
             return list(ids.tolist())
-        return list(self.values.take(ids).to_pylist())
+        known = self.values.to_pylist()
+        return [known[number] for number in ids.tolist()]
 
 
 def encode_values(values: Any, n_rows: int, argument: str) -> EncodedColumn:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import check_labels, check_weights
+from monocal.core.samples import check_weights
 from monocal.core.sampling import SamplingRate, sampling_shift
 from monocal.core.spaces import Floats, ScoreSpace, check_score_space, sigmoid, to_logits
 from monocal.evaluation.encode import encode_values
@@ -64,23 +64,16 @@ def evaluate(
         >>> report.reason("gauc")
         'no groups were given'
     """
-    check_score_space(scores_are)
-    predicted = _full_traffic(probabilities, scores_are, sampling_rate)
-    n = predicted.shape[0]
-    if n == 0:
-        raise InvalidInput.of(
-            "probabilities", "no rows", "at least one row", "check the filter that produced the table"
-        )
-    forecast = Forecast.of(
-        check_labels(labels, n),
-        predicted,
-        weights=None if weights is None else check_weights(weights, n),
-        fields={
-            name: encode_values(column, n, f"fields[{name!r}]").ids for name, column in check_fields(fields).items()
-        },
-        groups=None if groups is None else encode_values(groups, n, "groups").ids,
-    )
     chosen = chosen_metrics(metrics)
+    forecast = forecast_of(
+        labels,
+        probabilities,
+        fields=fields,
+        groups=groups,
+        weights=weights,
+        sampling_rate=sampling_rate,
+        scores_are=scores_are,
+    )
     return Report(
         forecast,
         chosen,
@@ -89,6 +82,41 @@ def evaluate(
         n_bootstrap=n_bootstrap,
         n_floor=n_floor,
         seed=seed,
+    )
+
+
+def forecast_of(
+    labels: ArrayLike,
+    probabilities: ArrayLike,
+    *,
+    fields: Mapping[str, Any] | None = None,
+    groups: Any | None = None,
+    weights: ArrayLike | None = None,
+    sampling_rate: SamplingRate = None,
+    scores_are: ScoreSpace = "probability",
+) -> Forecast:
+    """Returns checked rows of full-traffic probabilities with fields and groups as ids; arguments as in `evaluate`.
+
+    Example:
+        A forecaster that saw one negative in ten says 0.5 where 1/11 is meant.
+
+        >>> forecast_of([0, 1], [0.5, 0.5], sampling_rate=0.1).probabilities.round(4).tolist()
+        [0.0909, 0.0909]
+    """
+    check_score_space(scores_are)
+    predicted = _full_traffic(probabilities, scores_are, sampling_rate)
+    n = predicted.shape[0]
+    if n == 0:
+        raise InvalidInput.of(
+            "probabilities", "no rows", "at least one row", "check the filter that produced the table"
+        )
+    columns = {name: encode_values(column, n, f"fields[{name!r}]").ids for name, column in _columns(fields).items()}
+    return Forecast.of(
+        labels,
+        predicted,
+        weights=None if weights is None else check_weights(weights, n),
+        fields=columns,
+        groups=None if groups is None else encode_values(groups, n, "groups").ids,
     )
 
 
@@ -110,8 +138,7 @@ def chosen_metrics(metrics: Sequence[str | AnyMetric] | None) -> dict[str, AnyMe
     return chosen
 
 
-def check_fields(fields: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Refuses anything but columns by name."""
+def _columns(fields: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if fields is None:
         return {}
     if not isinstance(fields, Mapping):

@@ -13,6 +13,8 @@ from monocal.metrics.equal_mass import equal_mass
 from monocal.metrics.order import OrderedCells, ScoreOrder
 from monocal.metrics.relative import SMOOTHED_POSITIVES
 
+_ROUNDING = 1e-9
+
 
 @final
 @dataclass(frozen=True)
@@ -22,8 +24,8 @@ class CalN(Metric[OrderedCells]):
     .. math:: \sqrt{\frac{1}{N}\sum_b \bigl(\max(r_b, 1/r_b) - 1\bigr)^2}, \qquad r_b = \frac{\sum_b p}{\sum_b y}
 
     Too much and too little by the same factor cost the same. Clusters without a positive label have no ratio and are
-    skipped; the details carry `skipped_row_share` and the `smoothed` variant, which skips nothing and divides by
-    :math:`\max(\sum y, 1/2)`. A cluster with positives but predictions of exactly 0 makes the value infinite.
+    skipped; the details carry `skipped_row_share` and the `smoothed` variant, which skips nothing and takes both sums
+    as one half at least. A cluster with positives but predictions of exactly 0 makes the value infinite.
 
     Clusters need all rows: the exact state merges but grows with the rows. With `cells` memory is bounded, and at most
     `moved_row_share` of the rows (in the details) sit in a cluster next to their own.
@@ -59,19 +61,22 @@ class CalN(Metric[OrderedCells]):
             return Value.undefined("no rows")
         sums, torn = equal_mass(state, self.bins)
         weight, predicted, positive = (column[sums.weight > 0.0] for column in sums)
+        # a cut that rounding puts a hair into the next row must not turn "no positive" into a tiny one
+        kept = positive > _ROUNDING * positive.sum()
         details = {
-            "skipped_row_share": float(weight[positive <= 0.0].sum() / weight.sum()),
-            "smoothed": _typical_ratio(predicted / np.maximum(positive, SMOOTHED_POSITIVES)),
+            "skipped_row_share": float(weight[~kept].sum() / weight.sum()),
+            "smoothed": _typical_ratio(
+                np.maximum(predicted, SMOOTHED_POSITIVES) / np.maximum(positive, SMOOTHED_POSITIVES)
+            ),
         }
         if not state.exact:
             details["moved_row_share"] = float(torn.sum() / weight.sum())
-        kept = positive > 0.0
         if not kept.any():
             return Value.undefined("no cluster has a positive label to divide by", details)
         return Value(_typical_ratio(predicted[kept] / positive[kept]), details=details)
 
 
 def _typical_ratio(ratio: np.ndarray) -> float:
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         excess = np.where(ratio >= 1.0, ratio, 1.0 / ratio) - 1.0
-    return float(np.sqrt(np.mean(excess * excess)))
+        return float(np.sqrt(np.mean(excess * excess)))

@@ -14,8 +14,6 @@ from monocal.metrics.base import Metric, Summary, Value, check_positive_count
 from monocal.metrics.forecast import Forecast
 from monocal.metrics.sums import Sums, SumSummary, Term
 
-_HALVINGS = 60
-
 
 @final
 @dataclass(frozen=True)
@@ -120,10 +118,10 @@ class _SmoothedCurve:
         return float((curve.sum() - 0.5 * (curve[0] + curve[-1])) / (curve.shape[0] - 1))
 
     def fixed_point(self) -> float:
-        low, high = 0.0, 1.0
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.area(middle) > middle else (low, middle)
-            if high - low < 1e-12:
-                break
-        return 0.5 * (low + high)
+        from scipy.optimize import brentq
+
+        largest = self.area(0.0)
+        if largest == 0.0:
+            return 0.0
+        # the area shrinks as the bandwidth grows, so they meet once; the hair of room on top is for rounding
+        return float(brentq(lambda bandwidth: bandwidth - self.area(bandwidth), 0.0, 1.001 * largest, xtol=1e-12))

@@ -1,0 +1,119 @@
+"""Every exported metric keeps every law."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import monocal.metrics
+from monocal.core.goals import maximize, minimize
+from monocal.metrics import METRICS, Metric, Summary, Value, metric
+from monocal.testing.metric_laws import LAWS, check_metric, sample_forecast
+
+_SKETCHES = [(name, {"cells": 512}) for name in ("auc", "gauc", "adaptive_ece", "cal_n")]
+_VARIANTS = [
+    ("frce", {"normalise": "all"}),
+    ("mfrce", {"smoothing": 0.5}),
+    ("rce", {"smoothing": 0.5, "bins": 7}),
+    ("ece", {"precision": "single"}),
+    ("smooth_ece", {"bandwidth": 0.05}),
+    ("mvce", {"parts": 7, "views": 3}),
+]
+_ALL = [(name, {}) for name in METRICS] + _SKETCHES + _VARIANTS
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize(("name", "options"), _ALL, ids=str)
+def test_law(name, options, law):
+    law(metric(name, **options))
+
+
+def test_the_names_are_the_promised_ones():
+    promised = "auc gauc log_loss ne brier pcoc ece adaptive_ece rce mce fece mfece frce mfrce cal_n mvce smooth_ece"
+    assert list(METRICS) == promised.split()
+
+
+def test_every_metric_class_in_the_package_is_exported():
+    folder = Path(monocal.metrics.__file__).parent
+    written = {
+        line.split("(")[0][6:]
+        for path in folder.glob("*.py")
+        for line in path.read_text().splitlines()
+        if line.startswith("class ") and "(Metric[" in line
+    }
+    assert written == {kind.__name__ for kind in METRICS.values()}
+    assert written <= set(monocal.metrics.__all__)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_replicates_measure_the_same_as_the_metric(name):
+    rows = sample_forecast(600, seed=11)
+    chosen = metric(name) if name != "mvce" else metric(name, parts=20)
+    value = chosen.of(rows).number
+    replay = chosen.summary.replay(rows)
+    same_labels = chosen.value(replay.relabelled(np.flatnonzero(rows.labels))).number
+    (same_weights,) = replay.reweighted(np.arange(rows.n_rows) % 5, np.ones((1, 5)))
+    # views of the multi-view error are drawn afresh for replicates
+    tolerance = 0.25 if name == "mvce" else 1e-9
+    assert same_labels == pytest.approx(value, rel=tolerance)
+    assert chosen.value(same_weights).number == pytest.approx(value, rel=tolerance)
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name != "mvce"])
+def test_resampled_blocks_equal_weighted_rows(name):
+    rows = sample_forecast(600, seed=12)
+    chosen = metric(name)
+    of_group = np.random.default_rng(0).integers(0, 6, 600)
+    blocks = of_group[rows.groups]
+    count = np.array([0.0, 2.0, 1.0, 0.0, 3.0, 1.0])
+    (state,) = chosen.summary.replay(rows).reweighted(blocks, count[None, :])
+    assert chosen.value(state).number == pytest.approx(chosen.of(rows.with_weights(count[blocks])).number, rel=1e-9)
+
+
+@dataclass(frozen=True)
+class _LastLabel(Metric[float]):
+    """Breaks laws on purpose."""
+
+    name = "last_label"
+    goal = maximize
+
+    def _summary(self):
+        return _LastLabelSummary()
+
+    def _value(self, state):
+        return Value(state)
+
+
+@dataclass(frozen=True)
+class _LastLabelSummary(Summary[float]):
+    def _summarize(self, forecast):
+        return float(forecast.probabilities[-1]) if forecast.n_rows else 0.0
+
+    def _merge(self, a, b):
+        return b
+
+
+def test_a_metric_that_depends_on_row_order_is_caught():
+    with pytest.raises(AssertionError, match=r"last_label: .* after shuffling the rows"):
+        check_metric(_LastLabel())
+
+
+@pytest.mark.parametrize(
+    ("law", "broken", "message"),
+    [
+        ("check_goal_prefers_the_better_forecast", {"goal": maximize}, "prefers"),
+        ("check_value_lies_within_its_limits", {"limits": (0.0, 1e-6)}, "outside its limits"),
+        (
+            "check_undefined_is_nan_with_a_reason",
+            {"_value": lambda self, state: Value(0.0)},
+            "no rows must be undefined",
+        ),
+    ],
+)
+def test_other_broken_laws_are_caught(law, broken, message):
+    kind = type("Broken", (METRICS["ece"],), broken)
+    (check,) = [known for known in LAWS if known.__name__ == law]
+    assert METRICS["ece"].goal == minimize
+    with pytest.raises(AssertionError, match=message):
+        check(kind())
