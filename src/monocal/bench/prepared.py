@@ -1,0 +1,103 @@
+"""Data of a study on disk: calibration rows, test rows, and the test labels in a file of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.errors import ArtefactError
+from monocal.core.files import atomic_folder
+from monocal.core.samples import Ids
+from monocal.core.spaces import Floats
+
+_FACTS = "facts.json"
+
+
+@final
+@dataclass(frozen=True)
+class CalibrationRows:
+    """What a calibrator may see: scores, labels and features, in time order."""
+
+    logits: Floats
+    labels: NDArray[np.int8]
+    features: Ids
+    embeddings: list[NDArray[np.float32]] | None
+
+
+@final
+@dataclass(frozen=True)
+class TestRows:
+    """What a calibrator is asked to predict: scores and features, no labels."""
+
+    __test__ = False
+
+    logits: Floats
+    features: Ids
+
+
+@final
+@dataclass(frozen=True)
+class Truth:
+    """What only the evaluator opens."""
+
+    labels: NDArray[np.int8]
+    groups: NDArray[np.int64]
+    true_probabilities: Floats | None
+
+
+@final
+class PreparedData:
+    """One data set, prepared once and read by every cell.
+
+    Arguments:
+        folder: Where `write` put it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = folder / _FACTS
+        if not path.is_file():
+            raise ArtefactError(f"{folder}: no prepared data there")
+        self.facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+
+    @property
+    def field_names(self) -> list[str]:
+        return list(self.facts["field_names"])
+
+    def calibration(self, with_embeddings: bool = False) -> CalibrationRows:
+        tables = None
+        if with_embeddings and self.facts["n_embeddings"]:
+            tables = [self._map(f"embedding{k}") for k in range(self.facts["n_embeddings"])]
+        return CalibrationRows(
+            self._map("calibration_logits"), self._map("calibration_labels"), self._map("calibration_features"), tables
+        )
+
+    def test(self) -> TestRows:
+        return TestRows(self._map("test_logits"), self._map("test_features"))
+
+    def truth(self) -> Truth:
+        """Opens the test labels. Called by the evaluator and by nobody else."""
+        known = (self.folder / "test_true_probabilities.npy").is_file()
+        return Truth(
+            self._map("test_labels"),
+            self._map("test_groups"),
+            self._map("test_true_probabilities") if known else None,
+        )
+
+    def _map(self, name: str) -> Any:
+        return np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+
+
+def write(folder: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> PreparedData:
+    """Writes prepared data, whole or not at all."""
+    with atomic_folder(folder) as temporary:
+        for name, array in arrays.items():
+            np.save(temporary / f"{name}.npy", array, allow_pickle=False)
+        (temporary / _FACTS).write_text(json.dumps(dict(facts), indent=1), encoding="utf-8")
+    return PreparedData(folder)

@@ -1,0 +1,53 @@
+"""A study from its file to its leaderboard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from monocal.bench.evaluator import judge
+from monocal.bench.leaderboard import markdown, write_results
+from monocal.bench.runner import RunOptions, plan, run_cells
+from monocal.bench.study import Study
+from monocal.core.files import atomic_file
+
+
+@final
+@dataclass(frozen=True)
+class StudyOutcome:
+    """What a run produced.
+
+    Attributes:
+        rows: One row per cell and metric.
+        leaderboard: Path of the Markdown table.
+        n_run: Cells that were run now; finished ones are not repeated.
+        n_cells: Cells in all.
+        missing: Data sets that are not on this machine, with the reason.
+    """
+
+    rows: list[dict[str, Any]]
+    leaderboard: Path
+    n_run: int
+    n_cells: int
+    missing: dict[str, str]
+
+
+def run_study(study: Study, folder: str | Path, options: RunOptions | None = None) -> StudyOutcome:
+    """Runs every cell that is not finished, judges all of them and writes the leaderboard.
+
+    Arguments:
+        study: What to run.
+        folder: Keeps prepared data, cells and results; running again with the same folder goes on where it stopped.
+        options: Workers, memory, data folder.
+    """
+    folder = Path(folder)
+    chosen = options or RunOptions()
+    cells, missing = plan(study, folder, chosen)
+    n_run = run_cells(cells, chosen)
+    rows = judge(study, cells)
+    path = write_results(study, rows, folder / study.name)
+    if missing:
+        with atomic_file(path) as temporary:
+            temporary.write_text(markdown(study, rows, missing), encoding="utf-8")
+    return StudyOutcome(rows, path, n_run, len(cells), missing)

@@ -1,0 +1,117 @@
+"""A small writer of ONNX graphs: constants, operators, and the few compound steps that calibrators need."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@final
+class GraphBuilder:
+    """Collects nodes and constants; every method returns the name of the value it made.
+
+    Values are float64 columns `(n,)` unless said otherwise, as in `predict`.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self._n_values = 0
+
+    def constant(self, value: Any, dtype: Any = np.float64) -> str:
+        """Stores an array in the graph."""
+        from onnx import numpy_helper
+
+        name = self._fresh("constant")
+        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype=dtype), name))
+        return name
+
+    def apply(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """Adds one operator and returns its first output."""
+        from onnx import helper
+
+        name = self._fresh(operator.lower())
+        self.nodes.append(helper.make_node(operator, list(inputs), [name], domain=domain, **attributes))
+        return name
+
+    def add(self, a: str, b: str | float) -> str:
+        return self.apply("Add", a, self._value(b))
+
+    def subtract(self, a: str | float, b: str | float) -> str:
+        return self.apply("Sub", self._value(a), self._value(b))
+
+    def multiply(self, a: str, b: str | float) -> str:
+        return self.apply("Mul", a, self._value(b))
+
+    def clip(self, a: str, low: float, high: float) -> str:
+        return self.apply("Clip", a, self.constant(low), self.constant(high))
+
+    def sigmoid(self, logits: str) -> str:
+        return self.apply("Sigmoid", logits)
+
+    def logit(self, probabilities: str, epsilon: float) -> str:
+        """ln p − ln(1 − p) after clipping to [epsilon, 1 − epsilon]."""
+        p = self.clip(probabilities, epsilon, 1.0 - epsilon)
+        return self.subtract(self.apply("Log", p), self.apply("Log", self.subtract(1.0, p)))
+
+    def softplus(self, a: str) -> str:
+        """ln(1 + e^a) without overflow: max(a, 0) + ln(1 + e^{−|a|})."""
+        tail = self.apply("Exp", self.apply("Neg", self.apply("Abs", a)))
+        return self.add(self.apply("Max", a, self.constant(0.0)), self.apply("Log", self.add(tail, 1.0)))
+
+    def look_up(self, table: NDArray[Any], ids: str) -> str:
+        """Rows of a constant table; ids int64 `(n,)`."""
+        return self.apply("Gather", self.constant(table, table.dtype), ids, axis=0)
+
+    def last_not_above(self, values: str, sorted_knots: NDArray[np.float64], *, strictly: bool = False) -> str:
+        """The index of the last knot ≤ value (or < value if `strictly`), int64, at least 0, by binary search."""
+        n_knots = len(sorted_knots)
+        knots = self.constant(sorted_knots)
+        index = self.multiply_int(self.apply("Cast", self.apply("IsNaN", values), to=_INT64), 0)
+        step = 1 << max(math.ceil(math.log2(max(n_knots, 2))) - 1, 0)
+        while step:
+            candidate = self.apply("Add", index, self.constant(step, np.int64))
+            inside = self.apply("Less", candidate, self.constant(n_knots, np.int64))
+            safe = self.apply("Min", candidate, self.constant(n_knots - 1, np.int64))
+            at = self.apply("Gather", knots, safe, axis=0)
+            passed = self.apply("Less" if strictly else "LessOrEqual", at, values)
+            index = self.apply("Where", self.apply("And", inside, passed), candidate, index)
+            step //= 2
+        return index
+
+    def interpolate(self, values: str, knots: NDArray[np.float64], heights: NDArray[np.float64]) -> str:
+        """Straight lines through (knots, heights), constant outside."""
+        if len(knots) == 1:
+            return self.add(self.multiply(values, 0.0), float(heights[0]))
+        inside = self.clip(values, float(knots[0]), float(knots[-1]))
+        found = self.last_not_above(inside, knots)
+        left = self.apply("Min", found, self.constant(len(knots) - 2, np.int64))
+        slopes = np.diff(heights) / np.diff(knots)
+        offset = self.subtract(inside, self.look_up(knots, left))
+        return self.add(self.multiply(self.look_up(slopes, left), offset), self.look_up(heights, left))
+
+    def multiply_int(self, a: str, factor: int) -> str:
+        return self.apply("Mul", a, self.constant(factor, np.int64))
+
+    def known_ids(self, ids: str, size: int) -> str:
+        """Ids of one field with everything beyond the table turned into 0, the unseen value."""
+        known = self.apply("Less", ids, self.constant(size, np.int64))
+        return self.apply("Where", known, ids, self.constant(0, np.int64))
+
+    def column(self, matrix: str, index: int) -> str:
+        """One column of an `(n, F)` matrix."""
+        return self.apply("Gather", matrix, self.constant(index, np.int64), axis=1)
+
+    def _value(self, a: str | float) -> str:
+        return a if isinstance(a, str) else self.constant(a)
+
+    def _fresh(self, stem: str) -> str:
+        self._n_values += 1
+        return f"{stem}_{self._n_values}"
+
+
+_INT64 = 7
+"""ONNX's number for the element type int64."""

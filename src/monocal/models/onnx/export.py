@@ -1,0 +1,132 @@
+"""From a model to an ONNX file that has proved itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, final
+
+import numpy as np
+
+from monocal.core.errors import InvalidInput
+from monocal.core.files import atomic_file
+from monocal.core.spaces import SCORE_EPSILON
+from monocal.models.model import Model
+from monocal.models.onnx.builder import GraphBuilder
+from monocal.models.onnx.parity import output_name, parity
+from monocal.models.onnx.statistical import write_map
+
+OPSET, ML_OPSET = 18, 3
+
+
+@final
+@dataclass(frozen=True)
+class ExportResult:
+    """What was written and how far it is from `predict`.
+
+    Attributes:
+        path: The file.
+        largest_difference: Largest absolute difference in probability over the parity rows.
+        n_rows: How many parity rows there were.
+        inputs: Names of the graph's inputs.
+        outputs: Names of its outputs, one per task.
+    """
+
+    path: Path
+    largest_difference: float
+    n_rows: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def export_onnx(
+    model: Model,
+    path: str | Path,
+    *,
+    inputs: Literal["values", "ids"] = "values",
+    tolerance: float = 1e-6,
+    n_parity_rows: int = 4096,
+    seed: int = 0,
+) -> ExportResult:
+    """Writes a batch-dynamic graph and compares it with `predict` in ONNX Runtime; beyond `tolerance` nothing is kept.
+
+    Inputs: the score column of every task (float64), and per field its raw value as text (`inputs="values"`) or one
+    int64 matrix `features` of ids (`inputs="ids"`); a column of sampling rates if the model has one. Outputs: one
+    float64 column per task, named `<task>_calibrated`. Text inputs cannot carry a null: it counts as unseen.
+
+    Arguments:
+        model: A fitted model.
+        path: The file to write.
+        inputs: Raw values, looked up inside the graph, or ids from the model's vocabulary.
+        tolerance: Largest difference in probability that is accepted.
+        n_parity_rows: Rows of the comparison: scores over the whole range, seen and unseen values.
+        seed: Draws those rows.
+    """
+    if inputs not in ("values", "ids"):
+        raise InvalidInput.of("inputs", repr(inputs), '"values" or "ids"', "choose one of the two")
+    graph, names = _write_graph(model, inputs)
+    path = Path(path)
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(graph.SerializeToString())
+        worst = parity(model, temporary, inputs, n_parity_rows, seed)
+        if not worst <= tolerance:
+            raise InvalidInput.of(
+                "model", f"a graph that differs by {worst:.2e} from predict", f"at most {tolerance:.0e}",
+                "raise tolerance if that is good enough, or serve the model with monocal serve",
+            )  # fmt: skip
+    outputs = tuple(output_name(name) for name in model.task_names)
+    return ExportResult(path, worst, n_parity_rows, names, outputs)
+
+
+def _write_graph(model: Model, kind: str) -> tuple[Any, tuple[str, ...]]:
+    from onnx import TensorProto, checker, helper
+
+    graph = GraphBuilder()
+    double, text, integer = TensorProto.DOUBLE, TensorProto.STRING, TensorProto.INT64
+    entries = {one.score: helper.make_tensor_value_info(one.score, double, ["rows"]) for one in model.tasks}
+    features = ""
+    if model.field_names and kind == "ids":
+        features = "features"
+        entries[features] = helper.make_tensor_value_info(features, integer, ["rows", len(model.field_names)])
+    elif model.field_names:
+        columns = []
+        for field in model.vocabulary.fields:
+            entries[field.name] = helper.make_tensor_value_info(field.name, text, ["rows"])
+            values = [value for value in field.values.to_pylist() if value is not None]
+            ids = [index + 1 for index, value in enumerate(field.values.to_pylist()) if value is not None]
+            found = graph.apply(
+                "LabelEncoder",
+                field.name,
+                domain="ai.onnx.ml",
+                keys_strings=values or [""],
+                values_int64s=ids or [0],
+                default_int64=0,
+            )
+            columns.append(graph.apply("Unsqueeze", found, graph.constant([1], np.int64)))
+        features = graph.apply("Concat", *columns, axis=1)
+    shift: str | None = None
+    if isinstance(model.sampling_rate, str):
+        entries[model.sampling_rate] = helper.make_tensor_value_info(model.sampling_rate, double, ["rows"])
+        shift = graph.apply("Log", model.sampling_rate)
+    elif model.sampling_rate is not None:
+        shift = graph.constant(float(np.log(model.sampling_rate)))
+    for one in model.tasks:
+        z = (
+            graph.logit(one.score, SCORE_EPSILON)
+            if model.scores_are == "probability"
+            else graph.clip(one.score, -40, 40)
+        )
+        if shift is not None:
+            z = graph.add(z, shift)
+        p = write_map(graph, one.calibrator, z, features)
+        graph.nodes.append(helper.make_node("Identity", [p], [output_name(one.name)]))
+    outputs = [helper.make_tensor_value_info(output_name(name), double, ["rows"]) for name in model.task_names]
+    whole = helper.make_graph(graph.nodes, "monocal", list(entries.values()), outputs, graph.constants)
+    made = helper.make_model(
+        whole,
+        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
+        producer_name="monocal",
+        ir_version=9,
+    )
+    checker.check_model(made)
+    return made, tuple(entries)

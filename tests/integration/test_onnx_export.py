@@ -1,0 +1,77 @@
+import numpy as np
+import onnxruntime
+import pyarrow as pa
+import pytest
+
+import monocal
+from monocal.core.errors import InvalidInput
+from monocal.data.simulator import simulate_log
+from monocal.models.onnx import export_onnx
+from monocal.models.onnx.statistical import LOGIT_WRITERS, PROBABILITY_WRITERS
+
+FIELDS = ["site_id", "country", "device"]
+
+
+@pytest.fixture(scope="module")
+def table():
+    return simulate_log(6000, seed=1).table()
+
+
+def fitted(table, method, **arguments):
+    if method == "per_segment":
+        arguments["field"] = 2
+    return monocal.fit(table, method=method, score="pctr", label="click", fields=FIELDS, **arguments)
+
+
+@pytest.mark.parametrize("inputs", ["values", "ids"])
+@pytest.mark.parametrize("method", [*LOGIT_WRITERS, *PROBABILITY_WRITERS])
+def test_graph_says_what_predict_says(table, tmp_path, method, inputs):
+    result = export_onnx(fitted(table, method, recent_share=0.1), tmp_path / "m.onnx", inputs=inputs)
+    assert result.largest_difference < 1e-9
+
+
+def test_graph_takes_any_number_of_rows_of_raw_values(table, tmp_path):
+    model = fitted(table, "wide_logistic")
+    result = export_onnx(model, tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
+    for n in (1, 7, 3000):
+        part = table.slice(0, n)
+        feed = {name: np.array(part[name].to_pylist(), dtype=object) for name in FIELDS}
+        feed["pctr"] = part["pctr"].to_numpy()
+        (answers,) = session.run(["click_calibrated"], feed)
+        np.testing.assert_allclose(answers, model.predict(part), atol=1e-12)
+
+
+def test_logits_sampling_column_and_tasks(table, tmp_path):
+    z = np.log(table["pctr"].to_numpy() / (1 - table["pctr"].to_numpy()))
+    rates = np.where(np.arange(table.num_rows) % 2, 0.5, 0.2)
+    wide = table.append_column("z", pa.array(z)).append_column("rate", pa.array(rates))
+    wide = wide.append_column("view", table["click"]).append_column("z2", pa.array(z / 2))
+    model = monocal.fit(
+        wide,
+        method="platt",
+        tasks={"click": ("click", "z"), "view": ("view", "z2")},
+        scores_are="logit",
+        sampling_rate="rate",
+    )
+    result = export_onnx(model, tmp_path / "m.onnx")
+    assert result.outputs == ("click_calibrated", "view_calibrated")
+    assert result.largest_difference < 1e-12
+
+
+def test_fall_back_is_exported_as_identity(table, tmp_path):
+    model = fitted(table, "isotonic")
+    model.tasks[0].calibrator.fell_back_ = True
+    assert export_onnx(model, tmp_path / "m.onnx").largest_difference < 1e-12
+
+
+def test_a_graph_beyond_tolerance_is_refused_and_not_kept(table, tmp_path):
+    with pytest.raises(InvalidInput, match="a graph that differs by .* from predict; wanted at most"):
+        export_onnx(fitted(table, "isotonic"), tmp_path / "m.onnx", tolerance=-1.0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_null_values_count_as_unseen(tmp_path):
+    log = {"p": [0.1, 0.4, 0.2, 0.3] * 30, "y": [0, 1, 0, 0] * 30, "site": ["a", None, "b", None] * 30}
+    model = monocal.fit(log, method="wide_logistic", score="p", label="y", fields=["site"])
+    assert export_onnx(model, tmp_path / "m.onnx").largest_difference < 1e-12
