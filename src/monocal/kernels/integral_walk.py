@@ -50,10 +50,8 @@ SLACK: Number = np.float32(1.000001)
 SMALL_STEP = 0.02
 LOWEST_EXPONENT = -700.0
 
-scalar: Any = njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
-vector: Any = njit(
-    cache=True, nogil=True, error_model="numpy", forceinline=True, fastmath={"reassoc", "contract", "nsz"}
-)
+scalar: Any = njit(nogil=True, error_model="numpy", forceinline=True)
+vector: Any = njit(nogil=True, error_model="numpy", forceinline=True, fastmath={"reassoc", "contract", "nsz"})
 """Lets the compiler reorder sums, which a vectorised reduction needs. Not used where order matters."""
 
 
@@ -210,8 +208,8 @@ def cross(j: int, third: Vector, scratch: Vector) -> float:
 
 @scalar
 def saturation(u: float) -> float:
-    """Returns e^min(u, 0), the derivative of 1 + ELU."""
-    return math.exp(max(min(u, 0.0), LOWEST_EXPONENT))
+    """Returns e^min(u, 0), the derivative of 1 + ELU; 0 below the exponents that float64 resolves well."""
+    return math.exp(min(u, 0.0)) if u > LOWEST_EXPONENT else 0.0
 
 
 @scalar

@@ -24,6 +24,38 @@ def equal_probability_knots(n_knots: int) -> Tensor:
     return torch.logit(torch.arange(1, n_knots + 1, dtype=torch.float64) / (n_knots + 1))
 
 
+def interpolate(places: Tensor, values: Tensor, at: Tensor) -> Tensor:
+    """Evaluates row i's broken line through `(places[i], values[i])`, both `(b, K + 1)`, at `at[i]`.
+
+    Never decreases in `at` when places increase and values do not decrease: inside a segment a non-negative number
+    is multiplied and added, and the result is capped by the segment's right value.
+
+    Example:
+        >>> import torch
+        >>> places = torch.tensor([[0.0, 0.2, 1.0]]).repeat(4, 1)
+        >>> values = torch.tensor([[0.02, 0.15, 0.6]]).repeat(4, 1)
+        >>> [round(x, 5) for x in interpolate(places, values, torch.tensor([0.1, 0.2, 0.5, 1.0])).tolist()]
+        [0.085, 0.15, 0.31875, 0.6]
+    """
+    reached = (at.detach()[:, None] >= places[:, 1:-1]).sum(dim=1)[:, None]
+    left, right = places.gather(1, reached)[:, 0], places.gather(1, reached + 1)[:, 0]
+    low, high = values.gather(1, reached)[:, 0], values.gather(1, reached + 1)[:, 0]
+    share = ((at - left) / (right - left)).clamp(0.0, 1.0)
+    inside = low + share * (high - low)
+    return torch.where(high >= low, torch.minimum(inside, high), inside)
+
+
+def disorder(values: Tensor) -> Tensor:
+    r"""Returns :math:`\sum \max(0, b_k - b_{k+1})` along the last dimension, summed over the others.
+
+    Example:
+        >>> import torch
+        >>> round(disorder(torch.tensor([0.2, 0.15, 0.6])).item(), 6)
+        0.05
+    """
+    return torch.relu(values[..., :-1] - values[..., 1:]).sum()
+
+
 @final
 class BrokenLine(nn.Module):
     r"""Interpolates trainable values b at fixed knots a, constant outside the first and last one.
@@ -72,8 +104,8 @@ class BrokenLine(nn.Module):
         return inside
 
     def disorder(self) -> Tensor:
-        r"""Returns :math:`\sum_k \max(0, b_k - b_{k+1})`, 0 when the values are in order."""
-        return torch.relu(self.values[:-1] - self.values[1:]).sum()
+        """Returns how far the values are out of order, 0 when they are not."""
+        return disorder(self.values)
 
 
 @final
