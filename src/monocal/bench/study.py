@@ -30,7 +30,7 @@ class DataSpec:
         ranker: Who scores a real log: `deepfm` or `hashed_logistic`.
         ranker_arguments: Its constructor arguments.
         n_train: Rows that train the ranker (simulated worlds bring their own scores and need none).
-        n_calibration: Rows that calibrators are fitted on.
+        n_calibration: Rows that calibrators are fitted on; 0 takes a real log's own parts, 3:1:1 in time order.
         n_test: Rows that judge them.
         main_field: The field of FRCE; the first one if empty.
         max_fields: Use only so many fields; 0 means all.
@@ -133,8 +133,8 @@ class Study:
         data = tuple(
             replace(
                 one,
-                n_train=min(one.n_train, 2 * rows),
-                n_calibration=min(one.n_calibration, rows),
+                n_train=min(one.n_train or 2 * rows, 2 * rows),
+                n_calibration=min(one.n_calibration or rows, rows),
                 n_test=min(one.n_test, rows),
             )
             for one in self.data

@@ -108,11 +108,14 @@ def test_missing_data_are_named_with_the_reason(tmp_path):
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"name": "s", "question": "?", "data": [{"name": "d", "wrld": "x"}], "calibrators": [{"name": "n"}]}, "did you mean 'world'"),
+        (
+            {"name": "s", "question": "?", "data": [{"name": "d", "wrld": "x"}], "calibrators": [{"name": "n"}]},
+            "did you mean 'world'",
+        ),
         ({"name": "s", "question": "?", "data": [{"name": "d"}], "calibrators": []}, "no calibrators"),
         ({"name": "s", "question": "?", "dta": []}, "did you mean 'data'"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_study_file_says_what_is_wrong(entries, message):
     with pytest.raises((UnknownName, InvalidInput), match=message):
         Study.of(entries)
@@ -125,7 +128,8 @@ from monocal.bench.run_study import run_study
 from monocal.bench.runner import RunOptions
 from monocal.bench.study import CalibratorSpec, DataSpec, Study
 specs = tuple(CalibratorSpec(f"h{k}", "histogram", {"n_bins": k}) for k in range(2, 8))
-study = Study("killed", "?", (DataSpec("w", n_calibration=2000, n_test=2000),), specs, seeds=(0,), n_bootstrap=5, reference="h2")
+data = (DataSpec("w", n_calibration=2000, n_test=2000),)
+study = Study("killed", "?", data, specs, seeds=(0,), n_bootstrap=5, reference="h2")
 print("run", run_study(study, sys.argv[1], RunOptions(workers=1)).n_run)
 """
     environment = os.environ | {"PYTHONPATH": str(SRC)}
