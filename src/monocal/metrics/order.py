@@ -157,8 +157,10 @@ def dense_ranks(probabilities: Floats) -> tuple[NDArray[np.int32], Floats]:
     changes = np.zeros(ordered.shape[0], dtype=np.int32)
     changes[1:] = ordered[1:] != ordered[:-1]
     ranks = np.empty_like(changes)
-    ranks[order] = np.cumsum(changes, dtype=np.int32)
-    return ranks, ordered[run_starts(ordered)]
+    ranks[order] = np.cumsum(changes, out=changes)
+    del order, changes
+    starts = run_starts(ordered)
+    return ranks, ordered if starts.shape[0] == ordered.shape[0] else ordered[starts]
 
 
 def grid_cell(probabilities: Floats, cells: int) -> IdColumn:
