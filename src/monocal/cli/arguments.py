@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from monocal.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from monocal.evaluation.product import Product
 
 
 def names(texts: Sequence[str] | None) -> list[str]:
@@ -78,6 +82,62 @@ def settings(texts: Sequence[str] | None) -> dict[str, Any]:
             raise InvalidInput.of("--set", repr(text), "name=value", "write --set n_bins=20")
         found[name] = _value(value.strip())
     return found
+
+
+def settings_by_method(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]:
+    """Reads `method.name=value` pairs.
+
+    Example:
+        >>> settings_by_method(["histogram.n_bins=20", "umc.seed=1"])
+        {'histogram': {'n_bins': 20}, 'umc': {'seed': 1}}
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts or ():
+        method, dot, rest = text.partition(".")
+        if not (dot and method.isidentifier() and "=" in rest):
+            raise InvalidInput.of("--set", repr(text), "method.name=value", "write --set histogram.n_bins=20")
+        found.setdefault(method, {}).update(settings([rest]))
+    return found
+
+
+def products(texts: Sequence[str] | None) -> list[Product]:
+    """Reads `whole=part*part` texts.
+
+    Example:
+        >>> products(["p_order=p_click*p_buy"])
+        [Product(parts=('p_click', 'p_buy'), whole='p_order')]
+    """
+    if not texts:
+        return []
+    from monocal.evaluation.product import Product
+
+    found = []
+    for text in texts:
+        whole, equals, parts = text.partition("=")
+        factors = tuple(part.strip() for part in parts.split("*"))
+        if not (whole.strip() and equals and len(factors) > 1 and all(factors)):
+            raise InvalidInput.of("--product", repr(text), "whole=part*part", "write --product pctcvr=pctr*pcvr")
+        found.append(Product(factors, whole.strip()))
+    return found
+
+
+def model_and_table(paths: Sequence[str]) -> tuple[str | None, str]:
+    """Reads `[MODEL] TABLE`.
+
+    Example:
+        >>> model_and_table(["model/", "test.parquet"]), model_and_table(["scored.parquet"])
+        (('model/', 'test.parquet'), (None, 'scored.parquet'))
+    """
+    if len(paths) > 2:
+        raise InvalidInput.of(
+            "TABLE", f"{len(paths)} paths", "a model and a table, or a table alone", 'quote a glob: "logs/*.parquet"'
+        )
+    return (None, paths[0]) if len(paths) == 1 else (paths[0], paths[1])
+
+
+def is_folder_with(path: str, file: str) -> bool:
+    """Says whether a path is a folder with this file in it."""
+    return (Path(path) / file).is_file()
 
 
 def sampling_rate(text: str | None) -> float | str | None:
