@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from monocal.metrics import Forecast, metric, view_errors
+from monocal.metrics.equal_mass import equal_mass
+from monocal.metrics.fields import fields_of
 
 _EXACT = 1e-9
 
@@ -49,6 +51,18 @@ def test_second_field(t10):
     rows = Forecast.of(t10.y, t10.s, fields={"g": t10.g})
     assert metric("frce").of(rows).number == pytest.approx(0.52, abs=_EXACT)
     assert metric("fece").of(rows).number == pytest.approx(0.150, abs=_EXACT)
+
+
+def test_frce_as_the_formula_is_printed_in_the_paper(rows):
+    ((_, cells),) = fields_of(metric("frce").summarize(rows))
+    kept = cells.positive > 0
+    assert np.sum(cells.gap[kept] / cells.positive[kept]) / rows.n_rows == pytest.approx(0.0575, abs=_EXACT)
+
+
+def test_cal_2_clusters(rows):
+    sums, _ = equal_mass(metric("cal_n").summarize(rows), 2)
+    ratio = sums.predicted / sums.positive
+    assert np.maximum(ratio, 1.0 / ratio) - 1.0 == pytest.approx([0.0752688, 0.0633333], abs=1e-7)
 
 
 def test_brier_parts(rows):

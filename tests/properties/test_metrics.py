@@ -83,6 +83,40 @@ def test_scaling_all_weights_changes_no_ratio_metric(rows, factor):
 
 
 @settings(max_examples=30, deadline=None)
+@given(truth=st.floats(0.001, 0.999), forecast=st.floats(0.0, 1.0))
+def test_on_average_nothing_beats_the_true_probabilities(truth, forecast):
+    # the two possible labels, weighted by their chances, are the expectation
+    weights = [1.0 - truth, truth]
+    for name in ("log_loss", "brier"):
+        honest, other = (metric(name).of(Forecast.of([0, 1], [p, p], weights=weights)) for p in (truth, forecast))
+        assert honest.number <= other.number + 1e-12
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=forecasts(), h=st.floats(0.01, 0.5), factor=st.floats(1.0, 3.0))
+def test_smooth_error_does_not_increase_with_the_bandwidth(rows, h, factor):
+    narrow, wide = (metric("smooth_ece", bandwidth=width).of(rows).number for width in (h, factor * h))
+    assert wide <= narrow + 1e-6
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=forecasts(), h=st.floats(0.01, 0.5))
+def test_the_grid_of_the_smooth_error_stays_within_its_stated_error(rows, h):
+    coarse, fine = (metric("smooth_ece", bandwidth=h, grid=grid).of(rows).number for grid in (200, 20_000))
+    bound = (1 / 200) ** 2 / (8 * h * h) * np.mean(np.abs(rows.probabilities - rows.labels))
+    # besides splitting rows, a coarse grid integrates the kinks of the curve a little worse
+    assert abs(coarse - fine) <= bound + 0.02 * coarse
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=forecasts())
+def test_the_fixed_point_of_the_smooth_error_is_one(rows):
+    number = metric("smooth_ece").of(rows).number
+    if number > 0.0:
+        assert metric("smooth_ece", bandwidth=number).of(rows).number == pytest.approx(number, abs=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
 @given(rows=forecasts())
 def test_coarser_bins_never_increase_the_error(rows):
     for name in ("ece", "adaptive_ece"):

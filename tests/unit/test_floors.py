@@ -5,6 +5,7 @@ import pytest
 
 from monocal.core.errors import InvalidInput
 from monocal.metrics import METRICS, Forecast, metric, noise_floor
+from monocal.metrics.order import REPLAY_CELLS
 from monocal.testing.metric_laws import sample_forecast
 
 _FAST = {name: metric(name) if name != "mvce" else metric(name, parts=50) for name in METRICS}
@@ -40,6 +41,16 @@ def test_every_draw_is_the_metric_on_redrawn_labels(name):
     for draw in draws:
         labels = (rng.random(500) < rows.probabilities).astype(float)
         assert metric(name).of(rows.with_labels(labels)).number == pytest.approx(draw, rel=1e-9)
+
+
+def test_many_distinct_predictions_share_ranks_within_the_stated_error():
+    rng = np.random.default_rng(8)
+    p = rng.beta(1.0, 10.0, 50_000)
+    rows = Forecast.of(rng.random(50_000) < p, p)
+    for name, tolerance in (("auc", 1e-4), ("adaptive_ece", 2 * 14 / REPLAY_CELLS)):
+        chosen = metric(name)
+        replayed = chosen.value(chosen.summary.replay(rows).relabelled(np.flatnonzero(rows.labels)))
+        assert 0.0 < abs(replayed.number - chosen.of(rows).number) < tolerance, name
 
 
 def test_weights_enter_the_floor():

@@ -53,7 +53,8 @@ class Auc(Metric[OrderedCells]):
             return Value.undefined("no rows")
         if n_positive == 0.0 or n_negative == 0.0:
             return Value.undefined(f"all labels are {int(n_negative == 0.0)}, so there is no pair to rank")
-        below = np.cumsum(negative) - 0.5 * negative
+        below = np.cumsum(negative)
+        below -= 0.5 * negative
         pairs = n_positive * n_negative
         tied = 0.0 if state.exact else 0.5 * float(np.dot(positive, negative)) / pairs
         return Value(float(np.dot(positive, below)) / pairs, details={} if state.exact else {"error_bound": tied})

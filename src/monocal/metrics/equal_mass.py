@@ -31,15 +31,21 @@ def equal_mass(state: OrderedCells, bins: int) -> tuple[CellSums, Floats]:
         >>> equal_mass(ScoreOrder().summarize(rows), 2)[0].weight.tolist()
         [3.0, 2.0]
     """
-    mass, predicted, positive = (
-        np.concatenate([[0.0], np.cumsum(column)]) for column in (state.weight, state.predicted, state.positive)
-    )
+    mass = _running(state.weight)
     cuts = _cuts(state.weight, float(mass[-1]), bins)
-    sums = CellSums(np.diff(cuts), *(np.diff(np.interp(cuts, mass, column)) for column in (predicted, positive)))
+    predicted = np.diff(np.interp(cuts, mass, _running(state.predicted)))
+    positive = np.diff(np.interp(cuts, mass, _running(state.positive)))
+    sums = CellSums(np.diff(cuts), predicted, positive)
     inner = cuts[1:-1]
     cell = np.clip(np.searchsorted(mass, inner, side="left") - 1, 0, max(state.weight.shape[0] - 1, 0))
     inside = (inner > mass[cell]) & (inner < mass[cell + 1])
     return sums, np.where(inside, state.weight[cell], 0.0)
+
+
+def _running(column: Floats) -> Floats:
+    total = np.zeros(column.shape[0] + 1)
+    np.cumsum(column, out=total[1:])
+    return total
 
 
 def _cuts(weight: Floats, total: float, bins: int) -> Floats:

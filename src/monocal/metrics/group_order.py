@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from monocal.core.spaces import Floats
 from monocal.metrics.base import Summary, check_positive_count
 from monocal.metrics.forecast import Forecast
-from monocal.metrics.order import add_runs, grid_cell
+from monocal.metrics.order import add_runs, dense_ranks, grid_cell, run_starts
 from monocal.metrics.replay import Blocks, Replay, Rows
 from monocal.metrics.sums import SumReplay, Sums, Term
+
+_RANK_BITS = 32
+_RANK_MASK = (1 << _RANK_BITS) - 1
 
 
 @final
@@ -60,11 +63,15 @@ class GroupOrder(Summary[GroupedCells | GroupRanks]):
         return self.cells is not None
 
     def _summarize(self, forecast: Forecast) -> GroupedCells:
-        weight = np.ones(forecast.n_rows) if forecast.weights is None else forecast.weights
         if forecast.groups is None:
             return GroupedCells(None, np.zeros(0), np.zeros(0), np.zeros(0))
-        keys = forecast.probabilities if self.cells is None else grid_cell(forecast.probabilities, self.cells)
-        return _joined(forecast.groups, keys, weight, weight * forecast.labels)
+        ranks, keys = self._ranks(forecast.probabilities)
+        return _cells_by_group(forecast, _pair(forecast.groups, ranks), keys)
+
+    def _ranks(self, probabilities: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
+        if self.cells is None:
+            return dense_ranks(probabilities)
+        return grid_cell(probabilities, self.cells), np.arange(self.cells)
 
     def _merge(self, a: GroupedCells | GroupRanks, b: GroupedCells | GroupRanks) -> GroupedCells:
         assert isinstance(a, GroupedCells)
@@ -139,7 +146,7 @@ def _starts(*columns: NDArray[Any]) -> NDArray[np.intp]:
 def group_ranks(state: GroupedCells) -> tuple[GroupRanks, Floats]:
     """Returns the ranks per group, and per group the pairs of unequal labels that share a cell."""
     assert state.groups is not None
-    starts = _starts(state.groups)
+    starts = run_starts(state.groups)
     if starts.shape[0] == 0:
         return GroupRanks(np.zeros(0), np.zeros(0), np.zeros(0)), np.zeros(0)
     ranked = add_runs(state.positive * _mid_ranks(state.weight, starts), starts)
@@ -159,14 +166,44 @@ def _mid_ranks(weight: Floats, starts: NDArray[np.intp]) -> Floats:
 
 def _relative_ranks(forecast: Forecast) -> Floats:
     assert forecast.groups is not None
-    ranks = np.zeros(forecast.n_rows)
-    order = np.lexsort((forecast.probabilities, forecast.groups))
+    relative = np.zeros(forecast.n_rows)
+    pairs = _pair(forecast.groups, dense_ranks(forecast.probabilities)[0])
+    order = np.argsort(pairs)
     weight = np.ones(forecast.n_rows) if forecast.weights is None else forecast.weights[order]
     order, weight = order[weight > 0.0], weight[weight > 0.0]
     if order.shape[0] == 0:
-        return ranks
-    groups = forecast.groups[order]
-    ties = _starts(groups, forecast.probabilities[order])
-    cells = _mid_ranks(add_runs(weight, ties), _starts(groups[ties]))
-    ranks[order] = np.repeat(cells, np.diff(ties, append=order.shape[0]))
-    return ranks
+        return relative
+    pairs = pairs[order]
+    ties = run_starts(pairs)
+    cells = _mid_ranks(add_runs(weight, ties), run_starts(pairs[ties] >> _RANK_BITS))
+    relative[order] = np.repeat(cells, np.diff(ties, append=order.shape[0]))
+    return relative
+
+
+def _pair(groups: NDArray[Any], ranks: NDArray[Any]) -> NDArray[np.int64]:
+    """Returns one number per row that sorts by group first and by rank second."""
+    pairs = groups.astype(np.int64)
+    pairs <<= _RANK_BITS
+    pairs |= ranks
+    return pairs
+
+
+def _cells_by_group(forecast: Forecast, pairs: NDArray[np.int64], keys: NDArray[Any]) -> GroupedCells:
+    if forecast.weights is None:
+        pairs <<= 1
+        pairs |= forecast.labels.astype(bool)
+        pairs.sort()
+        labels = (pairs & 1).astype(np.float64)
+        pairs >>= 1
+        starts = run_starts(pairs)
+        weight = np.diff(starts, append=pairs.shape[0]).astype(np.float64)
+    else:
+        order = np.argsort(pairs)
+        order = order[forecast.weights[order] > 0.0]
+        pairs, weight = pairs[order], forecast.weights[order]
+        labels = weight * forecast.labels[order]
+        starts = run_starts(pairs)
+        weight = add_runs(weight, starts)
+    positive = add_runs(labels, starts)
+    pairs = pairs[starts]
+    return GroupedCells((pairs >> _RANK_BITS).astype(np.int32), keys[pairs & _RANK_MASK], weight, positive)

@@ -35,16 +35,21 @@ class OrderedCells:
     Attributes:
         keys: The distinct predictions (exact) or grid cells (sketch), increasing.
         weight: Rows per cell.
-        predicted: Summed predictions per cell.
         positive: Summed labels per cell.
         exact: Whether rows of one cell have equal predictions.
+        sums: Summed predictions per cell; None when they follow from keys and weight.
     """
 
     keys: NDArray[Any]
     weight: Floats
-    predicted: Floats
     positive: Floats
     exact: bool
+    sums: Floats | None = None
+
+    @property
+    def predicted(self) -> Floats:
+        """Summed predictions per cell."""
+        return self.keys * self.weight if self.sums is None else self.sums
 
 
 @final
@@ -74,8 +79,7 @@ class ScoreOrder(Summary[OrderedCells]):
     def _summarize(self, forecast: Forecast) -> OrderedCells:
         if self.cells is not None:
             return _on_grid(forecast, self.cells)
-        keys, weight, positive = _distinct(forecast)
-        return OrderedCells(keys, weight, keys * weight, positive, exact=True)
+        return OrderedCells(*_distinct(forecast), exact=True)
 
     def _merge(self, a: OrderedCells, b: OrderedCells) -> OrderedCells:
         if a.exact != b.exact:
@@ -93,9 +97,9 @@ class ScoreOrder(Summary[OrderedCells]):
         return OrderedCells(
             keys[starts],
             joined(a.weight, b.weight),
-            joined(a.predicted, b.predicted),
             joined(a.positive, b.positive),
             a.exact,
+            None if a.sums is None or b.sums is None else joined(a.sums, b.sums),
         )
 
     def _replay(self, forecast: Forecast) -> Replay[OrderedCells]:
@@ -121,7 +125,7 @@ class _OrderReplay(Replay[OrderedCells]):
         return map(self._ordered, self._sums.reweighted(blocks, counts))
 
     def _ordered(self, sums: Sums) -> OrderedCells:
-        return OrderedCells(self._keys, sums["weight"], sums["predicted"], sums["positive"], self._exact)
+        return OrderedCells(self._keys, sums["weight"], sums["positive"], self._exact, sums["predicted"])
 
 
 def rank_cells(probabilities: Floats, limit: int = REPLAY_CELLS) -> tuple[IdColumn, int, bool]:
@@ -141,6 +145,24 @@ def rank_cells(probabilities: Floats, limit: int = REPLAY_CELLS) -> tuple[IdColu
     return ids.astype(np.int32), edges.shape[0], exact
 
 
+def dense_ranks(probabilities: Floats) -> tuple[NDArray[np.int32], Floats]:
+    """Returns the rank of each prediction, equal ones sharing theirs, and the distinct predictions.
+
+    Example:
+        >>> dense_ranks(np.array([0.5, 0.1, 0.5, 0.9]))[0].tolist()
+        [1, 0, 1, 2]
+    """
+    order = np.argsort(probabilities)
+    ordered = probabilities[order]
+    changes = np.zeros(ordered.shape[0], dtype=np.int32)
+    changes[1:] = ordered[1:] != ordered[:-1]
+    ranks = np.empty_like(changes)
+    ranks[order] = np.cumsum(changes, out=changes)
+    del order, changes
+    starts = run_starts(ordered)
+    return ranks, ordered if starts.shape[0] == ordered.shape[0] else ordered[starts]
+
+
 def grid_cell(probabilities: Floats, cells: int) -> IdColumn:
     """Returns the cell of each prediction on a grid that is even in the logit."""
     position = (logit(probabilities) + _LOGIT_RANGE) * (cells / (2.0 * _LOGIT_RANGE))
@@ -149,9 +171,9 @@ def grid_cell(probabilities: Floats, cells: int) -> IdColumn:
 
 def run_starts(ordered: NDArray[Any]) -> NDArray[np.intp]:
     """Returns where each run of equal values begins."""
-    if ordered.shape[0] == 0:
-        return np.zeros(0, dtype=np.intp)
-    return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    changes = np.ones(ordered.shape[0], dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=changes[1:])
+    return np.flatnonzero(changes)
 
 
 def add_runs(column: Floats, starts: NDArray[np.intp]) -> Floats:
@@ -166,20 +188,23 @@ def _on_grid(forecast: Forecast, cells: int) -> OrderedCells:
     terms = cell_terms(forecast.probabilities, grid_cell(forecast.probabilities, cells), cells)
     weight, predicted, positive = (term.add_up(forecast.labels, forecast.weights) for term in terms)
     filled = np.flatnonzero(weight)
-    return OrderedCells(filled, weight[filled], predicted[filled], positive[filled], exact=False)
+    return OrderedCells(filled, weight[filled], positive[filled], exact=False, sums=predicted[filled])
 
 
 def _distinct(forecast: Forecast) -> tuple[Floats, Floats, Floats]:
     # the bits of non-negative doubles sort like the doubles; a label in the lowest bit then needs no second column
-    bits = (forecast.probabilities + 0.0).view(np.int64) << 1
+    bits = (forecast.probabilities + 0.0).view(np.int64)
     if forecast.weights is None:
-        bits |= forecast.labels.astype(np.int64)
+        bits <<= 1
+        bits |= forecast.labels.astype(bool)
         bits.sort()
         positive = (bits & 1).astype(np.float64)
-        keys = (bits >> 1).view(np.float64)
+        bits >>= 1
+        keys = bits.view(np.float64)
         starts = run_starts(keys)
-        counts = np.diff(starts, append=keys.shape[0]).astype(np.float64)
-        return keys[starts], counts, add_runs(positive, starts)
+        if starts.shape[0] == keys.shape[0]:
+            return keys, np.ones(keys.shape[0]), positive
+        return keys[starts], np.diff(starts, append=keys.shape[0]).astype(np.float64), add_runs(positive, starts)
     order = np.argsort(bits)
     order = order[forecast.weights[order] > 0.0]
     keys, weight = forecast.probabilities[order], forecast.weights[order]

@@ -14,6 +14,8 @@ from monocal.metrics.base import Metric, Summary, Value, check_positive_count
 from monocal.metrics.forecast import Forecast
 from monocal.metrics.sums import Sums, SumSummary, Term
 
+_MOST_STEPS = 100
+
 
 @final
 @dataclass(frozen=True)
@@ -118,10 +120,26 @@ class _SmoothedCurve:
         return float((curve.sum() - 0.5 * (curve[0] + curve[-1])) / (curve.shape[0] - 1))
 
     def fixed_point(self) -> float:
-        from scipy.optimize import brentq
+        """Returns the bandwidth that equals its own area, to 1e-12, by false position.
 
-        largest = self.area(0.0)
-        if largest == 0.0:
-            return 0.0
-        # the area shrinks as the bandwidth grows, so they meet once; the hair of room on top is for rounding
-        return float(brentq(lambda bandwidth: bandwidth - self.area(bandwidth), 0.0, 1.001 * largest, xtol=1e-12))
+        The area does not grow with the bandwidth, so `bandwidth − area` rises with slope 1 at least: it has one root,
+        and its value at any point bounds the distance from the root.
+        """
+        low, below = 0.0, -self.area(0.0)
+        high, above = 1.0, 1.0 - self.area(1.0)
+        guess, last = 0.0, 0
+        for _ in range(_MOST_STEPS):
+            guess = (low * above - high * below) / (above - below)
+            beyond = guess - self.area(guess)
+            if abs(beyond) <= 1e-12:
+                break
+            side = 1 if beyond > 0.0 else -1
+            # an end that stays twice is weighed down by half, or it would hold the next guess back
+            if side > 0:
+                high, above = guess, beyond
+                below = 0.5 * below if last == side else below
+            else:
+                low, below = guess, beyond
+                above = 0.5 * above if last == side else above
+            last = side
+        return guess

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace, sigmoid
+from monocal.data.categories import distinct_text
 from monocal.data.encoded_log import EncodedLog
 from monocal.data.schema import LogSchema
 from monocal.data.tables import Table, TableStream, open_table
+from monocal.data.value_index import ValueIndex
 from monocal.data.vocabulary import Vocabulary, VocabularyBuilder
 from monocal.models.columns import labels_or_missing, moments, numbers
 from monocal.models.model import Model, TaskModel
@@ -75,14 +78,23 @@ def fit(
     else:
         log = encode_table(
             table,
-            _schema(score, label, fields, tasks, weight, time, sampling_rate, scores_are),
+            table_schema(
+                score=score,
+                label=label,
+                fields=fields,
+                tasks=tasks,
+                weight=weight,
+                time=time,
+                sampling_rate=sampling_rate,
+                scores_are=scores_are,
+            ),
             min_count=min_count,
             max_size=max_size,
         )
     schema = log.schema
     fitted = []
     for task in log.scores:
-        rows = _observed_rows(log, task)
+        rows = observed_rows(log, task)
         one = calibrator(method, **prototype.get_params(deep=False))
         one.fit(
             log.scores[task][rows],
@@ -91,7 +103,7 @@ def fit(
             weights=None if log.weights is None else log.weights[rows],
             times=None if log.times is None else log.times[rows],
             scores_are=schema.scores_are,
-            sampling_rate=_rates(log, rows),
+            sampling_rate=row_rates(log, rows),
             embeddings=embeddings,
         )
         fitted.append(TaskModel(task, (schema.scores or {}).get(task, task), schema.labels[task], one))
@@ -112,6 +124,7 @@ def encode_table(table: Table, schema: LogSchema, *, min_count: int = 1, max_siz
     vocabulary = _count(stream, schema.fields, min_count, max_size)
     ids: list[Ids] = []
     parts: dict[str, list[Any]] = {}
+    groups = ValueIndex()
 
     def keep(name: str, column: Any) -> None:
         parts.setdefault(name, []).append(column)
@@ -126,6 +139,8 @@ def encode_table(table: Table, schema: LogSchema, *, min_count: int = 1, max_siz
             keep("weight", numbers(batch, schema.weight, "weight"))
         if schema.time is not None:
             keep("time", moments(batch, schema.time))
+        if schema.group is not None:
+            keep("group", _numbered(batch, schema.group, groups))
         if isinstance(schema.sampling_rate, str):
             keep("rate", numbers(batch, schema.sampling_rate, "sampling rate"))
     if not ids:
@@ -142,22 +157,31 @@ def encode_table(table: Table, schema: LogSchema, *, min_count: int = 1, max_siz
         vocabulary,
         schema,
         times=columns.get("time"),
+        groups=columns.get("group"),
         weights=columns.get("weight"),
         scores={task: columns[f"score:{task}"] for task in schema.scores or {}},
         sampling_rates=columns.get("rate"),
     )
 
 
-def _schema(
-    score: str | None,
-    label: str | None,
-    fields: Sequence[str],
-    tasks: Mapping[str, tuple[str, str]] | None,
-    weight: str | None,
-    time: str | None,
-    sampling_rate: float | str | None,
-    scores_are: ScoreSpace,
+def table_schema(
+    *,
+    score: str | None = None,
+    label: str | None = None,
+    fields: Sequence[str] = (),
+    tasks: Mapping[str, tuple[str, str]] | None = None,
+    weight: str | None = None,
+    time: str | None = None,
+    group: str | None = None,
+    sampling_rate: float | str | None = None,
+    scores_are: ScoreSpace = "probability",
 ) -> LogSchema:
+    """Returns the schema of a table that has scores already; arguments as in `fit`.
+
+    Example:
+        >>> table_schema(score="pctr", label="click").scores
+        {'click': 'pctr'}
+    """
     if tasks is None:
         if score is None or label is None:
             missing = "score" if score is None else "label"
@@ -170,6 +194,7 @@ def _schema(
         fields=fields,
         weight=weight,
         time=time,
+        group=group,
         sampling_rate=sampling_rate,
         scores={name: columns[1] for name, columns in tasks.items()},
         scores_are=scores_are,
@@ -184,13 +209,21 @@ def _count(stream: TableStream, fields: Sequence[str], min_count: int, max_size:
     return builder.build(min_count=min_count, max_size=max_size)
 
 
-def _observed_rows(log: EncodedLog, task: str) -> slice | NDArray[np.int64]:
+def _numbered(batch: Any, column: str, seen: ValueIndex) -> Ids:
+    values, _, which = distinct_text(batch.column(column), column)
+    numbered: Ids = seen.add(pc.fill_null(values, "\0"))[which]
+    return numbered
+
+
+def observed_rows(log: EncodedLog, task: str) -> slice | NDArray[np.int64]:
+    """Returns the rows where a task's label is known."""
     labels = log.labels[task]
     missing = np.flatnonzero(labels < 0)
     return slice(None) if missing.size == 0 else np.flatnonzero(labels >= 0)
 
 
-def _rates(log: EncodedLog, rows: slice | NDArray[np.int64]) -> Floats | float | None:
+def row_rates(log: EncodedLog, rows: slice | NDArray[np.int64]) -> Floats | float | None:
+    """Returns the sampling rate of some rows: one each, one for all, or None."""
     if log.sampling_rates is not None:
         return log.sampling_rates[rows]
     rate = log.schema.sampling_rate
@@ -200,9 +233,9 @@ def _rates(log: EncodedLog, rows: slice | NDArray[np.int64]) -> Floats | float |
 def _facts(log: EncodedLog, tasks: tuple[TaskModel, ...]) -> dict[str, Any]:
     facts: dict[str, Any] = {"n_rows": log.n_rows, "log_fingerprint": log.fingerprint, "tasks": {}}
     for one in tasks:
-        rows = _observed_rows(log, one.name)
+        rows = observed_rows(log, one.name)
         samples = Samples.of(
-            log.scores[one.name][rows], scores_are=log.schema.scores_are, sampling_rate=_rates(log, rows)
+            log.scores[one.name][rows], scores_are=log.schema.scores_are, sampling_rate=row_rates(log, rows)
         )
         edges = np.unique(np.quantile(samples.logits, np.linspace(0.0, 1.0, _SCORE_BINS + 1)[1:-1]))
         shares = np.bincount(np.searchsorted(edges, samples.logits), minlength=edges.size + 1) / samples.n_rows

@@ -22,6 +22,8 @@ from monocal.data.simulator.worlds import World, find_world
 if TYPE_CHECKING:
     import pyarrow
 
+    from monocal.data.encoded_log import EncodedLog
+
 Labels = NDArray[np.int8]
 
 _COLUMNS = ("features", "users", "times", "true_logits", "logits", "labels")
@@ -93,6 +95,12 @@ class SimulatedLog:
         from monocal.data.simulator.table import to_table
 
         return to_table(self)
+
+    def encoded(self) -> EncodedLog:
+        """Returns the same rows as an encoded log, with the simulator's ids and its scores."""
+        from monocal.data.simulator.encoded import to_encoded_log
+
+        return to_encoded_log(self)
 
 
 def simulate_log(

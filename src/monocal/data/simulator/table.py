@@ -27,11 +27,17 @@ def to_table(log: SimulatedLog) -> pa.Table:
     return pa.table(columns)
 
 
+def field_values(name: str, size: int) -> Any:
+    """Returns the text of ids 0 … size − 1 (id 0 never occurs in a simulated log)."""
+    return _values(name, 1 << (size - 1).bit_length())[:size]
+
+
 def _strings(ids: Any, name: str, size: int) -> Any:
-    return _values(name, 1 << (size - 1).bit_length()).take(pa.array(ids))
+    return field_values(name, size).take(pa.array(ids))
 
 
 @lru_cache(maxsize=64)
 def _values(name: str, size: int) -> Any:
+    # Sizes are rounded up to powers of two, so that batches whose largest id differs share one list.
     prefix = name.removesuffix("_id")
     return pa.array([f"{prefix}_{number}" for number in range(size)])

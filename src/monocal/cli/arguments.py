@@ -1,0 +1,166 @@
+"""Texts of the command line turned into what the library takes."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from monocal.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from monocal.evaluation.product import Product
+
+
+def names(texts: Sequence[str] | None) -> list[str]:
+    """Splits at commas, so that `--fields a,b` and `--fields a --fields b` mean the same.
+
+    Example:
+        >>> names(["site_id, app_id", "hour"])
+        ['site_id', 'app_id', 'hour']
+    """
+    return [part.strip() for text in texts or () for part in text.split(",") if part.strip()]
+
+
+def tasks(texts: Sequence[str] | None) -> dict[str, tuple[str, str]] | None:
+    """Reads `label:score` pairs; the label's column names the task.
+
+    Example:
+        >>> tasks(["click:pctr", "long_view:plv"])
+        {'click': ('click', 'pctr'), 'long_view': ('long_view', 'plv')}
+        >>> tasks(["click"])
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: --task: got 'click'; wanted label:score. Way out: write --task click:pctr.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for text in names(texts):
+        label, colon, score = text.partition(":")
+        if not (label and colon and score) or ":" in score:
+            raise InvalidInput.of("--task", repr(text), "label:score", "write --task click:pctr")
+        if label in found:
+            raise InvalidInput.of("--task", f"{label!r} twice", "each label once", "remove one of the two")
+        found[label] = (label, score)
+    return found or None
+
+
+def pairs(option: str, texts: Sequence[str] | None) -> str | dict[str, str] | None:
+    """Reads one `value`, or `name=value` pairs.
+
+    Example:
+        >>> pairs("--column", ["p_click"]), pairs("--column", ["click=p_click", "view=p_view"])
+        ('p_click', {'click': 'p_click', 'view': 'p_view'})
+    """
+    given = list(texts or ())
+    if not given:
+        return None
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0]
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise InvalidInput.of(option, repr(text), "name=value", f"write {option} {text}=…")
+        found[name] = value
+    return found
+
+
+def settings(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Reads `name=value` pairs; a value is TOML or JSON, and anything else is text.
+
+    Example:
+        >>> settings(["n_bins=20", "guard=true", "variant=authors", "seed=null", "shape=[50, 50]"])
+        {'n_bins': 20, 'guard': True, 'variant': 'authors', 'seed': None, 'shape': [50, 50]}
+    """
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not (name.isidentifier() and equals):
+            raise InvalidInput.of("--set", repr(text), "name=value", "write --set n_bins=20")
+        found[name] = _value(value.strip())
+    return found
+
+
+def settings_by_method(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]:
+    """Reads `method.name=value` pairs.
+
+    Example:
+        >>> settings_by_method(["histogram.n_bins=20", "umc.seed=1"])
+        {'histogram': {'n_bins': 20}, 'umc': {'seed': 1}}
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts or ():
+        method, dot, rest = text.partition(".")
+        if not (dot and method.isidentifier() and "=" in rest):
+            raise InvalidInput.of("--set", repr(text), "method.name=value", "write --set histogram.n_bins=20")
+        found.setdefault(method, {}).update(settings([rest]))
+    return found
+
+
+def products(texts: Sequence[str] | None) -> list[Product]:
+    """Reads `whole=part*part` texts.
+
+    Example:
+        >>> products(["p_order=p_click*p_buy"])
+        [Product(parts=('p_click', 'p_buy'), whole='p_order')]
+    """
+    if not texts:
+        return []
+    from monocal.evaluation.product import Product
+
+    found = []
+    for text in texts:
+        whole, equals, parts = text.partition("=")
+        factors = tuple(part.strip() for part in parts.split("*"))
+        if not (whole.strip() and equals and len(factors) > 1 and all(factors)):
+            raise InvalidInput.of("--product", repr(text), "whole=part*part", "write --product pctcvr=pctr*pcvr")
+        found.append(Product(factors, whole.strip()))
+    return found
+
+
+def model_and_table(paths: Sequence[str]) -> tuple[str | None, str]:
+    """Reads `[MODEL] TABLE`.
+
+    Example:
+        >>> model_and_table(["model/", "test.parquet"]), model_and_table(["scored.parquet"])
+        (('model/', 'test.parquet'), (None, 'scored.parquet'))
+    """
+    if len(paths) > 2:
+        raise InvalidInput.of(
+            "TABLE", f"{len(paths)} paths", "a model and a table, or a table alone", 'quote a glob: "logs/*.parquet"'
+        )
+    return (None, paths[0]) if len(paths) == 1 else (paths[0], paths[1])
+
+
+def is_folder_with(path: str, file: str) -> bool:
+    """Says whether a path is a folder with this file in it."""
+    return (Path(path) / file).is_file()
+
+
+def sampling_rate(text: str | None) -> float | str | None:
+    """A number, or else the name of a column.
+
+    Example:
+        >>> sampling_rate("0.1"), sampling_rate("keep_share"), sampling_rate(None)
+        (0.1, 'keep_share', None)
+    """
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        pass
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

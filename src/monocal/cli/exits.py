@@ -1,0 +1,141 @@
+"""How a command ends: exit codes, and one clear line for every error."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import typer
+
+from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning
+
+OK = 0
+FAILURE = 1
+UNUSABLE = 2
+INTERRUPTED = 130
+TERMINATED = 143
+
+MEANINGS = {
+    OK: "done",
+    FAILURE: "failure: a damaged model, a full disk, a missing optional package, a fault in monocal",
+    UNUSABLE: "the command, an option or the data cannot be used; the message says why and what to do",
+    INTERRUPTED: "interrupted with Ctrl-C; no half-written output is left",
+    TERMINATED: "ended by SIGTERM; no half-written output is left",
+}
+
+_EXTRAS = {
+    "torch": "neural",
+    "numba": "neural",
+    "altair": "report",
+    "vl_convert": "report",
+    "matplotlib": "report",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "orjson": "serve",
+    "prometheus_client": "serve",
+    "onnx": "export",
+    "onnxruntime": "export",
+    "optuna": "bench",
+    "lightgbm": "bench",
+    "psutil": "bench",
+    "mcgrad": "peers",
+}
+
+
+@dataclass
+class _Settings:
+    debug: bool = False
+
+
+SETTINGS = _Settings()
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived; like an interrupt it must run every clean-up on its way out."""
+
+
+def run_guarded(command: Callable[[], object]) -> int:
+    """Runs a command and returns its exit code; an error becomes one line on standard error."""
+    SETTINGS.debug = False
+    try:
+        with _warnings_as_lines():
+            result = command()
+        return result if isinstance(result, int) else OK
+    except KeyboardInterrupt:
+        return _end("interrupted", INTERRUPTED)
+    except Terminated:
+        return _end("terminated", TERMINATED)
+    except typer.Abort:
+        return _end("aborted", FAILURE)
+    except BrokenPipeError:
+        # whoever read our output has seen enough; python would complain again while it flushes
+        sys.stdout = None  # type: ignore[assignment]
+        return FAILURE
+    except Exception as error:
+        if SETTINGS.debug:
+            traceback.print_exc()
+        return _end(f"error: {describe(error)}", exit_code(error))
+
+
+def exit_code(error: Exception) -> int:
+    """Returns the exit code that an error means."""
+    if isinstance(error, typer.TyperException):
+        return error.exit_code
+    return UNUSABLE if isinstance(error, InvalidInput) else FAILURE
+
+
+def describe(error: Exception) -> str:
+    """Returns one line that tells a user what happened and what to do.
+
+    Example:
+        >>> describe(ModuleNotFoundError("No module named 'torch'", name="torch"))
+        "this needs the package torch, which is not installed. Way out: pip install 'monocal[neural]'."
+    """
+    if isinstance(error, typer.TyperException):
+        return _usage(error)
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _EXTRAS:
+        package = (error.name or "").split(".")[0]
+        return (
+            f"this needs the package {package}, which is not installed. "
+            f"Way out: pip install 'monocal[{_EXTRAS[package]}]'."
+        )
+    if isinstance(error, MonocalError | OSError):
+        return _one_line(str(error))
+    if isinstance(error, MemoryError):
+        return "out of memory. Way out: fewer rows or fields, or prepare the log first, which then stays on disk."
+    return (
+        f"{type(error).__name__}: {_one_line(str(error))}. "
+        "This is a fault in monocal; run again with --debug to see where."
+    )
+
+
+def _usage(error: typer.TyperException) -> str:
+    text = _one_line(error.format_message())
+    context = getattr(error, "ctx", None)
+    return text if context is None else f"{text} Way out: {context.command_path} --help."
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _end(line: str, code: int) -> int:
+    typer.echo(line, err=True)
+    return code
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        typer.echo(f"warning: {_one_line(str(message))}", err=True)
+
+    with warnings.catch_warnings():
+        # a user can act on our own warnings only
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", MonocalWarning)
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield

@@ -1,0 +1,72 @@
+"""The `monocal` command."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType, ModuleType
+from typing import Annotated
+
+import typer
+
+from monocal import __version__
+from monocal.cli.exits import MEANINGS, Terminated, run_guarded
+from monocal.cli.options import Debug
+from monocal.cli.verbs import apply, compare, evaluate, fit, inspect, methods, metrics, simulate
+
+VERBS: tuple[ModuleType, ...] = (simulate, fit, apply, evaluate, compare, inspect, methods, metrics)
+
+_EXIT_CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())])
+
+app = typer.Typer(
+    name="monocal",
+    help="Turns the scores of a ranking or CTR model into probabilities one can bid, budget and fuse with.",
+    epilog=_EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    # panels and colours would cost more time than everything else that --help does
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"monocal {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _every_command(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_show_version, is_eager=True)
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    pass
+
+
+def _examples(module: ModuleType) -> str:
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in module.EXAMPLES.strip().splitlines())])
+
+
+for _module in VERBS:
+    _name = _module.__name__.rsplit(".", 1)[-1]
+    app.command(_name, epilog=_examples(_module))(getattr(_module, _name))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return run_guarded(lambda: app(given, prog_name="monocal", standalone_mode=False))
+
+
+def run() -> None:
+    """The entry point of the process: as `main`, and SIGTERM cleans up like Ctrl-C."""
+
+    def terminate(signum: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""What a verb tells: results on standard output, remarks on standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_WIDE_ENOUGH = 200
+
+
+def remark(text: str) -> None:
+    """Says something to the person watching; results never go this way."""
+    typer.echo(text, err=True)
+
+
+def print_json(result: Any) -> None:
+    """Writes one JSON document to standard output; a number that is not defined becomes null.
+
+    Example:
+        >>> print_json({"ece": float("nan"), "n_rows": 3})
+        {
+         "ece": null,
+         "n_rows": 3
+        }
+    """
+    sys.stdout.write(json.dumps(plain(result), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """Returns numbers, strings, lists and dictionaries only, as JSON wants them."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, str | bool | int) or value is None:
+        return value
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Iterable):
+        return [plain(one) for one in value]
+    return str(value)
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str] = (), *, left: int = 1
+) -> None:
+    """Writes a table to standard output; in a pipe it is as wide as it needs to be.
+
+    Arguments:
+        title: What the table shows.
+        columns: The headings.
+        rows: One text per cell.
+        notes: Lines below the table.
+        left: How many columns from the left hold words; the others hold numbers.
+    """
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for index, heading in enumerate(columns):
+        table.add_column(heading, justify="left" if index < left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = _console()
+    console.print(table)
+    for note in notes:
+        console.print(note, highlight=False, markup=False)
+
+
+def print_lines(text: str) -> None:
+    """Writes text to standard output as it is."""
+    sys.stdout.write(text.rstrip("\n") + "\n")
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Writes a number for people: four digits that mean something, and a dash for what is not defined.
+
+    Example:
+        >>> number(0.0123456), number(1234567.0), number(float("nan"))
+        ('0.01235', '1,234,567', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value == 0.0 or abs(value) >= 10.0**digits:
+        return f"{value:,.0f}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{min(decimals, 8)}f}"
+
+
+def interval(low: float, high: float, digits: int = 3) -> str:
+    """Writes an interval for people.
+
+    Example:
+        >>> interval(-0.012, 0.0034)
+        '[-0.0120, 0.00340]'
+    """
+    return f"[{number(low, digits)}, {number(high, digits)}]"
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=_WIDE_ENOUGH)

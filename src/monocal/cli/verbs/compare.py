@@ -1,0 +1,96 @@
+"""monocal compare."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from monocal.cli import arguments
+from monocal.cli.options import (
+    Debug,
+    Fields,
+    Group,
+    Holdout,
+    Json,
+    Label,
+    Logits,
+    MaxSize,
+    MinCount,
+    SamplingRate,
+    Score,
+    Seed,
+    TableArgument,
+    Time,
+    Weights,
+)
+from monocal.cli.output import print_json, remark
+
+EXAMPLES = """
+monocal compare log.parquet --score pctr --label click --fields site_id,app_id --time timestamp
+monocal compare log.parquet --score pctr --label click --fields site_id --methods platt,wide_logistic,umc
+monocal compare log.parquet --score pctr --label click --methods histogram --set histogram.n_bins=20 --metric ece
+"""
+
+
+def compare(
+    table: TableArgument,
+    score: Score = None,
+    label: Label = None,
+    fields: Fields = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option("--methods", metavar="NAMES", help="Which methods, with commas; by default all of them."),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="METHOD.NAME=VALUE", help="An option of one method, as TOML or JSON."),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", metavar="NAME", help="What to sort by: mfrce with fields, else ece."),
+    ] = None,
+    time: Time = None,
+    weights: Weights = None,
+    group: Group = None,
+    rate: SamplingRate = None,
+    logits: Logits = False,
+    holdout: Holdout = 0.2,
+    min_count: MinCount = 1,
+    max_size: MaxSize = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Fits several methods on the same rows and says which are better and which tie.
+
+    The older rows are fitted, the most recent judge. Sorted by how much the metric exceeds its noise floor.
+    """
+    from monocal.evaluation.compare_methods import compare_methods, default_methods
+
+    columns = [name for name in arguments.names(fields) if name != "none"]
+    found = compare_methods(
+        table,
+        arguments.names(methods) or default_methods(has_fields=bool(columns)),
+        score=score,
+        label=label,
+        fields=columns,
+        weight=weights,
+        time=time,
+        group=group,
+        sampling_rate=arguments.sampling_rate(rate),
+        scores_are="logit" if logits else "probability",
+        min_count=min_count,
+        max_size=max_size,
+        holdout=holdout,
+        metric=metric,
+        arguments=arguments.settings_by_method(options),
+        seed=seed,
+    )
+    remark(found.holdout.explanation)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    from monocal.cli.tables import print_comparison
+
+    print_comparison(found)

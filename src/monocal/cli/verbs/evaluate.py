@@ -1,0 +1,109 @@
+"""monocal evaluate."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from monocal.cli import arguments
+from monocal.cli.options import (
+    Debug,
+    Fields,
+    Group,
+    Json,
+    Label,
+    Logits,
+    MetricNames,
+    Products,
+    SamplingRate,
+    Score,
+    Seed,
+    Since,
+    Tasks,
+    Time,
+    Until,
+    Weights,
+)
+from monocal.cli.output import print_json, print_lines
+
+EXAMPLES = """
+monocal evaluate model/ test.parquet
+monocal evaluate model/ test.parquet --by site_id --group user_id
+monocal evaluate scored.parquet --score pctr_calibrated --label click --fields site_id,app_id
+monocal evaluate model/ test.parquet --group query_id --top-k 3
+monocal evaluate model/ bids.parquet --winners won --time ts --since 2024-05-01 --json
+"""
+
+
+def evaluate(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="[MODEL] TABLE", help="A model to judge on a table, or a table with a score.")
+    ],
+    score: Score = None,
+    label: Label = None,
+    task: Tasks = None,
+    fields: Fields = None,
+    by: Annotated[
+        list[str] | None, typer.Option("--by", metavar="COLUMNS", help="Judge every value of these columns.")
+    ] = None,
+    group: Group = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option("--top-k", min=1, help="Only the rows that the forecast puts on top of each group."),
+    ] = None,
+    winners: Annotated[
+        str | None, typer.Option("--winners", metavar="COLUMN", help="Only rows that were shown or won (1, not 0).")
+    ] = None,
+    time: Time = None,
+    since: Since = None,
+    until: Until = None,
+    weights: Weights = None,
+    rate: SamplingRate = None,
+    logits: Logits = False,
+    metrics: MetricNames = None,
+    product: Products = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Measures a model or a score column: values, intervals, noise floors, fields, selection.
+
+    With a model every metric is shown before and after calibration, and whether the difference is more than noise.
+    """
+    from monocal.evaluation.evaluate_table import evaluate_table
+    from monocal.metrics import METRICS
+    from monocal.models import load_model
+
+    model, table = arguments.model_and_table(paths)
+    names = arguments.names(metrics)
+    found = evaluate_table(
+        table,
+        model=None if model is None else load_model(model),
+        score=score,
+        label=label,
+        tasks=arguments.tasks(task),
+        fields=None if fields is None else [name for name in arguments.names(fields) if name != "none"],
+        by=arguments.names(by),
+        group=group,
+        weight=weights,
+        time=time,
+        since=since,
+        until=until,
+        top_k=top_k,
+        winners=winners,
+        sampling_rate=arguments.sampling_rate(rate),
+        scores_are="logit" if logits else "probability",
+        metrics=list(METRICS) if names == ["all"] else names or None,
+        products=arguments.products(product),
+        seed=seed,
+    )
+    if as_json:
+        print_json(found.as_dict())
+        return
+    from monocal.cli.tables import print_task
+
+    for name, one in found.tasks.items():
+        print_task(name, one)
+    for check in found.products:
+        print_lines(str(check))

@@ -1,0 +1,162 @@
+"""monocal fit."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from monocal.cli import arguments
+from monocal.cli.options import (
+    Debug,
+    Fields,
+    Group,
+    Holdout,
+    Json,
+    Label,
+    Logits,
+    MaxSize,
+    Method,
+    MinCount,
+    Out,
+    Products,
+    SamplingRate,
+    Score,
+    Set,
+    TableArgument,
+    Tasks,
+    Time,
+    Weights,
+)
+from monocal.cli.output import print_json, print_lines, print_table, remark
+from monocal.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from monocal.data.encoded_log import EncodedLog
+    from monocal.data.field_proposal import ProposedField
+
+EXAMPLES = """
+monocal fit log.parquet --score pctr --label click --fields site_id,app_id --method umc --out model/
+monocal fit log.parquet --score pctr --label click --fields auto --time timestamp --out model/
+monocal fit log.csv --score logit --logits --label click --method platt --set guard=true --out model/
+monocal fit videos.parquet --task click:pctr --task long_view:plv --fields video_id,tag --out model/
+monocal fit log.parquet --score pctr --label click --fields site_id --sampling-rate 0.1 --out model/
+"""
+
+
+def fit(
+    table: TableArgument,
+    out: Out,
+    score: Score = None,
+    label: Label = None,
+    task: Tasks = None,
+    fields: Fields = None,
+    method: Method = "umc",
+    options: Set = None,
+    time: Time = None,
+    weights: Weights = None,
+    group: Group = None,
+    rate: SamplingRate = None,
+    logits: Logits = False,
+    holdout: Holdout = 0.2,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="After judging, fit once more on all rows and save that model.")
+    ] = False,
+    min_count: MinCount = 1,
+    max_size: MaxSize = None,
+    product: Products = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Fits a calibrator on a table with scores and saves the model.
+
+    The most recent rows are kept from the fit and judge it; the split is by --time if given, else by row order.
+    Without --fields the categorical columns found are proposed; --fields auto takes them, --fields none goes without.
+    TABLE may also be the folder of a ranked log: then its calibration part is fitted and its test part judges.
+    """
+    from monocal.data.encoded_log import EncodedLog
+    from monocal.data.log_folder import MANIFEST
+    from monocal.evaluation.judged_fit import fit_and_judge
+
+    source: str | EncodedLog = EncodedLog.open(table) if arguments.is_folder_with(table, MANIFEST) else table
+    tasks = arguments.tasks(task)
+    chosen: list[str] = []
+    if isinstance(source, str):
+        chosen = _fields(source, fields, method, score, label, tasks, [time, weights, group, rate])
+    judged = fit_and_judge(
+        source,
+        method=method,
+        score=score,
+        label=label,
+        fields=chosen,
+        tasks=tasks,
+        weight=weights,
+        time=time,
+        group=group,
+        sampling_rate=arguments.sampling_rate(rate),
+        scores_are="logit" if logits else "probability",
+        min_count=min_count,
+        max_size=max_size,
+        holdout=holdout,
+        refit=refit,
+        products=arguments.products(product),
+        **arguments.settings(options),
+    )
+    remark(judged.holdout.explanation)
+    judged.model.save(out)
+    if as_json:
+        print_json({"out": out, "fields": judged.model.field_names, **judged.as_dict()})
+        return
+    from monocal.cli.tables import print_judgement
+
+    for name, judgement in judged.tasks.items():
+        print_judgement(f"{name}: {method} on held-out rows", judgement)
+    for check in judged.products:
+        print_lines(str(check))
+    remark(f"saved the model{' (fitted again on all rows)' if refit and judged.tasks else ''} to {out}")
+
+
+def _fields(
+    table: str,
+    given: list[str] | None,
+    method: str,
+    score: str | None,
+    label: str | None,
+    tasks: dict[str, tuple[str, str]] | None,
+    others: list[str | None],
+) -> list[str]:
+    """Returns the fields to use; proposes some and stops if nothing was said and the method could use them."""
+    from monocal.calibrators import calibrator
+    from monocal.data.field_proposal import propose_fields, usable_fields
+
+    names = arguments.names(given)
+    if names == ["none"] or (not names and not calibrator(method).class_tags.uses_features):
+        return []
+    if names and names != ["auto"]:
+        return names
+    labels = [one[0] for one in (tasks or {}).values()] or ([label] if label else [])
+    scores = [one[1] for one in (tasks or {}).values()] or ([score] if score else [])
+    taken = [*labels, *scores, *(one for one in others if one)]
+    proposed = propose_fields(table, exclude=taken, label=labels[0] if labels else None)
+    usable = usable_fields(proposed)
+    if names == ["auto"]:
+        remark(f"fields: {', '.join(usable) or 'none'}")
+        return usable
+    _print_proposal(proposed)
+    remark(f"monocal {shlex.join([*sys.argv[1:], '--fields', ','.join(usable)])}")
+    raise InvalidInput.of(
+        "--fields",
+        None,
+        f"the fields that {method!r} may use",
+        "take the line above without columns that are measured after the fact, or --fields auto, or --fields none",
+    )
+
+
+def _print_proposal(proposed: list[ProposedField]) -> None:
+    rows: list[list[Any]] = [
+        [one.name, f"{one.n_values:,}", f"{one.most_common} ({one.most_common_share:.0%})", one.objection]
+        for one in proposed
+    ]
+    print_table("Categorical columns", ["column", "values", "most common", "speaks against it"], rows, left=4)

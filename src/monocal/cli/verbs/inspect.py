@@ -1,0 +1,31 @@
+"""monocal inspect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from monocal.cli.options import Debug, Json
+from monocal.cli.output import print_json, print_lines
+
+EXAMPLES = """
+monocal inspect model/
+monocal inspect model/ --json | jq .tasks
+"""
+
+
+def inspect(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved model, or a prepared log.")],
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Says what is in the folder of a model or of a prepared log, after checking it."""
+    from monocal.models.inspection import inspect_folder
+
+    found = inspect_folder(folder)
+    if as_json:
+        print_json(found.facts)
+    else:
+        print_lines(found.text)

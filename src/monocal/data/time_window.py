@@ -1,0 +1,44 @@
+"""Rows of a stretch of time, given by text from a person."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+
+from monocal.core.errors import InvalidInput
+
+
+def moment_of(text: str, kind: pa.DataType, argument: str = "moment") -> int:
+    """Returns a moment as the integer that a time column of this type is read as.
+
+    Timestamps, dates and text are microseconds since 1970 (UTC); a column of numbers is compared with a number. Which
+    of the two it is follows from the column, never from the value.
+
+    Arguments:
+        text: A date, a date and time, or a number.
+        kind: The type of the time column.
+        argument: What the moment is called in errors.
+
+    Example:
+        >>> moment_of("1970-01-02", pa.timestamp("s")), moment_of("86400", pa.int64())
+        (86400000000, 86400)
+        >>> moment_of("1970-01-02", pa.int64(), "since")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: since: got '1970-01-02'; wanted a number, as in the time column (int64). ...
+    """
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        try:
+            return int(float(text))
+        except ValueError:
+            raise InvalidInput.of(
+                argument, repr(text), f"a number, as in the time column ({kind})", "write it in the column's unit"
+            ) from None
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput.of(argument, repr(text), "a date or time", "write 2024-05-01 or 2024-05-01T12:00") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return (moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1)

@@ -1,0 +1,203 @@
+"""Calibrating a table of any size: read, score and write in step, in bounded memory."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from monocal.core.errors import InvalidInput
+from monocal.core.progress import progress
+from monocal.data.csv_text import read_as_text, typed_columns
+from monocal.data.table_writer import check_writable, write_table
+from monocal.data.tables import BATCH_ROWS, Table, TableStream, open_table
+from monocal.models.model import Model
+
+DEFAULT_THREADS = 2
+FUSED_COLUMN = "fused_score"
+
+
+@final
+@dataclass(frozen=True)
+class Applied:
+    """What was written.
+
+    Attributes:
+        out: The file.
+        n_rows: How many rows it has.
+        seconds: How long it took.
+        columns: Task to the column that was added.
+        mean_score: Task to the mean of the ranker's score, as it came.
+        mean_calibrated: Task to the mean calibrated probability.
+    """
+
+    out: Path
+    n_rows: int
+    seconds: float
+    columns: dict[str, str]
+    mean_score: dict[str, float]
+    mean_calibrated: dict[str, float]
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.n_rows / max(self.seconds, 1e-9)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "out": str(self.out), "rows_per_second": self.rows_per_second}
+
+
+class _Done(NamedTuple):
+    batch: pa.RecordBatch
+    score_sums: dict[str, float]
+    calibrated_sums: dict[str, float]
+
+
+def apply_model(
+    model: Model,
+    table: Table,
+    out: str | Path,
+    *,
+    column: str | Mapping[str, str] | None = None,
+    n_threads: int = DEFAULT_THREADS,
+    batch_rows: int = BATCH_ROWS,
+    show_progress: bool | None = None,
+) -> Applied:
+    """Writes every row and every column of a table again, with the calibrated probabilities added.
+
+    Batches are read and written in order by the caller's thread and scored by `n_threads` others, so memory holds a
+    few batches whatever the size of the table. The file appears whole or not at all. From CSV to CSV all other
+    columns keep their text to the letter.
+
+    Arguments:
+        model: The fitted model.
+        table: Anything `open_table` takes.
+        out: The file to write; its ending decides between Parquet and CSV.
+        column: The new column: a name if there is one task, else task to name. By default `<score>_calibrated`.
+        n_threads: Threads that score.
+        batch_rows: Rows per batch.
+        show_progress: True or False to decide; None shows a bar on a terminal.
+    """
+    stream, target = open_table(table), Path(out)
+    model.check_columns(stream.column_names)
+    added = _added_columns(model, column, stream.column_names)
+    _check_paths(stream, target)
+    started = time.perf_counter()
+    text = _csv_to_csv(stream, target)
+    source = read_as_text(stream) if text else stream
+    schema = _with_columns(source.arrow_schema, list(added.values()))
+    n_rows, sums = 0, {name: np.zeros(2) for name in model.task_names}
+
+    def score(batch: pa.RecordBatch, first_row: int) -> _Done:
+        rows = typed_columns(batch, stream.arrow_schema, model.columns) if text else batch
+        return _score(model, batch, rows, added, schema, first_row)
+
+    with (
+        write_table(target, schema) as writer,
+        progress("calibrating", stream.n_rows, show=show_progress) as bar,
+    ):
+        batches = source.batches(None, batch_rows, dictionary_columns=() if text else model.field_names)
+        for done in _in_order(batches, score, max(n_threads, 1)):
+            writer.write_batch(done.batch)
+            n_rows += done.batch.num_rows
+            for name, sum_of in sums.items():
+                sum_of += (done.score_sums[name], done.calibrated_sums[name])
+            bar.advance(done.batch.num_rows)
+    means = {name: sum_of / n_rows if n_rows else np.full(2, np.nan) for name, sum_of in sums.items()}
+    return Applied(
+        out=target,
+        n_rows=n_rows,
+        seconds=time.perf_counter() - started,
+        columns=added,
+        mean_score={name: float(mean[0]) for name, mean in means.items()},
+        mean_calibrated={name: float(mean[1]) for name, mean in means.items()},
+    )
+
+
+def _in_order(batches: Iterator[pa.RecordBatch], score: Any, n_threads: int) -> Iterator[_Done]:
+    """Yields scored batches in the order they came, with at most a few of them in memory."""
+    waiting: deque[Future[_Done]] = deque()
+    first_row = 0
+    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="monocal-apply")
+    try:
+        for batch in batches:
+            waiting.append(pool.submit(score, batch, first_row))
+            first_row += batch.num_rows
+            if len(waiting) > n_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _score(
+    model: Model,
+    batch: pa.RecordBatch,
+    rows: pa.RecordBatch,
+    added: Mapping[str, str],
+    schema: pa.Schema,
+    first_row: int,
+) -> _Done:
+    try:
+        answers = model.predict_batch(rows)
+    except InvalidInput as error:
+        raise InvalidInput(f"{error} (rows are counted from row {first_row:,} of the table)") from error
+    new = {added[name]: answers[name] for name in model.task_names}
+    if model.fusion is not None:
+        new[FUSED_COLUMN] = model.fusion.fuse(answers)
+    columns = []
+    for field in schema:
+        values = pa.array(new[field.name]) if field.name in new else batch.column(field.name)
+        columns.append(values if values.type == field.type else values.cast(field.type))
+    return _Done(
+        pa.RecordBatch.from_arrays(columns, schema=schema),
+        {one.name: float(pc.sum(rows.column(one.score)).as_py()) for one in model.tasks},
+        {name: float(answers[name].sum()) for name in model.task_names},
+    )
+
+
+def _added_columns(model: Model, column: str | Mapping[str, str] | None, taken: list[str]) -> dict[str, str]:
+    if isinstance(column, str):
+        column = {model.task().name: column}
+    chosen = dict(column or {})
+    for name in chosen:
+        model.task(name)
+    added = {one.name: chosen.get(one.name, f"{one.score}_calibrated") for one in model.tasks}
+    if model.fusion is not None:
+        added[FUSED_COLUMN] = FUSED_COLUMN
+    for name in added.values():
+        if name in taken or list(added.values()).count(name) > 1:
+            raise InvalidInput.of(
+                "output column", f"{name!r}, which is there already", "a new name", "choose another with column="
+            )
+    return added
+
+
+def _check_paths(stream: TableStream, target: Path) -> None:
+    check_writable(target)
+    if any(target.resolve() == path.resolve() for path in stream.paths):
+        raise InvalidInput.of(
+            "output file", repr(str(target)), "a file other than the input", "write to a new file, then replace the old"
+        )
+
+
+def _with_columns(schema: pa.Schema, names: list[str]) -> pa.Schema:
+    for name in names:
+        schema = schema.append(pa.field(name, pa.float64()))
+    return schema
+
+
+def _csv_to_csv(stream: TableStream, target: Path) -> bool:
+    return bool(stream.paths) and all(_is_csv(path) for path in (*stream.paths, target))
+
+
+def _is_csv(path: Path) -> bool:
+    return not path.name.lower().endswith((".parquet", ".pq"))

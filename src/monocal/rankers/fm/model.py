@@ -1,0 +1,120 @@
+"""A trained factorisation machine with a deep part, as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.progress import Progress
+from monocal.core.samples import Ids
+from monocal.core.spaces import Floats
+from monocal.data.batches import release_pages
+from monocal.kernels.embedding import embedding_kernels
+from monocal.rankers.fm.dense import DenseBuffers, DenseShape, forward
+from monocal.rankers.fm.threads import workers
+
+Floats32 = NDArray[np.float32]
+
+CHUNK_ROWS = 2_048
+"""Rows that go through the network at a time: their activations stay in the cache, their products are large enough."""
+
+_WINDOW_CHUNKS = 64
+
+
+@final
+@dataclass(frozen=True)
+class FmModel:
+    r"""Scores rows of field ids.
+
+    .. math:: z_t(x) = \sum_f w_{f,t}[x_f] + \alpha_t\,\tfrac12 \sum_d \Big(\big(\sum_f e_{f,d}\big)^2 -
+        \sum_f e_{f,d}^2\Big) + v_t^\top \mathrm{DNN}_t(e)
+
+    There is no global bias; with one task :math:`\alpha = 1`.
+
+    Attributes:
+        values: Per field value its embedding and one linear weight per task, `(sum of sizes, d + tasks)`.
+        dense: The dense parameters as one flat vector.
+        field_sizes: Ids per field, id 0 included.
+        hidden: Hidden widths.
+        n_tasks: How many logits per row.
+    """
+
+    values: Floats32
+    dense: Floats32
+    field_sizes: tuple[int, ...]
+    hidden: tuple[int, ...]
+    n_tasks: int = 1
+
+    @property
+    def n_dimensions(self) -> int:
+        return int(self.values.shape[1]) - self.n_tasks
+
+    @property
+    def shape(self) -> DenseShape:
+        return DenseShape(len(self.field_sizes) * self.n_dimensions, self.hidden, self.n_tasks)
+
+    def embeddings(self) -> tuple[Floats32, ...]:
+        """Returns one table `(field_sizes[f], d)` per field."""
+        bounds = np.cumsum(self.field_sizes)[:-1]
+        return tuple(np.split(self.values[:, : self.n_dimensions], bounds))
+
+    def score(self, features: Ids, n_threads: int, bar: Progress | None = None) -> Floats:
+        """Returns logits `(rows, tasks)`; ids that a field does not have count as unseen.
+
+        Arguments:
+            features: Field ids `(rows, fields)`, possibly a memory map.
+            n_threads: How many threads share the chunks; the result does not depend on it.
+            bar: Told about finished rows.
+        """
+        import torch
+
+        n_rows, n_fields = features.shape
+        sizes, offsets = field_places(self.field_sizes)
+        views = self.shape.split(torch.from_numpy(self.dense))
+        gather = embedding_kernels(self.n_dimensions).gather
+        out = np.empty((n_rows, self.n_tasks))
+
+        def score_chunk(start: int, space: ChunkSpace) -> None:
+            ids = np.ascontiguousarray(features[start : start + CHUNK_ROWS])
+            n = ids.shape[0]
+            gather(ids, sizes, offsets, self.values, space.rows, space.inputs, space.sums, space.pairs, space.linear)
+            inputs, pairs, linear = (torch.from_numpy(a[:n]) for a in (space.inputs, space.pairs, space.linear))
+            out[start : start + n] = forward(views, inputs, pairs, linear, space.buffers).numpy()
+
+        make = lambda: ChunkSpace(self.shape, n_fields, self.n_dimensions)  # noqa: E731
+        with workers(n_threads, make) as run, torch.inference_mode():
+            for first in range(0, n_rows, _WINDOW_CHUNKS * CHUNK_ROWS):
+                stop = min(first + _WINDOW_CHUNKS * CHUNK_ROWS, n_rows)
+                run(score_chunk, range(first, stop, CHUNK_ROWS))
+                release_pages(features)
+                if bar is not None:
+                    bar.advance(stop - first)
+        return out
+
+
+@final
+class ChunkSpace:
+    """Buffers of one scoring thread."""
+
+    def __init__(self, shape: DenseShape, n_fields: int, n_dimensions: int) -> None:
+        self.rows = np.empty((CHUNK_ROWS, n_fields), np.int32)
+        self.inputs = np.empty((CHUNK_ROWS, n_fields * n_dimensions), np.float32)
+        self.sums = np.empty((CHUNK_ROWS, n_dimensions), np.float32)
+        self.pairs = np.empty(CHUNK_ROWS, np.float32)
+        self.linear = np.empty((CHUNK_ROWS, shape.n_tasks), np.float32)
+        self.buffers = DenseBuffers(shape, CHUNK_ROWS, backward=False)
+
+
+def field_places(field_sizes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the fields' sizes and where each begins in the joined table.
+
+    Example:
+        >>> [part.tolist() for part in field_places([3, 2, 5])]
+        [[3, 2, 5], [0, 3, 5]]
+    """
+    sizes = np.asarray(field_sizes, dtype=np.int64)
+    return sizes, np.cumsum(sizes) - sizes
