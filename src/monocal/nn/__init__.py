@@ -4,6 +4,7 @@ from monocal.nn.adacalib import AdaCalibMap
 from monocal.nn.context import ContextEncoder
 from monocal.nn.desc import DescMap
 from monocal.nn.fac import FacMap
+from monocal.nn.folding import fold_umc
 from monocal.nn.mlp import Mlp
 from monocal.nn.monotone_map import MonotoneMap
 from monocal.nn.monotonicity import assert_monotone
@@ -24,4 +25,5 @@ __all__ = [
     "WideShift",
     "Mlp",
     "assert_monotone",
+    "fold_umc",
 ]

@@ -1,0 +1,137 @@
+"""Prediction of UMC with the paper's integrand: folded tables, rescaling network, exact integral."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from monocal.kernels.exact_integral import IntegrandWeights
+from monocal.kernels.folded_net import N_COLUMNS, N_WIDEST, FoldedNet
+from monocal.kernels.folded_rows import BLOCK, run_layers, sum_fields
+from monocal.kernels.integral_forward import integrate_row
+from monocal.kernels.integral_walk import N_IDS, N_SCRATCH, Ids, Matrix, Vector
+from monocal.kernels.predictor import FoldedPredictor
+from monocal.kernels.rescaling import bounded_scale
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def score_rows(
+    logits: Vector,
+    field_ids: Any,
+    plan: Ids,
+    start: Vector,
+    table: Matrix,
+    vectors: Matrix,
+    projections: Matrix,
+    layers: Vector,
+    slopes: Vector,
+    weights: Matrix,
+    biases: Vector,
+    third: Vector,
+    constants: Vector,
+    places: Ids,
+    out: Vector,
+) -> None:
+    """Writes calibrated logits into `out`.
+
+    `constants`: the integrand's last bias, beta, intercept. `places`: whether the network emits the offsets, the
+    output that is w (b follows) or -1, the skipping column that is the wide shift or -1.
+    """
+    n_rows = logits.shape[0]
+    n_block = min(n_rows, BLOCK)
+    sums = np.empty((n_block + 1, max(plan[N_COLUMNS], slopes.shape[0])), np.float32)
+    work = np.empty((2 * n_block, plan[N_WIDEST]), np.float32)
+    active = np.empty(plan[N_WIDEST] + 1, np.int64)
+    scratch = np.empty(N_SCRATCH, np.float32)
+    ids = np.empty(N_IDS, np.int64)
+    n_first = slopes.shape[0]
+    n_second = third.shape[0]
+    third_bias = np.float32(constants[0])
+    w_column, wide_column = places[1], places[2]
+    shared_from = -1
+    first = 0
+    while first < n_rows:
+        n_here = min(n_block, n_rows - first)
+        for row in range(n_here):
+            shared_from = sum_fields(
+                plan, start, table, vectors, projections, field_ids, first + row, shared_from, sums, row, n_block
+            )
+        result = 0
+        if w_column >= 0 or places[0] == 1:
+            result = run_layers(n_here, plan, layers, sums, work, active)
+        for row in range(n_here):
+            scale, shift = 1.0, constants[2]
+            if wide_column >= 0:
+                shift += float(sums[row, wide_column])
+            if w_column >= 0:
+                scale = bounded_scale(float(work[result + row, w_column]))
+                shift += float(work[result + row, w_column + 1])
+            if places[0] == 1:
+                for k in range(n_first):
+                    sums[row, k] = work[result + row, k]
+            area = integrate_row(
+                row,
+                np.float32(logits[first + row]),
+                sums,
+                slopes,
+                weights,
+                biases,
+                third,
+                third_bias,
+                n_first,
+                n_second,
+                scratch,
+                ids,
+            )
+            out[first + row] = scale * area + (scale * constants[1] + shift)
+        first += n_here
+
+
+@final
+class FoldedUmc(FoldedPredictor):
+    r"""Scores rows with UMC through the exact integral.
+
+    .. math:: f(t, x) = e^{w(x)} (U(t, x) + \beta) + b(x) + \mathrm{wide}(x) + \mathrm{intercept}
+
+    The result never decreases in t for fixed ids: all but U is a constant of the row, and U does not decrease.
+
+    Arguments:
+        net: The folded network. Its skipping columns are the integrand's offsets (unless `offsets_from_net`), then
+            the wide shift if there is one; its outputs are the offsets if `offsets_from_net`, then w and b if
+            `rescaling`.
+        integrand: Packed weights of the integrand.
+        beta: Constant of the integral.
+        intercept: Added to every result.
+        rescaling: Whether the network returns w and b; otherwise the integral is not rescaled.
+        wide: Whether the last skipping column is a wide shift.
+        offsets_from_net: Whether a deep trunk emits the integrand's offsets.
+    """
+
+    def __init__(
+        self,
+        net: FoldedNet,
+        integrand: IntegrandWeights,
+        *,
+        beta: float = 0.0,
+        intercept: float = 0.0,
+        rescaling: bool = True,
+        wide: bool = False,
+        offsets_from_net: bool = False,
+    ) -> None:
+        n_first = integrand.slopes.shape[0]
+        self.net = net
+        self.integrand = integrand
+        constants = np.array([integrand.third_bias, beta, intercept], np.float64)
+        w_column = n_first * offsets_from_net if rescaling else -1
+        places = np.array([int(offsets_from_net), w_column, net.n_skip - 1 if wide else -1], np.int64)
+        self._rest = (
+            *(net.plan, net.start, net.table, net.vectors, net.projections, net.weights),
+            *(integrand.slopes, integrand.weights, integrand.biases, integrand.third),
+            *(constants, places),
+        )
+
+    def _score(self, logits: NDArray[np.float64], field_ids: NDArray[np.int32], out: NDArray[np.float64]) -> None:
+        score_rows(logits, field_ids, *self._rest, out)

@@ -1,0 +1,185 @@
+"""The compiled loops that run a folded network on a block of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from monocal.kernels.folded_net import (
+    FIRST_FIELD,
+    MOST_COLUMNS,
+    N_COLUMNS,
+    N_FIELDS,
+    N_LAYERS,
+    N_OWN_FOLDED,
+    N_OWN_LARGE,
+    N_SHARED_FOLDED,
+    N_SHARED_LARGE,
+    N_SKIP,
+    N_VECTOR,
+)
+from monocal.kernels.integral_walk import ZERO, Ids, Matrix, Vector, vector
+
+BLOCK = 32
+"""Rows that are taken through the network together, so that a layer's weights stay in the cache."""
+
+
+@vector
+def add_folded(
+    plan: Ids, first: int, last: int, row: int, field_ids: Any, table: Matrix, sums: Matrix, to: int
+) -> None:
+    """Adds the table rows of fields `first` to `last` (in the plan's order) to `sums[to]`."""
+    n_columns = min(plan[N_COLUMNS], MOST_COLUMNS)
+    f = first
+    while f + 4 <= last:
+        p = FIRST_FIELD + 4 * f
+        i0 = field_ids[row, plan[p]]
+        i1 = field_ids[row, plan[p + 4]]
+        i2 = field_ids[row, plan[p + 8]]
+        i3 = field_ids[row, plan[p + 12]]
+        t0 = plan[p + 2] + (i0 if 0 <= i0 < plan[p + 1] else 0)
+        t1 = plan[p + 6] + (i1 if 0 <= i1 < plan[p + 5] else 0)
+        t2 = plan[p + 10] + (i2 if 0 <= i2 < plan[p + 9] else 0)
+        t3 = plan[p + 14] + (i3 if 0 <= i3 < plan[p + 13] else 0)
+        for c in range(n_columns):
+            sums[to, c] += (table[t0, c] + table[t1, c]) + (table[t2, c] + table[t3, c])
+        f += 4
+    while f < last:
+        p = FIRST_FIELD + 4 * f
+        i0 = field_ids[row, plan[p]]
+        t0 = plan[p + 2] + (i0 if 0 <= i0 < plan[p + 1] else 0)
+        for c in range(n_columns):
+            sums[to, c] += table[t0, c]
+        f += 1
+
+
+@vector
+def add_large(
+    plan: Ids,
+    first: int,
+    last: int,
+    row: int,
+    field_ids: Any,
+    vectors: Matrix,
+    projections: Matrix,
+    sums: Matrix,
+    to: int,
+) -> None:
+    """Adds the projected vectors of fields `first` to `last` to `sums[to]`."""
+    n_columns = min(plan[N_COLUMNS], MOST_COLUMNS)
+    for f in range(first, last):
+        p = FIRST_FIELD + 4 * f
+        i0 = field_ids[row, plan[p]]
+        at = plan[p + 2] + (i0 if 0 <= i0 < plan[p + 1] else 0)
+        base = plan[p + 3]
+        for i in range(plan[N_VECTOR]):
+            x = vectors[at, i]
+            for c in range(n_columns):
+                sums[to, c] += x * projections[base + i, c]
+
+
+@vector
+def sum_fields(
+    plan: Ids,
+    start: Vector,
+    table: Matrix,
+    vectors: Matrix,
+    projections: Matrix,
+    field_ids: Any,
+    row: int,
+    shared_from: int,
+    sums: Matrix,
+    to: int,
+    shared: int,
+) -> int:
+    """Writes a row's first layer into `sums[to]`; `sums[shared]` keeps the part of the shared fields.
+
+    Returns the row whose shared fields `sums[shared]` holds now. The order of additions is the same whether the
+    shared part was reused or not.
+    """
+    n_columns = min(plan[N_COLUMNS], MOST_COLUMNS)
+    n_folded = plan[N_SHARED_FOLDED]
+    n_shared = n_folded + plan[N_SHARED_LARGE]
+    reuse = shared_from >= 0
+    if reuse:
+        for f in range(n_shared):
+            field = plan[FIRST_FIELD + 4 * f]
+            if field_ids[row, field] != field_ids[shared_from, field]:
+                reuse = False
+    if not reuse:
+        for c in range(n_columns):
+            sums[shared, c] = start[c]
+        add_folded(plan, 0, n_folded, row, field_ids, table, sums, shared)
+        add_large(plan, n_folded, n_shared, row, field_ids, vectors, projections, sums, shared)
+    for c in range(n_columns):
+        sums[to, c] = sums[shared, c]
+    n_own = n_shared + plan[N_OWN_FOLDED]
+    add_folded(plan, n_shared, n_own, row, field_ids, table, sums, to)
+    add_large(plan, n_own, n_own + plan[N_OWN_LARGE], row, field_ids, vectors, projections, sums, to)
+    return row
+
+
+@vector
+def dense_wide(work: Matrix, source: int, target: int, n_in: int, weights: Matrix, n_out: int, active: Ids) -> None:
+    """Writes `W relu(x) + b` of row `source` into row `target`, skipping the inputs that ReLU makes 0."""
+    n_in = min(n_in, MOST_COLUMNS)
+    n_out = min(n_out, MOST_COLUMNS)
+    n_active = 0
+    for k in range(n_in):
+        active[n_active] = k
+        n_active += int(work[source, k] > ZERO)
+    for j in range(n_out):
+        work[target, j] = weights[n_in, j]
+    i = 0
+    while i + 4 <= n_active:
+        k0, k1, k2, k3 = active[i], active[i + 1], active[i + 2], active[i + 3]
+        x0, x1, x2, x3 = work[source, k0], work[source, k1], work[source, k2], work[source, k3]
+        for j in range(n_out):
+            work[target, j] += x0 * weights[k0, j] + x1 * weights[k1, j] + x2 * weights[k2, j] + x3 * weights[k3, j]
+        i += 4
+    while i < n_active:
+        k0 = active[i]
+        x0 = work[source, k0]
+        for j in range(n_out):
+            work[target, j] += x0 * weights[k0, j]
+        i += 1
+
+
+@vector
+def dense_narrow(work: Matrix, source: int, target: int, n_in: int, weights: Matrix, n_out: int) -> None:
+    """The same for a few outputs, whose weights are kept one output per row with the bias at the end."""
+    n_in = min(n_in, MOST_COLUMNS)
+    for j in range(n_out):
+        total = ZERO
+        for k in range(n_in):
+            x = work[source, k]
+            total += weights[j, k] * (x if x > ZERO else ZERO)
+        work[target, j] = total + weights[j, n_in]
+
+
+@vector
+def run_layers(n_rows: int, plan: Ids, weights: Vector, sums: Matrix, work: Matrix, active: Ids) -> int:
+    """Takes a block's first layer through the other ones; returns the row of `work` where the results begin.
+
+    `work` has `2 * n_rows` rows: the layers go back and forth between its halves.
+    """
+    first = plan[N_SKIP]
+    n_columns = min(plan[N_COLUMNS] - first, MOST_COLUMNS)
+    for row in range(n_rows):
+        for c in range(n_columns):
+            work[row, c] = sums[row, first + c]
+    source, target = 0, n_rows
+    for layer in range(plan[N_LAYERS]):
+        p = FIRST_FIELD + 4 * plan[N_FIELDS] + 4 * layer
+        n_in, n_out, n_padded, place = plan[p], plan[p + 1], plan[p + 2], plan[p + 3]
+        if n_padded == 0:
+            narrow = weights[place : place + n_out * (n_in + 1)].reshape((n_out, n_in + 1))
+            for row in range(n_rows):
+                dense_narrow(work, source + row, target + row, n_in, narrow, n_out)
+        else:
+            wide = weights[place : place + (n_in + 1) * n_padded].reshape((n_in + 1, n_padded))
+            for row in range(n_rows):
+                dense_wide(work, source + row, target + row, n_in, wide, n_padded, active)
+        source, target = target, source
+    return source

@@ -1,0 +1,152 @@
+"""Prediction of UMC with the integrand at knots: folded tables, trunk, exact quadratic pieces."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from monocal.kernels.folded_net import N_COLUMNS, N_WIDEST, FoldedNet
+from monocal.kernels.folded_rows import BLOCK, run_layers, sum_fields
+from monocal.kernels.integral_walk import Ids, Matrix, Vector, scalar
+from monocal.kernels.predictor import FoldedPredictor
+from monocal.kernels.rescaling import bounded_scale
+
+
+@scalar
+def height(raw: float) -> float:
+    """Returns 1 + ELU(raw) as e^min(raw, 0) + max(raw, 0), positive for every raw value above -745."""
+    return math.exp(min(raw, 0.0)) + max(raw, 0.0)
+
+
+@scalar
+def between(left: float, right: float, h0: float, h1: float, u0: float, u1: float, t: float) -> float:
+    """Integrates the line from h0 to h1 up to t, given the integral at both ends.
+
+    From the end with the lower height: then only non-negative numbers are multiplied and added to a growing (or
+    subtracted with a shrinking) distance, so that rounding cannot break the order.
+    """
+    slope = (h1 - h0) / (2.0 * (right - left))
+    if h1 >= h0:
+        rise = t - left
+        return min(u0 + rise * (h0 + rise * slope), u1)
+    fall = right - t
+    return max(u1 - fall * (h1 - fall * slope), u0)
+
+
+@scalar
+def integrate_knots(t: float, knots: Vector, n_knots: int, raw: Matrix, row: int) -> float:
+    """Integrates from the middle knot to t the broken line whose raw heights are in `raw[row]`.
+
+    Only the heights between the middle and t are needed. Partial sums are taken outwards from the middle, the same
+    for every t.
+    """
+    j = (n_knots - 1) // 2
+    u = knots[j]
+    h = height(float(raw[row, j]))
+    if t >= knots[j]:
+        while j + 1 < n_knots:
+            h_next = height(float(raw[row, j + 1]))
+            u_next = u + (knots[j + 1] - knots[j]) * (h + h_next) * 0.5
+            if t < knots[j + 1]:
+                return between(knots[j], knots[j + 1], h, h_next, u, u_next, t)
+            u, h = u_next, h_next
+            j += 1
+        return u + (t - knots[j]) * h
+    while j > 0:
+        h_next = height(float(raw[row, j - 1]))
+        u_next = u - (knots[j] - knots[j - 1]) * (h + h_next) * 0.5
+        if t >= knots[j - 1]:
+            return between(knots[j - 1], knots[j], h_next, h, u_next, u, t)
+        u, h = u_next, h_next
+        j -= 1
+    return u - (knots[0] - t) * h
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def score_knot_rows(
+    logits: Vector,
+    field_ids: Any,
+    plan: Ids,
+    start: Vector,
+    table: Matrix,
+    vectors: Matrix,
+    projections: Matrix,
+    layers: Vector,
+    knots: Vector,
+    constants: Vector,
+    places: Ids,
+    out: Vector,
+) -> None:
+    """Writes calibrated logits into `out`. `constants`: beta, intercept; `places`: column of w, of the wide shift."""
+    n_rows = logits.shape[0]
+    n_block = min(n_rows, BLOCK)
+    sums = np.empty((n_block + 1, plan[N_COLUMNS]), np.float32)
+    work = np.empty((2 * n_block, plan[N_WIDEST]), np.float32)
+    active = np.empty(plan[N_WIDEST] + 1, np.int64)
+    n_knots = knots.shape[0]
+    w_column, wide_column = places[0], places[1]
+    shared_from = -1
+    first = 0
+    while first < n_rows:
+        n_here = min(n_block, n_rows - first)
+        for row in range(n_here):
+            shared_from = sum_fields(
+                plan, start, table, vectors, projections, field_ids, first + row, shared_from, sums, row, n_block
+            )
+        result = run_layers(n_here, plan, layers, sums, work, active)
+        for row in range(n_here):
+            scale, shift = 1.0, constants[1]
+            if wide_column >= 0:
+                shift += float(sums[row, wide_column])
+            if w_column >= 0:
+                scale = bounded_scale(float(work[result + row, w_column]))
+                shift += float(work[result + row, w_column + 1])
+            area = integrate_knots(logits[first + row], knots, n_knots, work, result + row)
+            out[first + row] = scale * area + (scale * constants[0] + shift)
+        first += n_here
+
+
+@final
+class FoldedKnots(FoldedPredictor):
+    r"""Scores rows with UMC whose integrand is given at knots.
+
+    .. math:: f(t, x) = e^{w(x)} (U(t, x) + \beta) + b(x) + \mathrm{wide}(x) + \mathrm{intercept}
+
+    The result never decreases in t for fixed ids, not even between neighbouring float64 numbers: see `between`.
+
+    Arguments:
+        net: The folded network. Its only skipping column is the wide shift, if there is one; its outputs are one raw
+            height per knot, then w and b if `rescaling`.
+        knots: Increasing positions on the logit axis, at least two.
+        beta: Constant of the integral.
+        intercept: Added to every result.
+        rescaling: Whether the network returns w and b.
+        wide: Whether there is a wide shift.
+    """
+
+    def __init__(
+        self,
+        net: FoldedNet,
+        knots: NDArray[Any],
+        *,
+        beta: float = 0.0,
+        intercept: float = 0.0,
+        rescaling: bool = True,
+        wide: bool = False,
+    ) -> None:
+        self.net = net
+        self.knots = np.ascontiguousarray(knots, np.float64)
+        n_knots = self.knots.shape[0]
+        constants = np.array([beta, intercept], np.float64)
+        places = np.array([n_knots if rescaling else -1, net.n_skip - 1 if wide else -1], np.int64)
+        self._rest = (
+            *(net.plan, net.start, net.table, net.vectors, net.projections, net.weights),
+            *(self.knots, constants, places),
+        )
+
+    def _score(self, logits: NDArray[np.float64], field_ids: NDArray[np.int32], out: NDArray[np.float64]) -> None:
+        score_knot_rows(logits, field_ids, *self._rest, out)

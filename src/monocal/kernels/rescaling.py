@@ -1,0 +1,16 @@
+"""The positive factor that rescales the integral."""
+
+from __future__ import annotations
+
+import math
+
+from monocal.kernels.integral_walk import scalar
+
+LOG_SCALE_LIMIT = 15.0
+"""The factor exp(w) stays within exp(±15), so that no input makes it infinite or zero."""
+
+
+@scalar
+def bounded_scale(log_scale: float) -> float:
+    """Returns exp(w) with w clamped to ±15."""
+    return math.exp(min(max(log_scale, -LOG_SCALE_LIMIT), LOG_SCALE_LIMIT))
