@@ -51,22 +51,30 @@ def atomic_folder(target: str | Path) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
     try:
         yield temporary
-        temporary.chmod(0o777 & ~_umask())
-        for path in sorted(temporary.rglob("*")):
-            if path.is_file():
-                _sync(path)
-        _sync(temporary)
-        if target.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-            target.replace(old / "was")
-            temporary.replace(target)
-            shutil.rmtree(old)
-        else:
-            temporary.replace(target)
-        _sync(target.parent)
+        publish_folder(temporary, target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def publish_folder(temporary: Path, target: Path) -> None:
+    """Syncs the files of a finished folder and gives it the place of `target` (same file system).
+
+    An existing folder at `target` is moved aside first and deleted last.
+    """
+    temporary.chmod(0o777 & ~_umask())
+    for path in sorted(temporary.rglob("*")):
+        if path.is_file():
+            _sync(path)
+    _sync(temporary)
+    if target.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+        target.replace(old / "was")
+        temporary.replace(target)
+        shutil.rmtree(old)
+    else:
+        temporary.replace(target)
+    _sync(target.parent)
 
 
 def _open_to_readers(path: Path) -> None:

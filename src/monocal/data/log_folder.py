@@ -100,6 +100,14 @@ class LogManifest:
                 raise ArtefactError(f"{path} does not match its checksum; run encode_log again")
 
 
+def is_log_folder(folder: Path) -> bool:
+    """Whether a folder has the manifest of an encoded log, whole or not."""
+    try:
+        return json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["format"] == FORMAT  # type: ignore[no-any-return]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
 def describe_files(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:
     """Returns the size and checksum of each file, for a manifest."""
     return {

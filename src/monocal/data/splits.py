@@ -87,7 +87,7 @@ def split_by_time(times: NDArray[Any], cuts: Mapping[str, Moment], first: str = 
         raise InvalidInput.of("cuts", f"the name {first!r} twice", "different names", "rename one part")
     bounds = [0]
     for name, moment in cuts.items():
-        at = int(np.searchsorted(column, _as_integer(moment, unit), side="left"))
+        at = int(np.searchsorted(column, as_integer_moment(moment, unit), side="left"))
         if at < bounds[-1]:
             raise InvalidInput.of(
                 "cuts", f"{name!r} at {moment}, before the cut in front of it", "moments in order", "sort the cuts"
@@ -148,7 +148,8 @@ def check_sorted(times: NDArray[Any], argument: str = "times") -> None:
             )
 
 
-def _as_integer(moment: Moment, unit: str) -> int:
+def as_integer_moment(moment: Moment, unit: str = "us") -> int:
+    """Returns a moment as an integer; dates, datetimes and ISO text in `unit`s since 1970 (UTC)."""
     if isinstance(moment, int | np.integer):
         return int(moment)
     if isinstance(moment, datetime.datetime) and moment.tzinfo is not None:

@@ -77,8 +77,9 @@ class TableStream:
                     yield batch
             return
         for path in self.paths:
-            if _is_parquet(path):
-                with pq.ParquetFile(path, read_dictionary=list(dictionary_columns), memory_map=True) as file:
+            if is_parquet(path):
+                # reading through a map would count the whole file as resident memory
+                with pq.ParquetFile(path, read_dictionary=list(dictionary_columns), pre_buffer=False) as file:
                     yield from file.iter_batches(batch_size=batch_rows, columns=names)
             else:
                 yield from _csv_batches(path, names, batch_rows, self.arrow_schema, dictionary_columns)
@@ -99,7 +100,7 @@ def open_table(table: Table) -> TableStream:
     if isinstance(table, TableStream):
         return table
     if isinstance(table, str | Path):
-        return _open_files(_find_files(str(table)), str(table))
+        return _open_files(find_files(str(table)), str(table))
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if isinstance(table, pa.Table):
@@ -132,7 +133,8 @@ def read_columns(table: Table, columns: Sequence[str]) -> pa.Table:
     return pa.Table.from_batches(batches)
 
 
-def _find_files(pattern: str) -> list[Path]:
+def find_files(pattern: str) -> list[Path]:
+    """Returns the files behind a path, a folder or a glob, sorted by name; refuses a pattern without any."""
     path = Path(pattern)
     if path.is_file():
         return [path]
@@ -170,18 +172,18 @@ def _open_files(paths: list[Path], source: str) -> TableStream:
                 f"the columns of {paths[0].name}",
                 "align the files",
             )
-        n_rows = None if n_rows is None or not _is_parquet(path) else n_rows + _parquet_rows(path)
+        n_rows = None if n_rows is None or not is_parquet(path) else n_rows + _parquet_rows(path)
     return TableStream(first, n_rows, source, tuple(paths))
 
 
 def _file_schema(path: Path) -> pa.Schema:
     try:
-        if _is_parquet(path):
+        if is_parquet(path):
             return pq.read_schema(path)
         with pa_csv.open_csv(path, parse_options=_csv_dialect(path)) as reader:
             return reader.schema
     except (pa.ArrowInvalid, OSError) as error:
-        kind = "Parquet" if _is_parquet(path) else "CSV"
+        kind = "Parquet" if is_parquet(path) else "CSV"
         raise InvalidInput.of(
             "table", f"{path.name}, which does not read as {kind} ({error})", f"a whole {kind} file", "write it again"
         ) from error
@@ -217,7 +219,8 @@ def _csv_dialect(path: Path) -> pa_csv.ParseOptions:
     return pa_csv.ParseOptions(delimiter="\t" if ".tsv" in path.name else ",")
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """Whether a file is Parquet rather than delimited text."""
     return path.name.lower().endswith(_PARQUET_ENDINGS)
 
 

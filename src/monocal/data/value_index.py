@@ -13,6 +13,7 @@ from monocal.data.text_hash import Words, hash_text
 Codes = NDArray[np.int32]
 
 _SMALLEST = 64
+_BLOCK = 1 << 16  # texts placed or searched at once, so that intermediate arrays stay small
 
 
 @final
@@ -42,10 +43,15 @@ class ValueIndex:
 
     def find(self, values: pa.Array) -> Codes:
         """Returns the number of every text, or -1 for one that was never added."""
-        return self._find(*hash_text(values))
+        if len(values) <= _BLOCK:
+            return self._find(*hash_text(values))
+        blocks = [self._find(*hash_text(values.slice(at, _BLOCK))) for at in range(0, len(values), _BLOCK)]
+        return np.concatenate(blocks)
 
     def add(self, values: pa.Array) -> Codes:
         """Numbers the texts that are new and returns the number of every one."""
+        if len(values) > _BLOCK:
+            return np.concatenate([self.add(values.slice(at, _BLOCK)) for at in range(0, len(values), _BLOCK)])
         first, second = hash_text(values)
         codes = self._find(first, second)
         missing = np.flatnonzero(codes < 0)
@@ -64,7 +70,8 @@ class ValueIndex:
         self._first[n_before:n], self._second[n_before:n] = first, second
         if 2 * n > len(self._slots):
             self._slots = np.full(1 << (3 * n - 1).bit_length(), -1, dtype=np.int32)
-            self._place(np.arange(n_before, dtype=np.int32))
+            for start in range(0, n_before, _BLOCK):
+                self._place(np.arange(start, min(start + _BLOCK, n_before), dtype=np.int32))
         holder, slots = self._place(np.arange(n_before, n, dtype=np.int32))
         is_new = holder == np.arange(n_before, n, dtype=np.int32)
         number = n_before + np.cumsum(is_new, dtype=np.int32) - 1

@@ -1,0 +1,99 @@
+"""Clean rows from wherever they are: straight from a table, or from a spool of a source that is slow to read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol, final
+
+import pyarrow as pa
+
+from monocal.core.fingerprint import fingerprint
+from monocal.core.progress import progress
+from monocal.data.log_rows import LogRows, clean_rows, number_columns, number_types
+from monocal.data.row_problems import RowProblems
+from monocal.data.schema import LogSchema
+from monocal.data.sources.base import SourceStream
+from monocal.data.sources.table import table_rows
+from monocal.data.spool import Spool
+from monocal.data.tables import TableStream
+
+_ENDS_BYTES = 1 << 16
+
+
+class LogReader(Protocol):
+    """A log that can be read several times, always with the same rows in the same order."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def read(
+        self, *, fields: bool = False, group: bool = False, numbers: tuple[str, ...] = ()
+    ) -> Iterator[LogRows]: ...
+
+
+@final
+class TableReader:
+    """Reads a Parquet file or a table in memory; a malformed row stops the reading with its number."""
+
+    def __init__(self, stream: TableStream, schema: LogSchema) -> None:
+        self._stream, self._schema = stream, schema
+
+    @property
+    def n_rows(self) -> int:
+        return int(self._stream.n_rows or 0)
+
+    def read(self, *, fields: bool = False, group: bool = False, numbers: tuple[str, ...] = ()) -> Iterator[LogRows]:
+        """Yields clean rows with the columns asked for; other columns are not read."""
+        schema = self._schema
+        sources = number_columns(schema)
+        texts = [*(schema.fields if fields else ()), *([schema.group] if group and schema.group else [])]
+        columns = dict.fromkeys([*texts, *(sources[name] for name in numbers if name in sources)])
+        coded = [name for name in texts if name not in sources.values()]
+        problems = RowProblems("raise")
+        for raw in table_rows(self._stream, list(columns), coded):
+            yield clean_rows(raw, schema, problems, fields=fields, group=group, numbers=numbers)
+
+
+def spool_source(stream: SourceStream, path: Path, show_progress: bool | None) -> Spool:
+    """Reads a source once and keeps its clean rows in a file; a finished file of earlier work is taken as it is."""
+    spool = Spool(path)
+    if spool.is_finished:
+        return spool
+    problems = RowProblems(stream.on_error)
+    numbers = tuple(number_types(stream.schema))
+
+    def rows() -> Iterator[LogRows]:
+        with progress(f"reading {stream.name}", None, show=show_progress) as bar:
+            for raw in stream.read(problems):
+                clean = clean_rows(raw, stream.schema, problems, fields=True, group=True, numbers=numbers)
+                yield clean
+                bar.advance(clean.n_rows)
+
+    n_rows = spool.write(rows())
+    spool.finish({"n_rows": n_rows, "skipped": problems.summary()})
+    return spool
+
+
+def identify_files(paths: tuple[Path, ...]) -> list[list[Any]]:
+    """Returns name, size, time of change and a hash of both ends of every file: enough to notice another file."""
+    return [[path.name, path.stat().st_size, path.stat().st_mtime_ns, _hash_of_ends(path)] for path in paths]
+
+
+def identify_table(table: pa.Table) -> str:
+    """Returns the fingerprint of a table in memory."""
+    digest = hashlib.blake2b(digest_size=16)
+    for batch in table.to_batches():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        digest.update(sink.getvalue())
+    return fingerprint(table.num_rows, digest.hexdigest())
+
+
+def _hash_of_ends(path: Path) -> str:
+    with path.open("rb") as stream:
+        head = stream.read(_ENDS_BYTES)
+        stream.seek(max(path.stat().st_size - _ENDS_BYTES, 0))
+        return fingerprint(head, stream.read(_ENDS_BYTES))

@@ -1,0 +1,131 @@
+"""Malformed rows: counted, reported with file and line, then refused or skipped, never repaired by guessing."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, final, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from monocal.core.errors import InvalidInput, MonocalWarning
+
+OnError = Literal["raise", "skip"]
+
+_EXAMPLES_KEPT = 10
+
+
+class RawRows(NamedTuple):
+    """Rows as they are in the log, and where they came from.
+
+    Attributes:
+        batch: The columns.
+        file: The file, as errors call it.
+        numbers: The line (or row) of each row in that file.
+        unit: "line" for text files, counted from 1 with the header; "row" for tables, counted from 0.
+    """
+
+    batch: pa.RecordBatch
+    file: str
+    numbers: NDArray[np.int64]
+    unit: str = "line"
+
+    def keep(self, good: NDArray[np.bool_]) -> RawRows:
+        """Returns the rows that are good."""
+        if good.all():
+            return self
+        return self._replace(batch=self.batch.filter(pa.array(good)), numbers=self.numbers[good])
+
+
+@dataclass(frozen=True)
+class RowProblem:
+    """One malformed row."""
+
+    where: str
+    got: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: got {self.got}; wanted {self.wanted}"
+
+
+@final
+class RowProblems:
+    """Collects malformed rows and decides what happens to them.
+
+    Arguments:
+        on_error: "raise" refuses the first malformed row; "skip" leaves such rows out and counts them.
+
+    Example:
+        >>> problems = RowProblems("skip")
+        >>> problems.report("train.csv", "line", 7, "23 columns", "24 columns")
+        >>> problems.n_rows, str(problems.examples[0])
+        (1, 'train.csv, line 7: got 23 columns; wanted 24 columns')
+        >>> RowProblems("raise").report("train.csv", "line", 7, "23 columns", "24 columns")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: train.csv, line 7: got 23 columns; wanted 24 columns. Way out: ...
+    """
+
+    def __init__(self, on_error: OnError = "raise") -> None:
+        if on_error not in get_args(OnError):
+            raise InvalidInput.of("on_error", repr(on_error), '"raise" or "skip"', "say what to do with malformed rows")
+        self.on_error = on_error
+        self.examples: list[RowProblem] = []
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def n_rows(self) -> int:
+        """How many malformed rows there were."""
+        return self._counts.total()
+
+    def report(self, file: str, unit: str, number: int, got: str, wanted: str) -> None:
+        """Reports one malformed row."""
+        if self.on_error == "raise":
+            raise InvalidInput.of(
+                f"{file}, {unit} {number}", got, wanted, f'mend the {unit}, or pass on_error="skip" to leave it out'
+            )
+        self._counts[wanted] += 1
+        if len(self.examples) < _EXAMPLES_KEPT:
+            self.examples.append(RowProblem(f"{file}, {unit} {number}", got, wanted))
+
+    def drop(self, rows: RawRows, bad: NDArray[np.bool_], got: Any, wanted: str) -> RawRows:
+        """Reports the bad rows and returns the others.
+
+        Arguments:
+            rows: The rows.
+            bad: Which of them are malformed.
+            got: What each row holds, by position: anything that can be indexed.
+            wanted: What it should hold.
+        """
+        for position in np.flatnonzero(bad).tolist():
+            self.report(rows.file, rows.unit, int(rows.numbers[position]), _shown(got[position]), wanted)
+        return rows.keep(~bad)
+
+    def summary(self) -> dict[str, Any]:
+        """Returns counts and examples as plain values."""
+        return {
+            "n_rows": self.n_rows,
+            "by_wish": dict(self._counts),
+            "examples": [str(example) for example in self.examples],
+        }
+
+
+def warn_about_skipped(summary: dict[str, Any], n_kept: int) -> None:
+    """Warns once about the rows that were left out."""
+    if summary["n_rows"]:
+        shown = "; ".join(summary["examples"][:3])
+        warnings.warn(
+            f"left out {summary['n_rows']:,} malformed rows and kept {n_kept:,}. First: {shown}",
+            MonocalWarning,
+            stacklevel=3,
+        )
+
+
+def _shown(value: Any) -> str:
+    plain = value.as_py() if isinstance(value, pa.Scalar) else value
+    text = repr(plain)
+    return text if len(text) <= 60 else text[:57] + "..."

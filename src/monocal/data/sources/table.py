@@ -1,0 +1,85 @@
+"""Any user's table as a source: Parquet or CSV files, or a table in memory, with a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from monocal.data.csv_rows import CsvFormat, csv_header, csv_rows
+from monocal.data.log_rows import number_columns
+from monocal.data.row_problems import OnError, RawRows, RowProblems
+from monocal.data.schema import LogSchema
+from monocal.data.sources.base import Source, SourceStream
+from monocal.data.tables import Table, TableStream, find_files, is_parquet, open_table
+
+
+@final
+class TableSource(Source):
+    """Reads any table with a schema.
+
+    Arguments:
+        schema: Which column plays which part; a missing column is refused with the nearest one that exists.
+
+    Example:
+        >>> source = TableSource(LogSchema(labels="click", fields=["site"]))
+        >>> stream = source.open_table({"click": [0, 1], "site": ["a", "b"], "other": [1.5, 2.5]})
+        >>> next(stream.batches()).to_pydict()
+        {'click': [0, 1], 'site': ['a', 'b']}
+    """
+
+    name = "table"
+
+    def __init__(self, schema: LogSchema) -> None:
+        self._given = schema
+
+    def open_table(self, table: Table, *, on_error: OnError = "raise") -> SourceStream:
+        """Returns the rows of anything that counts as a table as a stream."""
+        if isinstance(table, str | Path):
+            return self.open(table, on_error=on_error)
+        stream = open_table(table)
+        self._given.check_columns(stream.column_names)
+        return SourceStream(
+            self.name,
+            self._given,
+            stream.paths,
+            lambda problems: table_rows(stream, self._given.columns, self._given.fields),
+            self._settings(),
+            on_error,
+        )
+
+    def _schema(self) -> LogSchema:
+        return self._given
+
+    def _settings(self) -> dict[str, Any]:
+        return {"schema": self._given.to_dict()}
+
+    def _files(self, raw_dir: Path) -> Sequence[Path]:
+        files = find_files(str(raw_dir))
+        for path in files:
+            names = open_table(path).column_names if is_parquet(path) else csv_header(path, _format(path))
+            self._given.check_columns(names)
+        return files
+
+    def _rows(self, files: Sequence[Path], problems: RowProblems) -> Iterator[RawRows]:
+        columns = self._given.columns
+        plain = [column for name, column in number_columns(self._given).items() if not name.startswith("label:")]
+        for path in files:
+            if is_parquet(path):
+                yield from table_rows(open_table(path), columns, self._given.fields)
+            else:
+                yield from csv_rows(path, _format(path), problems, columns, plain)
+
+
+def table_rows(stream: TableStream, columns: Sequence[str], coded: Sequence[str] = ()) -> Iterator[RawRows]:
+    """Yields the rows of a Parquet file or a table in memory; rows are numbered from 0 over all files."""
+    start = 0
+    for batch in stream.batches(columns, dictionary_columns=coded):
+        yield RawRows(batch, stream.source, np.arange(start, start + batch.num_rows), "row")
+        start += batch.num_rows
+
+
+def _format(path: Path) -> CsvFormat:
+    return CsvFormat(delimiter="\t" if ".tsv" in path.name else ",")
