@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
+from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning
@@ -158,6 +159,22 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         return self._predict_shifted(samples, self.recent_shift_)
 
     @final
+    def row_scorer(self) -> RowScorer:
+        """Returns `predict_samples` as a function of logits and ids, without what need not be done on every call.
+
+        The numbers are the same to the last bit; only the time of a small request differs.
+        """
+        self._check_fitted()
+        if self.fell_back_:
+            return lambda logits, ids, shared=(): sigmoid(logits)
+        quick = self._row_scorer(self.recent_shift_)
+        if quick is not None:
+            return quick
+        return lambda logits, ids, shared=(): self.predict_samples(
+            Samples(logits, features=ids if ids.shape[1] else None)
+        )
+
+    @final
     def state(self) -> CalibratorState:
         """Returns everything learned as arrays and JSON values."""
         self._check_fitted()
@@ -187,6 +204,10 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
     def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
         probabilities = self._predict(samples)
         return sigmoid(logit(probabilities) + shift) if shift != 0.0 else probabilities
+
+    def _row_scorer(self, shift: float) -> RowScorer | None:
+        """Returns a quick scorer that adds `shift` to its logits, or None if `_predict` is quick enough."""
+        return None
 
     def _tags(self) -> Tags:
         return self.class_tags

@@ -1,1 +1,41 @@
-"""(empty for now)"""
+"""Calibrated, fused scores for requests: the engine (no HTTP) and the service around it.
+
+Importing this package loads neither the web server nor torch; each part is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from monocal.serving.app import create_app as create_app
+    from monocal.serving.engine import Engine as Engine
+    from monocal.serving.request import Answer as Answer
+    from monocal.serving.request import Request as Request
+    from monocal.serving.settings import Settings as Settings
+    from monocal.serving.supervisor import run as run
+    from monocal.serving.supervisor import serve as serve
+
+_HOMES = {
+    "Engine": "engine",
+    "Request": "request",
+    "Answer": "request",
+    "Settings": "settings",
+    "create_app": "app",
+    "serve": "supervisor",
+    "run": "supervisor",
+}
+
+__all__ = ["Engine", "Request", "Answer", "Settings", "create_app", "serve", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'monocal.serving' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
+    from importlib import import_module
+
+    return getattr(import_module(f"monocal.serving.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.statistical.wide_solver import add_shifts, solve_wide
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
-from monocal.core.spaces import Floats
+from monocal.core.spaces import Floats, sigmoid
 
 
 @final
@@ -79,6 +80,33 @@ class WideLogisticCalibrator(LogitCalibrator):
     def _predict_logits(self, samples: Samples) -> Floats:
         base = self.slope_ * samples.logits + self.intercept_
         return add_shifts(base, _features_or_none_at_all(samples), self.shifts_, self.offsets_)
+
+    def _row_scorer(self, shift: float) -> RowScorer:
+        slope, intercept = self.slope_, self.intercept_
+        sizes, starts, table = _with_a_last_place_for_strangers(self.shifts_, self.offsets_)
+
+        def score(logits: Floats, ids: Ids, shared: tuple[int, ...] = ()) -> Floats:
+            places = np.minimum(ids.T, sizes) + starts
+            terms = np.empty((sizes.shape[0] + 1, logits.shape[0]))
+            base = logits * slope
+            base += intercept
+            terms[0] = base
+            table.take(places, out=terms[1:], mode="clip")
+            # accumulate adds one field after the other, as add_shifts does; a plain sum would round otherwise
+            total: Floats = np.add.accumulate(terms, axis=0, out=terms)[-1]
+            return sigmoid(total + shift)
+
+        return score
+
+
+def _with_a_last_place_for_strangers(
+    shifts: Floats, offsets: NDArray[np.int64]
+) -> tuple[Ids, NDArray[np.int64], Floats]:
+    """Returns sizes, starts and shifts with one more id per field, which stands for all ids beyond the table."""
+    sizes = np.diff(offsets)
+    table = np.insert(shifts, offsets[1:], shifts[offsets[:-1]])
+    starts = offsets[:-1] + np.arange(sizes.size)
+    return sizes[:, None].astype(np.int32), starts[:, None], table
 
 
 def _features_or_none_at_all(samples: Samples) -> Ids:

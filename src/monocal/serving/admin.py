@@ -1,0 +1,77 @@
+"""What the operator asks: which model serves, and to load the one that was published."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+import orjson
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+
+from monocal.core.errors import UnknownName
+from monocal.serving.refusals import CONFLICT, NOT_ALLOWED, NOT_FOUND, Refusal
+from monocal.serving.service import ACTIVE, SHADOW, Service, service_of
+from monocal.serving.settings import SHADOW_NAME
+
+MODEL, LOAD = "/v1/models/{name}", "/v1/models/{name}/load"
+
+
+async def describe(http: HttpRequest) -> Response:
+    """Says what a model is, and why the last attempt to replace it was refused, if it was."""
+    service = service_of(http)
+    store = service.stores[_number(service, http)]
+    engine = store.engine
+    said: dict[str, Any] = {
+        "model": store.name,
+        "version": engine.version,
+        "methods": engine.methods,
+        "fields": {name: size - 1 for name, size in zip(engine.field_names, engine.field_sizes, strict=True)},
+        "scores_are": engine.scores_are,
+        "fusion": None if engine.fusion is None else engine.fusion.as_dict(),
+        "missing_fields": engine.missing_fields,
+        "last_refusal": store.last_refusal or None,
+    }
+    return Response(orjson.dumps(said), media_type="application/json")
+
+
+async def load(http: HttpRequest) -> Response:
+    """Loads what lies in the configured folder, in every worker. The call says which model, never from where."""
+    service = service_of(http)
+    check_token(http, service.settings.token)
+    number = _number(service, http)
+    done, workers = await service.load(number)
+    if done.outcome == "refused":
+        raise Refusal(CONFLICT, f"{done.reason}; {done.version} goes on serving.", facts={"version": done.version})
+    said = {"model": service.stores[number].name, "outcome": done.outcome, "version": done.version, "workers": workers}
+    return Response(orjson.dumps(said), media_type="application/json")
+
+
+def check_token(http: HttpRequest, token: str | None) -> None:
+    """Refuses a call without the token; comparing takes the same time whatever was sent."""
+    if token is None:
+        raise Refusal(NOT_ALLOWED, "admin calls are switched off. Way out: start the service with a token.")
+    sent = http.headers.get("authorization", "")
+    wanted = f"Bearer {token}"
+    if not hmac.compare_digest(sent.encode("utf-8", "replace"), wanted.encode()):
+        raise Refusal(
+            401, "authorization: wanted the service's token. Way out: send it as 'Bearer <token>'.", _CHALLENGE
+        )
+
+
+def routes() -> list[Route]:
+    return [Route(MODEL, describe), Route(LOAD, load, methods=["POST"])]
+
+
+def _number(service: Service, http: HttpRequest) -> int:
+    known = {service.settings.name: ACTIVE}
+    if service.shadow is not None:
+        known[SHADOW_NAME] = SHADOW
+    name = http.path_params["name"]
+    if name not in known:
+        raise Refusal(NOT_FOUND, str(UnknownName.among("model", name, known)))
+    return known[name]
+
+
+_CHALLENGE = {"www-authenticate": "Bearer"}

@@ -1,0 +1,106 @@
+"""The service as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+
+from monocal.serving import admin, natural, open_inference
+from monocal.serving.crew import Crew
+from monocal.serving.instrument import Instrument
+from monocal.serving.limits import Limits
+from monocal.serving.openapi import openapi
+from monocal.serving.refusals import WRONG_METHOD, refusal_response
+from monocal.serving.service import Service, service_of
+from monocal.serving.settings import Settings
+
+METRICS, OPENAPI = "/metrics", "/openapi.json"
+
+
+def create_app(settings: Settings, *, home: Path | None = None, crew: Crew | None = None) -> Starlette:
+    """Returns the application; its models are loaded when it starts up and freed when it shuts down.
+
+    Arguments:
+        settings: What to serve, and how much of it at a time.
+        home: A folder that all workers share for private copies of models; None makes a temporary one.
+        crew: What workers tell each other; None means that there is one worker.
+
+    Example:
+        >>> import monocal
+        >>> import httpx
+        >>> async def ask(app, body):
+        ...     beside = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service")
+        ...     async with app.router.lifespan_context(app), beside as client:
+        ...         return (await client.post("/v1/calibrate", json=body)).json()
+        >>> log = {"pctr": [0.1, 0.3, 0.2, 0.4] * 50, "click": [0, 1, 0, 0] * 50}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = monocal.fit(log, method="platt", score="pctr", label="click").save(Path(folder) / "model")
+        ...     app = create_app(Settings(Path(folder) / "model"))
+        ...     asyncio.run(ask(app, {"scores": {"click": [1.5]}}))["error"][:68]
+        "scores of 'click': got 1.5 at row 0; wanted probabilities in [0, 1]."
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        with tempfile.TemporaryDirectory(prefix="monocal-") as temporary:
+            at = Path(temporary) if home is None else home
+            service = Service.build(settings, at, crew or Crew.create(at / "crew", 1))
+            service.start()
+            app.state.service = service
+            running = asyncio.create_task(service.run())
+            try:
+                yield
+            finally:
+                running.cancel()
+                with suppress(asyncio.CancelledError):
+                    await running
+                service.metrics.flush()
+
+    return Starlette(
+        routes=[
+            *natural.routes(),
+            *open_inference.routes(),
+            *admin.routes(),
+            Route(METRICS, metrics),
+            Route(OPENAPI, describe_api),
+        ],
+        middleware=[
+            Middleware(Instrument, access_log=settings.access_log),
+            Middleware(Limits, settings=settings),
+        ],
+        exception_handlers={HTTPException: _refuse},
+        lifespan=lifespan,
+    )
+
+
+async def metrics(http: HttpRequest) -> Response:
+    """Answers a Prometheus scrape."""
+    service = service_of(http)
+    versions = {store.name: store.engine.version for store in service.stores.values()}
+    return Response(service.metrics.exposition(versions), media_type=CONTENT_TYPE_LATEST)
+
+
+async def describe_api(http: HttpRequest) -> Response:
+    """Answers with the OpenAPI document of the model now serving."""
+    service = service_of(http)
+    return Response(orjson.dumps(openapi(service.settings, service.engine)), media_type="application/json")
+
+
+async def _refuse(http: HttpRequest, error: Any) -> Response:
+    if error.status_code == WRONG_METHOD:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        return refusal_response(error.status_code, f"method: wanted {allowed}. Way out: see {OPENAPI}.", error.headers)
+    return refusal_response(error.status_code, f"there is no such path. Way out: see {OPENAPI}.", error.headers)

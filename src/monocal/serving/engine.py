@@ -1,0 +1,177 @@
+"""Scores one request after another, in microseconds, without HTTP and without torch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self, final, get_args
+
+import numpy as np
+
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.sampling import sampling_shift
+from monocal.core.spaces import Floats, as_float_column
+from monocal.models.artefact import load_model, read_manifest
+from monocal.models.fusion import Fusion
+from monocal.models.model import Model
+from monocal.serving.encoding import FieldEncoder
+from monocal.serving.quick_logits import quick_logits
+from monocal.serving.request import Answer, Request
+from monocal.serving.verification import verify
+
+MissingFields = Literal["refuse", "unseen"]
+"""What a request without one of the model's fields gets: a refusal, or an answer as for an unseen value."""
+
+_WARM_UP_CALLS = 20
+
+
+@final
+class Engine:
+    """A model made ready for requests.
+
+    It answers with the numbers of `model.predict` on the same rows, to the last bit, whatever the number of
+    candidates and however the fields are given. One engine serves one thread at a time; nothing in it changes between
+    requests, so an engine can be exchanged for another between any two.
+
+    Arguments:
+        model: The model.
+        version: How answers name it; `Engine.load` takes the artefact's fingerprint.
+        missing_fields: `"refuse"` or `"unseen"`.
+
+    Example:
+        >>> import monocal
+        >>> log = {"pctr": [0.1, 0.3, 0.2, 0.4] * 50, "click": [0, 1, 0, 0] * 50, "site": ["a", "b"] * 100}
+        >>> model = monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["site"])
+        >>> engine = Engine(model)
+        >>> answer = engine.calibrate(Request(scores={"click": [0.1, 0.3]}, fields={"site": ["a", "never seen"]}))
+        >>> bool((answer.probabilities["click"] == model.predict({"pctr": [0.1, 0.3], "site": ["a", "z"]})).all())
+        True
+    """
+
+    def __init__(self, model: Model, *, version: str = "unsaved", missing_fields: MissingFields = "refuse") -> None:
+        if missing_fields not in get_args(MissingFields):
+            raise UnknownName.among("missing_fields", missing_fields, get_args(MissingFields))
+        self.version = version
+        self.missing_fields = missing_fields
+        self.task_names = model.task_names
+        self.field_names = model.field_names
+        self.field_sizes = model.vocabulary.sizes
+        self.vocabulary_fingerprint = model.vocabulary.fingerprint
+        self.scores_are = model.scores_are
+        self.sampling_rate = model.sampling_rate
+        self.fusion = model.fusion
+        self.methods = {one.name: one.calibrator.name for one in model.tasks}
+        self.info: Mapping[str, Any] = model.info
+        self._scorers = {one.name: one.calibrator.row_scorer() for one in model.tasks}
+        self._encoder = FieldEncoder(model.vocabulary, missing_fields)
+        self._model_shift: Floats | float | None = None
+        if isinstance(model.sampling_rate, int | float):
+            self._model_shift = sampling_shift(model.sampling_rate, 1)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, missing_fields: MissingFields = "refuse") -> Self:
+        """Reads a model folder, has it prove itself (fingerprints, canary rows, monotone sweep) and warms it up."""
+        manifest = read_manifest(folder)
+        model = load_model(folder)
+        verify(model)
+        engine = cls(model, version=manifest["fingerprint"], missing_fields=missing_fields)
+        engine.warm_up()
+        return engine
+
+    def calibrate(self, request: Request) -> Answer:
+        """Returns the calibrated probabilities of every candidate, and the fused score if there is a rule.
+
+        A request that cannot be answered whole raises `InvalidInput`; there are no partial answers.
+        """
+        logits: dict[str, Floats] = {}
+        n_rows = -1
+        shift: Floats | float | None = None
+        for task, scores in request.scores.items():
+            if task not in self._scorers:
+                raise UnknownName.among("task", task, self.task_names)
+            z = quick_logits(scores, self.scores_are, task)
+            if n_rows < 0:
+                n_rows = z.shape[0]
+                shift = self._shift(request, n_rows)
+            elif z.shape[0] != n_rows:
+                raise InvalidInput.of(
+                    f"scores of {task!r}",
+                    f"{z.shape[0]} numbers",
+                    f"{n_rows}, as many as the other tasks have",
+                    "send one score per candidate and task",
+                )
+            if shift is not None:
+                z = z + shift
+            logits[task] = z
+        if n_rows <= 0:
+            raise InvalidInput.of(
+                "scores",
+                "no task" if n_rows < 0 else "no candidates",
+                "at least one score",
+                f"send one number per candidate for one or more of the tasks {', '.join(self.task_names)}",
+            )
+        ids, shared = self._encoder.encode(request, n_rows)
+        probabilities = {task: self._scorers[task](z, ids, shared) for task, z in logits.items()}
+        fused = self._fuse(request, probabilities, n_rows)
+        return Answer(probabilities, fused, self.version, logits, ids)
+
+    def warm_up(self) -> float:
+        """Scores made-up requests until caches and compiled code are ready; returns the seconds it took."""
+        start = time.perf_counter()
+        rate = 0.5 if isinstance(self.sampling_rate, str) else None
+        for n_rows in (1, 100):
+            scores = np.full(n_rows, 0.25)
+            ids = np.zeros((n_rows, len(self.field_names)), dtype=np.int32)
+            for _ in range(_WARM_UP_CALLS):
+                self.calibrate(Request(dict.fromkeys(self.task_names, scores), ids=ids, sampling_rate=rate))
+        return time.perf_counter() - start
+
+    @property
+    def vocabulary_n_bytes(self) -> int:
+        """What the look-up tables take in memory, in every process that serves."""
+        return self._encoder.n_bytes
+
+    def _shift(self, request: Request, n_rows: int) -> Floats | float | None:
+        if request.sampling_rate is not None:
+            return sampling_shift(request.sampling_rate, n_rows)
+        if isinstance(self.sampling_rate, str):
+            raise InvalidInput.of(
+                "sampling_rate",
+                None,
+                f"one number, or one per candidate: the model was fitted with the column {self.sampling_rate!r}",
+                "send the share of negatives that the ranker was trained on",
+            )
+        return self._model_shift
+
+    def _fuse(self, request: Request, probabilities: dict[str, Floats], n_rows: int) -> Floats | None:
+        fusion = request.fusion
+        if fusion is None:
+            # the model's own rule needs all its tasks; a request that asked for fewer wants no fused score
+            if self.fusion is None or not self.fusion.weights.keys() <= probabilities.keys():
+                fusion = None
+            else:
+                fusion = self.fusion
+        if fusion is None:
+            if request.other is not None:
+                raise InvalidInput.of(
+                    "other", "numbers, but no fusion rule", "a rule to add them to", "send fusion weights with it"
+                )
+            return None
+        return fuse(fusion, probabilities, request, n_rows)
+
+
+def fuse(fusion: Fusion, probabilities: dict[str, Floats], request: Request, n_rows: int) -> Floats:
+    """Returns the fused score of every candidate, refusing weights so large that it is not a number any more."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = fusion.fuse(probabilities)
+        if request.other is not None:
+            other = as_float_column(request.other, "other")
+            if other.shape[0] != n_rows:
+                raise InvalidInput.of(
+                    "other", f"{other.shape[0]} numbers", f"{n_rows} of them", "send one number per candidate"
+                )
+            total = total + other
+    if not np.isfinite(total).all():
+        raise InvalidInput.of("fusion", "weights too large to add up", "finite fused scores", "scale the weights down")
+    return total

@@ -1,0 +1,209 @@
+"""What a service says about itself at `/metrics`, in Prometheus' text form.
+
+Several workers share one port, so a scrape reaches one of them by chance. prometheus-client's multiprocess mode (a
+folder of memory-mapped files, set up by the supervisor) lets that one answer for all: counters add up over workers and
+survive a worker's death, and running sums add up over the living ones. Ratios such as drift and PCOC are worked out
+from the added sums at scrape time, never averaged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, final
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from monocal.core.spaces import Floats
+from monocal.serving.drift import RecentSums, population_stability, running_pcoc, stability_noise
+from monocal.serving.engine import Engine
+from monocal.serving.request import Answer
+
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+LATENCY_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+DIFFERENCES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
+"""Thresholds on |active − shadow| that are counted."""
+
+
+@final
+class LiveMetrics:
+    """Counts requests, rows, unseen values, scores per fit-time bin, feedback and shadow differences.
+
+    Arrays are added up per request and handed to Prometheus once a second and at each scrape, because 21 labelled
+    counters would cost more than the calibration.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        make: dict[str, Any] = {"registry": self.registry}
+        self.requests = Counter("monocal_requests", "Requests by outcome.", ["endpoint", "status"], **make)
+        self.seconds = Histogram(
+            "monocal_request_seconds",
+            "From the last header to the answer's first byte.",
+            ["endpoint"],
+            buckets=LATENCY_BUCKETS,
+            **make,
+        )
+        self.rows = Counter("monocal_rows", "Candidates calibrated.", **make)
+        self.in_flight = Gauge("monocal_in_flight", "Requests in hand.", multiprocess_mode="livesum", **make)
+        self.field_unseen = Counter("monocal_field_unseen", "Values without an id, by field.", ["field"], **make)
+        self.field_values = Counter("monocal_field_values", "Values, by field.", ["field"], **make)
+        self.score_rows = Gauge(
+            "monocal_score_window_rows",
+            "Recent scores per fit-time bin.",
+            ["task", "bin"],
+            multiprocess_mode="livesum",
+            **make,
+        )
+        self.feedback = Counter("monocal_feedback_rows", "Labels that came back.", ["task"], **make)
+        self.feedback_sums = Gauge(
+            "monocal_feedback_window_sum",
+            "Recent sums of predictions and of labels.",
+            ["task", "of"],
+            multiprocess_mode="livesum",
+            **make,
+        )
+        self.loads = Counter("monocal_model_loads", "Loads by outcome.", ["model", "outcome"], **make)
+        self.shadow_requests = Counter("monocal_shadow_requests", "Requests by outcome.", ["outcome"], **make)
+        self.shadow_rows = Counter("monocal_shadow_rows", "Candidates scored by both models.", ["task"], **make)
+        self.shadow_sums = Counter("monocal_shadow_probability", "Sum of probabilities.", ["task", "model"], **make)
+        self.shadow_beyond = Counter(
+            "monocal_shadow_rows_beyond", "Candidates whose answers differ by more.", ["task", "difference"], **make
+        )
+        self.shadow_first = Counter(
+            "monocal_shadow_first_changed", "Requests in which another candidate comes first.", ["task"], **make
+        )
+        self._engine: Engine | None = None
+        self._unseen: np.ndarray[Any, np.dtype[np.int64]] = np.zeros(0, dtype=np.int64)
+        self._n_rows = 0
+        self._edges: dict[str, Floats] = {}
+        self._bins: dict[str, RecentSums] = {}
+        self._feedback: dict[str, RecentSums] = {}
+
+    def follow(self, engine: Engine) -> None:
+        """Starts to compare with another model's fit; what was counted against the former is dropped."""
+        self.flush()
+        for task, sums in self._bins.items():
+            for place in range(sums.values.size):
+                self.score_rows.labels(task, str(place)).set(0.0)
+        self._engine = engine
+        self._unseen = np.zeros(len(engine.field_names), dtype=np.int64)
+        self._edges = {
+            task: np.asarray(facts["score_edges_logit"], dtype=np.float64) for task, facts in _fit_facts(engine).items()
+        }
+        self._bins = {task: RecentSums(edges.size + 1) for task, edges in self._edges.items()}
+
+    def observe(self, answer: Answer) -> None:
+        """Counts what one request brought."""
+        if self._engine is None or answer.version != self._engine.version:
+            return
+        self._n_rows += answer.n_rows
+        self._unseen += np.count_nonzero(answer.ids == 0, axis=0)
+        for task, logits in answer.logits.items():
+            if task in self._edges:
+                bins = self._bins[task]
+                places = np.searchsorted(self._edges[task], logits)
+                bins.add(np.bincount(places, minlength=bins.values.size).astype(np.float64), answer.n_rows)
+
+    def observe_feedback(self, task: str, probabilities: Floats, labels: Floats) -> None:
+        """Counts labels that came back with the probabilities they belong to."""
+        if not labels.size:
+            return
+        self.feedback.labels(task).inc(labels.size)
+        sums = self._feedback.setdefault(task, RecentSums(2))
+        sums.add(np.array([probabilities.sum(), labels.sum()]), labels.size)
+        for name, value in zip(("predictions", "labels"), sums.values, strict=True):
+            self.feedback_sums.labels(task, name).set(float(value))
+
+    def flush(self) -> None:
+        """Hands what was added up to Prometheus."""
+        if self._engine is None:
+            return
+        if self._n_rows:
+            self.rows.inc(self._n_rows)
+            for field, n_unseen in zip(self._engine.field_names, self._unseen.tolist(), strict=True):
+                self.field_values.labels(field).inc(self._n_rows)
+                self.field_unseen.labels(field).inc(n_unseen)
+            self._n_rows = 0
+            self._unseen[:] = 0
+        for task, sums in self._bins.items():
+            for place, value in enumerate(sums.values.tolist()):
+                self.score_rows.labels(task, str(place)).set(value)
+
+    def exposition(self, versions: Mapping[str, str]) -> bytes:
+        """Returns the text of a scrape.
+
+        Arguments:
+            versions: Model names and the fingerprints now serving.
+        """
+        self.flush()
+        folder = os.environ.get(FOLDER_VARIABLE)
+        source = self.registry if folder is None else MultiProcessCollector(None, folder)  # type: ignore[no-untyped-call]
+        found = [*source.collect()]
+        return generate_latest(_Fixed([*found, *self._derived(found), _info(versions)]))
+
+    def _derived(self, found: Iterable[Metric]) -> list[Metric]:
+        sums = {_key(one.name, **one.labels): one.value for metric in found for one in metric.samples}
+        labels_of: dict[str, list[dict[str, str]]] = {}
+        for name, labels in sums:
+            labels_of.setdefault(name, []).append(dict(labels))
+        unseen = GaugeMetricFamily("monocal_field_unseen_share", "Share of values without an id.", labels=["field"])
+        for label in labels_of.get("monocal_field_values_total", []):
+            total = sums[_key("monocal_field_values_total", **label)]
+            if total > 0.0:
+                n_unseen = sums.get(_key("monocal_field_unseen_total", **label), 0.0)
+                unseen.add_metric([label["field"]], n_unseen / total)
+        pcoc = GaugeMetricFamily("monocal_pcoc", "Recent predictions over recent labels.", labels=["task"])
+        for task in {label["task"] for label in labels_of.get("monocal_feedback_window_sum", [])}:
+            predicted, positives = (
+                sums.get(_key("monocal_feedback_window_sum", task=task, of=of), 0.0) for of in ("predictions", "labels")
+            )
+            pcoc.add_metric([task], running_pcoc(predicted, positives))
+        return [unseen, pcoc, *self._drift(sums)]
+
+    def _drift(self, sums: Mapping[tuple[str, Any], float]) -> list[Metric]:
+        psi = GaugeMetricFamily(
+            "monocal_score_drift_psi", "Population stability of recent scores against fit time.", labels=["task"]
+        )
+        noise = GaugeMetricFamily(
+            "monocal_score_drift_noise", "The index to expect from chance alone.", labels=["task"]
+        )
+        for task, facts in _fit_facts(self._engine).items():
+            shares = np.asarray(facts["score_shares"], dtype=np.float64)
+            keys = [_key("monocal_score_window_rows", task=task, bin=str(place)) for place in range(shares.size)]
+            counts = np.array([sums.get(key, 0.0) for key in keys])
+            psi.add_metric([task], population_stability(counts, shares))
+            noise.add_metric([task], stability_noise(float(counts.sum()), facts["n_rows"], shares.size))
+        return [psi, noise]
+
+
+@final
+class _Fixed:
+    """A registry whose metrics were collected already."""
+
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> list[Metric]:
+        return self._metrics
+
+
+def _key(name: str, **labels: str) -> tuple[str, Any]:
+    return name, tuple(sorted(labels.items()))
+
+
+def _fit_facts(engine: Engine | None) -> dict[str, Any]:
+    if engine is None:
+        return {}
+    return {task: facts for task, facts in engine.info.get("tasks", {}).items() if "score_edges_logit" in facts}
+
+
+def _info(versions: Mapping[str, str]) -> Metric:
+    info = GaugeMetricFamily("monocal_model_info", "Models and their fingerprints.", labels=["model", "version"])
+    for name, version in versions.items():
+        info.add_metric([name, version], 1.0)
+    return info

@@ -1,0 +1,71 @@
+"""Raw field values to ids at the speed of a dictionary."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, final
+
+import numpy as np
+
+from monocal.core.errors import InvalidInput
+from monocal.data.vocabulary import FieldVocabulary
+
+_SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**63), 2**64 - 1
+
+
+@final
+class FieldLookup(dict[Any, int]):
+    """The vocabulary of one field as a dictionary from text to id; asking for anything else says what it counts as.
+
+    It answers exactly as `FieldVocabulary.encode` does offline: integers and booleans are compared as text, a null is
+    a value of its own if it was one at fitting time, unknown values have id 0, and fractions are refused. Asking
+    never adds an entry, so strange traffic does not grow it.
+
+    Memory: about 150 bytes per value, against 20 in the Arrow file; see `n_bytes`.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> site = FieldLookup(FieldVocabulary("site", pa.array(["news", "7", "true"])))
+        >>> site["news"], site[7], site["7"], site[True], site["shop"], site[None]
+        (1, 2, 2, 3, 0, 0)
+        >>> site[0.5]
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: field 'site': got 0.5; wanted text, an integer, true, false or null. ...
+    """
+
+    __slots__ = ("_null_id", "name")
+
+    def __init__(self, vocabulary: FieldVocabulary) -> None:
+        values = vocabulary.values.to_pylist()
+        super().__init__(zip(values, range(1, len(values) + 1), strict=True))
+        self.name = vocabulary.name
+        self._null_id = self.pop(None, 0)
+
+    def __missing__(self, value: Any) -> int:
+        if isinstance(value, str):
+            return 0
+        if value is None:
+            return self._null_id
+        if isinstance(value, bool | np.bool_):
+            return self.get("true" if value else "false", 0)
+        if isinstance(value, int | np.integer) and _SMALLEST_INTEGER <= value <= _LARGEST_INTEGER:
+            return self.get(str(value), 0)
+        raise InvalidInput.of(
+            f"field {self.name!r}",
+            _shown(value),
+            "text, an integer, true, false or null",
+            "send the category as text, or the class number of a binned quantity",
+        )
+
+    @property
+    def n_bytes(self) -> int:
+        """What the dictionary, its keys and its ids take."""
+        return sys.getsizeof(self) + sum(sys.getsizeof(text) + sys.getsizeof(place) for text, place in self.items())
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, int):
+        return "an integer beyond 64 bits"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

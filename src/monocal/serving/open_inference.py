@@ -1,0 +1,241 @@
+"""The Open Inference Protocol, version 2, over HTTP: so that clients of other servers find their way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+
+from monocal import __version__
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.spaces import Floats
+from monocal.serving.engine import Engine
+from monocal.serving.payloads import object_of, parse_object
+from monocal.serving.refusals import MALFORMED, NOT_FOUND, TOO_LARGE, Refusal
+from monocal.serving.request import Answer, Request
+from monocal.serving.service import Service, service_of
+from monocal.serving.tensors import Tensor, read_tensors, write_outputs
+
+SCORE, FIELD, PROBABILITY = "score.", "field.", "probability."
+"""Prefixes of tensor names, so that a task and a field of the same name do not meet."""
+
+SAMPLING_RATE, IDS, FUSED = "sampling_rate", "ids", "fused"
+HEADER_LENGTH = "Inference-Header-Content-Length"
+
+_PLATFORM = "monocal"
+
+
+def metadata(name: str, engine: Engine) -> dict[str, Any]:
+    """Describes the tensors a model takes and gives. A field's tensor may have one value, which all rows share."""
+    inputs = [_described(SCORE + task, "FP64") for task in engine.task_names]
+    inputs += [_described(FIELD + field, "BYTES") for field in engine.field_names]
+    if isinstance(engine.sampling_rate, str):
+        inputs.append(_described(SAMPLING_RATE, "FP64"))
+    outputs = [_described(PROBABILITY + task, "FP64") for task in engine.task_names]
+    if engine.fusion is not None:
+        outputs.append(_described(FUSED, "FP64"))
+    return {
+        "name": name,
+        "versions": [engine.version],
+        "platform": _PLATFORM,
+        "inputs": inputs,
+        "outputs": outputs,
+    }
+
+
+def request_of(body: dict[str, Any], raw: bytes, max_rows: int, n_fields: int) -> Request:
+    """Turns the inputs of an inference request into a request for the engine."""
+    described = body.get("inputs")
+    if type(described) is not list:
+        raise InvalidInput.of("inputs", "no list", "a list of tensors", "see the model's metadata")
+    tensors = read_tensors(described, raw, max_rows * max(n_fields, 1))
+    n_rows = next((one.shape[0] for one in tensors if one.name.startswith(SCORE)), 0)
+    if n_rows > max_rows:
+        raise Refusal(TOO_LARGE, f"inputs: got {n_rows} candidates; wanted at most {max_rows}. Way out: split them.")
+    scores: dict[str, Floats] = {}
+    shared: dict[str, Any] = {}
+    fields: dict[str, list[Any]] = {}
+    request = Request(scores, shared, fields)
+    seen = set()
+    for one in tensors:
+        if one.name in seen:
+            raise InvalidInput.of(f"input {one.name!r}", "two tensors", "one", "name every input once")
+        seen.add(one.name)
+        if one.name == IDS:
+            request.ids = _ids(one)
+        elif one.name == SAMPLING_RATE:
+            rates = _numbers(one)
+            request.sampling_rate = float(rates[0]) if rates.size == 1 else rates
+        elif one.name.startswith(SCORE):
+            scores[one.name.removeprefix(SCORE)] = _numbers(one)
+        elif one.name.startswith(FIELD):
+            values = _categories(one)
+            name = one.name.removeprefix(FIELD)
+            if len(values) == 1 and n_rows > 1:
+                shared[name] = values[0]
+            else:
+                fields[name] = values
+        else:
+            raise UnknownName.among("input", one.name, (f"{SCORE}<task>", f"{FIELD}<field>", IDS, SAMPLING_RATE))
+    return request
+
+
+def outputs_of(body: dict[str, Any], answer: Answer) -> tuple[dict[str, Floats], dict[str, bool]]:
+    """Returns the columns that were asked for (all, if none was named) and which of them go out as binary."""
+    columns = {PROBABILITY + task: column for task, column in answer.probabilities.items()}
+    if answer.fused is not None:
+        columns[FUSED] = answer.fused
+    parameters = object_of(body.get("parameters", {}), "parameters")
+    otherwise = _flag(parameters, "binary_data_output", False)
+    asked = body.get("outputs")
+    if not asked:
+        return columns, dict.fromkeys(columns, otherwise)
+    if type(asked) is not list:
+        raise InvalidInput.of("outputs", "no list", "a list of output names", "leave it out for all outputs")
+    chosen, as_binary = {}, {}
+    for one in asked:
+        description = object_of(one, "output")
+        name = description.get("name")
+        if name not in columns:
+            raise UnknownName.among("output", str(name), columns)
+        wishes = object_of(description.get("parameters", {}), f"parameters of output {name!r}")
+        chosen[name] = columns[name]
+        as_binary[name] = _flag(wishes, "binary_data", otherwise)
+    return chosen, as_binary
+
+
+async def infer(http: HttpRequest) -> Response:
+    """Answers an inference request in the form it came: JSON, or JSON with binary data behind it."""
+    service = service_of(http)
+    name = _check_model(service, http)
+    content = await http.body()
+    head, raw = _cut(content, http.headers.get(HEADER_LENGTH))
+    body = parse_object(head)
+    engine = service.engine
+    request = request_of(body, raw, service.settings.max_rows, len(engine.field_names))
+    answer = service.calibrate(request, engine)
+    columns, as_binary = outputs_of(body, answer)
+    described, raw_out = write_outputs(columns, as_binary)
+    said: dict[str, Any] = {"model_name": name, "model_version": answer.version, "outputs": described}
+    if isinstance(body.get("id"), str):
+        said["id"] = body["id"]
+    content_out = orjson.dumps(said, option=orjson.OPT_SERIALIZE_NUMPY)
+    after = service.record(http, request, answer)
+    if not raw_out:
+        return Response(content_out, media_type="application/json", background=after)
+    return Response(
+        content_out + raw_out,
+        headers={HEADER_LENGTH: str(len(content_out))},
+        media_type="application/octet-stream",
+        background=after,
+    )
+
+
+async def live(http: HttpRequest) -> Response:
+    return _json({"live": True})
+
+
+async def ready(http: HttpRequest) -> Response:
+    return _json({"ready": service_of(http).is_ready})
+
+
+async def server_metadata(http: HttpRequest) -> Response:
+    return _json({"name": _PLATFORM, "version": __version__, "extensions": ["binary_tensor_data"]})
+
+
+async def model_metadata(http: HttpRequest) -> Response:
+    service = service_of(http)
+    name = _check_model(service, http)
+    return _json(metadata(name, service.engine))
+
+
+async def model_ready(http: HttpRequest) -> Response:
+    service = service_of(http)
+    return _json({"name": _check_model(service, http), "ready": True})
+
+
+def routes() -> list[Route]:
+    found = [
+        Route("/v2", server_metadata),
+        Route("/v2/health/live", live),
+        Route("/v2/health/ready", ready),
+    ]
+    for start in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+        found += [
+            Route(start, model_metadata),
+            Route(f"{start}/ready", model_ready),
+            Route(f"{start}/infer", infer, methods=["POST"]),
+        ]
+    return found
+
+
+def _ids(tensor: Tensor) -> Any:
+    if len(tensor.shape) != 2:
+        raise InvalidInput.of("shape of input 'ids'", list(tensor.shape), "[candidates, fields]", "send both sizes")
+    if "INT" not in tensor.datatype:
+        raise InvalidInput.of("datatype of input 'ids'", tensor.datatype, "integers", "send INT32")
+    return np.asarray(tensor.values).reshape(tensor.shape)
+
+
+def _numbers(tensor: Tensor) -> Floats:
+    _check_one_column(tensor)
+    if not tensor.is_float:
+        raise InvalidInput.of(f"datatype of input {tensor.name!r}", tensor.datatype, "FP64 or FP32", "send numbers")
+    return np.asarray(tensor.values, dtype=np.float64)
+
+
+def _categories(tensor: Tensor) -> list[Any]:
+    _check_one_column(tensor)
+    if tensor.is_float:
+        raise InvalidInput.of(
+            f"datatype of input {tensor.name!r}", tensor.datatype, "BYTES, integers or BOOL", "send categories as text"
+        )
+    return tensor.as_list()
+
+
+def _check_one_column(tensor: Tensor) -> None:
+    if len(tensor.shape) == 2 and tensor.shape[1] != 1:
+        raise InvalidInput.of(
+            f"shape of input {tensor.name!r}", list(tensor.shape), "[candidates] or [candidates, 1]", "send one column"
+        )
+
+
+def _check_model(service: Service, http: HttpRequest) -> str:
+    name = http.path_params["name"]
+    if name != service.settings.name:
+        raise Refusal(NOT_FOUND, str(UnknownName.among("model", name, [service.settings.name])))
+    version = http.path_params.get("version")
+    if version is not None and version != service.engine.version:
+        raise Refusal(NOT_FOUND, str(UnknownName.among("version", version, [service.engine.version])))
+    return service.settings.name
+
+
+def _cut(content: bytes, header: str | None) -> tuple[bytes, bytes]:
+    if header is None:
+        return content, b""
+    if not header.isascii() or not header.isdigit() or len(header) > 12 or int(header) > len(content):
+        raise Refusal(
+            MALFORMED,
+            f"{HEADER_LENGTH}: got {header[:20]!r}; wanted the length of the JSON part, at most {len(content)} bytes. "
+            "Way out: leave it out if there is no binary data.",
+        )
+    return content[: int(header)], content[int(header) :]
+
+
+def _flag(parameters: dict[str, Any], name: str, otherwise: bool) -> bool:
+    value = parameters.get(name, otherwise)
+    if type(value) is not bool:
+        raise InvalidInput.of(name, value, "true or false", "leave it out for JSON")
+    return value
+
+
+def _described(name: str, datatype: str) -> dict[str, Any]:
+    return {"name": name, "datatype": datatype, "shape": [-1]}
+
+
+def _json(value: dict[str, Any]) -> Response:
+    return Response(orjson.dumps(value), media_type="application/json")

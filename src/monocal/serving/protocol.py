@@ -1,0 +1,67 @@
+"""The HTTP connection, with bounds that an application inside cannot set."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from monocal.serving.settings import Settings
+
+_BODY = b'{"error":"too many connections. Way out: try again, or add workers.","kind":"too many requests"}'
+_TOO_MANY = (
+    b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
+)
+
+
+def bounded_protocol(settings: Settings) -> type[asyncio.Protocol]:
+    """Returns uvicorn's HTTP protocol with two more bounds.
+
+    A connection beyond `max_connections` gets a 429 and is closed. A client that has not sent the whole head of a
+    request `header_seconds` after its first byte (or after connecting) is cut off, however slowly it drips.
+    """
+
+    class BoundedProtocol(H11Protocol):  # type: ignore[misc]
+        _head_timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > settings.max_connections:
+                transport.write(_TOO_MANY)
+                transport.close()
+                return
+            self._await_head()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._head_is_there()
+            elif self._head_timer is None:
+                self._await_head()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            # a pipelined request may have begun inside the call above
+            if self.cycle is None or self.cycle.response_complete:
+                self._head_is_there()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._head_is_there()
+            super().connection_lost(exc)
+
+        def _await_head(self) -> None:
+            self._head_timer = self.loop.call_later(settings.header_seconds, self._cut_off)
+
+        def _head_is_there(self) -> None:
+            if self._head_timer is not None:
+                self._head_timer.cancel()
+                self._head_timer = None
+
+        def _cut_off(self) -> None:
+            self._head_timer = None
+            if not self.transport.is_closing():
+                self.transport.close()
+
+    return BoundedProtocol

@@ -1,0 +1,63 @@
+"""Scores to logits with as few steps as a request of one candidate can bear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import LOGIT_LIMIT, SCORE_EPSILON, Floats, ScoreSpace, to_logits
+
+_NUMBERS = {float, int}
+_lowest: Callable[[Any], Any] = np.minimum.reduce
+_highest: Callable[[Any], Any] = np.maximum.reduce
+
+
+def quick_logits(scores: Any, scores_are: ScoreSpace, task: str) -> Floats:
+    """Returns the numbers of `core.spaces.to_logits`, to the last bit, in a fifth of its time for one row.
+
+    Whatever looks wrong is handed to `to_logits`, which knows what to say about it.
+
+    Example:
+        >>> scores = [0.0, 0.2, 1.0]
+        >>> bool((quick_logits(scores, "probability", "click") == to_logits(scores, "probability")).all())
+        True
+        >>> quick_logits([0.2, float("nan")], "probability", "click")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: scores of 'click': got nan at row 1 (1 such rows); wanted finite numbers. ...
+    """
+    if type(scores) is list:
+        if not _NUMBERS.issuperset(map(type, scores)):
+            _refuse_other_types(scores, task)
+        values = np.array(scores, dtype=np.float64)
+    else:
+        values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 1 or values.shape[0] == 0:
+        return to_logits(values, scores_are, f"scores of {task!r}")
+    if values.shape[0] == 1:
+        low = high = values[0]
+    else:
+        low, high = _lowest(values), _highest(values)
+    if scores_are == "logit":
+        if not (low >= -LOGIT_LIMIT and high <= LOGIT_LIMIT):
+            return to_logits(values, scores_are, f"scores of {task!r}")
+        return values
+    if not (low >= 0.0 and high <= 1.0):
+        return to_logits(values, scores_are, f"scores of {task!r}")
+    if low < SCORE_EPSILON or high > 1.0 - SCORE_EPSILON:
+        values = np.minimum(np.maximum(values, SCORE_EPSILON), 1.0 - SCORE_EPSILON)
+    result: Floats = np.log(values)
+    result -= np.log1p(-values)
+    return result
+
+
+def _refuse_other_types(scores: list[Any], task: str) -> None:
+    for row, value in enumerate(scores):
+        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+            shown = "null" if value is None else f"a {type(value).__name__}"
+            raise InvalidInput.of(
+                f"scores of {task!r}", f"{shown} at row {row}", "numbers", "send one number per candidate"
+            )

@@ -1,0 +1,171 @@
+"""One worker's parts, and the steps that every way of asking shares."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from starlette.background import BackgroundTask
+from starlette.requests import Request as HttpRequest
+
+from monocal.serving.crew import Crew
+from monocal.serving.engine import Engine
+from monocal.serving.live_metrics import LiveMetrics
+from monocal.serving.request import Answer, Request
+from monocal.serving.settings import SHADOW_NAME, Settings
+from monocal.serving.shadow import Shadow
+from monocal.serving.snapshot import Snapshots
+from monocal.serving.swap import Load, ModelStore
+
+ACTIVE, SHADOW = 0, 1
+"""Numbers of the models in the crew's file."""
+
+_LOOK_SECONDS = 0.2
+_FLUSH_SECONDS = 1.0
+_LOAD_SECONDS = 60.0
+
+
+@final
+@dataclass
+class Service:
+    """Everything a worker serves with.
+
+    Attributes:
+        settings: The service's settings.
+        metrics: What `/metrics` tells.
+        store: The model that answers.
+        shadow: The model that only compares, if there is one.
+        crew: What this worker tells the others.
+    """
+
+    settings: Settings
+    metrics: LiveMetrics
+    store: ModelStore
+    shadow: Shadow | None
+    crew: Crew
+    _seen: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def build(cls, settings: Settings, home: Path, crew: Crew) -> Service:
+        """Puts a worker's parts together; `start` brings them to life.
+
+        Arguments:
+            settings: The service's settings.
+            home: A folder for private copies of models, the same for all workers.
+            crew: What this worker tells the others.
+        """
+        metrics = LiveMetrics()
+        store = ModelStore(
+            settings.name,
+            settings.model_folder,
+            Snapshots(home / "active"),
+            missing_fields=settings.missing_fields,
+            on_switch=metrics.follow,
+            on_load=lambda outcome: metrics.loads.labels(settings.name, outcome).inc(),
+        )
+        shadow = None
+        if settings.shadow_folder is not None:
+            beside = ModelStore(
+                SHADOW_NAME,
+                settings.shadow_folder,
+                Snapshots(home / "shadow"),
+                missing_fields="unseen",
+                on_load=lambda outcome: metrics.loads.labels(SHADOW_NAME, outcome).inc(),
+            )
+            shadow = Shadow(beside, metrics)
+        return cls(settings, metrics, store, shadow, crew)
+
+    @property
+    def engine(self) -> Engine:
+        return self.store.engine
+
+    @property
+    def is_ready(self) -> bool:
+        return self.store.is_ready
+
+    @property
+    def stores(self) -> dict[int, ModelStore]:
+        """The models by their numbers in the crew's file."""
+        found = {ACTIVE: self.store}
+        if self.shadow is not None:
+            found[SHADOW] = self.shadow.store
+        return found
+
+    def calibrate(self, request: Request, engine: Engine) -> Answer:
+        """Returns a whole answer or raises."""
+        answer = engine.calibrate(request)
+        for column in answer.probabilities.values():
+            if not np.isfinite(column).all():
+                raise ArithmeticError("a model gave an answer that is not a number")
+        return answer
+
+    def record(self, http: HttpRequest, request: Request, answer: Answer) -> BackgroundTask | None:
+        """Counts a request; returns what is left to do once its answer has gone out."""
+        http.scope["monocal_rows"] = answer.n_rows
+        self.metrics.observe(answer)
+        if self.shadow is None or not self.shadow.store.is_ready:
+            return None
+        return BackgroundTask(self.shadow.compare, request, answer, self.engine)
+
+    def start(self) -> None:
+        """Loads the models; raises if there is nothing sound to serve."""
+        for model, store in self.stores.items():
+            self._seen[model] = self.crew.wanted(model)
+            store.start()
+            self.crew.report(model, self._seen[model], "switched")
+        self.crew.report_ready()
+
+    async def load(self, model: int) -> tuple[Load, dict[str, int]]:
+        """Loads a model here and, if that went well, in every other worker.
+
+        Returns how it went here, and how many workers have done what by the time all have, or patience is over.
+        """
+        load = await self.stores[model].load()
+        if load.outcome == "refused":
+            return load, {}
+        number = self._seen[model] = self.crew.ask_for_load(model)
+        self.crew.report(model, number, load.outcome)
+        deadline = time.monotonic() + _LOAD_SECONDS
+        while (outcomes := self.crew.outcomes(model, number))["pending"] and time.monotonic() < deadline:
+            await asyncio.sleep(_LOOK_SECONDS / 4)
+        return load, outcomes
+
+    async def run(self) -> None:
+        """Follows the crew and the folders and hands over metrics, until it is cancelled."""
+        jobs = [self._follow_crew(), self._flush_metrics()]
+        if self.settings.watch:
+            jobs += [store.watch(self.settings.watch_seconds) for store in self.stores.values()]
+        tasks = [asyncio.create_task(job) for job in jobs]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _follow_crew(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            for model, store in self.stores.items():
+                wanted = self.crew.wanted(model)
+                if wanted > self._seen[model]:
+                    self._seen[model] = wanted
+                    load = await store.load()
+                    self.crew.report(model, wanted, load.outcome)
+
+    async def _flush_metrics(self) -> None:
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            self.metrics.flush()
+
+
+def service_of(http: HttpRequest) -> Service:
+    """Returns the service that a request reached."""
+    service: Service = http.app.state.service
+    return service

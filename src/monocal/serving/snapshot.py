@@ -1,0 +1,94 @@
+"""Private copies of model folders, so that what was verified is what is served."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import final
+
+from monocal.core.errors import ArtefactError
+
+_PATIENCE_SECONDS = 2.0
+_GOOD = "good-"
+_N_KEPT = 2
+
+Signature = tuple[tuple[str, int, int, int], ...]
+
+
+@final
+class Snapshots:
+    """Copies of one model's folder: a new one is verified as a copy, and the last good one is kept.
+
+    A publisher may overwrite the folder at any moment, even in place. Reading a copy means that nobody can change it
+    between the check and the use, and that a worker started later finds the model the others serve, even if a bad one
+    lies in the folder by then.
+
+    Arguments:
+        home: Where copies are kept.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        home.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def copy_of(self, folder: Path) -> Iterator[Path]:
+        """Yields a copy of the folder's files, and removes it afterwards unless it was kept."""
+        copy = Path(tempfile.mkdtemp(prefix="try-", dir=self.home))
+        try:
+            _copy_files(folder, copy)
+            yield copy
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+
+    def keep(self, copy: Path, version: str) -> None:
+        """Keeps a copy as the last good one."""
+        target = self.home / f"{_GOOD}{version}"
+        # another worker may have kept the same one already
+        with suppress(OSError):
+            copy.rename(target)
+        with suppress(OSError):
+            (target / "manifest.json").touch()
+        for old in self.good()[_N_KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def good(self) -> list[Path]:
+        """Returns the kept copies, the newest first."""
+        found = []
+        for one in self.home.glob(f"{_GOOD}*"):
+            with suppress(OSError):
+                found.append(((one / "manifest.json").stat().st_mtime_ns, one))
+        return [one for _, one in sorted(found, reverse=True)]
+
+
+def signature(folder: Path) -> Signature:
+    """Returns what changes when any file of a folder does; empty if there is no such folder."""
+    found = []
+    with suppress(OSError):
+        for path in sorted(folder.iterdir()):
+            facts = path.stat()
+            found.append((path.name, facts.st_size, facts.st_mtime_ns, facts.st_ino))
+    return tuple(found)
+
+
+def _copy_files(folder: Path, copy: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            names = [path.name for path in folder.iterdir() if path.is_file()]
+            for name in names:
+                shutil.copyfile(folder / name, copy / name)
+            if "manifest.json" in names:
+                return
+        except OSError as error:
+            problem = error.strerror
+        else:
+            problem = "it has no manifest.json"
+        # while a publisher replaces the folder it is gone for an instant
+        if time.monotonic() > deadline:
+            raise ArtefactError(f"the model folder cannot be read: {problem}; nothing was loaded")
+        time.sleep(0.05)

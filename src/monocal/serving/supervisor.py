@@ -1,0 +1,226 @@
+"""Starts the service: one process, or several that share a port and are restarted when they die."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, final
+
+from prometheus_client.multiprocess import mark_process_dead
+
+import monocal
+from monocal.core.errors import MonocalError
+from monocal.serving.app import create_app
+from monocal.serving.crew import Crew
+from monocal.serving.live_metrics import FOLDER_VARIABLE
+from monocal.serving.logs import log_event, start_logging
+from monocal.serving.settings import Settings
+from monocal.serving.worker import run_server
+
+_LOOK_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 10.0
+_STEADY_SECONDS = 10.0
+_BACKLOG = 2048
+
+
+class ServiceStopped(MonocalError):
+    """The service could not start or go on."""
+
+
+def serve(
+    model_folder: str | Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    workers: int = 1,
+    token: str | None = None,
+    watch: bool = False,
+    shadow: str | Path | None = None,
+    **others: Any,
+) -> None:
+    """Serves a model until it is told to stop (SIGTERM or SIGINT); requests in hand are finished first.
+
+    Arguments:
+        model_folder: The artefact to serve.
+        host: Address to listen on; loopback by default.
+        port: Port to listen on; 0 takes a free one and logs it.
+        workers: Processes that share the port.
+        token: Secret that admin calls must carry; without one they are switched off.
+        watch: Whether the folder is polled for a new model.
+        shadow: Folder of a second model that scores the same traffic without answering it.
+        others: The other attributes of `Settings`.
+    """
+    run(
+        Settings(
+            Path(model_folder),
+            host=host,
+            port=port,
+            workers=workers,
+            token=token,
+            watch=watch,
+            shadow_folder=None if shadow is None else Path(shadow),
+            **others,
+        )
+    )
+
+
+def run(settings: Settings) -> None:
+    """Serves in this process if one worker is enough, otherwise starts and supervises several."""
+    start_logging()
+    with _listen(settings) as listening:
+        host, port = listening.getsockname()[:2]
+        log_event("listening", host=host, port=port, workers=settings.workers, model=settings.name)
+        if settings.workers == 1:
+            run_server(create_app(settings), settings, listening)
+        else:
+            home = Path(tempfile.mkdtemp(prefix="monocal-"))
+            try:
+                Supervisor(settings, listening, home).run()
+            finally:
+                shutil.rmtree(home, ignore_errors=True)
+    log_event("stopped")
+
+
+@final
+@dataclass
+class _Worker:
+    process: subprocess.Popen[bytes]
+    started: float
+    n_failures: int = 0
+
+
+@final
+@dataclass
+class Supervisor:
+    """Keeps workers alive.
+
+    Workers inherit one listening socket, so a connection goes to whichever is free, and connections waiting to be
+    accepted survive a worker's death. A worker that dies is replaced, at once the first time, after growing pauses if
+    its successors die young. Requests a killed worker had in hand are lost to their clients (connection reset).
+    If no worker ever came up, the service stops with the reason in the log, rather than trying for ever.
+
+    Arguments:
+        settings: The service's settings.
+        listening: The socket to share.
+        home: A folder for what workers share: copies of models, metrics, messages.
+    """
+
+    settings: Settings
+    listening: socket.socket
+    home: Path
+    _workers: dict[int, _Worker] = field(default_factory=dict)
+    _pauses: dict[int, tuple[float, int]] = field(default_factory=dict)
+    _stopping: bool = False
+    _was_ready: bool = False
+
+    def run(self) -> None:
+        (self.home / "metrics").mkdir()
+        self._crew = Crew.create(self.home / "crew", self.settings.workers)
+        before = {one: signal.signal(one, self._ask_to_stop) for one in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            for slot in range(self.settings.workers):
+                self._start(slot, n_failures=0)
+            while not self._stopping:
+                time.sleep(_LOOK_SECONDS)
+                self._look_after_workers()
+        finally:
+            self._stop_workers()
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+    def _start(self, slot: int, n_failures: int) -> None:
+        package_home = str(Path(monocal.__file__).resolve().parents[1])
+        paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {
+            **os.environ,
+            FOLDER_VARIABLE: str(self.home / "metrics"),
+            "PYTHONPATH": os.pathsep.join(paths),
+            "OMP_NUM_THREADS": "1",  # a request is scored on one thread; workers are the parallelism
+        }
+        handle = self.listening.fileno()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "monocal.serving.worker"],
+            stdin=subprocess.PIPE,
+            pass_fds=[handle],
+            env=environment,
+        )
+        orders = {"settings": self.settings.to_json(), "home": str(self.home), "slot": slot, "socket": handle}
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it may have died already, which is noticed in a moment
+            process.stdin.write(json.dumps(orders).encode() + b"\n")
+            process.stdin.flush()
+        self._workers[slot] = _Worker(process, time.monotonic(), n_failures)
+        log_event("worker started", slot=slot, worker=process.pid)
+
+    def _look_after_workers(self) -> None:
+        for slot, worker in list(self._workers.items()):
+            if not self._was_ready and self._crew.is_ready(slot, worker.process.pid):
+                self._was_ready = True
+            code = worker.process.poll()
+            if code is None:
+                continue
+            log_event("worker died", level=logging.ERROR, slot=slot, worker=worker.process.pid, exit_code=code)
+            self._bury(worker)
+            del self._workers[slot]
+            if not self._was_ready:
+                raise ServiceStopped("no worker could start; the log lines above say why")
+            steady = time.monotonic() - worker.started > _STEADY_SECONDS
+            n_failures = 0 if steady else worker.n_failures + 1
+            pause = 0.0 if n_failures <= 1 else min(0.25 * 2.0**n_failures, _LONGEST_PAUSE_SECONDS)
+            self._pauses[slot] = (time.monotonic() + pause, n_failures)
+        for slot, (due, n_failures) in list(self._pauses.items()):
+            if time.monotonic() >= due:
+                del self._pauses[slot]
+                self._start(slot, n_failures)
+
+    def _stop_workers(self) -> None:
+        self.listening.close()
+        for worker in self._workers.values():
+            if worker.process.poll() is None:
+                worker.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + self.settings.drain_seconds + 10.0
+        for slot, worker in self._workers.items():
+            try:
+                worker.process.wait(max(deadline - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                log_event("worker killed", level=logging.ERROR, slot=slot, worker=worker.process.pid)
+                worker.process.kill()
+                worker.process.wait()
+            self._bury(worker)
+
+    def _bury(self, worker: _Worker) -> None:
+        if worker.process.stdin is not None:
+            with suppress(BrokenPipeError):
+                worker.process.stdin.close()
+        mark_process_dead(worker.process.pid, str(self.home / "metrics"))  # type: ignore[no-untyped-call]
+
+    def _ask_to_stop(self, signal_number: int, frame: FrameType | None) -> None:
+        self._stopping = True
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # asyncio switches Nagle's delay off only for sockets that say they are TCP; with it an answer takes 40 ms
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((settings.host, settings.port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise ServiceStopped(
+            f"cannot listen on {settings.host}:{settings.port} ({error.strerror}). Way out: choose another port"
+        ) from error
+    return listening

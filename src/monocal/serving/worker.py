@@ -1,0 +1,79 @@
+"""One worker process: `python -m monocal.serving.worker`, with orders on standard input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+
+from monocal.serving.app import create_app
+from monocal.serving.crew import Crew
+from monocal.serving.logs import log_event, start_logging
+from monocal.serving.protocol import bounded_protocol
+from monocal.serving.settings import Settings
+
+HEADER_ROOM = 4
+"""The HTTP parser gives up on heads this many times longer than allowed; shorter ones get a worded refusal."""
+
+
+def run_server(app: Starlette, settings: Settings, listening: socket.socket) -> None:
+    """Serves until a signal asks to stop; requests in hand then have `drain_seconds` to finish."""
+    config = uvicorn.Config(
+        app,
+        http=bounded_protocol(settings),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=settings.keep_alive_seconds,
+        timeout_graceful_shutdown=settings.drain_seconds,
+        h11_max_incomplete_event_size=HEADER_ROOM * settings.max_header_bytes,
+    )
+    with _signals_end_here():
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextmanager
+def _signals_end_here() -> Iterator[None]:
+    """Keeps uvicorn's repetition of the signal that stopped it from killing a process that stopped in good order."""
+    before = {one: signal.signal(one, lambda number, frame: None) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def main() -> None:
+    """Reads the orders, serves, and stops when the supervisor is gone."""
+    orders = json.loads(sys.stdin.readline())
+    settings = Settings.from_json(orders["settings"])
+    start_logging()
+    threading.Thread(target=_stop_with_the_supervisor, daemon=True).start()
+    home = Path(orders["home"])
+    crew = Crew(home / "crew", orders["slot"])
+    listening = socket.socket(fileno=orders["socket"])
+    run_server(create_app(settings, home=home, crew=crew), settings, listening)
+    log_event("worker stopped", slot=orders["slot"])
+
+
+def _stop_with_the_supervisor() -> None:
+    # the supervisor holds the other end of this pipe: it closes when the supervisor dies, however it dies
+    while sys.stdin.readline():
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""The engine: the numbers of `model.predict`, and a clear word about everything it cannot answer."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import monocal
+from monocal.calibrators import CALIBRATORS
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.samples import Samples
+from monocal.core.spaces import logit, to_logits
+from monocal.models import Fusion
+from monocal.serving.engine import Engine, Request
+from monocal.serving.quick_logits import quick_logits
+
+FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
+SCORES = {"click": "pctr", "effective_view": "pev", "long_view": "plv"}
+WITHOUT_TORCH = sorted(
+    name for name, kind in CALIBRATORS.items() if kind.__module__.startswith("monocal.calibrators.statistical")
+)
+
+
+def request_of(table, shared=(), tasks=SCORES, **more):
+    rows = table.to_pydict()
+    return Request(
+        scores={task: rows[SCORES[task]] for task in tasks},
+        shared={name: rows[name][0] for name in shared},
+        fields={name: rows[name] for name in FIELDS if name not in shared},
+        **more,
+    )
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 7, 100])
+def test_offline_and_online_numbers_are_bit_equal(model, log, n_rows):
+    table = log.slice(50, n_rows)
+    answer = Engine(model).calibrate(request_of(table))
+    offline = model.predict(table)
+    for task in model.task_names:
+        assert np.array_equal(answer.probabilities[task], offline[task])
+    assert np.array_equal(answer.fused, model.fusion.fuse(offline))
+
+
+@pytest.mark.parametrize("method", WITHOUT_TORCH)
+def test_every_method_is_served_with_its_offline_numbers(log, method):
+    model = monocal.fit(log, method=method, score="pctr", label="click", fields=["site_id", "country"])
+    engine = Engine(model)
+    for table in (log.slice(0, 1), log.slice(9, 60)):
+        rows = table.to_pydict()
+        fields = {name: rows[name] for name in ("site_id", "country")}
+        answer = engine.calibrate(Request({"click": rows["pctr"]}, fields=fields))
+        assert np.array_equal(answer.probabilities["click"], model.predict(table))
+
+
+def test_a_field_given_once_counts_for_every_candidate(model, log):
+    table = log.slice(7, 30)
+    for name in ("site_id", "hour"):
+        table = table.set_column(table.schema.get_field_index(name), name, pa.array([table[name][0].as_py()] * 30))
+    once = Engine(model).calibrate(request_of(table, shared=("site_id", "hour")))
+    each = Engine(model).calibrate(request_of(table))
+    for task in model.task_names:
+        assert np.array_equal(once.probabilities[task], each.probabilities[task])
+        assert np.array_equal(once.probabilities[task], model.predict(table, task))
+
+
+def test_ids_instead_of_raw_values_give_the_same_numbers(model, log):
+    table = log.slice(7, 30)
+    engine = Engine(model)
+    by_value = engine.calibrate(request_of(table))
+    by_id = engine.calibrate(Request(request_of(table).scores, ids=model.vocabulary.encode(table)))
+    assert np.array_equal(by_value.ids, by_id.ids)
+    assert np.array_equal(by_value.probabilities["click"], by_id.probabilities["click"])
+
+
+def test_ids_beyond_the_vocabulary_count_as_unseen(model):
+    engine = Engine(model)
+    scores = {"click": [0.2, 0.2]}
+    ids = np.array([[0] * 6, [2**31 + 5] * 6])
+    unseen, beyond = engine.calibrate(Request(scores, ids=ids)).probabilities["click"]
+    assert unseen == beyond
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.3])
+def test_row_scorer_is_bit_equal_to_predict_samples(model, rng, shift):
+    calibrator = model.task("click").calibrator
+    was = calibrator.recent_shift_
+    calibrator.recent_shift_ = shift
+    try:
+        logits = rng.normal(-2.0, 3.0, 500)
+        ids = rng.integers(0, 40_000, (500, 6)).astype(np.int32)
+        expected = calibrator.predict_samples(Samples(logits, features=ids))
+        assert np.array_equal(calibrator.row_scorer()(logits, ids, ()), expected)
+    finally:
+        calibrator.recent_shift_ = was
+
+
+def test_a_calibrator_that_fell_back_serves_the_uncalibrated_score(log):
+    model = monocal.fit(log, method="platt", score="pctr", label="click")
+    model.tasks[0].calibrator.fell_back_ = True
+    answer = Engine(model).calibrate(Request({"click": [0.25, 0.5]}))
+    assert answer.probabilities["click"] == pytest.approx([0.25, 0.5], rel=1e-12)
+
+
+def test_quick_logits_are_the_logits_of_the_library(rng):
+    for scores in (rng.random(1000), np.array([0.0, 1e-9, 0.5, 1.0]), np.array([0.3]), np.array([1.0])):
+        assert np.array_equal(quick_logits(scores, "probability", "click"), logit(scores))
+        assert np.array_equal(quick_logits(scores.tolist(), "probability", "click"), logit(scores))
+    wide = np.array([-60.0, -1.0, 3.0, 80.0])
+    assert np.array_equal(quick_logits(wide, "logit", "click"), to_logits(wide, "logit"))
+
+
+@pytest.mark.parametrize("values", [[1, 2, None, 3], [True, False, None, True], ["1", "2", "true", ""]])
+def test_integers_booleans_and_nulls_mean_the_same_online_and_offline(values):
+    many = values * 50
+    log = {"pctr": [0.1, 0.2, 0.3, 0.4] * 50, "click": [0, 1, 0, 1, 0] * 40, "kind": many}
+    model = monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["kind"], l2=0.1)
+    engine = Engine(model)
+    given = [*values, None]
+    offline = model.predict({"pctr": [0.2] * 5, "kind": given})
+    online = engine.calibrate(Request({"click": [0.2] * 5}, fields={"kind": given}))
+    assert np.array_equal(online.probabilities["click"], offline)
+    assert len(set(offline)) > 1
+
+
+def test_a_number_and_its_text_are_the_same_value(model, log):
+    table = {"pctr": [0.1, 0.3] * 60, "click": [0, 1, 0] * 40, "hour": [3, 14] * 60}
+    engine = Engine(monocal.fit(table, method="wide_logistic", score="pctr", label="click", fields=["hour"]))
+    answer = engine.calibrate(Request({"click": [0.2] * 4}, fields={"hour": [14, "14", np.int16(14), 15]}))
+    assert answer.ids[:, 0].tolist() == [answer.ids[0, 0]] * 3 + [0]
+
+
+def test_a_missing_field_is_refused_or_taken_as_unseen_as_the_policy_says(model, log):
+    table = log.slice(0, 5)
+    request = request_of(table)
+    del request.fields["country"]
+    with pytest.raises(InvalidInput, match="field 'country': got no values; wanted every field"):
+        Engine(model).calibrate(request)
+    answer = Engine(model, missing_fields="unseen").calibrate(request)
+    assert answer.ids[:, 2].tolist() == [0] * 5
+    request.fields["country"] = ["nowhere"] * 5
+    unseen = Engine(model).calibrate(request)
+    assert np.array_equal(answer.probabilities["click"], unseen.probabilities["click"])
+    with pytest.raises(UnknownName, match="missing_fields: got 'ignore'; wanted one of refuse, unseen"):
+        Engine(model, missing_fields="ignore")
+
+
+def test_sampling_rate_of_the_request_wins_over_the_models(log):
+    table = log.slice(0, 20)
+    rows = table.to_pydict()
+    plain = monocal.fit(log, method="platt", score="pctr", label="click")
+    corrected = monocal.fit(log, method="platt", score="pctr", label="click", sampling_rate=0.25)
+    constant = Engine(corrected).calibrate(Request({"click": rows["pctr"]}))
+    assert np.array_equal(constant.probabilities["click"], corrected.predict(table))
+    asked = Engine(plain).calibrate(Request({"click": rows["pctr"]}, sampling_rate=0.25))
+    scores = {"click": np.array(rows["pctr"])}
+    expected = plain.predict_ids(np.zeros((20, 0), np.int32), scores, 0.25)
+    assert np.array_equal(asked.probabilities["click"], expected["click"])
+    each = Engine(plain).calibrate(Request({"click": rows["pctr"]}, sampling_rate=[0.25] * 20))
+    assert np.array_equal(each.probabilities["click"], asked.probabilities["click"])
+
+
+def test_a_model_with_a_rate_column_asks_for_the_rate(log):
+    table = log.append_column("rate", pa.array(np.where(np.arange(log.num_rows) % 2, 0.5, 0.1)))
+    model = monocal.fit(table, method="platt", score="pctr", label="click", sampling_rate="rate")
+    engine = Engine(model)
+    engine.warm_up()
+    rows = table.slice(0, 8).to_pydict()
+    answer = engine.calibrate(Request({"click": rows["pctr"]}, sampling_rate=rows["rate"]))
+    assert np.array_equal(answer.probabilities["click"], model.predict(table.slice(0, 8)))
+    with pytest.raises(InvalidInput, match=r"sampling_rate: got None; .* fitted with the column 'rate'"):
+        engine.calibrate(Request({"click": rows["pctr"]}))
+
+
+def test_fusion_of_the_request_wins_and_other_heads_are_added(model, log):
+    table = log.slice(0, 6)
+    rule = Fusion({"click": 1.0, "effective_view": 3.0})
+    answer = Engine(model).calibrate(request_of(table, fusion=rule, other=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+    expected = rule.fuse(model.predict(table)) + np.arange(1.0, 7.0)
+    assert np.array_equal(answer.fused, expected)
+
+
+def test_a_request_for_some_tasks_gets_those_and_no_fused_score(model, log):
+    answer = Engine(model).calibrate(request_of(log.slice(0, 3), tasks=("click",)))
+    assert list(answer.probabilities) == ["click"]
+    assert answer.fused is None
+
+
+def refused(**changes):
+    ok = {"scores": {"click": [0.1, 0.2]}, "fields": {name: ["a", "b"] for name in FIELDS}}
+    return Request(**{**ok, **changes})
+
+
+def fields(**changes):
+    return {**{name: ["a", "b"] for name in FIELDS}, **changes}
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (refused(scores={}), "scores: got no task; wanted at least one score"),
+        (refused(scores={"click": []}), "scores: got no candidates"),
+        (refused(scores={"clik": [0.1]}), "task: got 'clik'; .* did you mean 'click'"),
+        (refused(scores={"click": [0.1, 1.5]}), r"scores of 'click': got 1.5 at row 1; wanted probabilities in \[0, 1"),
+        (refused(scores={"click": [0.1, float("nan")]}), "scores of 'click': got nan at row 1"),
+        (refused(scores={"click": [0.1, float("inf")]}), "scores of 'click': got inf at row 1"),
+        (refused(scores={"click": [0.1, "0.2"]}), "scores of 'click': got a str at row 1; wanted numbers"),
+        (refused(scores={"click": [0.1, None]}), "scores of 'click': got null at row 1"),
+        (refused(scores={"click": [True, 0.2]}), "scores of 'click': got a bool at row 0"),
+        (refused(scores={"click": [[0.1], [0.2]]}), "scores of 'click': got a list at row 0"),
+        (refused(scores={"click": np.zeros((2, 2))}), r"scores of 'click': got an array of shape \(2, 2\)"),
+        (refused(scores={"click": [0.1, 0.2], "long_view": [0.1]}), "scores of 'long_view': got 1 numbers; wanted 2"),
+        (refused(fields=fields(site_id=["a"])), "field 'site_id': got 1 values; wanted 2, one per candidate"),
+        (refused(fields=fields(site_id="ab")), "field 'site_id': got a str; wanted a list"),
+        (refused(fields=fields(site_id=["a", 0.5])), "field 'site_id': got 0.5; wanted text"),
+        (refused(fields=fields(site_id=["a", ["b"]])), r"field 'site_id': got \['b'\]; wanted text"),
+        (refused(fields=fields(site_id=["a", {"b": 1}])), "field 'site_id': got {'b': 1}; wanted text"),
+        (refused(fields=fields(site=["a", "b"])), "field: got 'site'; .* did you mean 'site_id'"),
+        (refused(shared={"site_id": "a"}), "field 'site_id': got values under both fields and shared"),
+        (refused(fields=fields(), shared={"user": "a"}), "field: got 'user'"),
+        (refused(ids=np.zeros((2, 6), np.int32)), "ids: got ids and field values; wanted one of the two"),
+        (refused(fields={}, ids=np.zeros((2, 5), np.int32)), r"ids: got an array of shape \(2, 5\)"),
+        (refused(fields={}, ids=np.zeros((2, 6))), r"ids: .* type float64; wanted integers of shape \(2, 6\)"),
+        (refused(fields={}, ids=np.full((2, 6), -1)), "ids: got -1; wanted ids ≥ 0"),
+        (refused(sampling_rate=0.0), "sampling_rate: got 0; wanted the share of negatives"),
+        (refused(sampling_rate=[0.5]), "sampling_rate: got 1 rates; wanted one number or 2"),
+        (refused(fusion=Fusion({"clicks": 1.0})), "task of fusion weights: got 'clicks'"),
+        (refused(fusion=Fusion({"click": 1.7e308}), other=[1.79e308, 0.0]), "fusion: got weights too large"),
+        (refused(fusion=Fusion({"click": 1.0}), other=[1.0]), "other: got 1 numbers; wanted 2"),
+        (refused(other=[1.0, 2.0]), "other: got numbers, but no fusion rule"),
+    ],
+)
+def test_a_request_that_cannot_be_answered_is_refused_with_a_reason(model, request_, message):
+    with pytest.raises(InvalidInput, match=message):
+        Engine(model).calibrate(request_)
+
+
+def test_unseen_values_do_not_grow_the_look_up(model):
+    engine = Engine(model)
+    before = engine.vocabulary_n_bytes
+    for number in range(200):
+        engine.calibrate(Request({"click": [0.2]}, shared=dict.fromkeys(FIELDS, f"new {number}")))
+    assert engine.vocabulary_n_bytes == before
+
+
+def test_the_engine_needs_no_torch(model, tmp_path):
+    folder = model.save(tmp_path / "model")
+    program = (
+        "import sys; from monocal.serving.engine import Engine, Request;"
+        f"engine = Engine.load({str(folder)!r}, missing_fields='unseen');"
+        "engine.calibrate(Request({'click': [0.5]}));"
+        "print([name for name in ('torch', 'numba', 'starlette', 'orjson') if name in sys.modules])"
+    )
+    found_at = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120, env=found_at
+    )
+    assert done.stdout.strip() == "[]"
