@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from monocal.bench.evaluator import TRUTH_METRICS
+from monocal.bench.published import published_section
 from monocal.bench.study import Study
 from monocal.core.files import atomic_file
 from monocal.core.version import __version__
@@ -46,6 +47,7 @@ def markdown(study: Study, rows: Sequence[dict[str, Any]], missing: dict[str, st
     ]
     for data in dict.fromkeys(row["data"] for row in rows):
         parts += _data_section(study, data, [row for row in rows if row["data"] == data])
+        parts += [line for spec in study.data if spec.name == data for line in published_section(spec.source)]
     for name, reason in (missing or {}).items():
         parts += [f"## {name}", "", f"Skipped: {reason}", ""]
     parts += [f"Versions: {_versions()}.", f"Command: `monocal bench {study.name}`.", ""]

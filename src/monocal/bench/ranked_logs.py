@@ -14,7 +14,7 @@ from monocal.core.errors import MonocalError, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.data.encoded_log import EncodedLog
 from monocal.data.encoder import encode_log
-from monocal.data.sources import SOURCES
+from monocal.data.sources import SOURCES  # type: ignore[attr-defined]
 from monocal.data.splits import RowRange
 from monocal.rankers import ScoredLog, rank_log, ranker
 
@@ -66,7 +66,7 @@ def _keep(spec: DataSpec, scored: ScoredLog, folder: Path) -> PreparedData:
         arrays[f"{name}_features"] = part.log.features
     groups = test.log.groups
     arrays["test_groups"] = np.zeros(test.n_rows, dtype=np.int64) if groups is None else groups.astype(np.int64)
-    tables = scored.embeddings or []
+    tables: Any = scored.embeddings or []
     arrays |= {f"embedding{index}": table for index, table in enumerate(tables)}
     return write(
         folder,

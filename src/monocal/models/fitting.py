@@ -21,6 +21,7 @@ from monocal.data.value_index import ValueIndex
 from monocal.data.vocabulary import Vocabulary, VocabularyBuilder
 from monocal.models.columns import labels_or_missing, moments, numbers
 from monocal.models.model import Model, TaskModel
+from monocal.rankers.scored_log import ScoredLog
 
 DEFAULT_METHOD = "umc"
 _CANARY_ROWS = 32
@@ -28,7 +29,7 @@ _SCORE_BINS = 20
 
 
 def fit(
-    table: Table | EncodedLog,
+    table: Table | EncodedLog | ScoredLog,
     *,
     method: str = DEFAULT_METHOD,
     score: str | None = None,
@@ -47,7 +48,8 @@ def fit(
     """Fits one calibrator per task on a table with raw values and returns a model that can be saved and served.
 
     Arguments:
-        table: A Parquet or CSV path, a data frame with the Arrow C stream interface, or an `EncodedLog` with scores.
+        table: A Parquet or CSV path, a data frame with the Arrow C stream interface, an `EncodedLog` with
+            scores, or a `ScoredLog`, whose ranker's embeddings are handed over as well.
         method: Name of the calibrator, see `monocal.methods()`.
         score: Column of the ranker's score.
         label: Column of the 0/1 label.
@@ -69,6 +71,9 @@ def fit(
         0.25
     """
     prototype = calibrator(method, **arguments)
+    if isinstance(table, ScoredLog):
+        embeddings = table.embeddings if embeddings is None else embeddings
+        table = table.as_encoded()
     if isinstance(table, EncodedLog):
         log = table
         if not log.scores:

@@ -19,6 +19,7 @@ from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats
 from monocal.data.encoded_log import EncodedLog
 from monocal.data.log_folder import map_array
+from monocal.data.schema import LogSchema
 from monocal.rankers.base import Ranker, Tables
 
 MANIFEST = "scored_log.json"
@@ -69,6 +70,11 @@ class ScoredLog:
         logits = {task: column[start:stop] for task, column in self.logits.items()}
         mark = fingerprint(self.fingerprint, "slice", start, stop)
         return replace(self, log=self.log.slice(start, stop), logits=logits, fingerprint=mark, folder=None)
+
+    def as_encoded(self) -> EncodedLog:
+        """Returns the encoded log with these logits as its scores, in columns called `<task>_logit`."""
+        schema = replace_scores(self.log.schema, {task: f"{task}_logit" for task in self.logits})
+        return replace(self.log, scores=dict(self.logits), schema=schema, fingerprint=self.fingerprint)
 
     def samples(self, task: str | None = None) -> Samples:
         """Returns one task's rows as calibrators and metrics take them.
@@ -187,3 +193,9 @@ def _save_tables(path: Path, tables: Tables) -> None:
         joined[start : start + len(table)] = table
         start += len(table)
     joined.flush()
+
+
+def replace_scores(schema: LogSchema, columns: Mapping[str, str]) -> LogSchema:
+    """Returns the same schema with logits in the named columns, and only the tasks that have them."""
+    labels = {task: column for task, column in schema.labels.items() if task in columns}
+    return LogSchema.from_dict({**schema.to_dict(), "labels": labels, "scores": dict(columns), "scores_are": "logit"})

@@ -1,0 +1,47 @@
+"""monocal demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from monocal.cli.options import Debug, Json, Seed
+from monocal.cli.output import print_json, remark
+
+EXAMPLES = """
+monocal demo
+monocal demo --out runs/demo --rows 500000 --seed 1
+"""
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where everything goes.")] = Path("runs/demo"),
+    rows: Annotated[int, typer.Option("--rows", min=5000, help="Rows of the simulated log.")] = 250_000,
+    seed: Seed = 0,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Simulates a click log, ranks it, calibrates it with every method, and saves a model.
+
+    The oldest 60 % of the rows train the ranker, the next 20 % fit calibrators, the newest 20 % judge them.
+    """
+    from monocal.bench.demo import run_demo
+
+    found = run_demo(out, n_rows=rows, seed=seed)
+    remark(found.comparison.holdout.explanation)
+    if as_json:
+        print_json(found.comparison.as_dict() | {"errors_to_truth": found.errors, "model": str(found.model_folder)})
+        return
+    from monocal.cli.tables import print_comparison
+
+    print_comparison(found.comparison)
+    typer.echo("\nMean absolute error to the true probability, which only a simulator knows:")
+    for method, error in sorted(found.errors.items(), key=lambda item: item[1]):
+        typer.echo(f"  {method:<14} {error:.5f}")
+    typer.echo(f"\nmodel   {found.model_folder}\nscores  {found.scored_log}")
+    typer.echo(
+        f"\nTry next:\n  monocal inspect {found.model_folder}"
+        f"\n  monocal apply {found.model_folder} {found.test_log} --out {out / 'calibrated.parquet'}"
+    )
