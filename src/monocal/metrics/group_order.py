@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from monocal.core.spaces import Floats
 from monocal.metrics.base import Summary, check_positive_count
 from monocal.metrics.forecast import Forecast
-from monocal.metrics.order import add_runs, dense_ranks, grid_cell, run_starts
+from monocal.metrics.order import add_runs, dense_ranks, grid_cell, run_lengths, run_starts
 from monocal.metrics.replay import Blocks, Replay, Rows
 from monocal.metrics.sums import SumReplay, Sums, Term
 
@@ -196,7 +196,7 @@ def _cells_by_group(forecast: Forecast, pairs: NDArray[np.int64], keys: NDArray[
         labels = (pairs & 1).astype(np.float64)
         pairs >>= 1
         starts = run_starts(pairs)
-        weight = np.diff(starts, append=pairs.shape[0]).astype(np.float64)
+        weight = run_lengths(starts, pairs.shape[0])
     else:
         order = np.argsort(pairs)
         order = order[forecast.weights[order] > 0.0]
@@ -205,5 +205,7 @@ def _cells_by_group(forecast: Forecast, pairs: NDArray[np.int64], keys: NDArray[
         starts = run_starts(pairs)
         weight = add_runs(weight, starts)
     positive = add_runs(labels, starts)
-    pairs = pairs[starts]
-    return GroupedCells((pairs >> _RANK_BITS).astype(np.int32), keys[pairs & _RANK_MASK], weight, positive)
+    pairs = pairs[starts] if starts.shape[0] < pairs.shape[0] else pairs
+    groups = (pairs >> _RANK_BITS).astype(np.int32)
+    pairs &= _RANK_MASK
+    return GroupedCells(groups, keys[pairs], weight, positive)

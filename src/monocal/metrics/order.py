@@ -176,6 +176,13 @@ def run_starts(ordered: NDArray[Any]) -> NDArray[np.intp]:
     return np.flatnonzero(changes)
 
 
+def run_lengths(starts: NDArray[np.intp], n_rows: int) -> Floats:
+    """Returns how long each run is."""
+    if starts.shape[0] == n_rows:
+        return np.ones(n_rows)
+    return np.diff(starts, append=n_rows).astype(np.float64)
+
+
 def add_runs(column: Floats, starts: NDArray[np.intp]) -> Floats:
     """Adds up a column over runs."""
     if starts.shape[0] == column.shape[0]:
@@ -202,9 +209,9 @@ def _distinct(forecast: Forecast) -> tuple[Floats, Floats, Floats]:
         bits >>= 1
         keys = bits.view(np.float64)
         starts = run_starts(keys)
-        if starts.shape[0] == keys.shape[0]:
-            return keys, np.ones(keys.shape[0]), positive
-        return keys[starts], np.diff(starts, append=keys.shape[0]).astype(np.float64), add_runs(positive, starts)
+        if starts.shape[0] < keys.shape[0]:
+            keys = keys[starts]
+        return keys, run_lengths(starts, bits.shape[0]), add_runs(positive, starts)
     order = np.argsort(bits)
     order = order[forecast.weights[order] > 0.0]
     keys, weight = forecast.probabilities[order], forecast.weights[order]

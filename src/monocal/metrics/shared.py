@@ -36,4 +36,5 @@ def values_of(metrics: Mapping[str, AnyMetric], forecast: Forecast) -> dict[str,
     for summary, names in by_summary(metrics).items():
         state = summary.of_all(forecast)
         values.update({name: metrics[name].value(state) for name in names})
+        del state  # or it would live on until the next one is complete
     return {name: values[name] for name in metrics}
