@@ -94,9 +94,13 @@ class Samples:
         return Samples(self.logits[rows], of(self.labels), of(self.features), of(self.weights))
 
     def split_recent(self, share: float) -> tuple[Samples, Samples]:
-        """Cuts off the most recent `share` of rows: `(older, recent)`, each with at least one row when n ≥ 2."""
-        n_recent = min(max(round(self.n_rows * share), 1), max(self.n_rows - 1, 1))
-        cut = self.n_rows - n_recent
+        """Cuts off the most recent `share` of the weight: `(older, recent)`, each with at least one row when n ≥ 2."""
+        if self.weights is None:
+            cut = self.n_rows - round(self.n_rows * share)
+        else:
+            mass = np.cumsum(self.weights)
+            cut = int(np.searchsorted(mass, mass[-1] * (1.0 - share), side="right"))
+        cut = min(max(cut, min(1, self.n_rows - 1)), max(self.n_rows - 1, 0))
         return self.take(slice(0, cut)), self.take(slice(cut, None))
 
     def with_logits(self, logits: Floats) -> Samples:

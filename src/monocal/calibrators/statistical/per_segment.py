@@ -8,23 +8,24 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.base import Calibrator
 from monocal.calibrators.state import CalibratorState, pack, unpack, with_prefix, without_prefix
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
-from monocal.core.spaces import Floats, logit
+from monocal.core.spaces import Floats
 
 
 @final
-class PerSegmentCalibrator(LogitCalibrator):
-    r"""Fits any calibrator once globally and once per value of one field, and blends the two in logit space.
+class PerSegmentCalibrator(Calibrator):
+    r"""Fits any calibrator once globally and once per value of one field, and blends the two.
 
-    .. math:: z' = (1 - \lambda_v)\, g(z) + \lambda_v\, g_v(z), \qquad \lambda_v = \frac{m_v}{m_v + m}
+    .. math:: p = (1 - \lambda_v)\, g(z) + \lambda_v\, g_v(z), \qquad \lambda_v = \frac{m_v}{m_v + m}
 
     with m_v the smaller of the segment's positive and negative weight and m = `shrinkage`. A value with fewer
     than `min_events` of either class, or never seen, uses the global map alone. For a fixed value the blend is
-    as monotone as the inner method, because it is a convex combination of two such maps.
+    as monotone as the inner method, because it is a convex combination of two such maps; it is taken in probability, so
+    that a thin segment's rate of exactly 0 or 1 cannot overrule everything.
 
     Arguments:
         method: Name of the inner method, a statistical one.
@@ -102,16 +103,16 @@ class PerSegmentCalibrator(LogitCalibrator):
             scores_are="logit",
         )
 
-    def _predict_logits(self, samples: Samples) -> Floats:
+    def _predict(self, samples: Samples) -> Floats:
         assert samples.features is not None
-        result = logit(self.global_.predict_samples(samples), 1e-15)
+        result: Floats = self.global_.predict_samples(samples)
         ids = np.asarray(samples.features[:, self.field])
         order = np.argsort(ids, kind="stable")
         starts = np.searchsorted(ids[order], self.values_, side="left")
         ends = np.searchsorted(ids[order], self.values_, side="right")
         for position in np.flatnonzero(ends > starts):
             rows = order[starts[position] : ends[position]]
-            own = logit(self.segments_[position].predict_samples(samples.take(rows)), 1e-15)
+            own = self.segments_[position].predict_samples(samples.take(rows))
             share = self.shares_[position]
             result[rows] = (1.0 - share) * result[rows] + share * own
         return result

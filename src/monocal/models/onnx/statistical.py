@@ -83,11 +83,11 @@ def _per_segment(graph: GraphBuilder, calibrator: Any, logits: str, features: st
             f"at most {MAX_SEGMENTS} segments, since a graph evaluates all of them",
             "raise min_events, or serve the model with monocal serve",
         )
-    common = graph.logit(write_map(graph, calibrator.global_, logits, features), 1e-15)
+    common = write_map(graph, calibrator.global_, logits, features)
     ids = graph.column(features, calibrator.field)
     result = common
     for value, share, segment in zip(calibrator.values_, calibrator.shares_, calibrator.segments_, strict=True):
-        own = graph.logit(write_map(graph, segment, logits, features), 1e-15)
+        own = write_map(graph, segment, logits, features)
         blend = graph.add(graph.multiply(common, 1.0 - float(share)), graph.multiply(own, float(share)))
         here = graph.apply("Equal", ids, graph.constant(int(value), np.int64))
         result = graph.apply("Where", here, blend, result)
@@ -102,9 +102,13 @@ LOGIT_WRITERS: dict[str, Writer] = {
     "gauss": _gauss,
     "gamma": _gamma,
     "wide_logistic": _wide_logistic,
+}
+PROBABILITY_WRITERS: dict[str, Writer] = {
+    "isotonic": _isotonic,
+    "sir": _sir,
+    "histogram": _histogram,
     "per_segment": _per_segment,
 }
-PROBABILITY_WRITERS: dict[str, Writer] = {"isotonic": _isotonic, "sir": _sir, "histogram": _histogram}
 
 
 def write_map(graph: GraphBuilder, calibrator: Any, logits: str, features: str) -> str:

@@ -1,0 +1,281 @@
+"""Laws that every calibrator keeps; run `check_calibrator` on your own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from monocal.calibrators import Calibrator
+from monocal.calibrators.base import NotFitted
+from monocal.core.errors import InvalidInput, MonocalWarning
+from monocal.core.monotonicity import assert_monotone, probe_logits
+from monocal.core.samples import Ids
+from monocal.core.spaces import Floats
+from monocal.data.simulator import Affine, simulate_log
+
+N_ROWS = 4000
+ROUNDING = 1e-12
+"""Decreases up to this size in probability are rounding, for methods that do not promise strictness."""
+
+Law = Callable[[Calibrator], None]
+
+
+def check_calibrator(calibrator: Calibrator) -> None:
+    """Checks an unfitted calibrator against every law; an AssertionError says which one is broken.
+
+    Arguments:
+        calibrator: Any calibrator, with any parameters. It is cloned, never fitted itself.
+
+    Example:
+        >>> from monocal.calibrators.statistical import PlattCalibrator
+        >>> check_calibrator(PlattCalibrator())
+    """
+    for law in LAWS:
+        law(calibrator)
+
+
+def check_fit_returns_self_and_mutates_nothing(calibrator: Calibrator) -> None:
+    """`fit` returns the object itself; parameters and inputs are as they were."""
+    scores, labels, features = _rows()
+    copies = scores.copy(), labels.copy(), features.copy()
+    one = clone(calibrator)
+    before = one.get_params(deep=False)
+    assert one.fit(scores, labels, features=features) is one, "fit did not return self"
+    assert one.get_params(deep=False) == before, "fit changed a parameter"
+    for given, copy in zip((scores, labels, features), copies, strict=True):
+        np.testing.assert_array_equal(given, copy, err_msg="fit changed its input")
+    one.predict(scores, features=features)
+    np.testing.assert_array_equal(scores, copies[0], err_msg="predict changed its input")
+
+
+def check_predict_before_fit_explains_itself(calibrator: Calibrator) -> None:
+    """An unfitted calibrator says so, with the way out."""
+    try:
+        clone(calibrator).predict([0.5], features=[[1]])
+    except NotFitted as error:
+        assert "before fit" in str(error)
+    else:
+        raise AssertionError("predict before fit did not raise")
+
+
+def check_output_is_a_probability_for_any_logit(calibrator: Calibrator) -> None:
+    """Finite and in [0, 1] for logits from −40 to 40, scores 0 and 1, a single row, unseen ids."""
+    one, features = _fitted(calibrator)
+    grid = np.linspace(-40.0, 40.0, 801)
+    rows = np.repeat(features[:1], grid.size, axis=0)
+    p = one.predict(grid, features=rows, scores_are="logit")
+    assert p.shape == grid.shape
+    assert p.dtype == np.float64
+    assert np.isfinite(p).all(), "a prediction is not finite"
+    assert p.min() >= 0.0, "a prediction is below 0"
+    assert p.max() <= 1.0, "a prediction is above 1"
+    ends = one.predict([0.0, 1.0], features=features[:2])
+    assert np.isfinite(ends).all(), "scores 0 and 1 have no finite prediction"
+    unseen = np.zeros_like(features[:1])
+    first = one.predict([0.3], features=unseen)
+    beyond = one.predict([0.3], features=np.full_like(unseen, 2**31 - 1))
+    np.testing.assert_array_equal(first, beyond, err_msg="an id beyond the table is not treated as unseen")
+
+
+def check_monotone_as_tagged(calibrator: Calibrator) -> None:
+    """On a fitted model, over a dense sweep and chains of neighbouring numbers, for several feature rows."""
+    tag = calibrator.tags.monotone
+    if tag == "none":
+        return
+    one, features = _fitted(calibrator)
+    some = features[np.linspace(0, len(features) - 1, 7).astype(int)]
+    found = assert_monotone(
+        lambda logits, rows: one.predict(logits, features=rows, scores_are="logit"),
+        np.concatenate([some, np.zeros_like(some[:1])]),
+        logits=probe_logits(-12.0, 12.0, n_points=1001, n_chains=20),
+        tolerance=ROUNDING,
+    )
+    if tag == "strict":
+        grid = np.linspace(-10.0, 10.0, 401)
+        for row in some:
+            p = one.predict(grid, features=np.repeat(row[None], grid.size, axis=0), scores_are="logit")
+            assert np.all(np.diff(p) > 0.0), "tagged strict, but two scores apart have the same prediction"
+    assert found.worst_fall <= ROUNDING
+
+
+def check_rows_are_independent(calibrator: Calibrator) -> None:
+    """Neither row order nor batch size changes a prediction."""
+    one, features = _fitted(calibrator)
+    scores, _, _ = _rows()
+    whole = one.predict(scores[:300], features=features[:300])
+    order = np.random.default_rng(0).permutation(300)
+    shuffled = one.predict(scores[:300][order], features=features[:300][order])
+    np.testing.assert_allclose(shuffled, whole[order], rtol=0.0, atol=1e-7, err_msg="row order matters")
+    singles = [one.predict(scores[k : k + 1], features=features[k : k + 1])[0] for k in range(0, 300, 60)]
+    np.testing.assert_allclose(singles, whole[::60], rtol=0.0, atol=1e-7, err_msg="batch size matters")
+
+
+def check_weights_are_repetitions(calibrator: Calibrator) -> None:
+    """Weight k is the row k times, weight 0 is no row.
+
+    Methods trained by mini-batches draw other batches from repeated rows, so for them the law is checked on the mean
+    prediction within 3 %. With a recent share the newest slice may begin inside a repeated row, which moves the shift
+    by one row's worth. All others must agree to 1e-6.
+    """
+    scores, labels, features = _rows()
+    times = np.random.default_rng(1).integers(0, 3, scores.size)
+    weighted = clone(calibrator).fit(scores, labels, features=features, weights=times)
+    rows = np.repeat(np.arange(scores.size), times)
+    repeated = clone(calibrator).fit(scores[rows], labels[rows], features=features[rows])
+    a = weighted.predict(scores, features=features)
+    b = repeated.predict(scores, features=features)
+    if _is_trained_by_batches(calibrator):
+        assert abs(a.mean() / b.mean() - 1.0) < 0.03, "weights change the mean otherwise than repetition"
+    else:
+        tolerance = 1e-6 if calibrator.recent_share == 0.0 else 1e-2
+        np.testing.assert_allclose(a, b, rtol=0.0, atol=tolerance, err_msg="weights are not repetitions")
+
+
+def check_same_seed_same_result(calibrator: Calibrator) -> None:
+    """Two fits agree bit by bit, and numpy's global generator is untouched."""
+    before = np.random.get_state()[1].copy()  # type: ignore[index,union-attr]  # noqa: NPY002
+    first, features = _fitted(calibrator)
+    second, _ = _fitted(calibrator)
+    scores, _, _ = _rows()
+    np.testing.assert_array_equal(
+        first.predict(scores, features=features), second.predict(scores, features=features), err_msg="not repeatable"
+    )
+    after = np.random.get_state()[1]  # type: ignore[index]  # noqa: NPY002
+    np.testing.assert_array_equal(before, after, err_msg="the global generator was used")
+
+
+def check_calibrated_scores_are_not_made_worse(calibrator: Calibrator) -> None:
+    """On fresh rows of a world whose score is the truth, log-loss rises by at most 4 %.
+
+    Methods that are not monotone may put many scores into one bin, and lose up to 12 % with the order.
+    """
+    fit, test = _simulated("calibrated", 0), _simulated("calibrated", 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MonocalWarning)
+        one = clone(calibrator).fit(fit.scores, fit.labels, features=fit.features)
+    p = one.predict(test.scores, features=test.features)
+    allowed = 1.12 if calibrator.tags.monotone == "none" else 1.04
+    assert _log_loss(p, test.labels) < allowed * _log_loss(test.scores, test.labels), "harms calibrated scores"
+
+
+def check_a_known_distortion_is_reduced(calibrator: Calibrator) -> None:
+    """Logits that are half as steep as they should be get closer to the truth, unless the method does nothing."""
+    fit, test = _distorted(0), _distorted(1)
+    one = clone(calibrator).fit(fit.scores, fit.labels, features=fit.features)
+    p = one.predict(test.scores, features=test.features)
+    before, after = _log_loss(test.scores, test.labels), _log_loss(p, test.labels)
+    if calibrator.name == "none":
+        assert after == before or abs(after - before) < 1e-6
+    else:
+        assert after < before, f"log-loss {before:.4f} became {after:.4f}"
+
+
+def check_mean_is_kept_as_tagged(calibrator: Calibrator) -> None:
+    """Where promised, the mean prediction on the fitting rows is their observed rate."""
+    if not calibrator.tags.keeps_mean or calibrator.recent_share > 0.0:
+        return
+    one, features = _fitted(calibrator)
+    scores, labels, _ = _rows()
+    p = one.predict(scores, features=features)
+    assert abs(p.mean() / labels.mean() - 1.0) < 1e-4, "the mean prediction is not the observed rate"
+
+
+def check_awkward_data_are_handled(calibrator: Calibrator) -> None:
+    """One class is refused with a way out; a constant score and a handful of rows have a defined result."""
+    features = np.ones((4, 2), dtype=np.int32)
+    try:
+        clone(calibrator).fit([0.1, 0.2, 0.3, 0.4], [1, 1, 1, 1], features=features)
+    except InvalidInput as error:
+        assert "both 0 and 1" in str(error)
+    else:
+        raise AssertionError("labels of one class were accepted")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MonocalWarning)
+        for scores in ([0.2, 0.2, 0.2, 0.2], [0.0, 1.0, 0.5, 0.5]):
+            one = clone(calibrator).fit(scores, [0, 1, 0, 1], features=features)
+            assert np.isfinite(one.predict(scores, features=features)).all(), f"not finite after fitting {scores}"
+    for bad in ([np.nan, 0.1, 0.2, 0.3], [1.5, 0.1, 0.2, 0.3]):
+        try:
+            clone(calibrator).fit(bad, [0, 1, 0, 1], features=features)
+        except InvalidInput as error:
+            assert "scores" in str(error)
+        else:
+            raise AssertionError(f"scores {bad} were accepted")
+
+
+def check_clone_and_parameters_round_trip(calibrator: Calibrator) -> None:
+    """`clone`, `get_params` and `repr` agree; constructing only stores."""
+    copy = clone(calibrator)
+    assert copy is not calibrator
+    assert copy.get_params(deep=False) == calibrator.get_params(deep=False)
+    assert not [name for name in vars(type(calibrator)()) if name.endswith("_")], "constructing learned something"
+    assert repr(calibrator).startswith(type(calibrator).__name__ + "(")
+
+
+def check_state_round_trip_gives_identical_numbers(calibrator: Calibrator) -> None:
+    """A calibrator restored from its state predicts the same bits."""
+    one, features = _fitted(calibrator)
+    scores, _, _ = _rows()
+    restored = clone(calibrator).restore(one.state())
+    np.testing.assert_array_equal(
+        one.predict(scores, features=features), restored.predict(scores, features=features), err_msg="state loses"
+    )
+
+
+LAWS: tuple[Law, ...] = (
+    check_fit_returns_self_and_mutates_nothing,
+    check_predict_before_fit_explains_itself,
+    check_output_is_a_probability_for_any_logit,
+    check_monotone_as_tagged,
+    check_rows_are_independent,
+    check_weights_are_repetitions,
+    check_same_seed_same_result,
+    check_calibrated_scores_are_not_made_worse,
+    check_a_known_distortion_is_reduced,
+    check_mean_is_kept_as_tagged,
+    check_awkward_data_are_handled,
+    check_clone_and_parameters_round_trip,
+    check_state_round_trip_gives_identical_numbers,
+)
+
+_FIELDS = [2, 5]
+"""Country and device: few values, so that a few thousand rows say something about each."""
+
+
+class _Log:
+    def __init__(self, log: Any) -> None:
+        self.scores: Floats = log.scores
+        self.labels: NDArray[np.float64] = log.labels.astype(np.float64)
+        self.features: Ids = np.ascontiguousarray(log.features[:, _FIELDS])
+
+
+def _simulated(world: str, seed: int) -> _Log:
+    return _Log(simulate_log(N_ROWS, seed=seed, world=world))
+
+
+def _distorted(seed: int) -> _Log:
+    return _Log(simulate_log(N_ROWS, seed=seed, world="calibrated", distortion=Affine(slope=0.5, intercept=0.5)))
+
+
+def _rows() -> tuple[Floats, NDArray[np.float64], Ids]:
+    log = _simulated("default", 0)
+    return log.scores, log.labels, log.features
+
+
+def _fitted(calibrator: Calibrator) -> tuple[Calibrator, Ids]:
+    scores, labels, features = _rows()
+    return clone(calibrator).fit(scores, labels, features=features), features
+
+
+def _is_trained_by_batches(calibrator: Calibrator) -> bool:
+    return "seed" in calibrator.get_params(deep=False)
+
+
+def _log_loss(p: Floats, labels: NDArray[np.float64]) -> float:
+    p = np.clip(p, 1e-7, 1.0 - 1e-7)
+    return float(-np.mean(labels * np.log(p) + (1.0 - labels) * np.log1p(-p)))
