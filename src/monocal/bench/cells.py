@@ -56,7 +56,7 @@ class Cell:
 
 def cell_of(data_name: str, data: PreparedData, spec: CalibratorSpec, seed: int, cache: Path) -> Cell:
     """Names a cell by everything that its result depends on, and by nothing else (its title may change)."""
-    what = {key: value for key, value in asdict(spec).items() if key not in ("name", "time_limit_seconds")}
+    what = {key: value for key, value in asdict(spec).items() if key not in ("name", "n_seeds", "time_limit_seconds")}
     # a method without randomness gives the same answers for every seed
     kind = CALIBRATORS.get(spec.method)
     uses_seed = kind is None or "seed" in kind().get_params(deep=False)

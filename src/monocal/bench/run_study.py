@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from monocal.bench.ab import AbPlan, run_experiment
 from monocal.bench.evaluator import judge
 from monocal.bench.leaderboard import markdown, write_results
 from monocal.bench.runner import RunOptions, plan, run_cells
-from monocal.bench.study import Study
+from monocal.bench.study import Study, read_entries
 from monocal.core.files import atomic_file
 
 
@@ -51,3 +52,30 @@ def run_study(study: Study, folder: str | Path, options: RunOptions | None = Non
         with atomic_file(path) as temporary:
             temporary.write_text(markdown(study, rows, missing), encoding="utf-8")
     return StudyOutcome(rows, path, n_run, len(cells), missing)
+
+
+def run_file(
+    path_or_name: str | Path,
+    folder: str | Path,
+    options: RunOptions | None = None,
+    *,
+    smoke_rows: int | None = None,
+) -> Path:
+    """Runs a study or an online experiment from its file or name and returns the path of its table.
+
+    Arguments:
+        path_or_name: A TOML file, or a shipped study: main, ablation, sensitivity, recipe, scale, ab.
+        folder: Keeps everything; running again goes on where it stopped.
+        options: Workers, memory, data folder.
+        smoke_rows: At most so many rows and one seed, to see that everything runs.
+    """
+    entries, origin = read_entries(path_or_name)
+    if entries.get("kind") == "ab":
+        plan = AbPlan.of(entries, origin)
+        outcome = run_experiment(plan if smoke_rows is None else plan.scaled(smoke_rows))
+        path = Path(folder) / plan.name / "leaderboard.md"
+        with atomic_file(path) as temporary:
+            temporary.write_text(outcome.markdown(), encoding="utf-8")
+        return path
+    study = Study.of(entries, origin)
+    return run_study(study if smoke_rows is None else study.scaled(smoke_rows), folder, options).leaderboard

@@ -59,7 +59,9 @@ def plan(study: Study, cache: Path, options: RunOptions) -> tuple[list[Cell], di
                 missing[spec.name] = str(error)
             else:
                 cells += [
-                    cell_of(spec.name, data, one, seed, cache) for one in study.calibrators for seed in study.seeds
+                    cell_of(spec.name, data, one, seed, cache)
+                    for one in study.calibrators
+                    for seed in study.seeds[: one.n_seeds or None]
                 ]
             bar.advance(1)
     return cells, missing

@@ -63,6 +63,7 @@ class CalibratorSpec:
         arguments: Constructor arguments.
         search: Argument name to candidate values, searched on the newest part of the calibration rows.
         n_trials: How many candidates the search may try.
+        n_seeds: Only the first so many of the study's seeds, for slow methods; 0 means all.
         use_embeddings: Hand over the ranker's frozen embeddings, where there are any.
         time_limit_seconds: A cell that takes longer is skipped, with that reason.
     """
@@ -72,6 +73,7 @@ class CalibratorSpec:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     search: Mapping[str, list[Any]] = field(default_factory=dict)
     n_trials: int = 10
+    n_seeds: int = 0
     use_embeddings: bool = False
     time_limit_seconds: float = 3600.0
 
@@ -149,20 +151,25 @@ def load_study(path_or_name: str | Path) -> Study:
         >>> load_study("main").name
         'main'
     """
+    entries, origin = read_entries(path_or_name)
+    return Study.of(entries, origin)
+
+
+def read_entries(path_or_name: str | Path) -> tuple[dict[str, Any], str]:
+    """Reads a TOML file, or a shipped one by name; returns its values and what errors call it."""
     path = Path(path_or_name)
     shipped = shipped_studies()
-    if not path.is_file():
-        name = path.stem
-        if name not in shipped:
-            raise UnknownName.among("study", str(path_or_name), shipped)
-        text, origin = shipped[name], f"{name}.toml"
-    else:
+    if path.is_file():
         text, origin = path.read_text(encoding="utf-8"), path.name
+    elif path.name.removesuffix(".toml") in shipped:
+        origin = path.name.removesuffix(".toml")
+        text = shipped[origin]
+    else:
+        raise UnknownName.among("study", str(path_or_name), shipped)
     try:
-        entries = tomllib.loads(text)
+        return tomllib.loads(text), origin
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput.of("study", f"{origin} ({error})", "a readable TOML file", "mend the file") from error
-    return Study.of(entries, origin)
 
 
 def shipped_studies() -> dict[str, str]:
