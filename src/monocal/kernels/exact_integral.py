@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from monocal.kernels.integral_backward import pull_rows
 from monocal.kernels.integral_forward import integrate_rows
-from monocal.kernels.integral_walk import CAP, LANES
+from monocal.kernels.integral_walk import LANES
+from monocal.kernels.limits import CAP
 
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]

@@ -121,7 +121,10 @@ def fold(
     folded = _affordable(sizes, columns.n_columns, max_table_bytes)
     shared = np.isin(np.arange(n_fields), list(shared_fields))
     groups = [np.flatnonzero(mask) for mask in (shared & folded, shared & ~folded, ~shared & folded, ~shared & ~folded)]
-    table_rows, vector_rows, projections, fields = [], [], [], []
+    table_rows: list[Floats32] = []
+    vector_rows: list[Floats32] = []
+    projections: list[Floats32] = []
+    fields: list[int] = []
     n_table, n_large = 0, 0
     for group, is_folded in zip(groups, (True, False, True, False), strict=True):
         for f in group:

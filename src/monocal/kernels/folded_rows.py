@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from monocal.kernels.folded_net import (
     FIRST_FIELD,
     MOST_COLUMNS,

@@ -7,7 +7,6 @@ from numba import njit
 
 from monocal.kernels.integral_walk import (
     ACTIVE_ID,
-    CAP,
     CROSSING_AT,
     CROSSING_ID,
     HALF,
@@ -42,6 +41,7 @@ from monocal.kernels.integral_walk import (
     start_row,
     vector,
 )
+from monocal.kernels.limits import CAP
 
 FLUSH_ROWS = 256
 """Weight gradients are summed in float32 over this many rows, then added to float64 totals."""

@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-CAP = 512
-"""Largest width of a hidden layer."""
+from monocal.kernels.limits import CAP
 
 LANES = 8
 """Second-layer widths are padded to a multiple of this many float32 numbers, one AVX2 register."""
 
-Z, BETA, SIDE, CROSSING_AT, KINK_AT, A, V, TAU = (i * CAP for i in range(8))
-K, KQ, P, Q = (i * CAP for i in range(8, 12))
-N_SCRATCH = 12 * CAP
+STRIDE = CAP + 48
+Z, BETA, SIDE, CROSSING_AT, KINK_AT, A, V, TAU = (i * STRIDE for i in range(8))
+K, KQ, P, Q = (i * STRIDE for i in range(8, 12))
+N_SCRATCH = 12 * STRIDE
 """Parts of the float32 scratch. SIDE is +1 for a second-layer unit that is off and -1 for one that is on."""
 
 CROSSING_ID, KINK_ID, ACTIVE_ID, N_IDS = 0, CAP, 2 * CAP, 3 * CAP

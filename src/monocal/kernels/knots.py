@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monocal.kernels.folded_net import N_COLUMNS, N_WIDEST, FoldedNet
 from monocal.kernels.folded_rows import BLOCK, run_layers, sum_fields
-from monocal.kernels.integral_walk import Ids, Matrix, Vector, scalar
+from monocal.kernels.integral_walk import Ids, Matrix, Number, Vector, scalar
 from monocal.kernels.predictor import FoldedPredictor
 from monocal.kernels.rescaling import bounded_scale
 
@@ -38,7 +38,7 @@ def between(left: float, right: float, h0: float, h1: float, u0: float, u1: floa
 
 
 @scalar
-def integrate_knots(t: float, knots: Vector, n_knots: int, raw: Matrix, row: int) -> float:
+def integrate_knots(t: float, knots: Vector, n_knots: int, raw: Matrix, row: int) -> Number:
     """Integrates from the middle knot to t the broken line whose raw heights are in `raw[row]`.
 
     Only the heights between the middle and t are needed. Partial sums are taken outwards from the middle, the same

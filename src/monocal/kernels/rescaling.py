@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 from monocal.kernels.integral_walk import scalar
-
-LOG_SCALE_LIMIT = 15.0
-"""The factor exp(w) stays within exp(±15), so that no input makes it infinite or zero."""
+from monocal.kernels.limits import LOG_SCALE_LIMIT
 
 
 @scalar

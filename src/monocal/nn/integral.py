@@ -9,7 +9,8 @@ from typing import Literal, final, get_args
 import torch
 from torch import Tensor, nn
 
-from monocal.core.errors import MonocalWarning, UnknownName
+from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
+from monocal.kernels.limits import CAP
 from monocal.nn.exact_integral import exact_integral, exact_kernel_is_there
 from monocal.nn.mlp import linear, zero_
 from monocal.nn.quadrature import Rule, Variant, quadrature
@@ -72,6 +73,8 @@ class ConcatIntegrand(nn.Module):
         if integral not in get_args(Integral):
             raise UnknownName.among("integral", integral, get_args(Integral))
         first, second = hidden
+        if max(hidden) > CAP or min(hidden) < 1:
+            raise InvalidInput.of("hidden", hidden, f"two widths from 1 to {CAP}", "use (50, 50), the paper's choice")
         self.integral: Integral = integral
         self.n_steps, self.variant, self.n_threads = n_steps, variant, n_threads
         slopes = torch.empty(first)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.kernels.limits import LOG_SCALE_LIMIT
 from monocal.nn.integral import ConcatIntegrand, Integral, positive
 from monocal.nn.knot_integral import KnotIntegral
 from monocal.nn.mlp import Mlp, generator_of, linear
@@ -16,9 +17,6 @@ from monocal.nn.monotone_map import Condition, MonotoneMap
 from monocal.nn.quadrature import Variant
 
 Integrand = Literal["concat", "trunk", "knots"]
-
-LOG_SCALE_LIMIT = 15.0
-"""The rescaling factor exp(w) stays within exp(±15), so that no input makes it infinite or zero."""
 
 
 @final
