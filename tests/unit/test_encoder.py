@@ -75,6 +75,12 @@ def test_every_form_of_a_log_encodes_to_the_same_rows(form, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
+def test_groups_are_numbered_by_first_appearance_whatever_the_dictionary(tmp_path):
+    coded = pa.DictionaryArray.from_arrays(pa.array([2, 0, 2, None, 1]), pa.array(["a", "b", "c"]))
+    log = encode_log({"y": [0] * 5, "u": coded}, LogSchema(labels="y", group="u"), tmp_path / "out")
+    assert log.groups.tolist() == [0, 1, 0, 3, 2]
+
+
 def test_values_are_counted_in_the_training_part_unless_told_otherwise(tmp_path):
     table = pa.table({"y": [0, 1, 0, 1, 0], "f": ["a", "b", "a", "c", "b"]})
     schema = LogSchema(labels="y", fields=["f"])

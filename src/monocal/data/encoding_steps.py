@@ -14,6 +14,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
 from monocal.core.samples import Ids
 from monocal.data.array_files import ArrayFile, sync
+from monocal.data.categories import distinct_text
 from monocal.data.encoded_log import array_file
 from monocal.data.log_folder import GROUP_VALUES, VOCABULARY, LogManifest, describe_files
 from monocal.data.log_readers import LogReader
@@ -55,15 +56,23 @@ def count_fields(
 
 
 def count_groups(reader: LogReader, work: WorkFolder) -> FieldVocabulary:
-    """Numbers the groups of all rows in order of first appearance; no group is rare or unseen."""
+    """Numbers the groups of all rows in order of first appearance, null last; no group is rare or unseen."""
     path = work.path / GROUP_VALUES
     if not work.state().get("groups_are_counted"):
         values = ValueCounts("group")
         for rows in reader.read(group=True):
-            values.add(rows.group)
+            values.add(_in_order_of_rows(rows.group))
         Vocabulary((FieldVocabulary("group", values.in_order_of_appearance()),)).save(path)
         work.note(groups_are_counted=True)
     return Vocabulary.load(path).fields[0]
+
+
+def _in_order_of_rows(column: pa.Array) -> pa.Array:
+    """The distinct values of a column by the first row that has them; a dictionary may have any order."""
+    values, _, which = distinct_text(column, "group")
+    first = np.empty(len(values), dtype=np.int64)
+    first[which[::-1]] = np.arange(len(which))[::-1]
+    return values.take(pa.array(np.argsort(first)))
 
 
 def array_files(schema: LogSchema, n_rows: int, folder: Path) -> list[ArrayFile]:

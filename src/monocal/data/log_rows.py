@@ -133,7 +133,7 @@ def _floats(column: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_], N
         return numbers.copy(), missing.copy(), bad | np.isnan(numbers)
     text = _text(column, "a number")
     missing = pc.fill_null(pc.equal(text, ""), True).to_numpy(zero_copy_only=False)
-    numbers, bad = _parsed(pc.if_else(pa.array(missing), "0", text), pa.float64())
+    numbers, bad = parse_text(pc.if_else(pa.array(missing), "0", text), pa.float64())
     return numbers, missing.copy(), bad | np.isnan(numbers)
 
 
@@ -156,15 +156,15 @@ def _times(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_], str]
         whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2.0**53)
         return np.where(whole, numbers, 0.0).astype(np.int64), ~whole, wanted
     text = _text(column, wanted)
-    values, bad = _parsed(pc.fill_null(text, ""), pa.int64())
+    values, bad = parse_text(pc.fill_null(text, ""), pa.int64())
     if bad.any():
-        moments, no_moment = _parsed(pc.fill_null(text, "").filter(pa.array(bad)), pa.timestamp("us"))
+        moments, no_moment = parse_text(pc.fill_null(text, "").filter(pa.array(bad)), pa.timestamp("us"))
         values[bad] = moments
         bad[np.flatnonzero(bad)] = no_moment
     return values, bad, wanted
 
 
-def _parsed(text: pa.Array, kind: pa.DataType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def parse_text(text: pa.Array, kind: pa.DataType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Parses text column-wise; only if that fails, each distinct value alone to find those that do not parse."""
     try:
         return _filled(text.cast(kind)), np.zeros(len(text), dtype=bool)

@@ -12,10 +12,8 @@ import pyarrow as pa
 
 from monocal.core.errors import ArtefactError
 from monocal.core.files import atomic_file
-from monocal.data.categories import as_text
+from monocal.data.categories import distinct_text
 from monocal.data.log_rows import LogRows
-
-_CODED = pa.dictionary(pa.int32(), pa.string())
 
 
 @final
@@ -111,9 +109,6 @@ def _named(batch: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
 
 
 def _coded(column: pa.Array, name: str) -> pa.Array:
-    if not pa.types.is_dictionary(column.type):
-        column = column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
-        column = column.dictionary_encode()
-    if column.type == _CODED:
-        return column
-    return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), as_text(column.dictionary, name))
+    """A dictionary of the values in these rows alone, whatever dictionary the column came with."""
+    values, _, which = distinct_text(column, name)
+    return pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), values)

@@ -32,7 +32,8 @@ def hash_text(values: pa.Array) -> tuple[Words, Words]:
         >>> bool(first[0] == first[2]), bool(first[0] == first[1]), bool(first[0] == second[0])
         (True, False, False)
     """
-    starts, lengths, words = text_words(values)
+    starts, lengths, padded = text_bytes(values)
+    words = words_of_bytes(padded)
     first = np.empty(len(starts), dtype=np.uint64)
     second = np.empty(len(starts), dtype=np.uint64)
     for begin in range(0, len(starts), _BLOCK):
@@ -57,18 +58,18 @@ def _hash_block(starts: NDArray[np.int64], lengths: NDArray[np.int64], words: Wo
     return first, second
 
 
-def text_words(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], Words]:
-    """Returns the start and length of every string in the array's bytes, and a view of 8 bytes from any start."""
+def text_bytes(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+    """Returns where each string starts, its length, and the bytes of all strings followed by 8 zeros."""
     _, offsets_buffer, data_buffer = values.buffers()
     n = len(values)
     if n == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(1, np.uint64)
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(8, np.uint8)
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[values.offset : values.offset + n + 1].astype(np.int64)
     base, end = int(offsets[0]), int(offsets[-1])
     padded = np.zeros(end - base + 8, dtype=np.uint8)
     if end > base:
         padded[: end - base] = np.frombuffer(data_buffer, dtype=np.uint8)[base:end]
-    return offsets[:-1] - base, np.diff(offsets), words_of_bytes(padded)
+    return offsets[:-1] - base, np.diff(offsets), padded
 
 
 def words_of_bytes(padded: NDArray[np.uint8]) -> Words:

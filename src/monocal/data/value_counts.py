@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.data.categories import distinct_text
-from monocal.data.value_index import ValueIndex
+from monocal.data.growing_dictionary import GrowingDictionary
 
 
 @final
@@ -29,8 +29,7 @@ class ValueCounts:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._index = ValueIndex()
-        self._texts: list[pa.Array] = []
+        self._seen = GrowingDictionary()
         self._counts: NDArray[np.int64] = np.zeros(64, dtype=np.int64)
         self._n_null = 0
 
@@ -41,21 +40,15 @@ class ValueCounts:
             is_null = pc.is_null(values).to_numpy(zero_copy_only=False)
             self._n_null += int(counts[is_null].sum())
             values, counts = values.filter(pc.is_valid(values)), counts[~is_null]
-        n_before = len(self._index)
-        numbers = self._index.add(values)
-        # numbers are given in order of appearance, so a text is new where the number exceeds all before it
-        highest = np.maximum.accumulate(np.concatenate(([n_before - 1], numbers)))[:-1]
-        is_new = numbers > highest
-        if is_new.any():
-            self._texts.append(values.filter(pa.array(is_new)))
-        if len(self._index) > len(self._counts):
-            room = max(len(self._index), len(self._counts) + len(self._counts) // 2)
+        numbers = self._seen.add(values)
+        if len(self._seen) > len(self._counts):
+            room = max(len(self._seen), len(self._counts) + len(self._counts) // 2)
             self._counts = np.concatenate((self._counts, np.zeros(room - len(self._counts), dtype=np.int64)))
         np.add.at(self._counts, numbers, counts)
 
     def in_order_of_appearance(self) -> pa.Array:
         """Returns every value seen, oldest first; null comes last."""
-        texts = pa.concat_arrays(self._texts) if self._texts else pa.array([], pa.string())
+        texts = self._seen.values()
         return pa.concat_arrays([texts, pa.nulls(1, pa.string())]) if self._n_null else texts
 
     def frequent(self, *, min_count: int = 1, max_size: int | None = None) -> pa.Array:
@@ -63,7 +56,7 @@ class ValueCounts:
 
         Ties are broken by the value itself (null last), so the result does not depend on row order.
         """
-        counts = self._counts[: len(self._index)]
+        counts = self._counts[: len(self._seen)]
         if self._n_null:
             counts = np.append(counts, self._n_null)
         chosen = np.flatnonzero(counts >= min_count)
