@@ -30,15 +30,18 @@ class EmbeddingKernels(NamedTuple):
 def embedding_kernels(n_dimensions: int) -> EmbeddingKernels:
     r"""Returns the loops for embeddings of a given length.
 
-    `gather(features, sizes, offsets, store, rows, inputs, sums, pairs, linear)` looks up every field of every row.
-    It writes the store's row numbers, the concatenated embeddings, their sum over fields :math:`S`, the second-order
-    term :math:`\frac12\sum_d (S_d^2 - \sum_f e_{fd}^2)`, and the sum of linear weights per task. An id outside a
-    field counts as 0.
+    `gather(features, sizes, offsets, columns, store, rows, inputs, sums, pairs, linear)` looks up every field of
+    every row. It writes the store's row numbers, the embeddings (those of field f from column `columns[f]` on, or not
+    at all if that is negative), their sum over fields :math:`S`, the second-order term
+    :math:`\frac12\sum_d (S_d^2 - \sum_f e_{fd}^2)`, and the sum of linear weights per task. An id outside a field
+    counts as 0.
 
-    `update(field, rows, input_gradients, sums, pair_gradients, linear_gradients, store, slots, gradients, linears,
-    touched, step, decay1, decay2, floor, penalty)` sums the gradients of one field's values over the batch and takes
-    one Adam step on the rows that occurred; all other rows keep their bits. Fields own disjoint rows, so different
-    fields may be updated by different threads. `slots` must be −1 everywhere and is left so.
+    `update(field, column, shift, rows, input_gradients, value_gradients, sums, pair_gradients, linear_gradients,
+    store, slots, gradients, linears, touched, step, decay1, decay2, floor, penalty)` sums the gradients of one field's
+    values over the batch and takes one Adam step on the rows that occurred; all other rows keep their bits. What
+    comes through the network is read row by row from `column` on, or, if that is negative, value by value from
+    `value_gradients` at the store's row number plus `shift`. Fields own disjoint rows, so different fields may be
+    updated by different threads. `slots` must be −1 everywhere and is left so.
 
     Arguments:
         n_dimensions: Length of an embedding.
@@ -51,6 +54,7 @@ def embedding_kernels(n_dimensions: int) -> EmbeddingKernels:
         features: Ints32,
         sizes: Ints64,
         offsets: Ints64,
+        columns: Ints64,
         store: Floats32,
         rows: Ints32,
         inputs: Floats32,
@@ -74,9 +78,12 @@ def embedding_kernels(n_dimensions: int) -> EmbeddingKernels:
                     value = np.int64(0)
                 place = offsets[field] + value
                 rows[row, field] = place
+                column = columns[field]
+                if column >= 0:
+                    for k in range(n_dims):
+                        inputs[row, column + k] = store[place, k]
                 for k in range(n_dims):
                     number = store[place, k]
-                    inputs[row, field * n_dims + k] = number
                     total[k] += number
                     squares[k] += number * number
                 for task in range(n_tasks):
@@ -90,8 +97,11 @@ def embedding_kernels(n_dimensions: int) -> EmbeddingKernels:
     @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
     def update(
         field: int,
+        column: int,
+        shift: int,
         rows: Ints32,
         input_gradients: Floats32,
+        value_gradients: Floats32,
         sums: Floats32,
         pair_gradients: Floats32,
         linear_gradients: Floats32,
@@ -109,26 +119,27 @@ def embedding_kernels(n_dimensions: int) -> EmbeddingKernels:
         one = np.float32(1.0)
         n_tasks = linear_gradients.shape[1]
         width = n_dims + n_tasks
-        first = field * n_dims
         n_touched = 0
         for row in range(rows.shape[0]):
             place = rows[row, field]
             slot = slots[place]
-            pair = pair_gradients[row]
             if slot < 0:
                 slot = n_touched
                 n_touched += 1
                 slots[place] = slot
                 touched[slot] = place
                 for k in range(n_dims):
-                    gradients[slot, k] = input_gradients[row, first + k] + pair * (sums[row, k] - store[place, k])
+                    gradients[slot, k] = value_gradients[place + shift, k] if column < 0 else np.float32(0.0)
                 for task in range(n_tasks):
-                    linears[slot, task] = linear_gradients[row, task]
-            else:
+                    linears[slot, task] = np.float32(0.0)
+            pair = pair_gradients[row]
+            for k in range(n_dims):
+                gradients[slot, k] += pair * (sums[row, k] - store[place, k])
+            if column >= 0:
                 for k in range(n_dims):
-                    gradients[slot, k] += input_gradients[row, first + k] + pair * (sums[row, k] - store[place, k])
-                for task in range(n_tasks):
-                    linears[slot, task] += linear_gradients[row, task]
+                    gradients[slot, k] += input_gradients[row, column + k]
+            for task in range(n_tasks):
+                linears[slot, task] += linear_gradients[row, task]
         for slot in range(n_touched):
             place = touched[slot]
             slots[place] = -1

@@ -6,7 +6,8 @@ import torch
 
 from monocal.kernels.embedding import embedding_kernels
 from monocal.rankers.fm.dense import DenseShape
-from monocal.rankers.fm.model import CHUNK_ROWS, FmModel, field_places
+from monocal.rankers.fm.field_plan import FieldPlan
+from monocal.rankers.fm.model import CHUNK_ROWS, FmModel
 from monocal.rankers.fm.threads import workers
 from monocal.rankers.fm.trainer import FmState, FmTrainer, observed
 
@@ -38,7 +39,7 @@ class Reference:
         self.table = torch.from_numpy(trainer.state.store[:, :width].copy()).requires_grad_()
         self.dense = trainer.state.dense.clone().requires_grad_()
         self.optimiser = torch.optim.Adam([self.table, self.dense], lr=trainer.learning_rate)
-        self.offsets = torch.from_numpy(field_places(trainer.field_sizes)[1])
+        self.offsets = torch.from_numpy(np.cumsum(trainer.field_sizes) - np.array(trainer.field_sizes))
 
     def logits(self, features):
         views = self.shape.split(self.dense)
@@ -66,10 +67,12 @@ class Reference:
         return float(loss.detach())
 
 
-@pytest.mark.parametrize("n_tasks", [1, 3])
-@pytest.mark.parametrize("l2", [0.0, 1e-2])
-def test_when_every_row_is_touched_the_step_is_torchs_adam(n_tasks, l2):
+@pytest.mark.parametrize("most_folded", [0, 9, 100])
+@pytest.mark.parametrize(("n_tasks", "l2"), [(1, 0.0), (1, 1e-2), (3, 1e-2)])
+def test_when_every_row_is_touched_the_step_is_torchs_adam(n_tasks, l2, most_folded, monkeypatch):
+    monkeypatch.setattr("monocal.rankers.fm.trainer.FOLDED_VALUES", most_folded)
     trainer = make_trainer(n_tasks, l2)
+    assert len(trainer._plan.small) == {0: 0, 9: 2, 100: 3}[most_folded]
     reference = Reference(trainer, l2)
     with workers(2, trainer.workspace) as run:
         for seed in range(5):
@@ -81,18 +84,27 @@ def test_when_every_row_is_touched_the_step_is_torchs_adam(n_tasks, l2):
     assert np.allclose(trainer.state.dense, reference.dense.detach(), atol=2e-4)
 
 
-def test_the_model_scores_like_the_reference():
-    trainer = make_trainer(3)
-    features = draw_batch(50)[0]
+@pytest.mark.parametrize("sizes", [SIZES, (5, 3000, 7), (3000, 2500)])
+def test_the_model_scores_like_the_reference(sizes):
+    trainer = make_trainer(3, sizes=sizes)
+    features = draw_batch(50, sizes=sizes)[0]
     expected = Reference(trainer, 0.0).logits(features).detach().numpy()
     assert np.allclose(trainer.model().score(features, 2), expected, atol=1e-5)
+
+
+def test_a_rows_score_does_not_depend_on_its_neighbours():
+    model = make_trainer(sizes=(5, 3000, 7)).model()
+    features = draw_batch(2 * CHUNK_ROWS + 9, sizes=(5, 3000, 7))[0]
+    together = model.score(features, 2)
+    assert np.allclose(model.score(features[::-1], 1)[::-1], together, atol=1e-6)
+    assert np.allclose(model.score(features[:1], 1), together[:1], atol=1e-6)
 
 
 def test_rows_that_a_batch_does_not_touch_keep_their_bits():
     trainer = make_trainer(l2=1e-2)
     features, labels, weights = draw_batch(40)
     features[:, 0] = np.where(features[:, 0] < 2, features[:, 0], 1)
-    touched = np.unique(features.astype(np.int64) + field_places(SIZES)[1])
+    touched = np.unique(features.astype(np.int64) + np.cumsum(SIZES) - np.array(SIZES))
     before = trainer.state.store.copy()
     with workers(1, trainer.workspace) as run:
         trainer.step(features, labels, weights, run)
@@ -154,11 +166,11 @@ def test_torch_gets_its_threads_back():
 
 def test_second_order_term_of_the_oracle():
     store = np.array([[0.1, 0.2, 0], [0.3, -0.1, 0], [-0.2, 0.4, 0]], np.float32)
-    sizes, offsets = field_places([1, 1, 1])
+    plan = FieldPlan.of((1, 1, 1), 2, most_values=0)
     rows, inputs, sums = np.empty((1, 3), np.int32), np.empty((1, 6), np.float32), np.empty((1, 2), np.float32)
     pairs, linear = np.empty(1, np.float32), np.empty((1, 1), np.float32)
     ids = np.zeros((1, 3), np.int32)
-    embedding_kernels(2).gather(ids, sizes, offsets, store, rows, inputs, sums, pairs, linear)
+    embedding_kernels(2).gather(ids, plan.sizes, plan.offsets, plan.columns, store, rows, inputs, sums, pairs, linear)
     assert np.isclose(pairs[0], -0.03, atol=1e-7)
 
 

@@ -113,19 +113,19 @@ class DenseBuffers:
         self.gradients = [torch.empty(n_rows, width) for width in shape.widths[1:]] if backward else []
 
 
-def forward(views: DenseViews, inputs: Tensor, pairs: Tensor, linear: Tensor, buffers: DenseBuffers) -> Tensor:
-    """Returns logits `(rows, tasks)` of a chunk.
+def forward(views: DenseViews, below: Tensor, pairs: Tensor, linear: Tensor, buffers: DenseBuffers) -> Tensor:
+    """Returns logits `(rows, tasks)` of a chunk whose first layer is done.
 
     Arguments:
         views: The parameters.
-        inputs: Concatenated embeddings.
+        below: The first layer's values, in `buffers.hidden[0]`; its ReLU is applied here.
         pairs: The second-order term of each row.
         linear: The sum of linear weights, per task.
         buffers: Keeps the hidden layers for `backward`.
     """
-    n_rows = inputs.shape[0]
-    below = inputs
-    for weight, bias, space in zip(views.weights, views.biases, buffers.hidden, strict=True):
+    n_rows = below.shape[0]
+    below.relu_()
+    for weight, bias, space in zip(views.weights[1:], views.biases[1:], buffers.hidden[1:], strict=True):
         below = torch.addmm(bias, below, weight.t(), out=space[:n_rows]).relu_()
     n_tasks, tower = views.heads.shape
     second_order = pairs[:, None] if views.scales is None else pairs[:, None] * views.scales
@@ -134,24 +134,20 @@ def forward(views: DenseViews, inputs: Tensor, pairs: Tensor, linear: Tensor, bu
 
 
 def backward(
-    views: DenseViews,
-    gradients: DenseViews,
-    inputs: Tensor,
-    pairs: Tensor,
-    logit_gradients: Tensor,
-    buffers: DenseBuffers,
-) -> Tensor:
-    """Writes the chunk's parameter gradients, replaces `inputs` by its gradient, returns that of `pairs`.
+    views: DenseViews, gradients: DenseViews, pairs: Tensor, logit_gradients: Tensor, buffers: DenseBuffers
+) -> tuple[Tensor, Tensor]:
+    """Writes the chunk's parameter gradients, all but the first layer's weights.
+
+    Returns the loss's gradients with respect to the first layer's values and to `pairs`.
 
     Arguments:
         views: The parameters.
         gradients: Where the parameters' gradients go (overwritten).
-        inputs: The chunk's embeddings; afterwards the loss's gradient with respect to them.
         pairs: As given to `forward`.
         logit_gradients: The loss's gradient with respect to the logits.
         buffers: As left by `forward`.
     """
-    n_rows = inputs.shape[0]
+    n_rows = logit_gradients.shape[0]
     n_tasks, tower = views.heads.shape
     last = buffers.hidden[-1][:n_rows].view(n_rows, n_tasks, tower)
     torch.sum(logit_gradients[:, :, None] * last, 0, out=gradients.heads)
@@ -159,12 +155,11 @@ def backward(
     torch.mul(logit_gradients[:, :, None], views.heads, out=upper.view(n_rows, n_tasks, tower))
     for layer in reversed(range(len(views.weights))):
         torch.ops.aten.threshold_backward.grad_input(upper, buffers.hidden[layer][:n_rows], 0.0, grad_input=upper)
-        below = buffers.hidden[layer - 1][:n_rows] if layer else inputs
-        torch.mm(upper.t(), below, out=gradients.weights[layer])
         torch.sum(upper, 0, out=gradients.biases[layer])
-        lower = buffers.gradients[layer - 1][:n_rows] if layer else inputs
-        upper = torch.mm(upper, views.weights[layer], out=lower)
+        if layer:
+            torch.mm(upper.t(), buffers.hidden[layer - 1][:n_rows], out=gradients.weights[layer])
+            upper = torch.mm(upper, views.weights[layer], out=buffers.gradients[layer - 1][:n_rows])
     if views.scales is None or gradients.scales is None:
-        return logit_gradients[:, 0]
+        return upper, logit_gradients[:, 0]
     torch.mv(logit_gradients.t(), pairs, out=gradients.scales)
-    return logit_gradients @ views.scales
+    return upper, logit_gradients @ views.scales

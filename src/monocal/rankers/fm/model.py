@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from monocal.core.progress import Progress
@@ -15,6 +15,8 @@ from monocal.core.spaces import Floats
 from monocal.data.batches import release_pages
 from monocal.kernels.embedding import embedding_kernels
 from monocal.rankers.fm.dense import DenseBuffers, DenseShape, forward
+from monocal.rankers.fm.field_plan import FieldPlan
+from monocal.rankers.fm.first_layer import FirstLayer
 from monocal.rankers.fm.threads import workers
 
 Floats32 = NDArray[np.float32]
@@ -70,23 +72,23 @@ class FmModel:
             n_threads: How many threads share the chunks; the result does not depend on it.
             bar: Told about finished rows.
         """
-        import torch
-
-        n_rows, n_fields = features.shape
-        sizes, offsets = field_places(self.field_sizes)
+        n_rows = features.shape[0]
+        plan = FieldPlan.of(self.field_sizes, self.n_dimensions)
         views = self.shape.split(torch.from_numpy(self.dense))
         gather = embedding_kernels(self.n_dimensions).gather
         out = np.empty((n_rows, self.n_tasks))
+        first_layer = FirstLayer(plan, views.weights[0], views.biases[0], self.values)
 
         def score_chunk(start: int, space: ChunkSpace) -> None:
             ids = np.ascontiguousarray(features[start : start + CHUNK_ROWS])
             n = ids.shape[0]
-            gather(ids, sizes, offsets, self.values, space.rows, space.inputs, space.sums, space.pairs, space.linear)
-            inputs, pairs, linear = (torch.from_numpy(a[:n]) for a in (space.inputs, space.pairs, space.linear))
-            out[start : start + n] = forward(views, inputs, pairs, linear, space.buffers).numpy()
+            parts = (space.inputs[:n], space.sums, space.pairs[:n], space.linear[:n])
+            gather(ids, plan.sizes, plan.offsets, plan.columns, self.values, space.rows, *parts)
+            inputs, _, pairs, linear = (torch.from_numpy(part) for part in parts)
+            hidden = first_layer.forward(space.rows[:n], inputs, space.buffers.hidden[0][:n])
+            out[start : start + n] = forward(views, hidden, pairs, linear, space.buffers).numpy()
 
-        make = lambda: ChunkSpace(self.shape, n_fields, self.n_dimensions)  # noqa: E731
-        with workers(n_threads, make) as run, torch.inference_mode():
+        with workers(n_threads, lambda: ChunkSpace(plan, self.shape)) as run, torch.inference_mode():
             for first in range(0, n_rows, _WINDOW_CHUNKS * CHUNK_ROWS):
                 stop = min(first + _WINDOW_CHUNKS * CHUNK_ROWS, n_rows)
                 run(score_chunk, range(first, stop, CHUNK_ROWS))
@@ -100,21 +102,10 @@ class FmModel:
 class ChunkSpace:
     """Buffers of one scoring thread."""
 
-    def __init__(self, shape: DenseShape, n_fields: int, n_dimensions: int) -> None:
-        self.rows = np.empty((CHUNK_ROWS, n_fields), np.int32)
-        self.inputs = np.empty((CHUNK_ROWS, n_fields * n_dimensions), np.float32)
-        self.sums = np.empty((CHUNK_ROWS, n_dimensions), np.float32)
+    def __init__(self, plan: FieldPlan, shape: DenseShape) -> None:
+        self.rows = np.empty((CHUNK_ROWS, len(plan.field_sizes)), np.int32)
+        self.inputs = np.empty((CHUNK_ROWS, plan.n_inputs), np.float32)
+        self.sums = np.empty((CHUNK_ROWS, plan.n_dimensions), np.float32)
         self.pairs = np.empty(CHUNK_ROWS, np.float32)
         self.linear = np.empty((CHUNK_ROWS, shape.n_tasks), np.float32)
         self.buffers = DenseBuffers(shape, CHUNK_ROWS, backward=False)
-
-
-def field_places(field_sizes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the fields' sizes and where each begins in the joined table.
-
-    Example:
-        >>> [part.tolist() for part in field_places([3, 2, 5])]
-        [[3, 2, 5], [0, 3, 5]]
-    """
-    sizes = np.asarray(field_sizes, dtype=np.int64)
-    return sizes, np.cumsum(sizes) - sizes

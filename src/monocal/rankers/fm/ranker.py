@@ -80,12 +80,12 @@ class FmRanker(Ranker):
 
         n_batches = -(-train.n_rows // self.batch_rows)
         state = trainer.state
-        rows_done = sum(divmod(state.n_steps, n_batches)[i] * (train.n_rows, self.batch_rows)[i] for i in (0, 1))
+        n_epochs_done, n_batches_done = divmod(state.n_steps, n_batches)
         with (
             workers(self._threads(), trainer.workspace) as run,
             progress(f"training {self.name}", train.n_rows * self.n_epochs, show=show_progress) as bar,
         ):
-            bar.advance(rows_done)
+            bar.advance(n_epochs_done * train.n_rows + n_batches_done * self.batch_rows)
             while state.n_steps < n_batches * self.n_epochs:
                 first = state.n_steps % n_batches * self.batch_rows
                 for batch in train.slice(first, train.n_rows).batches(self.batch_rows):

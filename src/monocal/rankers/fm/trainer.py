@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from monocal.core.samples import Ids
 from monocal.kernels.embedding import embedding_kernels
-from monocal.rankers.fm.dense import DenseBuffers, DenseShape, DenseViews, backward, forward
-from monocal.rankers.fm.model import CHUNK_ROWS, Floats32, FmModel, field_places
+from monocal.rankers.fm.dense import DenseBuffers, DenseShape, backward, forward
+from monocal.rankers.fm.field_plan import FOLDED_VALUES, FieldPlan
+from monocal.rankers.fm.first_layer import FirstLayer
+from monocal.rankers.fm.model import CHUNK_ROWS, Floats32, FmModel
 from monocal.rankers.fm.threads import Run
 
 DECAY1, DECAY2, FLOOR = 0.9, 0.999, 1e-8
@@ -89,20 +91,25 @@ class FmTrainer:
         self.field_sizes, self.shape, self.state = field_sizes, shape, state
         self.learning_rate, self.l2 = learning_rate, l2
         self._n_dimensions = n_dimensions
-        self._sizes, self._offsets = field_places(field_sizes)
+        # Folding a field costs as much as passing so many rows through its share of the layer.
+        self._plan = FieldPlan.of(field_sizes, n_dimensions, min(FOLDED_VALUES, batch_rows // 4))
         self._kernels = embedding_kernels(n_dimensions)
         self._views = shape.split(state.dense)
         n_fields, n_tasks = len(field_sizes), shape.n_tasks
         self._rows = np.empty((batch_rows, n_fields), np.int32)
-        self._inputs = np.empty((batch_rows, n_fields * n_dimensions), np.float32)
+        self._inputs = np.empty((batch_rows, self._plan.n_inputs), np.float32)
         self._sums = np.empty((batch_rows, n_dimensions), np.float32)
         self._pairs = np.empty(batch_rows, np.float32)
         self._linear = np.empty((batch_rows, n_tasks), np.float32)
         self._pair_gradients = np.empty(batch_rows, np.float32)
         self._slots = np.full(state.store.shape[0], -1, np.int32)
         n_chunks = -(-batch_rows // CHUNK_ROWS)
-        self._chunk_gradients = torch.empty(n_chunks, shape.n_parameters)
+        # Chunks write only the large fields' part of the first layer's weights; the rest must be and stay zero.
+        self._chunk_gradients = torch.zeros(n_chunks, shape.n_parameters)
         self._chunk_views = [shape.split(part) for part in self._chunk_gradients]
+        self._chunk_totals = np.empty((n_chunks, self._plan.n_values, shape.widths[1]), np.float32)
+        self._gradient = torch.empty(shape.n_parameters)
+        self._value_gradients = np.empty((self._plan.n_values, n_dimensions), np.float32)
         self._chunk_losses = np.empty(n_chunks)
 
     def workspace(self) -> TrainingSpace:
@@ -122,16 +129,17 @@ class FmTrainer:
         totals = weights.sum(axis=0, dtype=np.float64)
         shares = (weights / np.where(totals > 0.0, totals, 1.0)).astype(np.float32)
         n_chunks = -(-n_rows // CHUNK_ROWS)
+        first_layer = FirstLayer(self._plan, self._views.weights[0], self._views.biases[0], self.state.store)
 
         def learn_chunk(chunk: int, space: TrainingSpace) -> None:
             rows = slice(chunk * CHUNK_ROWS, min((chunk + 1) * CHUNK_ROWS, n_rows))
-            self._chunk_losses[chunk] = self._pass_chunk(
-                rows, features[rows], labels[rows], shares[rows], self._chunk_views[chunk], space.buffers
-            )
+            batch = features[rows], labels[rows], shares[rows]
+            self._chunk_losses[chunk] = self._pass_chunk(chunk, rows, batch, first_layer, space.buffers)
 
         run(learn_chunk, range(n_chunks))
+        self._add_up(n_chunks, first_layer)
         self.state.n_steps += 1
-        self._step_dense(n_chunks)
+        self._step_dense()
         self._step_table(n_rows, run)
         return float(self._chunk_losses[:n_chunks].sum())
 
@@ -143,37 +151,43 @@ class FmTrainer:
 
     def _pass_chunk(
         self,
+        chunk: int,
         rows: slice,
-        features: Ids,
-        labels: Floats32,
-        shares: Floats32,
-        gradients: DenseViews,
+        batch: tuple[Ids, Floats32, Floats32],
+        first_layer: FirstLayer,
         buffers: DenseBuffers,
     ) -> float:
-        numpy_parts = (self._inputs[rows], self._sums[rows], self._pairs[rows], self._linear[rows])
+        plan, gradients = self._plan, self._chunk_views[chunk]
+        features, labels, shares = batch
+        places = self._rows[rows]
+        parts = (self._inputs[rows], self._sums[rows], self._pairs[rows], self._linear[rows])
         ids = np.ascontiguousarray(features)
-        self._kernels.gather(ids, self._sizes, self._offsets, self.state.store, self._rows[rows], *numpy_parts)
-        inputs, _, pairs, linear = (torch.from_numpy(part) for part in numpy_parts)
+        self._kernels.gather(ids, plan.sizes, plan.offsets, plan.columns, self.state.store, places, *parts)
+        inputs, _, pairs, linear = (torch.from_numpy(part) for part in parts)
         known, share = torch.from_numpy(labels), torch.from_numpy(shares)
-        logits = forward(self._views, inputs, pairs, linear, buffers)
+        hidden = first_layer.forward(places, inputs, buffers.hidden[0][: len(ids)])
+        logits = forward(self._views, hidden, pairs, linear, buffers)
         losses = (torch.nn.functional.softplus(logits) - known * logits) * share
         loss = float(losses.sum(dtype=torch.float64))
         logit_gradients = logits.sigmoid_().sub_(known).mul_(share)
-        pair_gradients = backward(self._views, gradients, inputs, pairs, logit_gradients, buffers)
+        upper, pair_gradients = backward(self._views, gradients, pairs, logit_gradients, buffers)
+        first_layer.backward(places, inputs, upper, gradients.weights[0], self._chunk_totals[chunk])
         # The chunk's linear terms are no longer needed, so their place holds the gradients.
         linear.copy_(logit_gradients)
         self._pair_gradients[rows] = pair_gradients.numpy()
         return loss
 
-    def _step_dense(self, n_chunks: int) -> None:
-        state = self.state
-        gradient = self._chunk_gradients[0]
-        for other in self._chunk_gradients[1:n_chunks]:
-            gradient += other
-        summed = self._chunk_views[0]
-        for into, weight in zip(
-            (*summed.weights, summed.heads), (*self._views.weights, self._views.heads), strict=True
-        ):
+    def _add_up(self, n_chunks: int, first_layer: FirstLayer) -> None:
+        torch.sum(self._chunk_gradients[:n_chunks], 0, out=self._gradient)
+        totals = self._chunk_totals[0]
+        for other in self._chunk_totals[1:n_chunks]:
+            totals += other
+        first_layer.finish(totals, self.shape.split(self._gradient).weights[0], self._value_gradients)
+
+    def _step_dense(self) -> None:
+        state, gradient = self.state, self._gradient
+        parts = self.shape.split(gradient)
+        for into, weight in zip((*parts.weights, parts.heads), (*self._views.weights, self._views.heads), strict=True):
             into.add_(weight, alpha=2.0 * self.l2)
         state.moments1.lerp_(gradient, 1.0 - DECAY1)
         state.moments2.mul_(DECAY2).addcmul_(gradient, gradient, value=1.0 - DECAY2)
@@ -185,11 +199,16 @@ class FmTrainer:
         # ε is moved inside the correction, so that the kernel computes exactly Adam's step.
         constants = [np.float32(c) for c in (rate * correction, DECAY1, DECAY2, FLOOR * correction, 2.0 * self.l2)]
 
+        shifts = dict(zip(self._plan.small, self._plan.shifts.tolist(), strict=True))
+
         def update_field(field: int, space: TrainingSpace) -> None:
             self._kernels.update(
                 field,
+                int(self._plan.columns[field]),
+                shifts.get(field, 0),
                 self._rows[:n_rows],
                 self._inputs[:n_rows],
+                self._value_gradients,
                 self._sums[:n_rows],
                 self._pair_gradients[:n_rows],
                 self._linear[:n_rows],
@@ -202,7 +221,7 @@ class FmTrainer:
             )
 
         # Large fields first, so that no thread is left with one at the end.
-        run(update_field, np.argsort(-self._sizes, kind="stable").tolist())
+        run(update_field, np.argsort(-self._plan.sizes, kind="stable").tolist())
 
     def _rate(self) -> tuple[float, float]:
         n = self.state.n_steps
