@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from monocal.core.errors import UnknownName
-from monocal.serving.refusals import CONFLICT, NOT_ALLOWED, NOT_FOUND, Refusal
+from monocal.serving.refusals import CONFLICT, NO_TOKEN, NOT_ALLOWED, NOT_FOUND, Refusal
 from monocal.serving.service import ACTIVE, SHADOW, Service, service_of
 from monocal.serving.settings import SHADOW_NAME
 
@@ -52,11 +52,13 @@ def check_token(http: HttpRequest, token: str | None) -> None:
     """Refuses a call without the token; comparing takes the same time whatever was sent."""
     if token is None:
         raise Refusal(NOT_ALLOWED, "admin calls are switched off. Way out: start the service with a token.")
-    sent = http.headers.get("authorization", "")
-    wanted = f"Bearer {token}"
-    if not hmac.compare_digest(sent.encode("utf-8", "replace"), wanted.encode()):
+    scheme, _, sent = http.headers.get("authorization", "").partition(" ")
+    is_right = hmac.compare_digest(sent.encode("utf-8", "replace"), token.encode())
+    if scheme.lower() != "bearer" or not is_right:
         raise Refusal(
-            401, "authorization: wanted the service's token. Way out: send it as 'Bearer <token>'.", _CHALLENGE
+            NO_TOKEN,
+            "authorization: wanted the service's token. Way out: send it as 'Bearer <token>'.",
+            {"www-authenticate": "Bearer"},
         )
 
 
@@ -72,6 +74,3 @@ def _number(service: Service, http: HttpRequest) -> int:
     if name not in known:
         raise Refusal(NOT_FOUND, str(UnknownName.among("model", name, known)))
     return known[name]
-
-
-_CHALLENGE = {"www-authenticate": "Bearer"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, final, get_args
+from typing import Any, Self, final, get_args
 
 import numpy as np
 
@@ -18,10 +18,8 @@ from monocal.models.model import Model
 from monocal.serving.encoding import FieldEncoder
 from monocal.serving.quick_logits import quick_logits
 from monocal.serving.request import Answer, Request
+from monocal.serving.settings import MissingFields
 from monocal.serving.verification import verify
-
-MissingFields = Literal["refuse", "unseen"]
-"""What a request without one of the model's fields gets: a refusal, or an answer as for an unseen value."""
 
 _WARM_UP_CALLS = 20
 

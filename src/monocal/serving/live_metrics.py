@@ -22,8 +22,8 @@ from monocal.core.spaces import Floats
 from monocal.serving.drift import RecentSums, population_stability, running_pcoc, stability_noise
 from monocal.serving.engine import Engine
 from monocal.serving.request import Answer
+from monocal.serving.settings import METRICS_FOLDER_VARIABLE
 
-FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 LATENCY_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 DIFFERENCES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 """Thresholds on |active − shadow| that are counted."""
@@ -141,7 +141,7 @@ class LiveMetrics:
             versions: Model names and the fingerprints now serving.
         """
         self.flush()
-        folder = os.environ.get(FOLDER_VARIABLE)
+        folder = os.environ.get(METRICS_FOLDER_VARIABLE)
         source = self.registry if folder is None else MultiProcessCollector(None, folder)  # type: ignore[no-untyped-call]
         found = [*source.collect()]
         return generate_latest(_Fixed([*found, *self._derived(found), _info(versions)]))

@@ -10,12 +10,12 @@ from starlette.responses import Response
 
 from monocal.core.errors import InvalidInput
 
-MALFORMED, NOT_ALLOWED, NOT_FOUND, WRONG_METHOD, TOO_SLOW, CONFLICT = 400, 403, 404, 405, 408, 409
+MALFORMED, NO_TOKEN, NOT_ALLOWED, NOT_FOUND, WRONG_METHOD, TOO_SLOW, CONFLICT = 400, 401, 403, 404, 405, 408, 409
 TOO_LARGE, WRONG_ENCODING, UNUSABLE, TOO_MANY, HEADERS_TOO_LARGE, OUR_FAULT = 413, 415, 422, 429, 431, 500
 
 KINDS = {
     MALFORMED: "malformed",
-    401: "no token",
+    NO_TOKEN: "no token",
     NOT_ALLOWED: "not allowed",
     NOT_FOUND: "not found",
     WRONG_METHOD: "wrong method",

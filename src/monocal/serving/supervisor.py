@@ -22,12 +22,9 @@ from prometheus_client.multiprocess import mark_process_dead
 
 import monocal
 from monocal.core.errors import MonocalError
-from monocal.serving.app import create_app
 from monocal.serving.crew import Crew
-from monocal.serving.live_metrics import FOLDER_VARIABLE
 from monocal.serving.logs import log_event, start_logging
-from monocal.serving.settings import Settings
-from monocal.serving.worker import run_server
+from monocal.serving.settings import METRICS_FOLDER_VARIABLE, Settings
 
 _LOOK_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 10.0
@@ -83,6 +80,10 @@ def run(settings: Settings) -> None:
         host, port = listening.getsockname()[:2]
         log_event("listening", host=host, port=port, workers=settings.workers, model=settings.name)
         if settings.workers == 1:
+            # a supervisor has no use for these, and starts sooner without
+            from monocal.serving.app import create_app
+            from monocal.serving.worker import run_server
+
             run_server(create_app(settings), settings, listening)
         else:
             home = Path(tempfile.mkdtemp(prefix="monocal-"))
@@ -145,7 +146,7 @@ class Supervisor:
         paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {
             **os.environ,
-            FOLDER_VARIABLE: str(self.home / "metrics"),
+            METRICS_FOLDER_VARIABLE: str(self.home / "metrics"),
             "PYTHONPATH": os.pathsep.join(paths),
             "OMP_NUM_THREADS": "1",  # a request is scored on one thread; workers are the parallelism
         }

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import final
 
 from monocal.core.errors import ArtefactError, MonocalError
-from monocal.serving.engine import Engine, MissingFields
+from monocal.serving.engine import Engine
 from monocal.serving.logs import log_event, log_failure
+from monocal.serving.settings import MissingFields
 from monocal.serving.snapshot import Signature, Snapshots, signature
 
 

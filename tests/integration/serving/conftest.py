@@ -118,8 +118,7 @@ def wait_until(condition, what):
 def launch(model_folder, **settings):
     program = f"import monocal.serving as serving; serving.serve({str(model_folder)!r}, **{settings!r})"
     environment = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment)
-    return process
+    return subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment)
 
 
 @pytest.fixture(scope="module")
