@@ -64,7 +64,8 @@ def run_guarded(command: Callable[[], object]) -> int:
     try:
         with _warnings_as_lines():
             result = command()
-        return result if isinstance(result, int) else OK
+        # typer turns Ctrl-C into this return value
+        return _end("interrupted", INTERRUPTED) if result == INTERRUPTED else int(bool(result))
     except KeyboardInterrupt:
         return _end("interrupted", INTERRUPTED)
     except Terminated:
@@ -73,7 +74,7 @@ def run_guarded(command: Callable[[], object]) -> int:
         return _end("aborted", FAILURE)
     except BrokenPipeError:
         # whoever read our output has seen enough; python would complain again while it flushes
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return FAILURE
     except Exception as error:
         if SETTINGS.debug:
@@ -137,5 +138,5 @@ def _warnings_as_lines() -> Iterator[None]:
         # a user can act on our own warnings only
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", MonocalWarning)
-        warnings.showwarning = show  # type: ignore[assignment]
+        warnings.showwarning = show
         yield

@@ -13,9 +13,21 @@ import typer
 from monocal import __version__
 from monocal.cli.exits import MEANINGS, Terminated, run_guarded
 from monocal.cli.options import Debug
-from monocal.cli.verbs import apply, compare, demo, evaluate, fit, inspect, methods, metrics, simulate
+from monocal.cli.verbs import apply, bench, compare, demo, evaluate, export, fit, inspect, methods, metrics, simulate
 
-VERBS: tuple[ModuleType, ...] = (demo, simulate, fit, apply, evaluate, compare, inspect, methods, metrics)
+VERBS: tuple[ModuleType, ...] = (
+    demo,
+    simulate,
+    fit,
+    apply,
+    evaluate,
+    compare,
+    inspect,
+    methods,
+    metrics,
+    export,
+    bench,
+)
 
 _EXIT_CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())])
 

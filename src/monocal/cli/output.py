@@ -50,9 +50,15 @@ def plain(value: Any) -> Any:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str] = (), *, left: int = 1
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    notes: Sequence[str] = (),
+    *,
+    left: int = 1,
+    is_result: bool = True,
 ) -> None:
-    """Writes a table to standard output; in a pipe it is as wide as it needs to be.
+    """Writes a table; in a pipe it is as wide as it needs to be.
 
     Arguments:
         title: What the table shows.
@@ -60,6 +66,7 @@ def print_table(
         rows: One text per cell.
         notes: Lines below the table.
         left: How many columns from the left hold words; the others hold numbers.
+        is_result: Results go to standard output, everything else to standard error.
     """
     from rich import box
     from rich.table import Table
@@ -69,7 +76,7 @@ def print_table(
         table.add_column(heading, justify="left" if index < left else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console = _console()
+    console = _console(is_result)
     console.print(table)
     for note in notes:
         console.print(note, highlight=False, markup=False)
@@ -78,6 +85,16 @@ def print_table(
 def print_lines(text: str) -> None:
     """Writes text to standard output as it is."""
     sys.stdout.write(text.rstrip("\n") + "\n")
+
+
+def first_line(docstring: str | None) -> str:
+    r"""Returns what a docstring says first, without markup.
+
+    Example:
+        >>> first_line(r"The mean of :math:`|p-y|` over `bins`.\n\nMore.")
+        'The mean of |p-y| over bins.'
+    """
+    return (docstring or "").strip().splitlines()[0].replace(":math:", "").replace("`", "")
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -105,7 +122,8 @@ def interval(low: float, high: float, digits: int = 3) -> str:
     return f"[{number(low, digits)}, {number(high, digits)}]"
 
 
-def _console() -> Console:
+def _console(is_result: bool) -> Console:
     from rich.console import Console
 
-    return Console() if sys.stdout.isatty() else Console(width=_WIDE_ENOUGH)
+    stream = sys.stdout if is_result else sys.stderr
+    return Console(file=stream, width=None if stream.isatty() else _WIDE_ENOUGH)

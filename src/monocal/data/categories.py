@@ -39,7 +39,7 @@ def distinct_text(column: pa.Array, name: str) -> tuple[pa.Array, NDArray[np.int
         >>> values.to_pylist(), counts.tolist(), which.tolist()
         (['7', '8', None], [2, 1, 1], [0, 1, 0, 2])
     """
-    if pa.types.is_string_view(column.type):
+    if pa.types.is_string_view(column.type) or pa.types.is_null(column.type):
         column = column.cast(pa.string())
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     n_values = len(coded.dictionary)

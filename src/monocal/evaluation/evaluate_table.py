@@ -139,7 +139,7 @@ def evaluate_table(
             "top_k", f"{top_k} with group {group}", "a number ≥ 1 and a group column", "add --group user_id"
         )
     rows = read_rows(table, columns, model=model, since=since, until=until)
-    options = {"n_bootstrap": n_bootstrap, "seed": seed}
+    options: dict[str, Any] = {"n_bootstrap": n_bootstrap, "seed": seed}
     found = {name: _judge_task(rows, name, by, top_k, metrics, options) for name in columns.tasks}
     return TableEvaluation(rows.n_rows, found, _products(rows, columns, products))
 
@@ -150,7 +150,7 @@ def _judge_task(
     by: Sequence[str],
     top_k: int | None,
     metrics: Sequence[str] | None,
-    options: Mapping[str, int],
+    options: Mapping[str, Any],
 ) -> TaskEvaluation:
     observed = np.flatnonzero(rows.labels[name] >= 0)
     if not observed.size:
@@ -179,7 +179,7 @@ def _judge_task(
     return TaskEvaluation(judgement, tables, selections)
 
 
-def _report(rows: TableRows, name: str, p: Floats, metrics: Sequence[str] | None, options: Mapping[str, int]) -> Report:
+def _report(rows: TableRows, name: str, p: Floats, metrics: Sequence[str] | None, options: Mapping[str, Any]) -> Report:
     return evaluate(
         rows.labels[name],
         p,
@@ -192,12 +192,11 @@ def _report(rows: TableRows, name: str, p: Floats, metrics: Sequence[str] | None
 
 
 def _chosen(rows: TableRows, p: Floats, top_k: int | None) -> tuple[Any, Any]:
-    ranks = None if top_k is None or rows.groups is None else ranks_within(p, rows.groups)
-    chosen = rows.winners
-    if ranks is not None:
-        on_top = ranks <= top_k
-        chosen = on_top if chosen is None else chosen & on_top
-    return chosen, ranks
+    if top_k is None or rows.groups is None:
+        return rows.winners, None
+    ranks = ranks_within(p, rows.groups)
+    on_top = ranks <= top_k
+    return (on_top if rows.winners is None else rows.winners & on_top), ranks
 
 
 def _full_traffic(rows: TableRows, name: str) -> Floats:

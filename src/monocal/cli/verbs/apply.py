@@ -35,9 +35,9 @@ def apply(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Adds calibrated probabilities to a table of any size, in bounded memory.
+    """Adds calibrated probabilities to a table of any size.
 
-    All other columns are kept. The output appears whole or not at all.
+    All other columns are kept, memory is bounded, and the output appears whole or not at all.
     """
     from monocal.models import load_model
     from monocal.models.apply import apply_model

@@ -62,7 +62,7 @@ def compare(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Fits several methods on the same rows and says which are better and which tie.
+    """Fits several methods and says which win and which tie.
 
     The older rows are fitted, the most recent judge. Sorted by how much the metric exceeds its noise floor.
     """

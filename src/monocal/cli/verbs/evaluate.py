@@ -67,7 +67,7 @@ def evaluate(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Measures a model or a score column: values, intervals, noise floors, fields, selection.
+    """Measures a model or a score column against its noise floor.
 
     With a model every metric is shown before and after calibration, and whether the difference is more than noise.
     """

@@ -159,4 +159,6 @@ def _print_proposal(proposed: list[ProposedField]) -> None:
         [one.name, f"{one.n_values:,}", f"{one.most_common} ({one.most_common_share:.0%})", one.objection]
         for one in proposed
     ]
-    print_table("Categorical columns", ["column", "values", "most common", "speaks against it"], rows, left=4)
+    print_table(
+        "Categorical columns", ["column", "values", "most common", "speaks against it"], rows, left=4, is_result=False
+    )

@@ -21,7 +21,7 @@ def inspect(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Says what is in the folder of a model or of a prepared log, after checking it."""
+    """Says what is in a saved model or a prepared log."""
     from monocal.models.inspection import inspect_folder
 
     found = inspect_folder(folder)

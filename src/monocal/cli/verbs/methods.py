@@ -23,7 +23,10 @@ def methods(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Lists the calibration methods with their guarantees, or explains one with its options."""
+    """Lists the calibration methods and their guarantees.
+
+    With a name, explains one method and its options.
+    """
     from monocal.calibrators import calibrator
     from monocal.calibrators import methods as every_method
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from monocal.cli.options import Debug, Json
-from monocal.cli.output import print_json, print_lines, print_table
+from monocal.cli.output import first_line, print_json, print_lines, print_table
 
 EXAMPLES = """
 monocal metrics
@@ -23,7 +23,10 @@ def metrics(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Lists the metrics with what they want, or explains one."""
+    """Lists the metrics and what they want.
+
+    With a name, explains one.
+    """
     from inspect import cleandoc
 
     from monocal.metrics import METRICS, metric
@@ -36,7 +39,7 @@ def metrics(
         else:
             print_lines(f"{name}: {text}\n\nGoal: {_goal(name)}")
         return
-    table = [(key, (kind.__doc__ or "").strip().splitlines()[0], _goal(key)) for key, kind in METRICS.items()]
+    table = [(key, first_line(kind.__doc__), _goal(key)) for key, kind in METRICS.items()]
     if as_json:
         print_json({key: {"summary": summary, "goal": goal} for key, summary, goal in table})
         return

@@ -1,0 +1,76 @@
+"""monocal bench."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from monocal.cli.options import Debug, Json
+from monocal.cli.output import print_json, print_lines, print_table, remark
+from monocal.core.errors import InvalidInput
+
+EXAMPLES = """
+monocal bench --list
+monocal bench main --out runs/main
+monocal bench main --out runs/smoke --rows 2000
+monocal bench my_study.toml --out runs/mine --data-dir logs/ --workers 2
+"""
+
+
+def bench(
+    study: Annotated[
+        str | None,
+        typer.Argument(metavar="STUDY", help="A TOML file, or the name of a shipped study.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="FOLDER", help="Keeps cells and results; the same folder goes on where it was."),
+    ] = Path("runs"),
+    data_dir: Annotated[Path | None, typer.Option("--data-dir", metavar="FOLDER", help="Where real logs lie.")] = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Cells at once, one thread each.")] = 2,
+    memory_gib: Annotated[
+        float, typer.Option("--memory-gib", min=0.1, help="Memory of all running cells together.")
+    ] = 16.0,
+    rows: Annotated[
+        int | None, typer.Option("--rows", min=100, help="At most so many rows per part and one seed: a smoke run.")
+    ] = None,
+    retry_skipped: Annotated[
+        bool, typer.Option("--retry-skipped", help="Try cells again that were skipped before.")
+    ] = False,
+    list_studies: Annotated[bool, typer.Option("--list", help="List the shipped studies and stop.")] = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Runs a study and writes its leaderboard.
+
+    A study is data × calibrators × seeds. Finished cells are never repeated: an interrupted study goes on with the
+    same command.
+    """
+    from monocal.bench.run_study import run_study
+    from monocal.bench.runner import RunOptions
+    from monocal.bench.study import load_study, shipped_studies
+
+    if list_studies:
+        questions = {name: load_study(name).question for name in shipped_studies()}
+        if as_json:
+            print_json(questions)
+        else:
+            print_table("Studies", ["study", "what it asks"], list(questions.items()), left=2)
+        return
+    if study is None:
+        raise InvalidInput.of("STUDY", None, "a TOML file or a shipped study", "see monocal bench --list")
+    chosen = load_study(study)
+    if rows is not None:
+        chosen = chosen.scaled(rows)
+    options = RunOptions(workers, int(memory_gib * 2**30), data_dir, retry_skipped)
+    outcome = run_study(chosen, out, options)
+    for name, reason in outcome.missing.items():
+        remark(f"left out {name}: {reason}")
+    remark(f"ran {outcome.n_run} of {outcome.n_cells} cells; the others were finished before")
+    if as_json:
+        print_json({"leaderboard": outcome.leaderboard, "missing": outcome.missing, "rows": outcome.rows})
+    else:
+        print_lines(outcome.leaderboard.read_text(encoding="utf-8"))
+        remark(f"written to {outcome.leaderboard}")

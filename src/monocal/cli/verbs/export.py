@@ -1,0 +1,48 @@
+"""monocal export."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from monocal.cli.options import Debug, Json, ModelArgument, Out
+from monocal.cli.output import print_json, remark
+
+EXAMPLES = """
+monocal export model/ --out model.onnx
+monocal export model/ --out model.onnx --inputs ids
+monocal export model/ --out model.onnx --tolerance 1e-4
+"""
+
+
+def export(
+    model: ModelArgument,
+    out: Out,
+    to: Annotated[Literal["onnx"], typer.Option("--to", help="The format.")] = "onnx",
+    inputs: Annotated[
+        Literal["values", "ids"],
+        typer.Option("--inputs", help="Whether the graph takes raw field values or ids of the model's vocabulary."),
+    ] = "values",
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", min=0.0, help="Largest difference to predict that is accepted.")
+    ] = 1e-6,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Writes a model as ONNX and proves that it agrees.
+
+    The graph is run on thousands of rows beside the model; beyond the tolerance nothing is written.
+    """
+    from dataclasses import asdict
+
+    from monocal.models import load_model
+    from monocal.models.onnx.export import export_onnx
+
+    done = export_onnx(load_model(model), out, inputs=inputs, tolerance=tolerance)
+    if as_json:
+        print_json({"to": to, **asdict(done)})
+        return
+    remark(f"wrote {done.path}; largest difference to predict {done.largest_difference:.1e} on {done.n_rows:,} rows")
+    remark(f"  inputs: {', '.join(done.inputs)}")
+    remark(f"  outputs: {', '.join(done.outputs)}")

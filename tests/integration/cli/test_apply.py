@@ -1,0 +1,157 @@
+"""monocal apply."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+import monocal
+
+
+def test_adds_a_column_and_keeps_all_others(monocal_command, model_folder, log_file, tmp_path):
+    ended = monocal_command("apply", model_folder, log_file, "--out", tmp_path / "scored.parquet")
+    assert (ended.code, ended.out) == (0, "")
+    assert "wrote 20,000 rows" in ended.err
+    before, after = pq.read_table(log_file), pq.read_table(tmp_path / "scored.parquet")
+    assert after.drop_columns("pctr_calibrated").equals(before)
+    expected = monocal.load(model_folder).predict(str(log_file))
+    np.testing.assert_array_equal(after["pctr_calibrated"].to_numpy(), expected)
+
+
+def test_json_says_what_was_done(monocal_command, model_folder, log_file, tmp_path):
+    found = monocal_command("apply", model_folder, log_file, "--out", tmp_path / "s.parquet", "--json").json
+    assert found["n_rows"] == 20_000
+    assert found["columns"] == {"click": "pctr_calibrated"}
+    assert found["mean_calibrated"]["click"] < found["mean_score"]["click"]
+
+
+def test_csv_keeps_the_text_of_other_columns(monocal_command, tmp_path):
+    lines = ["id,p,site,note", '007,0.10,a,"x, y"', "008,0.250,b,", '009,0.5,a,"say ""hi"""']
+    (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
+    log = {"p": [0.1, 0.2, 0.3, 0.4] * 10, "y": [0, 0, 1, 1] * 10, "site": ["a", "b"] * 20}
+    monocal.fit(log, method="wide_logistic", score="p", label="y", fields=["site"]).save(tmp_path / "m")
+    ended = monocal_command("apply", tmp_path / "m", tmp_path / "in.csv", "--out", tmp_path / "out.csv")
+    assert ended.code == 0
+    written = (tmp_path / "out.csv").read_text().splitlines()
+    assert written[0] == "id,p,site,note,p_calibrated"
+    for line, original in zip(written[1:], lines[1:], strict=True):
+        assert line.startswith(original + ",")
+    expected = monocal.load(tmp_path / "m").predict(str(tmp_path / "in.csv"))
+    np.testing.assert_allclose(
+        pa_csv.read_csv(tmp_path / "out.csv")["p_calibrated"].to_numpy(), expected, rtol=0, atol=0
+    )
+
+
+@pytest.mark.parametrize("name", ["s.csv", "s.tsv", "s.csv.gz", "s.csv.zst"])
+def test_other_formats_hold_the_same_numbers(monocal_command, model_folder, log_file, tmp_path, name):
+    assert monocal_command("apply", model_folder, log_file, "--out", tmp_path / name).code == 0
+    from monocal.data.tables import read_columns
+
+    found = read_columns(str(tmp_path / name), ["pctr_calibrated", "site_id"])
+    expected = monocal.load(model_folder).predict(str(log_file))
+    np.testing.assert_array_equal(found["pctr_calibrated"].to_numpy(), expected)
+    assert found["site_id"].to_pylist() == pq.read_table(log_file)["site_id"].to_pylist()
+
+
+def test_folder_of_files_with_other_column_order(monocal_command, model_folder, log_file, tmp_path):
+    table = pq.read_table(log_file)
+    (tmp_path / "logs").mkdir()
+    pq.write_table(table.slice(0, 10_000), tmp_path / "logs" / "1.parquet")
+    pq.write_table(table.slice(10_000).select(table.column_names[::-1]), tmp_path / "logs" / "2.parquet")
+    ended = monocal_command("apply", model_folder, tmp_path / "logs", "--out", tmp_path / "s.parquet")
+    assert ended.code == 0
+    assert pq.read_table(tmp_path / "s.parquet").drop_columns("pctr_calibrated").equals(table)
+
+
+def test_column_and_threads(monocal_command, model_folder, log_file, tmp_path):
+    for threads in ("1", "3"):
+        out = tmp_path / f"{threads}.parquet"
+        arguments = ("--out", out, "--column", "p_click", "--threads", threads)
+        assert monocal_command("apply", model_folder, log_file, *arguments).code == 0
+    one, three = (pq.read_table(tmp_path / f"{n}.parquet") for n in (1, 3))
+    assert one.equals(three)
+    assert one.column_names[-1] == "p_click"
+
+
+def test_sampling_rate_replaces_the_models(monocal_command, model_folder, log_file, tmp_path):
+    for rate in ("1", "0.1"):
+        arguments = ("--out", tmp_path / f"{rate}.parquet", "--sampling-rate", rate)
+        assert monocal_command("apply", model_folder, log_file, *arguments).code == 0
+    full, tenth = (pq.read_table(tmp_path / f"{r}.parquet")["pctr_calibrated"].to_numpy() for r in ("1", "0.1"))
+    assert np.all(tenth < full)
+
+
+def test_several_tasks(monocal_command, videos_file, tmp_path):
+    model = monocal.fit(
+        str(videos_file), method="platt", tasks={"click": ("click", "pctr"), "long_view": ("long_view", "plv")}
+    )
+    model.save(tmp_path / "m")
+    arguments = ("--out", tmp_path / "s.parquet", "--column", "long_view=p_long")
+    assert monocal_command("apply", tmp_path / "m", videos_file, *arguments).code == 0
+    assert pq.read_schema(tmp_path / "s.parquet").names[-2:] == ["pctr_calibrated", "p_long"]
+
+
+def test_empty_table(monocal_command, model_folder, log_file, tmp_path):
+    pq.write_table(pq.read_schema(log_file).empty_table(), tmp_path / "empty.parquet")
+    ended = monocal_command("apply", model_folder, tmp_path / "empty.parquet", "--out", tmp_path / "s.parquet")
+    assert ended.code == 0
+    assert pq.read_table(tmp_path / "s.parquet").num_rows == 0
+
+
+def test_null_score_names_the_row_and_leaves_nothing(monocal_command, model_folder, log_file, tmp_path):
+    table = pq.read_table(log_file)
+    scores = table["pctr"].to_pylist()
+    scores[15_000] = None
+    place = table.column_names.index("pctr")
+    pq.write_table(table.set_column(place, "pctr", pa.array(scores)), tmp_path / "bad.parquet")
+    before = sorted(tmp_path.iterdir())
+    ended = monocal_command("apply", model_folder, tmp_path / "bad.parquet", "--out", tmp_path / "s.parquet")
+    assert ended.code == 2
+    assert "score column 'pctr': got null at row 15000" in ended.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--out", "s.txt"), "wanted a file ending in .parquet"),
+        (("--out", "s.parquet", "--column", "click"), "output column: got 'click', which is there already"),
+        (("--out", "s.parquet", "--column", "view=p"), "task: got 'view'; wanted one of click"),
+        (("--out", "s.parquet", "--sampling-rate", "rat"), "sampling rate column: got 'rat'"),
+    ],
+)
+def test_bad_arguments(monocal_command, model_folder, log_file, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    ended = monocal_command("apply", model_folder, log_file, *arguments)
+    assert ended.code == 2
+    assert message in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refuses_to_overwrite_its_input(monocal_command, model_folder, log_file):
+    before = log_file.read_bytes()
+    ended = monocal_command("apply", model_folder, log_file, "--out", log_file)
+    assert ended.code == 2
+    assert "wanted a file other than the input" in ended.err
+    assert log_file.read_bytes() == before
+
+
+def test_missing_field_column_suggests(monocal_command, model_folder, log_file, tmp_path):
+    table = pq.read_table(log_file)
+    names = ["site" if name == "site_id" else name for name in table.column_names]
+    pq.write_table(table.rename_columns(names), tmp_path / "renamed.parquet")
+    ended = monocal_command("apply", model_folder, tmp_path / "renamed.parquet", "--out", tmp_path / "s.parquet")
+    assert ended.code == 2
+    assert "field column (the model was fitted with it): got 'site_id'" in ended.err
+    assert "did you mean 'site'?" in ended.err
+
+
+def test_damaged_model_is_a_failure(monocal_command, model_folder, log_file, tmp_path):
+    import shutil
+
+    shutil.copytree(model_folder, tmp_path / "m")
+    (tmp_path / "m" / "state.safetensors").write_bytes(b"short")
+    ended = monocal_command("apply", tmp_path / "m", log_file, "--out", tmp_path / "s.parquet")
+    assert ended.code == 1
+    assert "nothing was loaded" in ended.err

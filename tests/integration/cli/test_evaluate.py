@@ -1,0 +1,154 @@
+"""monocal evaluate."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import monocal
+from monocal.evaluation.selection import ranks_within
+
+QUICK = ("--metrics", "pcoc,log_loss")
+
+
+def test_a_model_before_and_after(monocal_command, model_folder, log_file):
+    ended = monocal_command("evaluate", model_folder, log_file)
+    assert (ended.code, ended.err) == (0, "")
+    for word in ("uncalibrated", "calibrated", "floor", "excess", "mfrce", "better"):
+        assert word in ended.out
+    assert "gauc" not in ended.out
+
+
+def test_json_agrees_with_the_library(monocal_command, model_folder, log_file):
+    found = monocal_command("evaluate", model_folder, log_file, *QUICK, "--json").json["tasks"]["click"]
+    table = pq.read_table(log_file)
+    expected = monocal.evaluate(table["click"], monocal.load(model_folder).predict(table), metrics=["pcoc", "log_loss"])
+    for name in ("pcoc", "log_loss"):
+        assert found["after"]["metrics"][name]["value"] == pytest.approx(expected.value(name), rel=1e-12)
+        assert found["after"]["metrics"][name]["interval"] == pytest.approx(list(expected.interval(name)))
+    assert found["change"]["log_loss"]["verdict"] == "better"
+
+
+def test_a_score_column_alone(monocal_command, log_file):
+    ended = monocal_command(
+        "evaluate", log_file, "--score", "true_p", "--label", "click", "--fields", "device", "--json"
+    )
+    metrics = ended.json["tasks"]["click"]["before"]["metrics"]
+    assert metrics["pcoc"]["value"] == pytest.approx(1.0, abs=0.1)
+    assert metrics["mfrce"]["value"] < 3 * metrics["mfrce"]["floor"]
+    assert "after" not in ended.json["tasks"]["click"]
+
+
+def test_by_field_lists_values_with_their_noise(monocal_command, model_folder, log_file):
+    ended = monocal_command("evaluate", model_folder, log_file, *QUICK, "--by", "device")
+    assert ended.code == 0
+    assert "By device" in ended.out
+    assert "device_1" in ended.out
+    assert "of 5 values are outside their noise" in ended.out
+    table = monocal_command("evaluate", model_folder, log_file, *QUICK, "--by", "device", "--json").json
+    rows = table["tasks"]["click"]["by"]["device"]
+    assert sum(rows["after"]["n_rows"]) == 20_000
+    assert len(rows["before"]["pcoc"]) == 5
+
+
+def test_top_k_judges_what_the_forecast_puts_on_top(monocal_command, log_file):
+    arguments = ("--score", "pctr", "--label", "click", "--group", "user_id", "--top-k", "1", *QUICK)
+    ended = monocal_command("evaluate", log_file, *arguments)
+    assert "What was selected" in ended.out
+    assert "By rank" in ended.out
+    found = monocal_command("evaluate", log_file, *arguments, "--json").json["tasks"]["click"]
+    table = pq.read_table(log_file)
+    users = np.unique(table["user_id"].to_numpy(zero_copy_only=False), return_inverse=True)[1]
+    top = ranks_within(table["pctr"].to_numpy(), users) == 1
+    expected = table["pctr"].to_numpy()[top].sum() / table["click"].to_numpy()[top].sum()
+    assert found["selection"]["before"]["n_selected"] == top.sum()
+    assert found["selection"]["before"]["selected_pcoc"] == pytest.approx(expected)
+    assert found["before"]["metrics"]["pcoc"]["value"] == pytest.approx(expected)
+
+
+def test_winners_judges_rows_that_were_shown(monocal_command, log_file, tmp_path):
+    table = pq.read_table(log_file)
+    won = table["pctr"].to_numpy() > 0.3
+    pq.write_table(table.append_column("won", pa.array(won)), tmp_path / "bids.parquet")
+    arguments = ("--score", "pctr", "--label", "click", "--winners", "won", *QUICK, "--json")
+    found = monocal_command("evaluate", tmp_path / "bids.parquet", *arguments).json["tasks"]["click"]
+    assert found["before"]["n_rows"] == won.sum()
+    assert found["selection"]["before"]["n_rows"] == 20_000
+    assert found["selection"]["before"]["by_rank"] is None
+
+
+def test_since_and_until(monocal_command, log_file):
+    times = pq.read_table(log_file)["timestamp"].to_numpy()
+    first, last = int(np.quantile(times, 0.2)), int(np.quantile(times, 0.7))
+    arguments = ("--score", "pctr", "--label", "click", "--time", "timestamp", *QUICK, "--json")
+    found = monocal_command("evaluate", log_file, *arguments, "--since", first, "--until", last).json
+    assert found["n_rows"] == ((times >= first) & (times < last)).sum()
+
+
+def test_since_as_a_date(monocal_command, log_file, tmp_path):
+    table = pq.read_table(log_file)
+    seconds = table["timestamp"].cast(pa.timestamp("s"))
+    place = table.column_names.index("timestamp")
+    pq.write_table(table.set_column(place, "timestamp", seconds), tmp_path / "dated.parquet")
+    arguments = ("--score", "pctr", "--label", "click", "--time", "timestamp", *QUICK, "--json")
+    found = monocal_command("evaluate", tmp_path / "dated.parquet", *arguments, "--since", "2026-01-05").json
+    expected = (table["timestamp"].to_numpy() >= np.datetime64("2026-01-05", "s").astype(np.int64)).sum()
+    assert 0 < found["n_rows"] == expected
+
+
+def test_weights_and_sampling_rate_count(monocal_command, log_file, tmp_path):
+    table = pq.read_table(log_file).slice(0, 4000)
+    weighted = table.append_column("w", pa.array(np.arange(4000) % 3))
+    pq.write_table(weighted, tmp_path / "w.parquet")
+    arguments = ("--score", "pctr", "--label", "click", "--metrics", "pcoc", "--json")
+    found = monocal_command("evaluate", tmp_path / "w.parquet", *arguments, "--weights", "w", "--sampling-rate", "0.5")
+    p, y, w = table["pctr"].to_numpy(), table["click"].to_numpy(), np.arange(4000) % 3
+    corrected = 0.5 * p / (0.5 * p + 1 - p)
+    expected = (w * corrected).sum() / (w * y).sum()
+    assert found.json["tasks"]["click"]["before"]["metrics"]["pcoc"]["value"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_all_metrics_and_reasons(monocal_command, log_file):
+    ended = monocal_command("evaluate", log_file, "--score", "pctr", "--label", "click", "--metrics", "ece,gauc,frce")
+    assert ended.code == 0
+    assert "gauc: no groups were given" in ended.out
+    assert "frce: no field was given" in ended.out
+
+
+def test_several_tasks(monocal_command, videos_file):
+    arguments = ("--task", "click:pctr", "--task", "view_given_click:pcvr", "--task", "both:pctcvr", *QUICK)
+    ended = monocal_command("evaluate", videos_file, *arguments)
+    assert ended.code == 0
+    assert "pctr × pcvr against pctcvr (score)" in ended.out
+    named = monocal_command("evaluate", videos_file, *arguments, "--product", "pctr=pcvr*nothing")
+    assert named.code == 2
+    assert "product: got pctr=pcvr*nothing" in named.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--label", "click"), "score: got None"),
+        (("--score", "pctr", "--label", "click", "--by", "devise"), "did you mean 'device'?"),
+        (("--score", "pctr", "--label", "click", "--metrics", "ecce"), "did you mean 'ece'?"),
+        (("--score", "pctr", "--label", "click", "--top-k", "2"), "a number ≥ 1 and a group column"),
+        (("--score", "pctr", "--label", "click", "--since", "2024-01-01"), "name the time column"),
+        (
+            ("--score", "pctr", "--label", "click", "--time", "timestamp", "--since", "2024-01-01"),
+            "wanted a number, as in the time column (int64)",
+        ),
+        (("--score", "pctr", "--label", "click", "--time", "timestamp", "--until", "5"), "no rows"),
+        (("--score", "pctr", "--label", "click", "--winners", "win"), "winners column"),
+    ],
+)
+def test_bad_arguments(monocal_command, log_file, arguments, message):
+    ended = monocal_command("evaluate", log_file, *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_unquoted_glob(monocal_command):
+    ended = monocal_command("evaluate", "a.parquet", "b.parquet", "c.parquet")
+    assert ended.code == 2
+    assert 'quote a glob: "logs/*.parquet"' in ended.err

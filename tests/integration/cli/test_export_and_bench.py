@@ -1,0 +1,50 @@
+"""monocal export and monocal bench."""
+
+import pytest
+
+
+def test_export_proves_itself(monocal_command, model_folder, tmp_path):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    found = monocal_command("export", model_folder, "--out", tmp_path / "model.onnx", "--json").json
+    assert (tmp_path / "model.onnx").is_file()
+    assert found["largest_difference"] <= 1e-6
+    assert found["outputs"] == ["click_calibrated"]
+
+
+def test_export_refuses_beyond_the_tolerance(monocal_command, model_folder, tmp_path):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    ended = monocal_command("export", model_folder, "--out", tmp_path / "model.onnx", "--tolerance", "0")
+    if ended.code == 0:
+        pytest.skip("the graph agrees to the last bit here")
+    assert ended.code == 2
+    assert "a graph that differs by" in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bench_lists_studies(monocal_command):
+    assert "main" in monocal_command("bench", "--list", "--json").json
+    assert "what it asks" in monocal_command("bench", "--list").out
+
+
+def test_bench_runs_a_study_once(monocal_command, tmp_path):
+    (tmp_path / "tiny.toml").write_text(
+        'name = "tiny"\nquestion = "Does it run?"\nseeds = [0]\n'
+        '[[data]]\nname = "world"\nworld = "affine"\nn_calibration = 2000\nn_test = 2000\n'
+        '[[calibrators]]\nname = "none"\nmethod = "none"\n'
+    )
+    first = monocal_command("bench", tmp_path / "tiny.toml", "--out", tmp_path / "runs")
+    assert first.code == 0
+    assert "# Study `tiny`" in first.out
+    assert "ran 1 of 1 cells" in first.err
+    again = monocal_command("bench", tmp_path / "tiny.toml", "--out", tmp_path / "runs", "--json")
+    assert "ran 0 of 1 cells" in again.err
+    assert {row["method"] for row in again.json["rows"] if "method" in row} <= {"none"}
+
+
+def test_bench_refuses_what_it_does_not_know(monocal_command, tmp_path):
+    assert "did you mean 'main'?" in monocal_command("bench", "mian").err
+    assert "see monocal bench --list" in monocal_command("bench").err
+    (tmp_path / "bad.toml").write_text('name = "bad"\nquestion = "?"\ncalibratrs = []\n')
+    ended = monocal_command("bench", tmp_path / "bad.toml")
+    assert ended.code == 2
+    assert "did you mean 'calibrators'?" in ended.err

@@ -1,0 +1,156 @@
+"""Help, version, start-up time, and errors of the command itself."""
+
+import resource
+import shlex
+import subprocess
+
+import pytest
+import typer
+
+from monocal import __version__
+from monocal.cli.exits import MEANINGS
+from monocal.cli.main import VERBS, app
+
+HEAVY = ("torch", "numba", "pandas", "sklearn", "pyarrow", "scipy", "numpy", "matplotlib", "rich.console")
+NAMES = [module.__name__.rsplit(".", 1)[-1] for module in VERBS]
+
+
+def options_of(verb):
+    command = typer.main.get_command(app).commands[verb]
+    return {option for one in command.params for option in one.opts}
+
+
+def test_help_loads_nothing_heavy(python_process):
+    code = (
+        "import sys\nfrom monocal.cli.main import main\nmain(['--help'])\n"
+        f"sys.stderr.write(','.join(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    ended = python_process(code)
+    assert "simulate" in ended.out
+    assert ended.err == ""
+
+
+def test_help_takes_less_than_four_tenths_of_a_second(monocal_process):
+    def cpu_seconds():
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert monocal_process("--help").code == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    # CPU time, because a busy machine says nothing about the command
+    assert min(cpu_seconds() for _ in range(3)) < 0.4
+
+
+def test_help_names_every_verb_and_exit_code(monocal_command):
+    ended = monocal_command("--help")
+    assert ended.code == 0
+    for name in NAMES:
+        assert f"\n  {name} " in ended.out
+    for code, meaning in MEANINGS.items():
+        assert f"{code:>3}  {meaning}" in ended.out
+    assert "..." not in ended.out.split("Commands:")[1], "a verb's first line is too long for the list"
+
+
+@pytest.mark.parametrize("verb", NAMES)
+def test_every_verb_has_help_with_examples(monocal_command, verb):
+    ended = monocal_command(verb, "--help")
+    assert ended.code == 0
+    assert f"Usage: monocal {verb}" in ended.out
+    assert f"monocal {verb} " in ended.out.split("Examples:")[1]
+
+
+@pytest.mark.parametrize("module", VERBS, ids=NAMES)
+def test_examples_use_options_that_exist(module):
+    verb = module.__name__.rsplit(".", 1)[-1]
+    for line in module.EXAMPLES.strip().splitlines():
+        words = shlex.split(line.split(" | ")[0])
+        assert words[:2] == ["monocal", verb]
+        assert {word for word in words if word.startswith("--")} <= options_of(verb), line
+
+
+@pytest.mark.parametrize("verb", NAMES)
+def test_every_verb_takes_json_and_debug(verb):
+    wanted = {"--json", "--debug"} if verb not in ("serve",) else {"--debug"}
+    assert wanted <= options_of(verb)
+
+
+def test_version(monocal_command):
+    assert monocal_command("--version").out == f"monocal {__version__}\n"
+
+
+def test_shell_completion_knows_verbs_and_methods(python_process):
+    def complete(line):
+        return python_process(
+            "from monocal.cli.main import app; app(prog_name='monocal')",
+            _MONOCAL_COMPLETE="complete_bash",
+            COMP_WORDS=line,
+            COMP_CWORD=str(len(line.split(" ")) - 1),
+        ).out.split()
+
+    assert complete("monocal sim") == ["simulate"]
+    assert complete("monocal fit log.parquet --method isot") == ["isotonic"]
+
+
+def test_python_m_monocal_is_the_command(monocal_process):
+    assert monocal_process("--version").out == f"monocal {__version__}\n"
+
+
+def test_unknown_verb_is_one_line_with_a_suggestion(monocal_command):
+    ended = monocal_command("simulat")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "error: No such command 'simulat'. Did you mean 'simulate'? Way out: monocal --help.\n"
+
+
+def test_unknown_option_is_one_line_with_a_suggestion(monocal_command):
+    ended = monocal_command("fit", "log.parquet", "--scores", "pctr", "--out", "m")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error: No such option: --scores")
+    assert "--score" in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_fault_says_so_and_debug_shows_where(monocal_command, monkeypatch):
+    def broken():
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("monocal.calibrators.methods", broken)
+    ended = monocal_command("methods")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == (
+        "error: ZeroDivisionError: division by zero. This is a fault in monocal; run again with --debug to see where.\n"
+    )
+    assert "Traceback" in monocal_command("methods", "--debug").err
+    assert "Traceback" in monocal_command("--debug", "methods").err
+
+
+def test_a_missing_extra_is_named(monocal_command, monkeypatch):
+    def without_torch():
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr("monocal.calibrators.methods", without_torch)
+    ended = monocal_command("methods")
+    assert ended.code == 1
+    assert "pip install 'monocal[neural]'" in ended.err
+
+
+def test_our_warnings_are_lines_on_standard_error(monocal_command, monkeypatch):
+    import warnings
+
+    from monocal.core.errors import MonocalWarning
+
+    def warns():
+        warnings.warn("falling back", MonocalWarning, stacklevel=1)
+        warnings.warn("a library's own business", DeprecationWarning, stacklevel=1)
+        return []
+
+    monkeypatch.setattr("monocal.calibrators.methods", warns)
+    assert monocal_command("methods").err == "warning: falling back\n"
+
+
+def test_output_into_a_closed_pipe_is_no_fault(start_monocal):
+    process = start_monocal("metrics", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    with process.stderr:
+        err = process.stderr.read()
+    assert process.wait(timeout=60) == 1
+    assert err == b""

@@ -1,0 +1,93 @@
+"""The command line as people meet it: at a terminal with progress bars, in pipes without them."""
+
+import json
+import os
+import pty
+
+import pytest
+
+from monocal.data.simulator import write_simulated_log
+
+
+def run_at_a_terminal(start_monocal, *arguments):
+    """Runs a command whose output and errors are a terminal, and returns its exit code and all it printed."""
+    leader, follower = pty.openpty()
+    process = start_monocal(*arguments, stdin=follower, stdout=follower, stderr=follower)
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(leader, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(leader)
+    return process.wait(timeout=60), shown.decode()
+
+
+@pytest.fixture(scope="module")
+def larger_log(tmp_path_factory):
+    return write_simulated_log(tmp_path_factory.mktemp("larger") / "log.parquet", 300_000, show_progress=False)
+
+
+def test_a_terminal_shows_a_bar_with_rate_and_time_left(start_monocal, model_folder, larger_log, tmp_path):
+    code, shown = run_at_a_terminal(start_monocal, "apply", model_folder, larger_log, "--out", tmp_path / "s.parquet")
+    assert code == 0
+    assert "calibrating" in shown
+    assert "100%" in shown
+    assert "rows/s" in shown
+    assert "wrote 300,000 rows" in shown
+
+
+def test_simulate_shows_a_bar(start_monocal, tmp_path):
+    code, shown = run_at_a_terminal(start_monocal, "simulate", tmp_path / "log.parquet", "--rows", "300_000")
+    assert code == 0
+    assert "simulating" in shown
+    assert "rows/s" in shown
+
+
+def test_pipes_carry_json_alone(monocal_process, model_folder, larger_log, tmp_path):
+    ended = monocal_process("apply", model_folder, larger_log, "--out", tmp_path / "s.parquet", "--json")
+    assert ended.code == 0
+    assert json.loads(ended.out)["n_rows"] == 300_000
+    assert ended.err == ""
+
+
+def test_pipes_carry_results_on_stdout_and_remarks_on_stderr(monocal_process, log_file, tmp_path):
+    ended = monocal_process(
+        *("fit", log_file, "--score", "pctr", "--label", "click", "--method", "platt"),
+        *("--out", tmp_path / "m", "--json"),
+    )
+    assert ended.code == 0
+    assert json.loads(ended.out)["tasks"]["click"]["change"]["log_loss"]["verdict"] == "better"
+    assert ended.err.startswith("split by row order")
+    assert "\x1b" not in ended.out + ended.err
+
+
+def test_a_session_of_three_commands(monocal_process, log_file, tmp_path):
+    """From a log to a scored log and its judgement, as in the README."""
+    fields = ("--fields", "site_id,device")
+    steps = [
+        (
+            "fit",
+            log_file,
+            "--score",
+            "pctr",
+            "--label",
+            "click",
+            *fields,
+            "--method",
+            "wide_logistic",
+            "--out",
+            "model",
+        ),
+        ("apply", "model", log_file, "--out", "scored.parquet"),
+        ("evaluate", "scored.parquet", "--score", "pctr_calibrated", "--label", "click", *fields),
+    ]
+    for step in steps:
+        ended = monocal_process(*step, cwd=tmp_path)
+        assert ended.code == 0, ended.err
+    assert "mfrce" in ended.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "scored.parquet"]
