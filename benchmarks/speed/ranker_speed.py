@@ -74,7 +74,8 @@ def main() -> None:
         f"21 fields with Avazu's sizes ({sum(log.field_sizes):,} values), 16 numbers each, batches of {_BATCH_ROWS:,}; "
         f"{n_rows:,} rows. {platform.machine()}, {os.cpu_count()} cores, {arguments.threads} threads, torch "
         f"{torch.__version__}; load average {os.getloadavg()[0]:.1f} at the end. On a shared machine wall time "
-        "measures the neighbours; rows per CPU second times the number of cores is an estimate of what an idle machine does.",
+        "measures the neighbours; rows per CPU second times the number of cores is an estimate of what an idle machine "
+        "does.",
         "",
         "| ranker | training rows/s (wall) | per CPU second | set-up CPU s | scoring rows/s (wall) | per CPU second |",
         "| --- | --- | --- | --- | --- | --- |",

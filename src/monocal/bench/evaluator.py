@@ -122,7 +122,7 @@ def errors_to_truth(answers: Floats, truth: Floats) -> dict[str, float]:
     Example:
         >>> errors = errors_to_truth(np.array([0.2, 0.4]), np.array([0.2, 0.5]))
         >>> round(errors["error_to_truth"], 3), round(errors["kl_to_truth"], 5)
-        (0.05, 0.0102)
+        (0.05, 0.01021)
     """
     p = np.clip(answers, 1e-7, 1.0 - 1e-7)
     q = np.clip(np.asarray(truth), 1e-12, 1.0 - 1e-12)

@@ -34,8 +34,8 @@ PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
 
 DIFFERENCES = (
     "Protocol differences: the paper's script has no held-out rows for choosing the epoch and prints test metrics "
-    "after each one, ours never opens test labels before the evaluator does; its vocabulary covers the whole file, ours the "
-    "training part unless asked otherwise; its numbers are single runs without intervals."
+    "after each one, ours never opens test labels before the evaluator does; its vocabulary covers the whole file, "
+    "ours the training part unless asked otherwise; its numbers are single runs without intervals."
 )
 
 

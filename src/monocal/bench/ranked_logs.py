@@ -14,7 +14,7 @@ from monocal.core.errors import MonocalError, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.data.encoded_log import EncodedLog
 from monocal.data.encoder import encode_log
-from monocal.data.sources import SOURCES  # type: ignore[attr-defined]
+from monocal.data.sources import SOURCES
 from monocal.data.splits import RowRange
 from monocal.rankers import ScoredLog, rank_log, ranker
 

@@ -138,7 +138,7 @@ def check_weights_are_repetitions(calibrator: Calibrator) -> None:
 
 def check_same_seed_same_result(calibrator: Calibrator) -> None:
     """Two fits agree bit by bit, and numpy's global generator is untouched."""
-    before = np.random.get_state()[1].copy()  # type: ignore[index,union-attr]  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
     first, features = _fitted(calibrator)
     second, _ = _fitted(calibrator)
     scores, _, _ = _rows()
