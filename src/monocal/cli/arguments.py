@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from monocal.core.errors import InvalidInput
@@ -56,15 +55,38 @@ def pairs(option: str, texts: Sequence[str] | None) -> str | dict[str, str] | No
     given = list(texts or ())
     if not given:
         return None
-    if len(given) == 1 and "=" not in given[0]:
-        return given[0]
+    return given[0] if len(given) == 1 and "=" not in given[0] else pairs_only(option, given)
+
+
+def pairs_only(option: str, texts: Sequence[str] | None) -> dict[str, str]:
+    """Reads `name=value` pairs.
+
+    Example:
+        >>> pairs_only("--cut", ["test"])
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: --cut: got 'test'; wanted name=value. Way out: write --cut test=….
+    """
     found = {}
-    for text in given:
+    for text in texts or ():
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise InvalidInput.of(option, repr(text), "name=value", f"write {option} {text}=…")
         found[name] = value
     return found
+
+
+def number(option: str, text: str) -> float:
+    """Reads a number.
+
+    Example:
+        >>> number("--part", "0.6"), number("--hash", "1_000_000")
+        (0.6, 1000000.0)
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput.of(option, repr(text), "a number", f"write {option} name=1") from None
 
 
 def settings(texts: Sequence[str] | None) -> dict[str, Any]:
@@ -133,11 +155,6 @@ def model_and_table(paths: Sequence[str]) -> tuple[str | None, str]:
             "TABLE", f"{len(paths)} paths", "a model and a table, or a table alone", 'quote a glob: "logs/*.parquet"'
         )
     return (None, paths[0]) if len(paths) == 1 else (paths[0], paths[1])
-
-
-def is_folder_with(path: str, file: str) -> bool:
-    """Says whether a path is a folder with this file in it."""
-    return (Path(path) / file).is_file()
 
 
 def sampling_rate(text: str | None) -> float | str | None:

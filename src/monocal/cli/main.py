@@ -13,11 +13,27 @@ import typer
 from monocal import __version__
 from monocal.cli.exits import MEANINGS, Terminated, run_guarded
 from monocal.cli.options import Debug
-from monocal.cli.verbs import apply, bench, compare, demo, evaluate, export, fit, inspect, methods, metrics, simulate
+from monocal.cli.verbs import (
+    apply,
+    bench,
+    compare,
+    demo,
+    evaluate,
+    export,
+    fit,
+    inspect,
+    methods,
+    metrics,
+    prepare,
+    rank,
+    simulate,
+)
 
 VERBS: tuple[ModuleType, ...] = (
     demo,
     simulate,
+    prepare,
+    rank,
     fit,
     apply,
     evaluate,

@@ -23,6 +23,7 @@ from monocal.evaluation.judgement import headline_metrics
 from monocal.evaluation.report import Report
 from monocal.metrics import METRICS
 from monocal.models.fitting import encode_table, fit, table_schema
+from monocal.rankers.scored_log import ScoredLog
 
 UNCALIBRATED = "none"
 SORTED_BY_VALUE = frozenset({"log_loss", "ne", "brier", "auc", "gauc"})
@@ -97,7 +98,7 @@ class MethodComparison:
 
 
 def compare_methods(
-    table: Table | EncodedLog,
+    table: Table | EncodedLog | ScoredLog,
     methods: Sequence[str],
     *,
     score: str | None = None,
@@ -125,7 +126,7 @@ def compare_methods(
     "tie". A method that cannot be fitted here is listed with the reason.
 
     Arguments:
-        table: A table with scores, or an encoded log with one task's scores.
+        table: A table with scores, or a prepared log with scores; of several tasks the first is compared.
         methods: Names of calibrators; the uncalibrated score is always among them.
         score: As in `monocal.fit`, like the following columns.
         label: The 0/1 column.
@@ -157,6 +158,9 @@ def compare_methods(
     for name in arguments or {}:
         if name not in chosen:
             raise UnknownName.among("method of arguments", name, chosen)
+    embeddings = table.embeddings if isinstance(table, ScoredLog) else None
+    if isinstance(table, ScoredLog):
+        table = table.as_encoded()
     schema = None
     if not isinstance(table, EncodedLog):
         schema = table_schema(
@@ -182,7 +186,11 @@ def compare_methods(
     with progress("comparing", len(chosen), unit="methods") as bar:
         for name in chosen:
             bar.note(name)
-            results.append(_run(name, rows, (arguments or {}).get(name, {}), wanted, n_bootstrap, seed))
+            results.append(
+                _run(
+                    name, rows, {"embeddings": embeddings, **(arguments or {}).get(name, {})}, wanted, n_bootstrap, seed
+                )
+            )
             bar.advance(1)
     return MethodComparison(by, _ranked(results, by), rows.holdout)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -25,12 +26,14 @@ class FittedRows:
         test: The held-out rows in the same encoding, as a model fitted on `fit` would see them.
         test_values: Field ids of the held-out rows with all of their values told apart, for metrics.
         holdout: How the log was cut.
+        all_rows: Returns both together, with the values of both, for a model that is fitted again after judging.
     """
 
     fit: EncodedLog
     test: EncodedLog
     test_values: NDArray[np.int32]
     holdout: Holdout
+    all_rows: Callable[[], EncodedLog]
 
 
 def split_log(
@@ -51,10 +54,22 @@ def split_log(
             f"the log's own parts: fitted on the {fitted.n_rows:,} rows of 'calibration', "
             f"held out the {test.n_rows:,} rows of 'test'"
         )
-        return FittedRows(fitted, test, test.features, Holdout(fitted.n_rows, test.n_rows, explanation))
+        return FittedRows(
+            fitted,
+            test,
+            test.features,
+            Holdout(fitted.n_rows, test.n_rows, explanation),
+            lambda: log.slice(log.parts["calibration"].start, log.parts["test"].stop),
+        )
     cut = hold_out_recent(log.n_rows, holdout, times=log.times, time_column=log.schema.time, is_clock=is_clock)
     known = keep_values_of(log, 0, cut.n_fit, min_count=min_count, max_size=max_size)
-    return FittedRows(known.slice(0, cut.n_fit), known.slice(cut.n_fit, log.n_rows), log.features[cut.n_fit :], cut)
+    return FittedRows(
+        known.slice(0, cut.n_fit),
+        known.slice(cut.n_fit, log.n_rows),
+        log.features[cut.n_fit :],
+        cut,
+        lambda: keep_values_of(log, 0, log.n_rows, min_count=min_count, max_size=max_size),
+    )
 
 
 def is_clock_column(table: Table, time: str) -> bool:

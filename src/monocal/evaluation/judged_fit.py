@@ -12,7 +12,6 @@ from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import ScoreSpace, sigmoid, to_logits
 from monocal.data.encoded_log import EncodedLog
 from monocal.data.holdout import DEFAULT_SHARE, Holdout
-from monocal.data.known_values import keep_values_of
 from monocal.data.tables import Table
 from monocal.evaluation.evaluate import evaluate
 from monocal.evaluation.held_out import FittedRows, is_clock_column, split_log
@@ -20,6 +19,7 @@ from monocal.evaluation.judgement import Judgement, headline_metrics
 from monocal.evaluation.product import Product, ProductCheck, check_products
 from monocal.models.fitting import DEFAULT_METHOD, encode_table, fit, observed_rows, row_rates, table_schema
 from monocal.models.model import Model
+from monocal.rankers.scored_log import ScoredLog
 
 
 @final
@@ -48,7 +48,7 @@ class JudgedFit:
 
 
 def fit_and_judge(
-    table: Table | EncodedLog,
+    table: Table | EncodedLog | ScoredLog,
     *,
     method: str = DEFAULT_METHOD,
     score: str | None = None,
@@ -72,7 +72,7 @@ def fit_and_judge(
     """Fits on the older rows and judges on the most recent ones, which the fit has not seen.
 
     Arguments:
-        table: A table with scores, or an encoded log with scores. A log that knows its parts is fitted on
+        table: A table with scores, or a prepared log with scores. A log that knows its parts is fitted on
             "calibration" and judged on "test".
         method: Name of the calibrator.
         score: As in `monocal.fit`, like the following columns.
@@ -111,15 +111,17 @@ def fit_and_judge(
         "sampling_rate": sampling_rate,
         "scores_are": scores_are,
     }
+    embeddings = table.embeddings if isinstance(table, ScoredLog) else None
+    if isinstance(table, ScoredLog):
+        table = table.as_encoded()
     log = table if isinstance(table, EncodedLog) else encode_table(table, table_schema(**columns))  # type: ignore[arg-type]
     is_clock = not isinstance(table, EncodedLog) and time is not None and is_clock_column(table, time)
     rows = split_log(log, holdout, min_count=min_count, max_size=max_size, is_clock=is_clock)
-    model = fit(rows.fit, method=method, **arguments)
+    model = fit(rows.fit, method=method, embeddings=embeddings, **arguments)
     judged = judge(model, rows, n_bootstrap=n_bootstrap, seed=seed) if rows.holdout.n_test else {}
     checks = _check_products(model, rows.test, products) if judged else []
     if refit and judged:
-        whole = keep_values_of(log, 0, log.n_rows, min_count=min_count, max_size=max_size)
-        model = fit(whole, method=method, **arguments)
+        model = fit(rows.all_rows(), method=method, embeddings=embeddings, **arguments)
     if judged:
         facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(judged)}
         model = replace(model, info={**model.info, "holdout": facts})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from monocal.core.errors import ArtefactError
+from monocal.rankers.log_folders import is_any_log_folder, open_log
+from monocal.rankers.scored_log import ScoredLog
 
 
 @final
@@ -29,18 +30,11 @@ def inspect_folder(folder: str | Path) -> Inspection:
         monocal.core.errors.ArtefactError: nowhere: not a folder with a manifest.json; wanted a saved model or ...
     """
     path = Path(folder)
-    return _of_log(path) if _kind(path) == "monocal encoded log" else _of_model(path)
-
-
-def _kind(folder: Path) -> Any:
-    manifest = folder / "manifest.json"
-    if not manifest.is_file():
+    if is_any_log_folder(path):
+        return _of_log(path)
+    if not (path / "manifest.json").is_file():
         raise ArtefactError(f"{folder}: not a folder with a manifest.json; wanted a saved model or a prepared log")
-    try:
-        found = json.loads(manifest.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ArtefactError(f"{manifest}: not a whole JSON file ({error})") from error
-    return found.get("format") if isinstance(found, dict) else None
+    return _of_model(path)
 
 
 def _of_model(folder: Path) -> Inspection:
@@ -61,26 +55,26 @@ def _of_model(folder: Path) -> Inspection:
 
 
 def _of_log(folder: Path) -> Inspection:
-    from monocal.data.encoded_log import EncodedLog
-
-    log = EncodedLog.open(folder)
+    found = open_log(folder)
+    log = found.log if isinstance(found, ScoredLog) else found
+    scores = list(found.logits if isinstance(found, ScoredLog) else log.scores)
     parts = {name: part.n_rows for name, part in log.parts.items()}
     fields = dict(zip(log.field_names, log.field_sizes, strict=True))
     facts = {
-        "format": "monocal encoded log",
+        "format": "monocal scored log" if isinstance(found, ScoredLog) else "monocal encoded log",
         "n_rows": log.n_rows,
         "tasks": list(log.tasks),
-        "scores": list(log.scores),
+        "scores": scores,
         "fields": fields,
         "parts": parts,
-        "fingerprint": log.fingerprint,
+        "fingerprint": found.fingerprint,
     }
     lines = [
-        f"monocal log with {log.n_rows:,} rows",
+        f"{facts['format']} with {log.n_rows:,} rows",
         f"  tasks: {', '.join(log.tasks)}",
-        f"  scores: {', '.join(log.scores) or 'none yet'}",
+        f"  scores: {', '.join(scores) or 'none yet'}",
         f"  fields: {', '.join(f'{name} ({size - 1:,})' for name, size in fields.items()) or 'none'}",
         f"  parts: {', '.join(f'{name} {n:,} rows' for name, n in parts.items()) or 'none'}",
-        f"  fingerprint: {log.fingerprint}",
+        f"  fingerprint: {found.fingerprint}",
     ]
     return Inspection("\n".join(lines), facts)

@@ -24,7 +24,7 @@ def test_inspect_a_log_folder(monocal_command, tmp_path, log_file):
     schema = table_schema(score="pctr", label="click", fields=["device"])
     encode_table(str(log_file), schema).save(tmp_path / "log")
     ended = monocal_command("inspect", tmp_path / "log")
-    assert "monocal log with 20,000 rows" in ended.out
+    assert "monocal encoded log with 20,000 rows" in ended.out
     assert "fields: device (5)" in ended.out
     assert monocal_command("inspect", tmp_path / "log", "--json").json["parts"]["train"] == 12_000
 

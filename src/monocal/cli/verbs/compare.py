@@ -64,14 +64,17 @@ def compare(
 ) -> None:
     """Fits several methods and says which win and which tie.
 
-    The older rows are fitted, the most recent judge. Sorted by how much the metric exceeds its noise floor.
+    The older rows are fitted, the most recent judge. Sorted by how much the metric exceeds its noise floor. TABLE may
+    be the folder of a ranked log.
     """
     from monocal.evaluation.compare_methods import compare_methods, default_methods
+    from monocal.rankers.log_folders import is_any_log_folder, open_log
 
+    source = open_log(table) if is_any_log_folder(table) else table
     columns = [name for name in arguments.names(fields) if name != "none"]
     found = compare_methods(
-        table,
-        arguments.names(methods) or default_methods(has_fields=bool(columns)),
+        source,
+        arguments.names(methods) or default_methods(has_fields=bool(columns) or source is not table),
         score=score,
         label=label,
         fields=columns,

@@ -23,9 +23,10 @@ def demo(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Simulates a click log, ranks it, calibrates it with every method, and saves a model.
+    """Goes all the way once, on a simulated log.
 
-    The oldest 60 % of the rows train the ranker, the next 20 % fit calibrators, the newest 20 % judge them.
+    A click log is simulated, ranked and calibrated with every method; a model is saved. The oldest 60 % of
+    the rows train the ranker, the next 20 % fit calibrators, the newest 20 % judge them.
     """
     from monocal.bench.demo import run_demo
 

@@ -34,7 +34,6 @@ from monocal.cli.output import print_json, print_lines, print_table, remark
 from monocal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from monocal.data.encoded_log import EncodedLog
     from monocal.data.field_proposal import ProposedField
 
 EXAMPLES = """
@@ -43,6 +42,7 @@ monocal fit log.parquet --score pctr --label click --fields auto --time timestam
 monocal fit log.csv --score logit --logits --label click --method platt --set guard=true --out model/
 monocal fit videos.parquet --task click:pctr --task long_view:plv --fields video_id,tag --out model/
 monocal fit log.parquet --score pctr --label click --fields site_id --sampling-rate 0.1 --out model/
+monocal fit ranked/ --method umc --out model/
 """
 
 
@@ -76,11 +76,10 @@ def fit(
     Without --fields the categorical columns found are proposed; --fields auto takes them, --fields none goes without.
     TABLE may also be the folder of a ranked log: then its calibration part is fitted and its test part judges.
     """
-    from monocal.data.encoded_log import EncodedLog
-    from monocal.data.log_folder import MANIFEST
     from monocal.evaluation.judged_fit import fit_and_judge
+    from monocal.rankers.log_folders import is_any_log_folder, open_log
 
-    source: str | EncodedLog = EncodedLog.open(table) if arguments.is_folder_with(table, MANIFEST) else table
+    source = open_log(table) if is_any_log_folder(table) else table
     tasks = arguments.tasks(task)
     chosen: list[str] = []
     if isinstance(source, str):

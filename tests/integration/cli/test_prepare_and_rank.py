@@ -1,0 +1,99 @@
+"""monocal prepare, monocal rank, and a fit on what they leave."""
+
+import pytest
+
+import monocal
+
+FIELDS = "site_id,ad_id,country,hour,position,device"
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory, log_file):
+    from monocal.cli.main import main
+
+    folder = tmp_path_factory.mktemp("prepared") / "log"
+    columns = ["--label", "click", "--fields", FIELDS, "--time", "timestamp", "--group", "user_id"]
+    assert main(["prepare", str(log_file), *columns, "--out", str(folder)]) == 0
+    return folder
+
+
+def test_from_a_raw_log_to_a_model(monocal_command, prepared, tmp_path):
+    described = monocal_command("inspect", prepared).out
+    assert "monocal encoded log with 20,000 rows" in described
+    assert "scores: none yet" in described
+
+    ranked = monocal_command("rank", prepared, "--out", tmp_path / "ranked", "--set", "bits=16")
+    assert ranked.code == 0
+    assert "scored 20,000 rows with hashed_logistic for click" in ranked.err
+    assert "monocal scored log" in monocal_command("inspect", tmp_path / "ranked").out
+
+    fitted = monocal_command("fit", tmp_path / "ranked", "--method", "platt", "--out", tmp_path / "m", "--json")
+    assert fitted.code == 0
+    assert "the log's own parts: fitted on the 4,000 rows of 'calibration'" in fitted.err
+    assert fitted.json["tasks"]["click"]["before"]["n_rows"] == 4_000
+    model = monocal.load(tmp_path / "m")
+    assert (model.scores_are, model.field_names) == ("logit", tuple(FIELDS.split(",")))
+
+    compared = monocal_command("compare", tmp_path / "ranked", "--methods", "platt", "--json")
+    assert compared.code == 0
+    assert [one["method"] for one in compared.json["methods"]].count("platt") == 1
+
+
+def test_refit_uses_the_parts_after_training(monocal_command, prepared, tmp_path):
+    assert monocal_command("rank", prepared, "--out", tmp_path / "ranked", "--set", "bits=16").code == 0
+    arguments = ("--method", "platt", "--refit", "--out", tmp_path / "m")
+    assert monocal_command("fit", tmp_path / "ranked", *arguments).code == 0
+    assert monocal.load(tmp_path / "m").info["n_rows"] == 8_000
+
+
+def test_prepare_says_what_it_did(monocal_command, log_file, tmp_path):
+    arguments = ("--label", "click", "--fields", "device,site_id", "--hash", "site_id=100", "--part", "train=1")
+    found = monocal_command(
+        "prepare", log_file, *arguments, "--part", "test=1", "--out", tmp_path / "log", "--json"
+    ).json
+    assert found["parts"] == {"train": 10_000, "test": 10_000}
+    assert found["fields"] == {"device": 6, "site_id": 101}
+
+
+def test_prepare_with_a_schema_file_and_cuts(monocal_command, log_file, tmp_path):
+    (tmp_path / "schema.toml").write_text(
+        '[schema]\nlabels = "click"\nfields = ["device"]\ntime = "timestamp"\nscores = "pctr"\n'
+    )
+    arguments = ("--schema", tmp_path / "schema.toml", "--cut", "test=1767900000", "--out", tmp_path / "log")
+    found = monocal_command("prepare", log_file, *arguments, "--json").json
+    assert list(found["parts"]) == ["train", "test"]
+    precomputed = monocal_command(
+        "rank", tmp_path / "log", "--ranker", "precomputed", "--out", tmp_path / "r", "--json"
+    )
+    assert precomputed.json["tasks"] == ["click"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "--label: got None; wanted the label column"),
+        (("--label", "click", "--fields", "sites"), "did you mean 'site_id'?"),
+        (("--label", "click", "--cut", "test"), "--cut: got 'test'; wanted name=value"),
+        (("--label", "click", "--part", "train=x"), "--part: got 'x'; wanted a number"),
+        (("--label", "click", "--schema", "schema.toml"), "--schema: got a file and columns; wanted one of the two"),
+        (("--source", "avasu"), "did you mean 'avazu'?"),
+        (("--label", "click", "--fit-on", "tran"), "'tran'"),
+    ],
+)
+def test_bad_arguments_of_prepare(monocal_command, log_file, tmp_path, arguments, message):
+    ended = monocal_command("prepare", log_file, *arguments, "--out", tmp_path / "log")
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_arguments_of_rank(monocal_command, prepared, tmp_path):
+    ended = monocal_command("rank", prepared, "--ranker", "deepfn", "--out", tmp_path / "r")
+    assert ended.code == 2
+    assert "did you mean 'deepfm'?" in ended.err
+    ended = monocal_command("rank", tmp_path, "--out", tmp_path / "r")
+    assert ended.code == 1
+    assert "is not an encoded log" in ended.err
+    ended = monocal_command("fit", prepared, "--method", "platt", "--out", tmp_path / "m")
+    assert ended.code == 2
+    assert "Way out: rank the log first" in ended.err
