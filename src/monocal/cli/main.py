@@ -26,6 +26,7 @@ from monocal.cli.verbs import (
     metrics,
     prepare,
     rank,
+    serve,
     simulate,
 )
 
@@ -41,6 +42,7 @@ VERBS: tuple[ModuleType, ...] = (
     inspect,
     methods,
     metrics,
+    serve,
     export,
     bench,
 )
