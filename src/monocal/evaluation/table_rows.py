@@ -39,6 +39,7 @@ class RowColumns:
         weight: How often a row counts.
         winners: 0/1 column of rows that were shown or won.
         time: Orders rows; needed for a window.
+        value: What one positive of a row is worth, such as the bid.
         sampling_rate: Share of negatives the ranker was trained on: a number or a column.
         scores_are: The space of the scores.
     """
@@ -49,6 +50,7 @@ class RowColumns:
     weight: str | None = None
     winners: str | None = None
     time: str | None = None
+    value: str | None = None
     sampling_rate: float | str | None = None
     scores_are: ScoreSpace = "probability"
 
@@ -60,6 +62,7 @@ class RowColumns:
             "weight": self.weight,
             "winners": self.winners,
             "time": self.time,
+            "value": self.value,
             "sampling rate": rate,
         }
         return [
@@ -83,6 +86,8 @@ class TableRows:
         groups: Ids of the groups.
         weights: How often each row counts.
         winners: Which rows were shown or won.
+        times: When each row happened, as whole numbers.
+        values: What one positive of each row is worth.
         rates: Sampling rate of all rows or of each.
         scores_are: The space of the scores.
     """
@@ -94,6 +99,8 @@ class TableRows:
     groups: NDArray[Any] | None
     weights: Floats | None
     winners: NDArray[np.bool_] | None
+    times: NDArray[np.int64] | None
+    values: Floats | None
     rates: Floats | float | None
     scores_are: ScoreSpace
 
@@ -116,6 +123,8 @@ class TableRows:
             groups=None if self.groups is None else self.groups[rows],
             weights=None if self.weights is None else self.weights[rows],
             winners=None if self.winners is None else self.winners[rows],
+            times=None if self.times is None else self.times[rows],
+            values=None if self.values is None else self.values[rows],
             rates=self.rates[rows] if isinstance(self.rates, np.ndarray) else self.rates,
         )
 
@@ -168,7 +177,9 @@ def _read_batch(batch: pa.RecordBatch, columns: RowColumns, model: Model | None,
         keep(f"field:{name}", batch.column(name))
     if columns.group is not None:
         keep("group", batch.column(columns.group))
-    for role, column in (("weight", columns.weight), ("winners", columns.winners)):
+    if columns.time is not None:
+        keep("time", moments(batch, columns.time))
+    for role, column in (("weight", columns.weight), ("winners", columns.winners), ("value", columns.value)):
         if column is not None:
             keep(role, numbers(batch, column, role))
     if isinstance(columns.sampling_rate, str):
@@ -201,6 +212,8 @@ def _join(parts: dict[str, list[Any]], columns: RowColumns) -> TableRows:
         groups=ids("group").ids if "group" in parts else None,
         weights=one("weight"),
         winners=None if winners is None else winners != 0.0,
+        times=one("time"),
+        values=one("value"),
         rates=one("rate") if isinstance(rate, str) else rate,
         scores_are=columns.scores_are,
     )

@@ -1,0 +1,129 @@
+"""Numbers as people read them: as many digits as mean something, a true minus, a word for what is unknown."""
+
+from __future__ import annotations
+
+import math
+
+UNKNOWN = "–"
+_THIN = "\u202f"
+
+
+def count(number: float) -> str:
+    """A count with separators; fractions only where they matter.
+
+    Example:
+        >>> count(1234567.0), count(12.34), count(-5), count(float("nan"))
+        ('1,234,567', '12.3', '−5', '–')
+    """
+    if not math.isfinite(number):
+        return UNKNOWN if math.isnan(number) else _infinite(number)
+    whole = abs(number) >= 100.0 or float(number).is_integer()
+    return _minus(f"{number:,.0f}" if whole else f"{number:,.1f}")
+
+
+def percent(share: float, digits: int = 3) -> str:
+    """A share as a percentage with significant digits.
+
+    Example:
+        >>> percent(0.06643), percent(0.00042), percent(0.5), percent(0.0)
+        ('6.64\\u202f%', '0.042\\u202f%', '50\\u202f%', '0\\u202f%')
+    """
+    if not math.isfinite(share):
+        return UNKNOWN if math.isnan(share) else _infinite(share)
+    return f"{significant(100.0 * share, digits)}{_THIN}%"
+
+
+def signed_percent(share: float, digits: int = 3) -> str:
+    """A change as a percentage with its sign.
+
+    Example:
+        >>> signed_percent(0.1234), signed_percent(-0.05)
+        ('+12.3\\u202f%', '−5\\u202f%')
+    """
+    return ("+" if share > 0.0 else "") + percent(share, digits)
+
+
+def ratio(number: float) -> str:
+    """A ratio such as PCOC.
+
+    Example:
+        >>> ratio(1.1234), ratio(12.345), ratio(123.45), ratio(float("inf"))
+        ('1.123', '12.3', '123', '∞')
+    """
+    if not math.isfinite(number):
+        return UNKNOWN if math.isnan(number) else _infinite(number)
+    if abs(number) < 10.0:
+        return f"{number:.3f}"
+    return f"{number:,.1f}" if abs(number) < 100.0 else f"{number:,.0f}"
+
+
+def significant(number: float, digits: int = 3) -> str:
+    """A number with significant digits, without exponent, without needless zeros.
+
+    Example:
+        >>> significant(0.00123456), significant(1234.5), significant(-0.5)
+        ('0.00123', '1,234', '−0.5')
+    """
+    if not math.isfinite(number):
+        return UNKNOWN if math.isnan(number) else _infinite(number)
+    if number == 0.0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(number))))
+    text = f"{number:,.{min(places, 12)}f}"
+    return _minus(text.rstrip("0").rstrip(".") if "." in text else text)
+
+
+def measured(number: float, low: float, high: float) -> str:
+    """A number with as many decimals as its interval supports: two digits of the half-width.
+
+    Example:
+        >>> measured(0.216789, 0.2143, 0.2192), measured(1.03, 1.02, 1.04)
+        ('0.2168', '1.030')
+    """
+    if not math.isfinite(number):
+        return UNKNOWN if math.isnan(number) else _infinite(number)
+    return _minus(f"{number:,.{decimals(low, high)}f}")
+
+
+def decimals(low: float, high: float, at_most: int = 6) -> int:
+    """How many decimals an interval supports."""
+    half = 0.5 * (high - low)
+    if not math.isfinite(half) or half <= 0.0:
+        return 4
+    return int(min(max(1 - math.floor(math.log10(half)), 0), at_most))
+
+
+def span(low: float, high: float, places: int | None = None) -> str:
+    """An interval.
+
+    Example:
+        >>> span(0.2143, 0.2192), span(1.05, float("inf"), 2)
+        ('0.2143 … 0.2192', '1.05 … ∞')
+    """
+    if math.isnan(low) or math.isnan(high):
+        return UNKNOWN
+    digits = decimals(low, high) if places is None else places
+    ends = (_infinite(end) if math.isinf(end) else _minus(f"{end:,.{digits}f}") for end in (low, high))
+    return " … ".join(ends)
+
+
+def p_value(number: float) -> str:
+    """A probability that is often tiny.
+
+    Example:
+        >>> p_value(0.0312), p_value(3e-9), p_value(0.5)
+        ('0.031', '< 0.0001', '0.50')
+    """
+    if math.isnan(number):
+        return UNKNOWN
+    if number < 0.0001:
+        return "< 0.0001"
+    return f"{number:.2f}" if number >= 0.1 else f"{number:.2g}"
+
+
+def _infinite(number: float) -> str:
+    return "∞" if number > 0.0 else "−∞"
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")

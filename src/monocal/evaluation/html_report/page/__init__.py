@@ -1,0 +1,1 @@
+"""The page: numbers as words, tables and drawings in one HTML file."""

@@ -1,0 +1,80 @@
+"""Everything a report says, as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from monocal.evaluation.html_report.sections.curves import LearnedCurves
+from monocal.evaluation.html_report.sections.drift import Drift
+from monocal.evaluation.html_report.sections.fields import FieldResult
+from monocal.evaluation.html_report.sections.headline import Headline
+from monocal.evaluation.html_report.sections.heat_map import HeatMap
+from monocal.evaluation.html_report.sections.history import TrainingHistory
+from monocal.evaluation.html_report.sections.metric_table import MetricTable
+from monocal.evaluation.html_report.sections.order import OrderChanges
+from monocal.evaluation.html_report.sections.provenance import Provenance
+from monocal.evaluation.html_report.sections.reliability import Reliability
+from monocal.evaluation.html_report.sections.segments import Segments
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TaskReport:
+    """One task, before and after calibration.
+
+    Attributes:
+        name: The task.
+        method: Name of the calibrator.
+        method_summary: One line about it.
+        score: The score's column.
+        label: The label's column.
+        weight: Rows, counted with their weights.
+        observed: Positives, likewise.
+        fell_back: Whether the calibrator gave the score back unchanged because its fit was harmful.
+        groups: The group column; None if none was named.
+        value: The value column; None if none was named.
+    """
+
+    name: str
+    method: str
+    method_summary: str
+    score: str
+    label: str
+    weight: float
+    observed: float
+    fell_back: bool
+    groups: str | None
+    value: str | None
+    headline: Headline
+    metrics: MetricTable
+    reliability: Reliability
+    fields: tuple[FieldResult, ...]
+    segments: Segments
+    heat_map: HeatMap | None
+    drift: Drift
+    curves: LearnedCurves
+    order: OrderChanges
+    history: TrainingHistory | None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ReportData:
+    """A whole report.
+
+    Attributes:
+        title: What the page is called.
+        tasks: One part per task.
+        provenance: Fingerprints and how to do it again.
+        confidence: Coverage of intervals.
+    """
+
+    title: str
+    tasks: tuple[TaskReport, ...]
+    provenance: Provenance
+    confidence: float
+
+    def task(self, name: str | None = None) -> TaskReport:
+        """Returns a task by name; without a name, the first."""
+        return next(one for one in self.tasks if name is None or one.name == name)
