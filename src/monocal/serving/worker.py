@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import final
 
 import uvicorn
 from starlette.applications import Starlette
@@ -21,8 +22,25 @@ from monocal.serving.logs import log_event, start_logging
 from monocal.serving.protocol import bounded_protocol
 from monocal.serving.settings import Settings
 
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
+
 HEADER_ROOM = 4
 """The HTTP parser gives up on heads this many times longer than allowed; shorter ones get a worded refusal."""
+
+
+@final
+class FairServer(uvicorn.Server):  # type: ignore[misc]
+    """Accepts one connection at a time, so that workers which share a socket share its connections, too.
+
+    The event loop otherwise takes as many waiting connections as the socket may queue, and whoever wakes first gets
+    them all. Its count is taken from the queue's length at start-up; the queue is made long again right after.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for one in sockets or []:
+            one.listen(BACKLOG)
 
 
 def run_server(app: Starlette, settings: Settings, listening: socket.socket) -> None:
@@ -31,6 +49,7 @@ def run_server(app: Starlette, settings: Settings, listening: socket.socket) -> 
         app,
         http=bounded_protocol(settings),
         ws="none",
+        backlog=1,
         lifespan="on",
         log_config=None,
         access_log=False,
@@ -41,7 +60,7 @@ def run_server(app: Starlette, settings: Settings, listening: socket.socket) -> 
         h11_max_incomplete_event_size=HEADER_ROOM * settings.max_header_bytes,
     )
     with _signals_end_here():
-        uvicorn.Server(config).run(sockets=[listening])
+        FairServer(config).run(sockets=[listening])
 
 
 @contextmanager

@@ -1,0 +1,44 @@
+"""The load test at smoke size: swaps and a killed worker under traffic, every answer checked to the bit."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import monocal
+
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "serving" / "load_test.py"
+N_CLIENTS = 3
+
+
+@pytest.fixture(scope="module")
+def found():
+    environment = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(SCRIPT), "--requests", "2000", "--swaps", "4", "--clients", str(N_CLIENTS), "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_no_request_fails_while_models_are_swapped_and_a_worker_is_killed(found):
+    assert found["requests"] >= 2000
+    assert found["statuses"] == {"200": found["requests"]}
+    assert (found["swaps"], found["killed"]) == (4, 1)
+    assert found["failures_logged"] == 0
+
+
+def test_every_answer_is_the_offline_answer_of_one_version(found):
+    assert found["wrong_answers"] == 0
+    assert len(found["answers_per_version"]) == 2
+
+
+def test_only_requests_in_the_hands_of_the_killed_worker_are_sent_again(found):
+    assert found["sent_again"] <= N_CLIENTS
+
+
+def test_the_service_counts_what_its_clients_saw_and_ends_in_good_order(found):
+    assert found["requests"] <= found["requests_counted_by_the_service"] <= found["requests"] + N_CLIENTS
+    assert found["exit_code"] == 0
