@@ -28,20 +28,24 @@ rank_log(EncodedLog.open(sys.argv[1]), DeepFM(**{options!r}), sys.argv[2])
 """
 
 
+def whole_checkpoints(folder):
+    """Names of finished checkpoints; one that is being written begins with a dot."""
+    return sorted(path.name for path in folder.glob("*-batch-*") if not path.name.startswith("."))
+
+
 @pytest.mark.timeout(120)
 def test_a_killed_run_resumes_and_gives_identical_weights(tmp_path):
     log = simulate_log(20_000, seed=3).encoded().save(tmp_path / "log")
     target, checkpoints = tmp_path / "scored", tmp_path / ".scored.work" / "checkpoints"
     command = [sys.executable, "-c", SCRIPT.format(options=OPTIONS), str(tmp_path / "log"), str(target)]
     process = subprocess.Popen(command)
-    while not list(checkpoints.glob("*-batch-*")):
+    while not whole_checkpoints(checkpoints):
         assert process.poll() is None, "the run ended before its first checkpoint"
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert not target.exists()
-    (found,) = sorted(checkpoints.glob("*-batch-*"))[-1:]
-    n_batches_done = int(found.name.rsplit("-", 1)[1])
+    n_batches_done = int(whole_checkpoints(checkpoints)[-1].rsplit("-", 1)[1])
     n_batches = -(-log.parts["train"].n_rows // OPTIONS["batch_rows"])
     assert 0 < n_batches_done < n_batches
 
@@ -88,6 +92,17 @@ def test_a_damaged_checkpoint_is_not_taken_for_a_whole_one(tmp_path, monkeypatch
     store.write_bytes(store.read_bytes()[:100])
     again = DeepFM(**OPTIONS).fit(log, checkpoints=tmp_path)
     assert np.array_equal(again.score(log), whole.score(log))
+
+
+def test_what_a_kill_left_half_written_is_neither_read_nor_kept(tmp_path):
+    log = simulate_log(3000, seed=3).encoded()
+    ranker = DeepFM(**OPTIONS)
+    half = tmp_path / f".{ranker.plan(log)[:16]}-batch-000000020.abcdefgh.part"
+    half.mkdir()
+    (half / "store.safetensors").write_bytes(b"half")
+    fitted = ranker.fit(log, checkpoints=tmp_path)
+    assert np.array_equal(fitted.score(log), DeepFM(**OPTIONS).fit(log).score(log))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_checkpoints_of_other_work_are_left_alone(tmp_path, monkeypatch):

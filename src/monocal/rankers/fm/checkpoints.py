@@ -49,7 +49,12 @@ class Checkpoints:
                 shutil.rmtree(old)
 
     def read(self) -> tuple[FmState, list[float]] | None:
-        """Returns the latest state with its losses, or None if there is nothing to go on from."""
+        """Returns the latest state with its losses, or None if there is nothing to go on from.
+
+        What a kill left half written is removed: a checkpoint may be gigabytes.
+        """
+        for half in self.folder.glob(f".{self.mark[:16]}-batch-*"):
+            shutil.rmtree(half)
         for place in reversed(self._all()):
             try:
                 progress = json.loads((place / _PROGRESS).read_text())
