@@ -13,6 +13,7 @@ from monocal.data.simulator import simulate_log
 from monocal.rankers import DeepFM, rank_log
 
 OPTIONS = {"hidden": (16, 8), "n_dimensions": 4, "batch_rows": 64, "n_threads": 1, "checkpoint_batches": 5}
+RARE = {**OPTIONS, "checkpoint_batches": 40}
 
 SCRIPT = """
 import sys, time
@@ -37,7 +38,7 @@ def whole_checkpoints(folder):
 def test_a_killed_run_resumes_and_gives_identical_weights(tmp_path):
     log = simulate_log(20_000, seed=3).encoded().save(tmp_path / "log")
     target, checkpoints = tmp_path / "scored", tmp_path / ".scored.work" / "checkpoints"
-    command = [sys.executable, "-c", SCRIPT.format(options=OPTIONS), str(tmp_path / "log"), str(target)]
+    command = [sys.executable, "-c", SCRIPT.format(options=RARE), str(tmp_path / "log"), str(target)]
     process = subprocess.Popen(command)
     while not whole_checkpoints(checkpoints):
         assert process.poll() is None, "the run ended before its first checkpoint"
@@ -46,11 +47,11 @@ def test_a_killed_run_resumes_and_gives_identical_weights(tmp_path):
     assert process.wait() == -signal.SIGKILL
     assert not target.exists()
     n_batches_done = int(whole_checkpoints(checkpoints)[-1].rsplit("-", 1)[1])
-    n_batches = -(-log.parts["train"].n_rows // OPTIONS["batch_rows"])
+    n_batches = -(-log.parts["train"].n_rows // RARE["batch_rows"])
     assert 0 < n_batches_done < n_batches
 
-    resumed = rank_log(EncodedLog.open(tmp_path / "log"), DeepFM(**OPTIONS), target)
-    whole = rank_log(log, DeepFM(**OPTIONS), tmp_path / "without interruption")
+    resumed = rank_log(EncodedLog.open(tmp_path / "log"), DeepFM(**RARE), target)
+    whole = rank_log(log, DeepFM(**RARE), tmp_path / "without interruption")
     assert np.array_equal(resumed.logits["click"], whole.logits["click"])
     assert all(np.array_equal(a, b) for a, b in zip(resumed.embeddings, whole.embeddings, strict=True))
     assert not checkpoints.exists()
