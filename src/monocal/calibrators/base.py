@@ -90,9 +90,10 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         )
         _check_both_classes(samples)
         self._check_features_present(samples)
-        if not 0.0 <= self.recent_share < 1.0:
+        recent_share = self._recent_share()
+        if not 0.0 <= recent_share < 1.0:
             raise InvalidInput.of(
-                "recent_share", self.recent_share, "a share in [0, 1)", "use 0.2 for the most recent fifth, 0 for off"
+                "recent_share", recent_share, "a share in [0, 1)", "use 0.2 for the most recent fifth, 0 for off"
             )
         for learned in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, learned)
@@ -106,7 +107,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         self.fell_back_ = self.guard and self._does_harm(samples)
         if not self.fell_back_:
             self._fit(samples)
-            if self.recent_share > 0.0:
+            if recent_share > 0.0:
                 self.recent_shift_ = self._recent_shift(samples)
         return self
 
@@ -212,6 +213,10 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
     def _tags(self) -> Tags:
         return self.class_tags
 
+    def _recent_share(self) -> float:
+        """The share of recent rows that sets the last intercept; a hook for methods with presets."""
+        return self.recent_share
+
     def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
         """Keeps a ranker's frozen embeddings, if the method has a use for them."""
 
@@ -257,7 +262,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         return True
 
     def _recent_shift(self, samples: Samples) -> float:
-        _, recent = samples.split_recent(self.recent_share)
+        _, recent = samples.split_recent(self._recent_share())
         if not _has_both_classes(recent):
             return 0.0
         return solve_shift(logit(self._predict(recent)), recent.known_labels, recent.weights_or_ones)

@@ -17,6 +17,8 @@ class Tags:
         features: Whether field ids are `unused`, `optional` or `required`.
         keeps_mean: The mean prediction on the fitting rows equals their observed rate: PCOC there is 1.
         deterministic: The same rows and seed give the same numbers.
+        weights_exactly: Integer weights give the same fit as repeated rows. Where false (training by mini-batches),
+            weights enter every loss and statistic that way, but the batches differ.
         reconstruction: No released code exists; this follows public summaries.
     """
 
@@ -24,6 +26,7 @@ class Tags:
     features: Literal["unused", "optional", "required"] = "unused"
     keeps_mean: bool = False
     deterministic: bool = True
+    weights_exactly: bool = True
     reconstruction: bool = False
 
     @property

@@ -18,14 +18,13 @@ _FIRST_TEMPERATURE, _LAST_TEMPERATURE = 1.0, 0.1
 
 @final
 class ChosenValues(nn.Module):
-    """Encodes some fields, and of each field only the values that have a vector of their own.
+    """Encodes ids of which only some have a vector of their own.
 
     Values are first looked up in `slots`, which says which row of the encoder's field a value has. Rare values
     share row 0 with unseen ones: too few rows stand behind them to learn a vector.
 
     Arguments:
-        fields: Columns of the field ids that are encoded.
-        field_sizes: How many ids each of those fields has.
+        field_sizes: How many ids each field has.
         slots: For every id, field after field, its id in the encoder.
         encoder: Has one vector per slot.
 
@@ -34,22 +33,18 @@ class ChosenValues(nn.Module):
 
         >>> import torch
         >>> encoder = ContextEncoder([2], table=torch.tensor([[0.0], [7.0]]))
-        >>> chosen = ChosenValues([0], [3], torch.tensor([0, 1, 0]), encoder)
+        >>> chosen = ChosenValues([3], torch.tensor([0, 1, 0]), encoder)
         >>> chosen(torch.tensor([[1], [2], [9]])).tolist()
         [[7.0], [0.0], [0.0]]
     """
 
-    fields: Tensor
     sizes: Tensor
     offsets: Tensor
     slots: Tensor
 
-    def __init__(
-        self, fields: Sequence[int], field_sizes: Sequence[int], slots: Tensor, encoder: ContextEncoder
-    ) -> None:
+    def __init__(self, field_sizes: Sequence[int], slots: Tensor, encoder: ContextEncoder) -> None:
         super().__init__()
         sizes = torch.as_tensor(list(field_sizes), dtype=torch.int64)
-        self.register_buffer("fields", torch.as_tensor(list(fields), dtype=torch.int64), persistent=False)
         self.register_buffer("sizes", sizes, persistent=False)
         self.register_buffer("offsets", torch.cumsum(sizes, 0) - sizes, persistent=False)
         self.register_buffer("slots", slots.to(torch.int64), persistent=False)
@@ -61,7 +56,7 @@ class ChosenValues(nn.Module):
         return self.encoder.width
 
     def forward(self, field_ids: Tensor) -> Tensor:
-        rows = rows_of_ids(field_ids[:, self.fields], self.sizes, self.offsets)
+        rows = rows_of_ids(field_ids, self.sizes, self.offsets)
         result: Tensor = self.encoder(self.slots[rows])
         return result
 

@@ -1,3 +1,8 @@
 """Calibrators trained by gradient descent. The export list is the registry; torch is imported only when fitting."""
 
-__all__: list[str] = []
+from monocal.calibrators.neural.desc import DescCalibrator
+from monocal.calibrators.neural.fac import FacCalibrator
+from monocal.calibrators.neural.sbcr import SbcrCalibrator
+from monocal.calibrators.neural.umc import UmcCalibrator
+
+__all__ = ["UmcCalibrator", "FacCalibrator", "SbcrCalibrator", "DescCalibrator"]

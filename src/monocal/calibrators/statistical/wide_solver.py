@@ -49,11 +49,25 @@ def solve_wide(
     l2: float,
     tolerance: float,
     max_iterations: int,
+    slope_is_free: bool = True,
+    start: Floats | None = None,
 ) -> WideParameters:
     r"""Minimises the logistic loss of :math:`a z + c + \sum_f \delta_{f, x_f}` plus :math:`\tfrac{l_2}{2}\|\delta\|^2`.
 
     L-BFGS on variables scaled by the square root of the diagonal curvature at the start, so that frequent and
     rare values converge together; the slope is kept non-negative. Memory beside the rows: a few tables.
+
+    Arguments:
+        logits: z, one per row.
+        labels: 0 or 1 per row.
+        weights: How often each row counts.
+        features: Field ids `(n, F)`.
+        sizes: How many ids each field has.
+        l2: The penalty.
+        tolerance: Stops when the loss falls by less than this share.
+        max_iterations: L-BFGS steps allowed.
+        slope_is_free: If false, a = 1.
+        start: Shifts to start from; zeros if not given.
     """
     offsets = field_offsets(sizes)
     n_shifts = int(offsets[-1])
@@ -89,11 +103,16 @@ def solve_wide(
             gradient[n_shifts] += float(residual @ logits[rows])
             gradient[n_shifts + 1] += float(residual.sum())
         gradient[unseen] = 0.0
+        if not slope_is_free:
+            gradient[n_shifts] = 0.0
         return loss, gradient * scale
 
     start_at = np.zeros(n_shifts + 2)
     start_at[n_shifts] = 1.0 / scale[n_shifts]
-    start_at[n_shifts + 1] = (np.log(rate / (1.0 - rate)) - _logit_of_mean(p0, weights)) / scale[n_shifts + 1]
+    if start is None:
+        start_at[n_shifts + 1] = (np.log(rate / (1.0 - rate)) - _logit_of_mean(p0, weights)) / scale[n_shifts + 1]
+    else:
+        start_at[:n_shifts] = start / scale[:n_shifts]
     bounds = [(None, None)] * n_shifts + [(0.0, None), (None, None)]
     found = minimize(
         loss_and_gradient,

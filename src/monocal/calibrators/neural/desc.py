@@ -1,0 +1,144 @@
+"""DESC: deep ensemble shape calibration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Unpack, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators.neural.arguments import NeuralArguments
+from monocal.calibrators.neural.context import Weights
+from monocal.calibrators.neural.layers import Layers
+from monocal.calibrators.neural.neural_calibrator import Curve, NeuralCalibrator
+from monocal.calibrators.neural.plan import Plan
+from monocal.calibrators.tags import Tags
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import Floats, sigmoid
+
+if TYPE_CHECKING:
+    from monocal.nn.monotone_map import MonotoneMap
+
+_LOGIT_CLAMP = 16.0
+_PROBABILITY_FLOOR = 1e-6
+
+
+@final
+class DescCalibrator(NeuralCalibrator):
+    r"""Mixes 48 fixed curves, with weights from one network per field and attention among fields.
+
+    .. math:: p' = v(x, p) \sum_f \alpha_f(x, p) \sum_b \omega_{f,b}(x, p)\, B_b(p), \qquad v \in (0, 1)
+
+    **Not monotone**: the weights see the bucket of the score, so the map jumps at bucket edges, and it can only
+    shrink the mixture. `hard_monotone` leaves the bucket out; then weights are fixed for a fixed feature row, and a
+    positive mixture of increasing curves increases. Needs at least two fields.
+
+    References:
+        Yang et al. Deep ensemble shape calibration: multi-field post-hoc calibration in online advertising. KDD 2024.
+
+    Arguments:
+        hidden: Widths of the mixing networks.
+        hard_monotone: Leaves the score's bucket out of every weight.
+        shared: Everything that `NeuralCalibrator` takes.
+
+    Example:
+        >>> DescCalibrator().tags.monotone, DescCalibrator(hard_monotone=True).tags.monotone
+        ('none', 'weak')
+    """
+
+    name = "desc"
+    class_tags = Tags(monotone="none", features="required", weights_exactly=False)
+
+    def __init__(
+        self,
+        *,
+        hidden: Sequence[int] = (200, 200),
+        hard_monotone: bool = False,
+        **shared: Unpack[NeuralArguments],
+    ) -> None:
+        super().__init__(**shared)
+        self.hidden = hidden
+        self.hard_monotone = hard_monotone
+
+    def _tags(self) -> Tags:
+        return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
+
+    def _build(self, plan: Plan) -> MonotoneMap:
+        from monocal.nn.desc import DescMap
+
+        if plan.context_width == 0:
+            raise InvalidInput.of("embeddings", '"none"', "vectors, which desc needs", 'use "own" or "ranker"')
+        return DescMap(
+            plan.n_fields,
+            plan.n_dimensions,
+            hidden=self.hidden,
+            hard_monotone=self.hard_monotone,
+            seed=self.seed,
+        )
+
+    def _curve(self, weights: Weights) -> Curve:
+        return MixtureCurve(weights)
+
+
+def desc_bases(logits: Floats) -> Floats:
+    """Evaluates the 48 curves through (0, 0) and (1, 1); see `monocal.nn.desc.desc_bases`.
+
+    Example:
+        >>> desc_bases(np.log([0.3 / 0.7]))[0, [0, 31, 32, 47]].round(6).tolist()
+        [0.547723, 0.155172, 0.344695, 0.427816]
+    """
+    p = sigmoid(logits)[:, None]
+    a = np.arange(5, 21) / 10.0
+    return np.concatenate([p**a, sigmoid(logits[:, None] * a), np.log1p(p * a) / np.log1p(a)], axis=1)
+
+
+@final
+class MixtureCurve:
+    """DESC's map on numpy arrays.
+
+    Arguments:
+        weights: Arrays under the names of the torch map.
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        n_fields = len({name.split(".")[1] for name in weights if name.startswith("shapes.")})
+        self.shapes = [Layers.of(weights, f"shapes.{field}") for field in range(n_fields)]
+        self.joint, self.attention = Layers.of(weights, "joint"), Layers.of(weights, "field_attention")
+        self.value = Layers.of(weights, "value")
+        self.buckets = weights.get("buckets")
+
+    def __call__(self, logits: Floats, context: NDArray[np.float32]) -> Floats:
+        t = np.clip(logits, -_LOGIT_CLAMP, _LOGIT_CLAMP)
+        extra = []
+        if self.buckets is not None:
+            n_buckets = self.buckets.shape[0]
+            extra = [self.buckets[np.minimum((sigmoid(t) * n_buckets).astype(np.int64), n_buckets - 1)]]
+        mixture = self._mixture(context, extra)
+        mixed = np.sum(mixture * desc_bases(t), axis=1)
+        p = np.clip(mixed, _PROBABILITY_FLOOR, 1.0 - _PROBABILITY_FLOOR)
+        result: Floats = np.log(p) - np.log1p(-p)
+        return result
+
+    def _mixture(self, context: NDArray[np.float32], extra: list[NDArray[Any]]) -> Floats:
+        """Returns the weight of every curve in the final probability, `(n, 48)`."""
+        n_fields = len(self.shapes)
+        fields = context.reshape(context.shape[0], n_fields, -1)
+        affinity = np.matmul(fields, fields.transpose(0, 2, 1)) / np.float32(math.sqrt(fields.shape[2]))
+        affinity[:, np.arange(n_fields), np.arange(n_fields)] = -np.inf
+        others = np.matmul(_softmax(affinity), fields)
+        joint = np.maximum(self.joint(np.concatenate([context, *extra], axis=1)), 0.0)
+        attention = _softmax(self.attention(joint).astype(np.float64))
+        mixed = np.zeros((context.shape[0], 48))
+        for place, shape in enumerate(self.shapes):
+            inputs = np.concatenate([*extra, fields[:, place], others[:, place]], axis=1)
+            mixed += attention[:, place, None] * _softmax(shape(inputs).astype(np.float64))
+        return mixed * sigmoid(self.value(joint)[:, 0])[:, None]
+
+
+def _softmax(values: NDArray[Any]) -> NDArray[Any]:
+    powers = np.exp(values - values.max(axis=-1, keepdims=True))
+    result: NDArray[Any] = powers / powers.sum(axis=-1, keepdims=True)
+    return result

@@ -1,0 +1,57 @@
+"""Which values of which fields get a vector of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.samples import Ids
+
+_BLOCK_ROWS = 1 << 18
+
+
+def field_sizes(features: Ids) -> list[int]:
+    """Returns how many ids each field has, id 0 included, from the largest id present."""
+    largest = np.zeros(features.shape[1], dtype=np.int64)
+    for start in range(0, features.shape[0], _BLOCK_ROWS):
+        largest = np.maximum(largest, np.asarray(features[start : start + _BLOCK_ROWS]).max(axis=0))
+    return [int(one) + 1 for one in largest]
+
+
+@dataclass(frozen=True)
+class ValueSlots:
+    """Which row of an embedding table stands for which field value.
+
+    Attributes:
+        slots: For every id, field after field, its id in the table; 0 for rare values.
+        sizes: How many ids each field has in the table.
+    """
+
+    slots: NDArray[np.int64]
+    sizes: list[int]
+
+
+def slots_of_common_values(features: Ids, sizes: Sequence[int], min_count: int) -> ValueSlots:
+    """Gives every value with at least `min_count` rows a slot; the others share slot 0 with unseen values.
+
+    Example:
+        >>> features = np.array([[1], [3], [3]], dtype=np.int32)
+        >>> found = slots_of_common_values(features, [4], min_count=2)
+        >>> found.slots.tolist(), found.sizes
+        ([0, 0, 0, 1], [2])
+    """
+    counts = [np.zeros(size, dtype=np.int64) for size in sizes]
+    for start in range(0, features.shape[0], _BLOCK_ROWS):
+        block = np.asarray(features[start : start + _BLOCK_ROWS])
+        for field, (count, size) in enumerate(zip(counts, sizes, strict=True)):
+            count += np.bincount(block[:, field], minlength=size)
+    slots, found = [], []
+    for count in counts:
+        has_one = count >= max(min_count, 1)
+        has_one[0] = False
+        slots.append(np.where(has_one, np.cumsum(has_one), 0))
+        found.append(int(has_one.sum()) + 1)
+    return ValueSlots(np.concatenate(slots), found)

@@ -1,0 +1,332 @@
+"""The abstract neural calibrator: everything around the map itself."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.neural.arguments import Auxiliary, Embeddings
+from monocal.calibrators.neural.context import Context, Weights
+from monocal.calibrators.neural.encoders import encoder_arrays, encoder_for
+from monocal.calibrators.neural.field_values import field_sizes
+from monocal.calibrators.neural.objective import objective
+from monocal.calibrators.neural.packages import need
+from monocal.calibrators.neural.plan import Plan
+from monocal.calibrators.neural.settings import PRESETS, FitSettings, Preset, batch_rows_for
+from monocal.calibrators.neural.warm_start import Start, logistic_start, refit_shifts
+from monocal.calibrators.statistical.wide_solver import add_shifts, field_offsets
+from monocal.calibrators.tags import Tags
+from monocal.core.errors import UnknownName
+from monocal.core.samples import Ids, Samples
+from monocal.core.spaces import Floats
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from monocal.losses import Loss
+    from monocal.nn.monotone_map import MonotoneMap
+    from monocal.nn.wide import WideShift
+    from monocal.training import TrainingOptions
+
+Curve = Callable[[Floats, Any], Floats]
+"""Calibrated logits `(n,)` from logits `(n,)` and context rows, on numpy arrays."""
+
+Prepared = Callable[[Floats, Ids | None], Floats]
+"""Calibrated logits from logits as they enter the curve and field ids."""
+
+CHUNK_ROWS = 65_536
+"""Rows predicted at a time, which bounds the memory of context rows."""
+
+
+class NeuralCalibrator(LogitCalibrator):
+    r"""A monotone map trained by gradient descent, between two exact convex fits.
+
+    .. math:: z' = f(a z + c,\ x) + \sum_k \delta_{k, x_k}
+
+    1. Slope a, intercept c and one L2-regularised shift δ per field value are fitted as a logistic regression on
+       the older rows. The map f starts as the identity, so training starts at that solution.
+    2. f is trained on the older rows. The most recent rows choose when to stop; the start itself is a candidate.
+    3. The shifts are refitted beside the trained f on all rows, which is convex and exact.
+
+    Fitting needs torch; predicting does not. For a fixed feature row the shifts are constants and a ≥ 0, so the
+    whole is as monotone in the score as f.
+
+    Arguments:
+        preset: `monocal`, or `paper` and `authors` for training as UMC's publication and code do it (see
+            `PRESETS`). The arguments below whose default is None are taken from it.
+        embeddings: Where vectors of field values come from: `own` trains them, `ranker` takes the frozen ones handed
+            to `fit`, `none` leaves the map to the score alone, `auto` prefers the ranker's if there are any.
+        n_dimensions: Length of an own vector.
+        min_count: Values with fewer rows share the vector of unseen ones.
+        wide: Whether there are shifts per field value.
+        l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss.
+        sc_weight: Factor λ of the auxiliary loss beside the cross-entropy; 0 leaves it out.
+        sc_preset: Which form of the smooth calibration loss, see `monocal.losses.PRESETS`.
+        n_bins: Its number of bins.
+        tau: How much of earlier batches its averages keep.
+        auxiliary: `sc` for the smooth calibration loss, `field` for its field-wise form, `mse` for squared error.
+        n_epochs: Passes over the rows.
+        batch_rows: Rows per step; if neither this nor the preset says so, it is adapted to the number of rows.
+        learning_rate: Adam's rate at its highest.
+        averaging: Whether weights are averaged over steps.
+        held_out_share: Share of the most recent rows for early stopping; 0 trains on all.
+        seed: Of the initial weights and the row order.
+        n_threads: Threads while training; None keeps torch's present number.
+        checkpoint: A folder from which an interrupted training goes on.
+        show_progress: True or False; None asks whether somebody watches.
+        recent_share: See `Calibrator`.
+        guard: See `Calibrator`.
+    """
+
+    class_tags: ClassVar[Tags] = Tags(monotone="weak", features="optional", weights_exactly=False)
+
+    def __init__(
+        self,
+        *,
+        preset: Preset = "monocal",
+        embeddings: Embeddings = "auto",
+        n_dimensions: int = 16,
+        min_count: int = 20,
+        wide: bool | None = None,
+        l2: float = 10.0,
+        sc_weight: float | None = None,
+        sc_preset: str | None = None,
+        n_bins: int = 10,
+        tau: float = 0.95,
+        auxiliary: Auxiliary = "sc",
+        n_epochs: int | None = None,
+        batch_rows: int | None = None,
+        learning_rate: float | None = None,
+        averaging: Literal["none", "exponential", "tail"] = "none",
+        held_out_share: float | None = None,
+        seed: int = 0,
+        n_threads: int | None = None,
+        checkpoint: str | None = None,
+        show_progress: bool | None = None,
+        recent_share: float | None = None,
+        guard: bool = False,
+    ) -> None:
+        super().__init__(recent_share=recent_share, guard=guard)  # type: ignore[arg-type]
+        self.preset = preset
+        self.embeddings = embeddings
+        self.n_dimensions = n_dimensions
+        self.min_count = min_count
+        self.wide = wide
+        self.l2 = l2
+        self.sc_weight = sc_weight
+        self.sc_preset = sc_preset
+        self.n_bins = n_bins
+        self.tau = tau
+        self.auxiliary = auxiliary
+        self.n_epochs = n_epochs
+        self.batch_rows = batch_rows
+        self.learning_rate = learning_rate
+        self.averaging = averaging
+        self.held_out_share = held_out_share
+        self.seed = seed
+        self.n_threads = n_threads
+        self.checkpoint = checkpoint
+        self.show_progress = show_progress
+
+    # Hooks of a method
+
+    @abstractmethod
+    def _build(self, plan: Plan) -> MonotoneMap:
+        """Returns the torch map to train."""
+
+    @abstractmethod
+    def _curve(self, weights: Weights) -> Curve:
+        """Returns the same map on numpy arrays, from what `_weights_of` returned."""
+
+    def _weights_of(self, curve: MonotoneMap) -> Weights:
+        return {name: np.atleast_1d(value.numpy()) for name, value in curve.state_dict().items()}
+
+    def _columns(self, n_fields: int) -> list[int] | None:
+        """Which fields the method may look at; None for all."""
+        return None
+
+    def _encoder(self, samples: Samples, sizes: Sequence[int]) -> nn.Module | None:
+        """Returns what makes the map's context from field ids, in torch."""
+        if samples.features is None:
+            return None
+        return encoder_for(
+            self.embeddings,
+            self._embeddings,
+            samples.features,
+            sizes,
+            n_dimensions=self.n_dimensions,
+            min_count=self.min_count,
+            seed=self.seed,
+        )
+
+    def _context(self, weights: Weights) -> Callable[[Ids], Any] | None:
+        """Returns the same on numpy arrays."""
+        found = Context.of(weights)
+        return None if found is None else found.look_up
+
+    def _prepare(self, weights: Weights) -> Prepared:
+        """Returns the whole map but for affine start and shifts, ready for many calls."""
+        curve = self._curve({name[6:]: value for name, value in weights.items() if name.startswith("curve.")})
+        context = self._context(weights)
+
+        def by_arrays(logits: Floats, features: Ids | None) -> Floats:
+            return curve(logits, None if context is None or features is None else context(features))
+
+        return by_arrays
+
+    def _published_sc_weight(self) -> float:
+        """The factor of the auxiliary loss that this method has by default with the present preset."""
+        return 0.0
+
+    # The fit
+
+    def _fit(self, samples: Samples) -> None:
+        need("torch", f"fitting {self.name!r}", "neural")
+        from monocal.nn.field_map import ChosenValues, FieldMap
+        from monocal.training import train
+
+        settings = self._settings()
+        samples = self._seen(samples)
+        older, held_out = split_off_recent(samples, settings.held_out_share)
+        sizes = [] if samples.features is None else field_sizes(samples.features)
+        start = self._start(older, sizes, settings)
+        rows = start.entering(older)
+        encoder = self._encoder(rows, sizes)
+        width = int(getattr(encoder, "width", 0))
+        curve = self._build(Plan(rows, sizes, width, width // max(len(sizes), 1), settings.warm_start))
+        history = train(
+            FieldMap(curve, encoder=encoder, wide=_frozen_shifts(sizes, start)),
+            rows,
+            held_out=None if held_out is None else start.entering(held_out),
+            loss=self._objective(settings, sizes),
+            options=self._options(settings, rows.n_rows),
+        )
+        self.history_ = history.as_dict()
+        self.weights_: Weights = {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
+        self.weights_["affine"] = np.array([start.slope, start.intercept])
+        if isinstance(encoder, ChosenValues):
+            self.weights_ |= encoder_arrays(encoder)
+        if start.shifts is not None:
+            self.weights_ |= refit_shifts(self._logits(samples), samples, sizes, self.l2, start.shifts)
+
+    def _settings(self) -> FitSettings:
+        if self.preset not in PRESETS:
+            raise UnknownName.among("preset", self.preset, PRESETS)
+        given = {
+            name: getattr(self, name)
+            for name in (
+                "wide",
+                "held_out_share",
+                "recent_share",
+                "n_epochs",
+                "batch_rows",
+                "learning_rate",
+                "sc_preset",
+            )
+            if getattr(self, name) is not None
+        }
+        return replace(PRESETS[self.preset], **given)
+
+    def _start(self, older: Samples, sizes: Sequence[int], settings: FitSettings) -> Start:
+        wide = settings.wide and bool(sizes)
+        if settings.warm_start:
+            return logistic_start(older, sizes if wide else None, self.l2)
+        return Start(shifts=np.zeros(sum(sizes)) if wide else None)
+
+    def _objective(self, settings: FitSettings, sizes: Sequence[int]) -> Loss:
+        weight = self._published_sc_weight() if self.sc_weight is None else self.sc_weight
+        return objective(self.auxiliary, weight, settings.sc_preset, self.n_bins, self.tau, sizes)
+
+    def _options(self, settings: FitSettings, n_rows: int) -> TrainingOptions:
+        from monocal.training import TrainingOptions
+
+        return TrainingOptions(
+            n_epochs=settings.n_epochs,
+            batch_rows=settings.batch_rows or batch_rows_for(n_rows),
+            learning_rate=settings.learning_rate,
+            schedule=settings.schedule,
+            averaging=self.averaging,
+            seed=self.seed,
+            n_threads=self.n_threads,
+            checkpoint=self.checkpoint,
+            show_progress=self.show_progress,
+        )
+
+    # Prediction
+
+    def _predict_logits(self, samples: Samples) -> Floats:
+        return self._logits(self._seen(samples))
+
+    def _logits(self, samples: Samples) -> Floats:
+        weights = self.weights_
+        slope, intercept = weights["affine"]
+        bend = self._prepared()
+        result = np.empty(samples.n_rows)
+        for first in range(0, samples.n_rows, CHUNK_ROWS):
+            rows = slice(first, first + CHUNK_ROWS)
+            features = None if samples.features is None else np.asarray(samples.features[rows])
+            bent = bend(slope * samples.logits[rows] + intercept, features)
+            if "wide.shifts" in weights and features is not None:
+                shifts = add_shifts(np.zeros(len(bent)), features, weights["wide.shifts"], weights["wide.offsets"])
+                bent = bent + (shifts + weights["wide.intercept"][0])
+            result[rows] = bent
+        return result
+
+    def _prepared(self) -> Prepared:
+        # built once per fit or load, because a served model predicts many times
+        kept: tuple[Weights, Prepared] | None = vars(self).get("_kept")
+        if kept is None or kept[0] is not self.weights_:
+            kept = self.weights_, self._prepare(self.weights_)
+            self._kept = kept
+        return kept[1]
+
+    def _seen(self, samples: Samples) -> Samples:
+        """Returns the rows with those fields alone that the method may look at."""
+        if samples.features is None:
+            return samples
+        columns = self._columns(samples.features.shape[1])
+        return samples if columns is None else replace(samples, features=samples.features[:, columns])
+
+    # What the base class asks for
+
+    def _recent_share(self) -> float:
+        return self._settings().recent_share
+
+    def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
+        self._embeddings = embeddings
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        # a method's own arguments and those that all neural calibrators share
+        shared = [name for name in inspect.signature(NeuralCalibrator.__init__).parameters if name != "self"]
+        own = [] if cls is NeuralCalibrator else super()._get_param_names()
+        return sorted({*own, *shared})
+
+
+def split_off_recent(samples: Samples, share: float) -> tuple[Samples, Samples | None]:
+    """Holds out the most recent share of rows, unless the older ones would be left with one class."""
+    if share <= 0.0 or samples.n_rows < 2:
+        return samples, None
+    older, recent = samples.split_recent(share)
+    if older.known_labels.min() == older.known_labels.max():
+        return samples, None
+    return older, recent
+
+
+def _frozen_shifts(sizes: Sequence[int], start: Start) -> WideShift | None:
+    from monocal.nn.wide import WideShift
+
+    if start.shifts is None:
+        return None
+    wide = WideShift(sizes)
+    offsets = field_offsets(np.asarray(sizes, dtype=np.int64))
+    wide.set_([start.shifts[offsets[f] : offsets[f + 1]].tolist() for f in range(len(sizes))])
+    wide.requires_grad_(False)
+    return wide

@@ -1,0 +1,31 @@
+"""Packages that only some steps need."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from monocal.core.errors import MonocalError
+
+
+class MissingPackage(MonocalError, ImportError):
+    """A package that this step needs is not installed. The message says how to get it."""
+
+
+def need(package: str, step: str, extra: str) -> None:
+    """Refuses to go on without a package.
+
+    Example:
+        >>> need("no_such_package", "flying", "wings")
+        Traceback (most recent call last):
+        ...
+        monocal.calibrators.neural.packages.MissingPackage: flying needs the package 'no_such_package', ...
+    """
+    if not is_there(package):
+        raise MissingPackage(
+            f"{step} needs the package {package!r}, which is not installed. Way out: pip install 'monocal[{extra}]'"
+        )
+
+
+def is_there(package: str) -> bool:
+    """Says whether a package can be imported, without importing it."""
+    return find_spec(package) is not None

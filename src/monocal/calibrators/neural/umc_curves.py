@@ -1,0 +1,134 @@
+"""UMC's maps on numpy arrays."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators.neural.context import Weights
+from monocal.calibrators.neural.layers import Layers
+from monocal.core.spaces import Floats
+
+LOG_SCALE_LIMIT = 15.0
+"""As in the torch map: the factor exp(w) stays within exp(±15)."""
+
+
+def positive(values: Floats) -> Floats:
+    r"""Maps any number to a positive one, :math:`1 + \mathrm{ELU}(u) = e^{\min(u,0)} + \max(u,0)`."""
+    result: Floats = np.exp(np.minimum(values, 0.0)) + np.maximum(values, 0.0)
+    return result
+
+
+@final
+class KnotsCurve:
+    r"""Integrates the broken line through positive heights at fixed knots, then rescales.
+
+    Never decreases in the logit for a fixed context row: a rising segment is evaluated from its left end and a
+    falling one from its right end, so that only non-negative numbers are multiplied and added to a growing
+    distance; partial sums are the same for every logit; all in float64. See `monocal.nn.knot_integral`.
+
+    Arguments:
+        weights: Arrays under the names of the torch map.
+
+    Example:
+        One row with heights 1, 1, 3 at knots -1, 0, 1.
+
+        >>> curve = KnotsCurve({"curve.knots": np.array([-1.0, 0.0, 1.0]), "beta": np.zeros(1),
+        ...                     "constants": np.array([0.0, 0.0, 2.0])})
+        >>> curve(np.array([-2.0, -0.5, 1.0, 2.0]), None).tolist()
+        [-2.0, -0.5, 2.0, 5.0]
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        self.knots: Floats = weights["curve.knots"].astype(np.float64)
+        self.beta = float(weights["beta"][0])
+        self.constants = weights.get("constants")
+        self.trunk = None if self.constants is not None else Layers.of(weights, "trunk")
+
+    def __call__(self, logits: Floats, context: NDArray[np.float32] | None) -> Floats:
+        if self.trunk is not None:
+            assert context is not None
+            raw = self.trunk(context).astype(np.float64)
+        else:
+            assert self.constants is not None
+            raw = np.repeat(self.constants.astype(np.float64)[None], logits.shape[0], axis=0)
+        n_knots = self.knots.shape[0]
+        area = integrate_knots(logits, self.knots, positive(raw[:, :n_knots]))
+        if raw.shape[1] == n_knots:
+            return area + self.beta
+        scales = np.exp(np.clip(raw[:, n_knots], -LOG_SCALE_LIMIT, LOG_SCALE_LIMIT))
+        return scales * area + (scales * self.beta + raw[:, n_knots + 1])
+
+
+def integrate_knots(logits: Floats, knots: Floats, heights: Floats) -> Floats:
+    """Integrates every row's broken line `(n, K)` from the middle knot to its logit."""
+    n_knots = knots.shape[0]
+    middle = (n_knots - 1) // 2
+    steps = np.diff(knots) * (heights[:, 1:] + heights[:, :-1]) * 0.5
+    values = np.empty_like(heights)
+    values[:, middle] = knots[middle]
+    for k in range(middle, n_knots - 1):
+        values[:, k + 1] = values[:, k] + steps[:, k]
+    for k in range(middle, 0, -1):
+        values[:, k - 1] = values[:, k] - steps[:, k - 1]
+    segment = np.clip(np.searchsorted(knots, logits, side="right") - 1, 0, n_knots - 2)
+    rows = np.arange(logits.shape[0])
+    left, right = knots[segment], knots[segment + 1]
+    h0, h1 = heights[rows, segment], heights[rows, segment + 1]
+    u0, u1 = values[rows, segment], values[rows, segment + 1]
+    inside = np.clip(logits, left, right)
+    halved = (h1 - h0) / (2.0 * (right - left))
+    rise, fall = inside - left, right - inside
+    from_left = np.minimum(u0 + rise * (h0 + rise * np.maximum(halved, 0.0)), u1)
+    from_right = np.maximum(u1 - fall * (h1 - fall * np.minimum(halved, 0.0)), u0)
+    below = np.maximum(left - logits, 0.0) * h0
+    above = np.maximum(logits - right, 0.0) * h1
+    result: Floats = np.where(h1 >= h0, from_left, from_right) - below + above
+    return result
+
+
+@final
+class ConcatCurve:
+    """The paper's integrand, integrated exactly by the compiled kernel, then rescaled.
+
+    Arguments:
+        weights: Arrays under the names of the torch map.
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        from monocal.kernels.exact_integral import pack_integrand
+
+        self.packed = pack_integrand(
+            weights["curve.slopes"],
+            weights["curve.second.weight"],
+            weights["curve.second.bias"],
+            weights["curve.third.weight"][0],
+            float(weights["curve.third.bias"][0]),
+        )
+        self.beta = float(weights["beta"][0])
+        self.constants = weights.get("constants")
+        self.offsets = None if self.constants is not None else Layers.of(weights, "offsets")
+        has_rescaler = any(name.startswith("rescaler.") for name in weights)
+        self.rescaler = Layers.of(weights, "rescaler") if has_rescaler else None
+
+    def __call__(self, logits: Floats, context: NDArray[np.float32] | None) -> Floats:
+        from monocal.kernels.exact_integral import integrate
+
+        n_rows, n_shape = logits.shape[0], self.packed.slopes.shape[0]
+        scaling: NDArray[Any] | None = None
+        if self.offsets is None:
+            assert self.constants is not None
+            offsets = np.repeat(self.constants[None, :n_shape], n_rows, axis=0)
+            if self.constants.shape[0] > n_shape:
+                scaling = np.repeat(self.constants[None, n_shape:], n_rows, axis=0)
+        else:
+            assert context is not None
+            offsets = self.offsets(context)
+            scaling = None if self.rescaler is None else self.rescaler(context)
+        area = integrate(self.packed, logits, offsets)
+        if scaling is None:
+            return area + self.beta
+        scales = np.exp(np.clip(scaling[:, 0].astype(np.float64), -LOG_SCALE_LIMIT, LOG_SCALE_LIMIT))
+        return scales * area + (scales * self.beta + scaling[:, 1].astype(np.float64))
