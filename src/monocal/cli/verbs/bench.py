@@ -15,6 +15,7 @@ EXAMPLES = """
 monocal bench --list
 monocal bench main --out runs/main
 monocal bench main --out runs/smoke --rows 2000
+monocal bench ab --out runs/ab
 monocal bench my_study.toml --out runs/mine --data-dir logs/ --workers 2
 """
 
@@ -45,15 +46,15 @@ def bench(
 ) -> None:
     """Runs a study and writes its leaderboard.
 
-    A study is data × calibrators × seeds. Finished cells are never repeated: an interrupted study goes on with the
-    same command.
+    A study is data × calibrators × seeds, or an online experiment with simulated users. Finished cells are never
+    repeated: an interrupted study goes on with the same command.
     """
-    from monocal.bench.run_study import run_study
+    from monocal.bench.run_study import run_file
     from monocal.bench.runner import RunOptions
-    from monocal.bench.study import load_study, shipped_studies
+    from monocal.bench.study import read_entries, shipped_studies
 
     if list_studies:
-        questions = {name: load_study(name).question for name in shipped_studies()}
+        questions = {name: str(read_entries(name)[0]["question"]) for name in shipped_studies()}
         if as_json:
             print_json(questions)
         else:
@@ -61,16 +62,11 @@ def bench(
         return
     if study is None:
         raise InvalidInput.of("STUDY", None, "a TOML file or a shipped study", "see monocal bench --list")
-    chosen = load_study(study)
-    if rows is not None:
-        chosen = chosen.scaled(rows)
     options = RunOptions(workers, int(memory_gib * 2**30), data_dir, retry_skipped)
-    outcome = run_study(chosen, out, options)
-    for name, reason in outcome.missing.items():
-        remark(f"left out {name}: {reason}")
-    remark(f"ran {outcome.n_run} of {outcome.n_cells} cells; the others were finished before")
+    leaderboard = run_file(study, out, options, smoke_rows=rows)
+    text = leaderboard.read_text(encoding="utf-8")
     if as_json:
-        print_json({"leaderboard": outcome.leaderboard, "missing": outcome.missing, "rows": outcome.rows})
+        print_json({"leaderboard": leaderboard, "markdown": text})
     else:
-        print_lines(outcome.leaderboard.read_text(encoding="utf-8"))
-        remark(f"written to {outcome.leaderboard}")
+        print_lines(text)
+        remark(f"written to {leaderboard}")
