@@ -167,13 +167,11 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         self._check_fitted()
         if self.fell_back_:
-            return lambda logits, ids, shared=(): sigmoid(logits)
+            return lambda logits, ids: sigmoid(logits)
         quick = self._row_scorer(self.recent_shift_)
         if quick is not None:
             return quick
-        return lambda logits, ids, shared=(): self.predict_samples(
-            Samples(logits, features=ids if ids.shape[1] else None)
-        )
+        return lambda logits, ids: self.predict_samples(Samples(logits, features=ids if ids.shape[1] else None))
 
     @final
     def state(self) -> CalibratorState:

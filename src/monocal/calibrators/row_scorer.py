@@ -13,15 +13,14 @@ class RowScorer(Protocol):
 
     Rows were checked already: finite logits after the sampling correction, ids ≥ 0 in the field order of `fit`
     (ids that were not there count as unseen). A row's answer depends on that row alone: neither on the rows beside
-    it, nor on `shared`, which only allows work to be saved. Hence offline and online numbers agree to the last bit.
+    it nor on how many there are. Hence offline and online numbers agree to the last bit.
     """
 
-    def __call__(self, logits: Floats, ids: Ids, shared: tuple[int, ...] = ()) -> Floats:
+    def __call__(self, logits: Floats, ids: Ids, /) -> Floats:
         """Returns probabilities.
 
         Arguments:
             logits: One per row, float64.
             ids: Field ids `(n, F)`, int32, C-contiguous; F = 0 for a model without fields.
-            shared: Columns of `ids` that hold the same id in every row.
         """
         ...

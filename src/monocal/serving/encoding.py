@@ -34,21 +34,20 @@ class FieldEncoder:
     def n_bytes(self) -> int:
         return sum(one.n_bytes for one in self._lookups.values())
 
-    def encode(self, request: Request, n_rows: int) -> tuple[Ids, tuple[int, ...]]:
-        """Returns the ids `(n_rows, fields)` and which columns are the same in every row."""
+    def encode(self, request: Request, n_rows: int) -> Ids:
+        """Returns the ids `(n_rows, fields)`."""
         if request.ids is not None:
-            return self._checked_ids(request, n_rows), ()
+            return self._checked_ids(request, n_rows)
         try:
             return self._look_up(request, n_rows)
         except TypeError:
             self._refuse_nested(request)
             raise
 
-    def _look_up(self, request: Request, n_rows: int) -> tuple[Ids, tuple[int, ...]]:
+    def _look_up(self, request: Request, n_rows: int) -> Ids:
         fields, shared = request.fields, request.shared
         n_columns = len(self._columns)
         row = [0] * n_columns
-        constant: list[int] = []
         varying: list[int] = []
         parts: list[Any] = []
         n_given = 0
@@ -73,7 +72,6 @@ class FieldEncoder:
             elif name in shared:
                 n_given += 1
                 row[place] = look_up(shared[name])
-                constant.append(place)
             elif self._refuses_missing:
                 raise InvalidInput.of(
                     f"field {name!r}",
@@ -81,21 +79,19 @@ class FieldEncoder:
                     "every field the model was fitted on",
                     'send it under fields or shared, or start the service with missing fields taken as "unseen"',
                 )
-            else:
-                constant.append(place)
         if n_given != len(fields) + len(shared):
             self._refuse_strangers(request)
         if n_rows == 1:
-            return np.array([row], dtype=np.int32), ()
+            return np.array([row], dtype=np.int32)
         found = np.fromiter(chain.from_iterable(parts), dtype=np.int32, count=len(varying) * n_rows)
         columns = found.reshape(len(varying), n_rows)
-        if not constant:
-            return np.ascontiguousarray(columns.T), ()
+        if len(varying) == n_columns:
+            return np.ascontiguousarray(columns.T)
         ids = np.empty((n_rows, n_columns), dtype=np.int32)
         ids[:] = row
         if varying:
             ids[:, varying] = columns.T
-        return ids, tuple(constant)
+        return ids
 
     def _checked_ids(self, request: Request, n_rows: int) -> Ids:
         if request.fields or request.shared:

@@ -109,8 +109,8 @@ class Engine:
                 "at least one score",
                 f"send one number per candidate for one or more of the tasks {', '.join(self.task_names)}",
             )
-        ids, shared = self._encoder.encode(request, n_rows)
-        probabilities = {task: self._scorers[task](z, ids, shared) for task, z in logits.items()}
+        ids = self._encoder.encode(request, n_rows)
+        probabilities = {task: self._scorers[task](z, ids) for task, z in logits.items()}
         fused = self._fuse(request, probabilities, n_rows)
         return Answer(probabilities, fused, self.version, logits, ids)
 

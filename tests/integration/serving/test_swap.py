@@ -138,7 +138,7 @@ def test_a_model_that_falls_somewhere_is_refused(service, folder, log, body, ver
     type(model)(**{**vars(model), "canary": {}}).save(folder)
     answer = service.load()
     assert answer.status_code == 409
-    assert "task 'click': the probability falls" in answer.json()["error"]
+    assert "task 'click': the prediction falls" in answer.json()["error"]
     assert version_of(service, body, log) == versions["one"]
 
 

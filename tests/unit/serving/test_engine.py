@@ -93,7 +93,7 @@ def test_row_scorer_is_bit_equal_to_predict_samples(model, rng, shift):
         logits = rng.normal(-2.0, 3.0, 500)
         ids = rng.integers(0, 40_000, (500, 6)).astype(np.int32)
         expected = calibrator.predict_samples(Samples(logits, features=ids))
-        assert np.array_equal(calibrator.row_scorer()(logits, ids, ()), expected)
+        assert np.array_equal(calibrator.row_scorer()(logits, ids), expected)
     finally:
         calibrator.recent_shift_ = was
 

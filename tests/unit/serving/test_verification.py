@@ -28,7 +28,7 @@ def test_other_answers_than_at_fit_time_are_refused(platt):
 
 def test_a_map_that_falls_is_refused(platt):
     platt.tasks[0].calibrator.slope_ = -1.0
-    with pytest.raises(ArtefactError, match=r"task 'click': the probability falls .* though platt is monotone"):
+    with pytest.raises(ArtefactError, match=r"task 'click': the prediction falls .* though platt is monotone"):
         verify(replace(platt, canary={}))
 
 

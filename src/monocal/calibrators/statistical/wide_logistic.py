@@ -85,7 +85,7 @@ class WideLogisticCalibrator(LogitCalibrator):
         slope, intercept = self.slope_, self.intercept_
         sizes, starts, table = _with_a_last_place_for_strangers(self.shifts_, self.offsets_)
 
-        def score(logits: Floats, ids: Ids, shared: tuple[int, ...] = ()) -> Floats:
+        def score(logits: Floats, ids: Ids) -> Floats:
             places = np.minimum(ids.T, sizes) + starts
             terms = np.empty((sizes.shape[0] + 1, logits.shape[0]))
             base = logits * slope
