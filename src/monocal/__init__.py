@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from monocal.calibrators import calibrator as calibrator
     from monocal.calibrators import methods as methods
     from monocal.data.simulator import simulate_log as simulate_log
-    from monocal.evaluation import evaluate as evaluate
+    from monocal.evaluation.evaluate import evaluate as evaluate
     from monocal.models import fit as fit
     from monocal.models import load_model
 
