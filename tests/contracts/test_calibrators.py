@@ -5,7 +5,10 @@ import pytest
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.testing.calibrator_laws import LAWS
 
-ARGUMENTS = {"per_segment": {"min_events": 5}}
+ARGUMENTS = {
+    "per_segment": {"min_events": 5},
+    "desc": {"n_epochs": 1, "n_dimensions": 4},
+}
 """Options that make a method quick on a few thousand rows."""
 
 VARIANTS = [

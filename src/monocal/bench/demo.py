@@ -18,11 +18,25 @@ from monocal.data.schema import LogSchema
 from monocal.data.simulator import find_world, write_simulated_log
 from monocal.data.tables import read_columns
 from monocal.evaluation.compare_methods import MethodComparison, compare_methods
+from monocal.evaluation.html_report import write_report
 from monocal.models import Model, fit
 from monocal.rankers import rank_log, ranker
 
-METHODS = ("none", "histogram", "isotonic", "sir", "platt", "beta", "gauss", "wide_logistic")
-SAVED_METHOD = "wide_logistic"
+METHODS = (
+    "none",
+    "histogram",
+    "isotonic",
+    "sir",
+    "platt",
+    "beta",
+    "gauss",
+    "wide_logistic",
+    "fac",
+    "sbcr",
+    "desc",
+    "umc",
+)
+SAVED_METHOD = "umc"
 _SCORE, _LABEL, _TIME, _USER, _TRUTH = "pctr", "click", "timestamp", "user_id", "true_p"
 
 
@@ -36,6 +50,7 @@ class DemoOutcome:
         errors: Method to mean absolute error of its probabilities to the truth, which only a simulator knows.
         model: The saved model.
         model_folder: Where it is.
+        report: An HTML page about the model on the test rows.
         scored_log: A Parquet file with the ranker's scores, of the rows that calibrators and tests use.
         test_log: The rows of it that judged the methods.
         fields: Its categorical columns.
@@ -45,6 +60,7 @@ class DemoOutcome:
     errors: dict[str, float]
     model: Model
     model_folder: Path
+    report: Path
     scored_log: Path
     test_log: Path
     fields: tuple[str, ...]
@@ -58,7 +74,8 @@ def run_demo(
     methods: tuple[str, ...] = METHODS,
     saved_method: str = SAVED_METHOD,
 ) -> DemoOutcome:
-    """Simulates a click log, ranks it with DeepFM, compares calibrators on it, and saves one as a model.
+    """Simulates a click log, ranks it with DeepFM, compares calibrators on it, saves one as a model, and
+    writes its report.
 
     The oldest 60 % of the rows train the ranker, the next 20 % fit calibrators, the newest 20 % judge them.
 
@@ -99,6 +116,6 @@ def run_demo(
     }
     model = fit(table.slice(0, cut), method=saved_method, **roles)
     model.save(folder / "model")
-    return DemoOutcome(
-        comparison, errors, model, folder / "model", folder / "scored.parquet", folder / "test.parquet", fields
-    )
+    test_log = folder / "test.parquet"
+    report = write_report(model, test_log, folder / "report.html", time=_TIME, groups=_USER)
+    return DemoOutcome(comparison, errors, model, folder / "model", report, folder / "scored.parquet", test_log, fields)

@@ -33,7 +33,10 @@ def demo(
     found = run_demo(out, n_rows=rows, seed=seed)
     remark(found.comparison.holdout.explanation)
     if as_json:
-        print_json(found.comparison.as_dict() | {"errors_to_truth": found.errors, "model": str(found.model_folder)})
+        print_json(
+            found.comparison.as_dict()
+            | {"errors_to_truth": found.errors, "model": str(found.model_folder), "report": str(found.report)}
+        )
         return
     from monocal.cli.tables import print_comparison
 
@@ -41,7 +44,7 @@ def demo(
     typer.echo("\nMean absolute error to the true probability, which only a simulator knows:")
     for method, error in sorted(found.errors.items(), key=lambda item: item[1]):
         typer.echo(f"  {method:<14} {error:.5f}")
-    typer.echo(f"\nmodel   {found.model_folder}\nscores  {found.scored_log}")
+    typer.echo(f"\nmodel   {found.model_folder}\nscores  {found.scored_log}\nreport  {found.report}")
     typer.echo(
         f"\nTry next:\n  monocal inspect {found.model_folder}"
         f"\n  monocal apply {found.model_folder} {found.test_log} --out {out / 'calibrated.parquet'}"
