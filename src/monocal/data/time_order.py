@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,19 @@ def is_sorted(times: Times) -> bool:
     """Whether times never go back."""
     for start in range(0, len(times), _CHUNK_ROWS):
         piece = times[start : start + _CHUNK_ROWS + 1]
-        if np.any(piece[1:] < piece[:-1]):
+        goes_back = bool(np.any(piece[1:] < piece[:-1]))
+        release_pages(times)
+        if goes_back:
             return False
     return True
 
 
 def count_before(times: Times, moment: int) -> int:
     """Returns how many rows are older than `moment`."""
-    return sum(int(np.count_nonzero(chunk < moment)) for chunk in _chunks(times))
+    n_before = 0
+    for chunk in _chunks(times):
+        n_before += int(np.count_nonzero(chunk < moment))
+    return n_before
 
 
 def oldest_rows(times: Times, n_oldest: int) -> tuple[int, int]:
@@ -43,8 +48,9 @@ def oldest_rows(times: Times, n_oldest: int) -> tuple[int, int]:
         (20, 2)
     """
     if n_oldest >= len(times):
-        return int(times.max()) + 1 if len(times) else 0, 0
-    low, high = int(times.min()), int(times.max())
+        return max((int(chunk.max()) + 1 for chunk in _chunks(times)), default=0), 0
+    low = min(int(chunk.min()) for chunk in _chunks(times))
+    high = max(int(chunk.max()) for chunk in _chunks(times))
     while low < high:
         middle = (low + high + 1) // 2
         if count_before(times, middle) <= n_oldest:
@@ -78,9 +84,10 @@ def sort_by_time(arrays: Sequence[ArrayFile], times: Times) -> None:
         _sort_bucket(arrays, sorted_times, int(starts[bucket]), int(starts[bucket + 1]))
 
 
-def _chunks(times: Times) -> list[Times]:
-    release_pages(times)
-    return [times[start : start + _CHUNK_ROWS] for start in range(0, len(times), _CHUNK_ROWS)]
+def _chunks(times: Times) -> Iterator[Times]:
+    for start in range(0, len(times), _CHUNK_ROWS):
+        yield times[start : start + _CHUNK_ROWS]
+        release_pages(times)
 
 
 def _bucket_edges(times: Times) -> NDArray[np.int64]:
