@@ -10,8 +10,9 @@ from monocal.calibrators.neural.arguments import NeuralArguments
 from monocal.calibrators.neural.broken_line import BrokenLineCurve
 from monocal.calibrators.neural.context import Weights
 from monocal.calibrators.neural.layers import Layers
-from monocal.calibrators.neural.neural_calibrator import Curve, NeuralCalibrator
+from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.calibrators.neural.plan import Plan
+from monocal.calibrators.neural.prepared import Curve
 from monocal.calibrators.tags import Tags
 from monocal.core.spaces import Floats
 

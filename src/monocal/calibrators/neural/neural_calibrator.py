@@ -19,9 +19,10 @@ from monocal.calibrators.neural.field_values import field_sizes
 from monocal.calibrators.neural.objective import objective
 from monocal.calibrators.neural.packages import need
 from monocal.calibrators.neural.plan import Plan
+from monocal.calibrators.neural.prepared import Curve, Prepared, by_arrays, curve_weights
 from monocal.calibrators.neural.settings import PRESETS, FitSettings, Preset, batch_rows_for
 from monocal.calibrators.neural.warm_start import Start, logistic_start, refit_shifts
-from monocal.calibrators.statistical.wide_solver import add_shifts, field_offsets
+from monocal.calibrators.statistical.wide_solver import field_offsets
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import UnknownName
 from monocal.core.samples import Ids, Samples
@@ -34,12 +35,6 @@ if TYPE_CHECKING:
     from monocal.nn.monotone_map import MonotoneMap
     from monocal.nn.wide import WideShift
     from monocal.training import TrainingOptions
-
-Curve = Callable[[Floats, Any], Floats]
-"""Calibrated logits `(n,)` from logits `(n,)` and context rows, on numpy arrays."""
-
-Prepared = Callable[[Floats, Ids | None], Floats]
-"""Calibrated logits from logits as they enter the curve and field ids."""
 
 CHUNK_ROWS = 65_536
 """Rows predicted at a time, which bounds the memory of context rows."""
@@ -172,14 +167,8 @@ class NeuralCalibrator(LogitCalibrator):
         return None if found is None else found.look_up
 
     def _prepare(self, weights: Weights) -> Prepared:
-        """Returns the whole map but for affine start and shifts, ready for many calls."""
-        curve = self._curve({name[6:]: value for name, value in weights.items() if name.startswith("curve.")})
-        context = self._context(weights)
-
-        def by_arrays(logits: Floats, features: Ids | None) -> Floats:
-            return curve(logits, None if context is None or features is None else context(features))
-
-        return by_arrays
+        """Returns the fitted map as one function, ready for many calls."""
+        return by_arrays(weights, self._curve(curve_weights(weights)), self._context(weights))
 
     def _published_sc_weight(self) -> float:
         """The factor of the auxiliary loss that this method has by default with the present preset."""
@@ -214,7 +203,8 @@ class NeuralCalibrator(LogitCalibrator):
         if isinstance(encoder, ChosenValues):
             self.weights_ |= encoder_arrays(encoder)
         if start.shifts is not None:
-            self.weights_ |= refit_shifts(self._logits(samples), samples, sizes, self.l2, start.shifts)
+            shifts = refit_shifts(self._logits(samples), samples, sizes, self.l2, start.shifts)
+            self.weights_ = {**self.weights_, **shifts}
 
     def _settings(self) -> FitSettings:
         if self.preset not in PRESETS:
@@ -265,18 +255,11 @@ class NeuralCalibrator(LogitCalibrator):
         return self._logits(self._seen(samples))
 
     def _logits(self, samples: Samples) -> Floats:
-        weights = self.weights_
-        slope, intercept = weights["affine"]
         bend = self._prepared()
         result = np.empty(samples.n_rows)
         for first in range(0, samples.n_rows, CHUNK_ROWS):
             rows = slice(first, first + CHUNK_ROWS)
-            features = None if samples.features is None else np.asarray(samples.features[rows])
-            bent = bend(slope * samples.logits[rows] + intercept, features)
-            if "wide.shifts" in weights and features is not None:
-                shifts = add_shifts(np.zeros(len(bent)), features, weights["wide.shifts"], weights["wide.offsets"])
-                bent = bent + (shifts + weights["wide.intercept"][0])
-            result[rows] = bent
+            result[rows] = bend(samples.logits[rows], None if samples.features is None else samples.features[rows])
         return result
 
     def _prepared(self) -> Prepared:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from monocal.calibrators.neural.arguments import NeuralArguments
 from monocal.calibrators.neural.context import Weights
 from monocal.calibrators.neural.layers import Layers
-from monocal.calibrators.neural.neural_calibrator import Curve, NeuralCalibrator
+from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.calibrators.neural.plan import Plan
+from monocal.calibrators.neural.prepared import Curve
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats, sigmoid
 

@@ -10,12 +10,15 @@ import numpy as np
 
 from monocal.calibrators.neural.arguments import NeuralArguments
 from monocal.calibrators.neural.broken_line import BrokenLineCurve
+from monocal.calibrators.neural.compiled_umc import CompiledUmc
 from monocal.calibrators.neural.context import Weights
-from monocal.calibrators.neural.neural_calibrator import Curve, NeuralCalibrator
-from monocal.calibrators.neural.packages import need
+from monocal.calibrators.neural.knots_curve import KnotsCurve
+from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
+from monocal.calibrators.neural.packages import is_there, need
 from monocal.calibrators.neural.plan import Plan
+from monocal.calibrators.neural.prepared import Curve, Prepared
 from monocal.calibrators.neural.settings import FitSettings
-from monocal.calibrators.neural.umc_curves import ConcatCurve, KnotsCurve
+from monocal.calibrators.row_scorer import RowScorer
 from monocal.core.errors import UnknownName
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
@@ -137,10 +140,16 @@ class UmcCalibrator(NeuralCalibrator):
         if not self.umnn:
             line = BrokenLineCurve(weights, _LINE_EPSILON, hard_monotone=True)
             return lambda logits, context: line(logits)
-        if "curve.knots" in weights:
-            return KnotsCurve(weights)
-        need("numba", 'predicting with umc(integrand="concat")', "neural")
-        return ConcatCurve(weights)
+        if "curve.knots" not in weights:
+            need("numba", 'predicting with umc(integrand="concat")', "neural")
+        return KnotsCurve(weights)
+
+    def _prepare(self, weights: Weights) -> Prepared:
+        return CompiledUmc(weights) if self.umnn and is_there("numba") else super()._prepare(weights)
+
+    def _row_scorer(self, shift: float) -> RowScorer | None:
+        bend = self._prepared()
+        return bend.row_scorer(shift) if isinstance(bend, CompiledUmc) else None
 
     def _encoder(self, samples: Samples, sizes: Sequence[int]) -> nn.Module | None:
         return super()._encoder(samples, sizes) if self._looks_at_features() else None

@@ -1,8 +1,8 @@
-"""UMC's maps on numpy arrays."""
+"""UMC with its integrand at knots, on numpy arrays."""
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from monocal.calibrators.neural.context import Weights
 from monocal.calibrators.neural.layers import Layers
 from monocal.core.spaces import Floats
-
-LOG_SCALE_LIMIT = 15.0
-"""As in the torch map: the factor exp(w) stays within exp(±15)."""
+from monocal.kernels.limits import LOG_SCALE_LIMIT
 
 
 def positive(values: Floats) -> Floats:
@@ -87,48 +85,3 @@ def integrate_knots(logits: Floats, knots: Floats, heights: Floats) -> Floats:
     above = np.maximum(logits - right, 0.0) * h1
     result: Floats = np.where(h1 >= h0, from_left, from_right) - below + above
     return result
-
-
-@final
-class ConcatCurve:
-    """The paper's integrand, integrated exactly by the compiled kernel, then rescaled.
-
-    Arguments:
-        weights: Arrays under the names of the torch map.
-    """
-
-    def __init__(self, weights: Weights) -> None:
-        from monocal.kernels.exact_integral import pack_integrand
-
-        self.packed = pack_integrand(
-            weights["curve.slopes"],
-            weights["curve.second.weight"],
-            weights["curve.second.bias"],
-            weights["curve.third.weight"][0],
-            float(weights["curve.third.bias"][0]),
-        )
-        self.beta = float(weights["beta"][0])
-        self.constants = weights.get("constants")
-        self.offsets = None if self.constants is not None else Layers.of(weights, "offsets")
-        has_rescaler = any(name.startswith("rescaler.") for name in weights)
-        self.rescaler = Layers.of(weights, "rescaler") if has_rescaler else None
-
-    def __call__(self, logits: Floats, context: NDArray[np.float32] | None) -> Floats:
-        from monocal.kernels.exact_integral import integrate
-
-        n_rows, n_shape = logits.shape[0], self.packed.slopes.shape[0]
-        scaling: NDArray[Any] | None = None
-        if self.offsets is None:
-            assert self.constants is not None
-            offsets = np.repeat(self.constants[None, :n_shape], n_rows, axis=0)
-            if self.constants.shape[0] > n_shape:
-                scaling = np.repeat(self.constants[None, n_shape:], n_rows, axis=0)
-        else:
-            assert context is not None
-            offsets = self.offsets(context)
-            scaling = None if self.rescaler is None else self.rescaler(context)
-        area = integrate(self.packed, logits, offsets)
-        if scaling is None:
-            return area + self.beta
-        scales = np.exp(np.clip(scaling[:, 0].astype(np.float64), -LOG_SCALE_LIMIT, LOG_SCALE_LIMIT))
-        return scales * area + (scales * self.beta + scaling[:, 1].astype(np.float64))
