@@ -1,0 +1,91 @@
+"""What happens around the application, whatever happens inside."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from monocal.serving.limits import Limits
+from monocal.serving.settings import Settings
+
+
+def call(app, body=b"", headers=(), chunks=None):
+    """Runs one request through the middleware; returns status and body."""
+    return asyncio.run(acall(app, body, headers, chunks))
+
+
+async def acall(app, body=b"", headers=(), chunks=None):
+    messages = [{"type": "http.request", "body": one, "more_body": True} for one in (chunks or [])]
+    messages.append({"type": "http.request", "body": body, "more_body": False})
+    sent = []
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/x", "raw_path": b"/x", "query_string": b"", "headers": headers}
+    await app(scope, receive, send)
+    return sent[0]["status"], b"".join(one.get("body", b"") for one in sent[1:])
+
+
+async def answer(scope, receive, send):
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"fine"})
+
+
+def limited(app, **changes):
+    return Limits(app, Settings(Path("model"), **changes))
+
+
+def test_an_unexpected_error_becomes_a_worded_500_that_gives_nothing_away(caplog):
+    async def broken(scope, receive, send):
+        raise KeyError("a feature value")
+
+    status, body = call(limited(broken))
+    assert status == 500
+    assert json.loads(body)["kind"] == "internal error"
+    assert b"a feature value" not in body
+
+
+def test_an_error_after_the_answer_began_does_not_begin_another():
+    async def broken(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise KeyError("late")
+
+    assert call(limited(broken))[0] == 200
+
+
+def test_of_a_burst_the_first_are_served_and_the_rest_refused():
+    app = limited(answer, max_in_flight=3)
+
+    async def burst():
+        return await asyncio.gather(*(acall(app) for _ in range(10)))
+
+    statuses = [status for status, _ in asyncio.run(burst())]
+    assert statuses == [200] * 3 + [429] * 7
+    assert app.n_in_flight == 0
+
+
+def test_bytes_are_counted_as_they_come():
+    async def read_all(scope, receive, send):
+        while (await receive())["more_body"]:
+            pass
+        await answer(scope, receive, send)
+
+    status, body = call(limited(read_all, max_body_bytes=10), chunks=[b"12345", b"678901"])
+    assert status == 413
+    assert b"got more than 10 bytes" in body
+
+
+def test_a_length_that_is_no_number_is_refused():
+    for length, status in ((b"12a", 400), (b"-1", 400), (b"9" * 40, 413)):
+        assert call(limited(answer), headers=[(b"content-length", length)])[0] == status
+
+
+def test_refused_requests_do_not_count_as_in_hand():
+    app = limited(answer, max_in_flight=1)
+    for _ in range(5):
+        assert call(app, headers=[(b"content-encoding", b"gzip")])[0] == 415
+    assert call(app)[0] == 200

@@ -1,0 +1,161 @@
+"""Snapshots, the crew's file and the model store, without HTTP."""
+
+import asyncio
+import gc
+import shutil
+import weakref
+
+import pytest
+
+from monocal.core.errors import ArtefactError
+from monocal.models import read_manifest
+from monocal.serving.crew import Crew
+from monocal.serving.snapshot import Snapshots, signature
+from monocal.serving.swap import ModelStore
+
+
+@pytest.fixture
+def folder(model, tmp_path):
+    return model.save(tmp_path / "published")
+
+
+@pytest.fixture
+def store(folder, tmp_path):
+    made = ModelStore("ads", folder, Snapshots(tmp_path / "copies"), missing_fields="refuse")
+    made.start()
+    return made
+
+
+def other(model):
+    """The same model with another rule, hence another fingerprint."""
+    return model.with_fusion(type(model.fusion)({"click": 5.0}))
+
+
+def test_a_copy_is_removed_unless_it_was_kept(folder, tmp_path):
+    snapshots = Snapshots(tmp_path / "copies")
+    with snapshots.copy_of(folder) as copy:
+        assert read_manifest(copy) == read_manifest(folder)
+    assert not copy.exists()
+    for version in ("a", "b", "c"):
+        with snapshots.copy_of(folder) as copy:
+            snapshots.keep(copy, version)
+    assert [one.name for one in snapshots.good()] == ["good-c", "good-b"]
+    assert sorted(one.name for one in snapshots.home.iterdir()) == ["good-b", "good-c"]
+
+
+def test_keeping_the_same_version_twice_makes_it_the_newest(folder, tmp_path):
+    snapshots = Snapshots(tmp_path / "copies")
+    for version in ("a", "b", "a"):
+        with snapshots.copy_of(folder) as copy:
+            snapshots.keep(copy, version)
+    assert [one.name for one in snapshots.good()] == ["good-a", "good-b"]
+
+
+def test_a_signature_changes_with_every_file(folder):
+    before = signature(folder)
+    state = folder / "state.safetensors"
+    state.write_bytes(state.read_bytes())
+    assert signature(folder) != before
+    assert signature(folder / "nothing") == ()
+
+
+def test_the_engine_does_not_read_the_published_files_any_more(store, folder, model):
+    shutil.rmtree(folder)
+    for path in (store._snapshots.home).rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"")
+    from monocal.serving.engine import Request
+
+    answer = store.engine.calibrate(Request({"click": [0.2]}, shared=dict.fromkeys(model.field_names, "a")))
+    assert 0.0 < answer.probabilities["click"][0] < 1.0
+
+
+def test_a_request_keeps_its_engine_and_the_old_one_is_freed_after_it(store, folder, model):
+    async def swap():
+        held = store.engine
+        gone = weakref.ref(held)
+        other(model).save(folder)
+        load = await store.load()
+        assert load.outcome == "switched"
+        assert store.engine is not held
+        assert gone() is not None
+        del held
+        return gone
+
+    gc.disable()  # reference counting alone must do
+    try:
+        gone = asyncio.run(swap())
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_an_unchanged_folder_is_not_switched_to(store):
+    assert asyncio.run(store.load()).outcome == "unchanged"
+
+
+def test_a_refused_model_is_remembered_until_a_good_one_comes(store, folder, model):
+    (folder / "manifest.json").write_text("{")
+    load = asyncio.run(store.load())
+    assert load.outcome == "refused"
+    assert load.reason.startswith("ads/manifest.json: not a whole JSON file")
+    assert store.last_refusal == load.reason
+    other(model).save(folder)
+    assert asyncio.run(store.load()).outcome == "switched"
+    assert store.last_refusal == ""
+
+
+def test_a_store_without_any_sound_model_does_not_start(folder, tmp_path):
+    (folder / "manifest.json").unlink()
+    empty = ModelStore("ads", folder, Snapshots(tmp_path / "copies"), missing_fields="refuse")
+    with pytest.raises(ArtefactError, match=r"the model folder cannot be read: it has no manifest\.json"):
+        empty.start()
+    assert not empty.is_ready
+    with pytest.raises(ArtefactError, match="model 'ads': none is loaded yet"):
+        _ = empty.engine
+
+
+def test_a_later_worker_starts_with_the_last_good_model(store, folder, tmp_path):
+    (folder / "manifest.json").write_text("{")
+    later = ModelStore("ads", folder, Snapshots(tmp_path / "copies"), missing_fields="refuse")
+    later.start()
+    assert later.engine.version == store.engine.version
+
+
+@pytest.mark.parametrize("what", ["fields", "tasks", "fusion rule"])
+def test_a_model_for_other_requests_is_refused(store, folder, model, log, what):
+    import monocal
+
+    fields = ["site_id"] if what == "fields" else list(model.field_names)
+    tasks = {one.name: (one.label, one.score) for one in model.tasks[: 1 if what == "tasks" else 3]}
+    different = monocal.fit(log, method="wide_logistic", tasks=tasks, fields=fields)
+    if what != "fusion rule":
+        different = different.with_fusion(type(model.fusion)({"click": 1.0}))
+    different.save(folder)
+    load = asyncio.run(store.load())
+    assert load.outcome == "refused"
+    assert f"the new model asks for other requests than the one serving: {what}" in load.reason
+
+
+def test_workers_hear_of_a_load_and_tell_how_it_went(tmp_path):
+    first = Crew.create(tmp_path / "crew", 3)
+    crew = [Crew(tmp_path / "crew", slot) for slot in range(3)]
+    assert first.n_workers == 3
+    number = crew[0].ask_for_load(0)
+    assert [one.wanted(0) for one in crew] == [number] * 3
+    assert crew[1].wanted(1) == 0
+    crew[0].report(0, number, "switched")
+    crew[2].report(0, number, "refused")
+    assert crew[1].outcomes(0, number) == {"pending": 1, "switched": 1, "unchanged": 0, "refused": 1}
+    crew[1].report(0, number + 1, "unchanged")
+    assert crew[1].outcomes(0, number)["pending"] == 0
+
+
+def test_a_worker_is_ready_only_under_its_own_process_id(tmp_path):
+    import os
+
+    crew = Crew.create(tmp_path / "crew", 2)
+    crew.report_ready()
+    assert crew.is_ready(0, os.getpid())
+    assert not crew.is_ready(0, os.getpid() + 1)
+    assert not crew.is_ready(1, os.getpid())
