@@ -1,0 +1,148 @@
+"""How fast `monocal apply` is on a log of 21 fields, and that its memory does not grow with the rows.
+
+python benchmarks/speed/apply_speed.py                  # 4 million rows, some minutes
+python benchmarks/speed/apply_speed.py --rows 300000    # a quick look
+
+The command is run as people run it, in a process of its own: Parquet in, Parquet out, all columns kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+import monocal
+from monocal.core.files import atomic_file
+from monocal.data.simulator import WORLDS, write_simulated_log
+
+_RESULTS = Path(__file__).resolve().parents[1] / "results" / "apply_speed.md"
+_FIT_ROWS = 200_000
+_FIELDS = [field.name for field in WORLDS["large"].fields]
+
+
+@dataclass
+class Run:
+    """One run of the command."""
+
+    n_rows: int
+    wall_seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+
+
+def main() -> None:
+    arguments = _arguments()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        log = write_simulated_log(folder / "log.parquet", arguments.rows, world="large")
+        quarter, few = folder / "quarter.parquet", folder / "few.parquet"
+        pq.write_table(pq.read_table(log).slice(0, arguments.rows // 4), quarter)
+        pq.write_table(pq.read_table(log).slice(0, 1000), few)
+        fit_on = pq.read_table(log).slice(0, _FIT_ROWS)
+        lines = []
+        for method in arguments.methods.split(","):
+            model = folder / method
+            # one epoch is enough: how well it fits changes nothing about the time to apply it
+            options = {"n_epochs": 1} if "n_epochs" in monocal.calibrator(method).get_params() else {}
+            monocal.fit(fit_on, method=method, score="pctr", label="click", fields=_FIELDS, **options).save(model)
+            _apply(model, few, folder, arguments.threads)
+            start = _apply(model, few, folder, arguments.threads)
+            small = _apply(model, quarter, folder, arguments.threads)
+            whole = min(
+                (_apply(model, log, folder, arguments.threads) for _ in range(arguments.repeats)),
+                key=lambda run: run.cpu_seconds,
+            )
+            lines.append(_line(method, start, small, whole))
+            print(lines[-1])
+    text = _page(arguments, lines)
+    with atomic_file(_RESULTS) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    print(text)
+
+
+def _apply(model: Path, table: Path, folder: Path, threads: int) -> Run:
+    command = [sys.executable, "-m", "monocal", "apply", str(model), str(table)]
+    command += ["--out", str(folder / "scored.parquet"), "--threads", str(threads), "--json"]
+    answer = folder / "answer.json"
+    with answer.open("wb") as stream:
+        process = subprocess.Popen(command, stdout=stream, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    peak = 0
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            break
+        peak = max(peak, _peak_bytes(process.pid))
+        time.sleep(0.02)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    found = json.loads(answer.read_text())
+    return Run(found["n_rows"], found["seconds"], usage.ru_utime + usage.ru_stime, peak)
+
+
+def _peak_bytes(pid: int) -> int:
+    """The process's own peak: what wait4 reports starts from its parent's, which is this large one."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return 0 if found is None else int(found[1]) * 1024
+
+
+def _line(method: str, start: Run, small: Run, whole: Run) -> str:
+    cpu = whole.cpu_seconds - start.cpu_seconds
+    per_cpu_second = (whole.n_rows - start.n_rows) / cpu
+    return (
+        f"| {method} | {whole.n_rows / whole.wall_seconds:,.0f} | {per_cpu_second:,.0f} | {2 * per_cpu_second:,.0f} "
+        f"| {small.peak_bytes / 2**20:,.0f} MiB | {whole.peak_bytes / 2**20:,.0f} MiB |"
+    )
+
+
+def _page(arguments: argparse.Namespace, lines: list[str]) -> str:
+    n = arguments.rows
+    return "\n".join(
+        [
+            "# Speed of `monocal apply`",
+            "",
+            f"`python benchmarks/speed/apply_speed.py --rows {n} --threads {arguments.threads}`",
+            "",
+            f"{n:,} rows of the simulated world `large`: {len(_FIELDS)} text fields of up to a million values, Parquet "
+            f"in, Parquet out with all {len(_FIELDS) + 4} columns and the new one. {platform.machine()}, "
+            f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} at the end. On a shared machine wall time "
+            "measures the neighbours; rows per CPU second (start-up taken off, best of "
+            f"{arguments.repeats}) times two is what two idle cores do.",
+            "",
+            f"| method | rows/s (wall) | rows per CPU second | × 2 cores | peak memory, {n // 4:,} rows "
+            f"| peak memory, {n:,} rows |",
+            "| --- | --- | --- | --- | --- | --- |",
+            *lines,
+            "",
+            "The aim is 150,000 rows/s for umc on two cores.",
+            "",
+        ]
+    )
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--methods", default="none,wide_logistic,umc")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
