@@ -43,6 +43,16 @@ def test_groups_whose_rows_agree_widen_the_noise(make_rows, world):
     assert dispersion_of(make_rows(labels, truth)) == 1.0
 
 
+def test_only_rows_of_one_group_in_the_same_cell_widen_it(make_rows, world):
+    truth, labels, _ = world
+    copies = np.repeat(np.arange(10_000), 4)
+    rows = make_rows(labels[copies], truth[copies], groups=copies)
+    apart, attribute = np.tile(np.arange(4), 10_000), copies % 3
+    assert dispersion_of(rows, apart) == pytest.approx(1.0, abs=0.05)
+    assert dispersion_of(rows, attribute) == pytest.approx(4.0, abs=0.1)
+    assert dispersion_of(rows, copies) == 1.0
+
+
 def test_bins_of_equal_mass_hold_every_row_once(world):
     truth, labels, _ = world
     curve = reliability_curve(labels, np.round(truth, 2), n_bins=7)

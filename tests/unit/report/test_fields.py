@@ -59,7 +59,7 @@ def interaction(make_rows, world):
 def test_an_interaction_is_the_worst_pair_of_the_heat_map(interaction):
     results = field_results(interaction)
     names = worst_fields(results)
-    found = heat_map(results, names, joint_cells(interaction, names, 1.0))
+    found = heat_map(results, names, joint_cells(interaction, results, names))
     assert (found.grids[0].first, found.grids[0].second) == ("site", "device")
     i, j, k = (found.fields.index(name) for name in ("site", "device", "hour"))
     assert found.before[i, j] == found.before[j, i] == pytest.approx(0.3, abs=0.08)
@@ -71,7 +71,7 @@ def test_an_interaction_is_the_worst_pair_of_the_heat_map(interaction):
 
 def test_the_worst_segment_is_named_and_gone_afterwards(interaction):
     results = field_results(interaction)
-    pairs = joint_cells(interaction, worst_fields(results), 1.0)
+    pairs = joint_cells(interaction, results, worst_fields(results))
     found = worst_segments(results, pairs)
     assert found.has_value
     assert found.n_flagged_before >= 10
@@ -91,6 +91,6 @@ def test_no_fields_no_segments(make_rows):
 def test_values_beyond_the_limit_take_no_part_in_pairs(make_rows):
     ids = np.arange(2_000) % 600
     rows = make_rows(np.arange(2_000) % 2, np.full(2_000, 0.5), fields={"many": ids, "two": np.arange(2_000) % 2})
-    (pair,) = joint_cells(rows, ["many", "two"], 1.0)
+    (pair,) = joint_cells(rows, field_results(rows), ["many", "two"])
     assert pair.first_place.max() == MOST_VALUES - 1
     assert pair.cells.weight.sum() == np.sum(ids < MOST_VALUES)

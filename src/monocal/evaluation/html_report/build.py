@@ -12,7 +12,6 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.data.tables import Table
 from monocal.evaluation.html_report.report_data import ReportData, TaskReport
 from monocal.evaluation.html_report.rows import LogRows, TaskRows, read_log
-from monocal.evaluation.html_report.sections.cells import dispersion_of
 from monocal.evaluation.html_report.sections.curves import learned_curves
 from monocal.evaluation.html_report.sections.drift import drift
 from monocal.evaluation.html_report.sections.fields import field_results
@@ -127,18 +126,16 @@ def build_report(
 def _task(model: Model, rows: TaskRows, log: LogRows, columns: RowColumns, measuring: Mapping[str, Any]) -> TaskReport:
     one = model.task(rows.task)
     confidence, seed = measuring["confidence"], measuring["seed"]
-    dispersion = dispersion_of(rows)
     metrics = metric_table(rows, **measuring)
-    results = field_results(rows, dispersion=dispersion, confidence=confidence)
+    results = field_results(rows, confidence=confidence)
     names = worst_fields(results)
-    pairs = joint_cells(rows, names, dispersion)
+    pairs = joint_cells(rows, results, names)
     segments = worst_segments(results, pairs, confidence=confidence)
     fit_facts = dict(model.info.get("tasks", {})).get(rows.task)
     over_time = drift(
         rows,
         time_is_calendar=log.time_is_calendar,
         fit_facts=fit_facts,
-        dispersion=dispersion,
         confidence=confidence,
     )
     tags = one.calibrator.tags
@@ -156,7 +153,7 @@ def _task(model: Model, rows: TaskRows, log: LogRows, columns: RowColumns, measu
         value=columns.value,
         headline=headline(metrics, results, segments, over_time, order),
         metrics=metrics,
-        reliability=reliability(rows, dispersion, confidence),
+        reliability=reliability(rows, confidence),
         fields=results,
         segments=segments,
         heat_map=heat_map(results, names, pairs, confidence),

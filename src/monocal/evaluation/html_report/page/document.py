@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from importlib import resources
+from pathlib import Path
 
 from monocal import __version__
 from monocal.evaluation.html_report.page.curves import curves
@@ -71,7 +72,7 @@ def _subtitle(data: ReportData) -> str:
     if windows.calendar:
         parts.append(f"{windows.label(0)[:10]} to {windows.label(windows.n_windows - 1)[:10]}")
     if data.provenance.table_name:
-        parts.append(data.provenance.table_name)
+        parts.append(Path(data.provenance.table_name).name)
     parts.append(", ".join(dict.fromkeys(one.method for one in data.tasks)))
     return " · ".join(parts)
 

@@ -25,16 +25,14 @@ from monocal.evaluation.html_report.svg.interval_row import interval_row
 
 _FIELD_COLUMNS = (
     Column("Field", numeric=False),
+    Column("Now", "is the field outside its noise, as a whole or through single values?", numeric=False),
     Column("Values"),
-    Column("Error before", "typical error of a value beyond luck, as a share of its promise"),
-    Column("Error after", "typical error of a value beyond luck, as a share of its promise"),
-    Column("Uneven after", "the same once the overall bias is taken out", wide_only=True),
-    Column("Off before", "values outside noise"),
+    Column("Before", "typical error of a value beyond luck, as a share of its promise"),
+    Column("After", "typical error of a value beyond luck, as a share of its promise"),
+    Column("Uneven", "error after calibration once the overall bias is taken out", wide_only=True),
+    Column("Off before", "values outside noise", wide_only=True),
     Column("Off after", "values outside noise"),
     Column("Unseen", "rows whose value the model had never met", wide_only=True),
-    Column(
-        "Now", "is the field outside its noise, as a whole or through single values?", numeric=False, wide_only=True
-    ),
 )
 
 _VALUE_COLUMNS = (
@@ -99,7 +97,8 @@ def _field_row(result: FieldResult) -> Row:
     judgement = badge("outside noise", "bad") if result.outside_after else badge("within noise", "good")
     return Row(
         (
-            Cell(f'<b>{text(result.name)}</b> <span class="narrow">{judgement}</span>', result.name),
+            Cell(f"<b>{text(result.name)}</b>"),
+            Cell(f"{judgement}<small>p {text(p_value(after.p_value))}</small>", after.p_value),
             number(count(len(result.values))),
             _error(before),
             _error(after),
@@ -107,7 +106,6 @@ def _field_row(result: FieldResult) -> Row:
             number(count(result.before.n_flagged)),
             number(count(result.after.n_flagged)),
             number(percent(result.unseen_share, 2)),
-            Cell(f"{judgement}<small>p {text(p_value(after.p_value))}</small>", after.p_value),
         )
     )
 

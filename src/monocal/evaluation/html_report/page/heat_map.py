@@ -28,8 +28,8 @@ def heat_maps(task: TaskReport, identifier: str) -> str:
     lead = (
         "Errors that no single field shows can hide where two fields meet. Each square is the typical error of their "
         "joint "
-        "values beyond luck, in percent of the promise; the diagonal is one field alone. 0 means that luck explains "
-        "all of it."
+        "values beyond luck, in percent of the promise; the diagonal is one field alone. "
+        "A point means that nothing stands out of the noise."
     )
     grids = [
         pair(
@@ -51,7 +51,7 @@ def heat_maps(task: TaskReport, identifier: str) -> str:
         identifier,
         "Field × field",
         lead,
-        pair(*(figure(overview(found, side), side, legend=False) for side in SIDES)),
+        pair(*(figure(overview(found, side), side.capitalize(), legend=False) for side in SIDES)),
         first,
         more,
     )

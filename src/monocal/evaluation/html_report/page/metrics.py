@@ -65,7 +65,7 @@ def _row(row: MetricRow) -> Row:
             ),
             _value(row.before, places),
             _value(row.after, places),
-            number(_floor(row.after, places)),
+            number(f"{row.floor:.{places}f}" if math.isfinite(row.floor) else "–"),
             Cell(
                 f"{'+' if row.difference > 0 else ''}{change}<small>{text(span(*row.difference_interval))}</small>",
                 row.difference,
@@ -80,7 +80,3 @@ def _value(side: MetricSide, places: int) -> Cell:
     if not math.isfinite(side.value):
         return Cell(f"–<small>{text(side.reason)}</small>", float("nan"), "n")
     return Cell(f"{side.value:.{places}f}<small>{text(span(*side.interval, places))}</small>", side.value, "n")
-
-
-def _floor(side: MetricSide, places: int) -> str:
-    return f"{side.floor:.{places}f}" if math.isfinite(side.floor) else "–"

@@ -29,9 +29,9 @@ def segments(task: TaskReport, identifier: str) -> str:
     )
     lead = (
         f"Which parts of the traffic are wrong, ranked by what it costs. {text(count(found.n_flagged_before))} of "
-        f"{text(count(found.n_candidates))} segments were off beyond luck before, "
-        f"{text(count(found.n_flagged_after))} are "
-        f"now. A gap is promised minus delivered positives; a dash means luck explains it.{money} "
+        f"{text(count(found.n_candidates))} segments were off beyond luck before calibration, "
+        f"{text(count(found.n_flagged_after))} after it. A gap is promised minus delivered positives; a dash means "
+        f"luck explains it.{money} "
         "Segments overlap, so gaps do not add up."
     )
     columns = [

@@ -99,7 +99,7 @@ class Cells:
 
 
 def sum_cells(rows: TaskRows, ids: Ids | None, n_cells: int, dispersion: float = 1.0) -> Cells:
-    """Adds up rows per cell; `ids=None` puts all rows into one.
+    """Adds up rows per cell; `ids=None` puts all rows into one cell.
 
     Arguments:
         rows: The rows.
@@ -130,12 +130,19 @@ def sum_cells(rows: TaskRows, ids: Ids | None, n_cells: int, dispersion: float =
     )
 
 
-def dispersion_of(rows: TaskRows) -> float:
-    r"""How much wider the noise of sums is because rows of one group hang together; 1 without groups.
+def dispersion_of(rows: TaskRows, ids: Ids | None = None) -> float:
+    r"""How much wider the noise of cells' sums is because rows of one group hang together; 1 without groups.
 
-    .. math:: \phi = \max\Big(1, \frac{\sum_g (\sum_{i \in g} w_i r_i)^2}{\sum_i w_i^2 r_i^2}\Big), \quad r = y - p'
+    .. math:: \phi = \max\Big(1, \frac{\sum_{c,g} (\sum_{i \in c \cap g} w_i r_i)^2}{\sum_i w_i^2 r_i^2}\Big),
+              \quad r = y - p'
 
-    It is measured on the calibrated forecast, after taking out the mean: a common shift is bias, not dependence.
+    Only rows of one group *in the same cell* widen a cell's noise: users spread over many sites hardly matter for
+    sites. It is measured on the calibrated forecast, after taking out the mean, because a common shift is bias and not
+    dependence. When cells and groups are the same, what a group's rows have in common is what is to be measured: 1.
+
+    Arguments:
+        rows: The rows.
+        ids: The cell of each row; None puts all rows into one cell.
     """
     if rows.groups is None:
         return 1.0
@@ -144,5 +151,14 @@ def dispersion_of(rows: TaskRows) -> float:
     if rows.weights is not None:
         residuals = residuals * rows.weights
     alone = float(np.sum(residuals**2))
-    together = float(np.sum(np.bincount(rows.groups, weights=residuals) ** 2))
-    return max(1.0, together / alone) if alone > 0.0 else 1.0
+    if alone <= 0.0:
+        return 1.0
+    shared: NDArray[Any] = rows.groups
+    if ids is not None:
+        n_groups = int(rows.groups.max()) + 1
+        seen, shared = np.unique(ids.astype(np.int64) * n_groups + rows.groups, return_inverse=True)
+        n_cells = np.count_nonzero(np.bincount(ids))
+        if seen.shape[0] == n_cells == np.count_nonzero(np.bincount(rows.groups)):
+            return 1.0
+    together = float(np.sum(np.bincount(shared, weights=residuals) ** 2))
+    return max(1.0, together / alone)

@@ -11,7 +11,7 @@ from scipy import special
 
 from monocal.core.spaces import Floats
 from monocal.evaluation.html_report.rows import FieldColumn, TaskRows
-from monocal.evaluation.html_report.sections.cells import Cells, Side, sum_cells
+from monocal.evaluation.html_report.sections.cells import Cells, Side, dispersion_of, sum_cells
 from monocal.evaluation.html_report.sections.spread import Spread, levelled, spread_of
 from monocal.evaluation.html_report.sections.windows import Windows, cut_windows
 from monocal.evaluation.small_counts import MatchedCounts, discoveries, ratio_interval, two_sided_p_value
@@ -91,14 +91,13 @@ def drift(
     *,
     time_is_calendar: bool,
     fit_facts: Mapping[str, Any] | None = None,
-    dispersion: float = 1.0,
     confidence: float = 0.95,
     n_moved: int = 10,
 ) -> Drift:
     """Follows PCOC through time windows and compares the two halves of the period value by value."""
     windows = cut_windows(rows.times, rows.n_rows, time_is_calendar=time_is_calendar, n_positive=rows.n_positive)
-    cells = sum_cells(rows, windows.ids, windows.n_windows, dispersion)
-    moved, n_values = _moved(rows, windows, dispersion, confidence)
+    cells = sum_cells(rows, windows.ids, windows.n_windows, dispersion_of(rows, windows.ids))
+    moved, n_values = _moved(rows, windows, confidence)
     return Drift(
         windows,
         cells,
@@ -147,9 +146,9 @@ def _trend(counts: MatchedCounts, starts: Floats, confidence: float) -> tuple[fl
     return float(middle), float(low), float(high)
 
 
-def _moved(rows: TaskRows, windows: Windows, dispersion: float, confidence: float) -> tuple[list[Moved], int]:
+def _moved(rows: TaskRows, windows: Windows, confidence: float) -> tuple[list[Moved], int]:
     half = windows.ids >= _halfway(rows, windows)
-    tables = [_halves(rows, field, half, dispersion) for field in rows.fields]
+    tables = [_halves(rows, field, half) for field in rows.fields]
     tables = [table for table in tables if table is not None]
     if not tables:
         return [], 0
@@ -180,8 +179,9 @@ def _halfway(rows: TaskRows, windows: Windows) -> int:
     return int(np.searchsorted(np.cumsum(positives), positives.sum() / 2.0)) + 1
 
 
-def _halves(rows: TaskRows, field: FieldColumn, half: Any, dispersion: float) -> Any:
-    both = sum_cells(rows, (field.ids + field.n_values * half).astype(np.int32), 2 * field.n_values, dispersion)
+def _halves(rows: TaskRows, field: FieldColumn, half: Any) -> Any:
+    ids = (field.ids + field.n_values * half).astype(np.int32)
+    both = sum_cells(rows, ids, 2 * field.n_values, dispersion_of(rows, ids))
     first, second = both.take(slice(0, field.n_values)), both.take(slice(field.n_values, None))
     places = np.flatnonzero((first.observed >= 5.0) & (second.observed >= 5.0))
     return (field, places, first.take(places), second.take(places)) if places.size else None

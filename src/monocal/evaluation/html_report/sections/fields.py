@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monocal.core.spaces import Floats
 from monocal.evaluation.html_report.rows import FieldColumn, TaskRows
-from monocal.evaluation.html_report.sections.cells import SIDES, Cells, Side, sum_cells
+from monocal.evaluation.html_report.sections.cells import SIDES, Cells, Side, dispersion_of, sum_cells
 from monocal.evaluation.html_report.sections.spread import Spread, levelled, spread_of
 from monocal.evaluation.small_counts import discoveries, ratio_interval, shrunk_ratio, two_sided_p_value
 
@@ -59,6 +59,7 @@ class FieldResult:
         outside_after: The same, calibrated.
         uneven_before: How much its values differ from the forecast's overall level, uncalibrated.
         uneven_after: The same, calibrated: what is left when the overall bias is taken out.
+        dispersion: How much groups widen the noise of its values.
         shown: Places of the values worth a row in a table: in turn the worst and the largest.
     """
 
@@ -74,6 +75,7 @@ class FieldResult:
     outside_after: bool
     uneven_before: Spread
     uneven_after: Spread
+    dispersion: float
     shown: NDArray[np.intp]
 
     def estimates(self, side: Side) -> ValueEstimates:
@@ -89,9 +91,7 @@ class FieldResult:
         return self.uneven_before if side == "before" else self.uneven_after
 
 
-def field_results(
-    rows: TaskRows, *, dispersion: float = 1.0, confidence: float = 0.95, n_shown: int = 40
-) -> tuple[FieldResult, ...]:
+def field_results(rows: TaskRows, *, confidence: float = 0.95, n_shown: int = 40) -> tuple[FieldResult, ...]:
     """Estimates every value of every field; the long tail is shrunk, never folded into "other".
 
     Two families of tests are controlled at a false discovery rate of 1 − confidence: all values of all fields, and the
@@ -99,11 +99,14 @@ def field_results(
 
     Arguments:
         rows: The rows.
-        dispersion: Widening of noise because of groups.
         confidence: Coverage of intervals.
         n_shown: How many values per field are worth a row in a table.
     """
-    sums = [sum_cells(rows, field.ids, field.n_values, dispersion) for field in rows.fields]
+    dispersions = [dispersion_of(rows, field.ids) for field in rows.fields]
+    sums = [
+        sum_cells(rows, field.ids, field.n_values, dispersion)
+        for field, dispersion in zip(rows.fields, dispersions, strict=True)
+    ]
     kept = [np.flatnonzero(cells.weight > 0.0) for cells in sums]
     cells = [one.take(places) for one, places in zip(sums, kept, strict=True)]
     flags = {side: _flags(cells, side, confidence) for side in SIDES}
@@ -120,6 +123,7 @@ def field_results(
                 bool(outside["before"][place] or flags["before"][place].any()),
                 bool(outside["after"][place] or flags["after"][place].any()),
             ),
+            dispersions[place],
             confidence,
             n_shown,
         )
@@ -147,6 +151,7 @@ def _result(
     flags: tuple[Any, Any],
     spreads: tuple[Spread, Spread],
     outside: tuple[bool, bool],
+    dispersion: float,
     confidence: float,
     n_shown: int,
 ) -> FieldResult:
@@ -164,6 +169,7 @@ def _result(
         *outside,
         spread_of(levelled(cells.counts("before"))),
         spread_of(levelled(cells.counts("after"))),
+        dispersion,
         shown=_worth_showing(cells.weight, impact, n_shown),
     )
 

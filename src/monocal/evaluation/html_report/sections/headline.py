@@ -214,7 +214,7 @@ def _figures(metrics: MetricTable, fields: Sequence[FieldResult], segments: Segm
             "Error by field value",
             percent(field_error.before.value),
             percent(field_error.after.value),
-            f"a perfect forecast would show {percent(field_error.after.floor)}",
+            f"a perfect forecast would show {percent(field_error.floor)}",
             _figure_mood(field_error),
         ),
         None

@@ -18,6 +18,8 @@ from monocal.evaluation.small_counts import discoveries, shrunk_ratio, two_sided
 
 GRID_VALUES = 10
 GRIDS = 3
+LEAST_FILLED = 0.4
+"""Pairs that hardly meet (a video has one author) make empty pictures; they come last."""
 
 
 @final
@@ -67,7 +69,7 @@ class HeatMap:
         after: The same, calibrated.
         resolution_before: The smallest error that would stand out of the noise, uncalibrated.
         resolution_after: The same, calibrated.
-        grids: The worst pairs in detail.
+        grids: The pairs that are wrong together most beyond what each field is alone, in detail.
     """
 
     fields: tuple[str, ...]
@@ -104,12 +106,19 @@ def heat_map(
         for pair in pairs:
             note(side, place[pair.first.name], place[pair.second.name], spread_of(pair.cells.counts(side)))
 
-    def badness(pair: Pair) -> tuple[float, float]:
-        at = place[pair.first.name], place[pair.second.name]
-        visible = errors["after"][at] >= resolutions["after"][at]
-        return float(errors["after"][at]) if visible else 0.0, float(errors["before"][at])
+    def interaction(pair: Pair, side: Side) -> float:
+        i, j = place[pair.first.name], place[pair.second.name]
+        if errors[side][i, j] < resolutions[side][i, j]:
+            return 0.0
+        alone = max(errors[side][i, i], errors[side][j, j])
+        return float(max(errors[side][i, j] ** 2 - alone**2, 0.0))
 
-    worst = sorted(pairs, key=badness, reverse=True)[:GRIDS]
+    def interest(pair: Pair) -> tuple[bool, float, float]:
+        m, n = min(pair.first.n_values, GRID_VALUES), min(pair.second.n_values, GRID_VALUES)
+        filled = int(np.sum((pair.first_place < m) & (pair.second_place < n))) / (m * n)
+        return filled >= LEAST_FILLED, interaction(pair, "after"), interaction(pair, "before")
+
+    worst = sorted(pairs, key=interest, reverse=True)[:GRIDS]
     return HeatMap(
         tuple(names),
         errors["before"],

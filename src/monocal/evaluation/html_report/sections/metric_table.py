@@ -44,9 +44,6 @@ class MetricSide:
 
     value: float
     interval: Interval
-    floor: float
-    floor_interval: Interval
-    excess: float
     reason: str
 
 
@@ -61,6 +58,7 @@ class MetricRow:
         meaning: What it says.
         before: Uncalibrated.
         after: Calibrated.
+        floor: What a perfect forecast would score: the mean over labels redrawn from the calibrated probabilities.
         difference: After minus before.
         difference_interval: Paired bootstrap interval.
         verdict: What calibration did, judged by the metric's goal: better, worse or tie; empty when undefined.
@@ -71,6 +69,7 @@ class MetricRow:
     meaning: str
     before: MetricSide
     after: MetricSide
+    floor: float
     difference: float
     difference_interval: Interval
     verdict: str
@@ -122,9 +121,9 @@ def metric_table(
         )
 
     before, after = measure(rows.before), measure(rows.after)
-    for report in (before, after):
-        report.compute_intervals()
-        report.compute_floors()
+    before.compute_intervals()
+    after.compute_intervals()
+    after.compute_floors()
     comparison = compare(before, after)
     found: list[MetricRow] = []
     missing: list[tuple[str, str]] = []
@@ -140,6 +139,7 @@ def metric_table(
                 meaning,
                 _side(before, name),
                 _side(after, name),
+                math.nan if after.reason(name) else after.floor(name),
                 difference,
                 comparison.interval(name) if math.isfinite(difference) else Interval(math.nan, math.nan),
                 comparison.verdict(name) if math.isfinite(difference) else "",
@@ -150,13 +150,5 @@ def metric_table(
 
 def _side(report: Report, name: str) -> MetricSide:
     if report.reason(name):
-        nothing = Interval(math.nan, math.nan)
-        return MetricSide(math.nan, nothing, math.nan, nothing, math.nan, report.reason(name))
-    return MetricSide(
-        report.value(name),
-        report.interval(name),
-        report.floor(name),
-        report.floor_interval(name),
-        report.excess(name),
-        "",
-    )
+        return MetricSide(math.nan, Interval(math.nan, math.nan), report.reason(name))
+    return MetricSide(report.value(name), report.interval(name), "")

@@ -53,14 +53,15 @@ def worst_fields(results: Sequence[FieldResult], at_most: int = MOST_FIELDS) -> 
     return [one.name for one in results if one.name in names]
 
 
-def joint_cells(rows: TaskRows, names: Sequence[str], dispersion: float) -> list[Pair]:
+def joint_cells(rows: TaskRows, results: Sequence[FieldResult], names: Sequence[str]) -> list[Pair]:
     """Adds up the joint cells of every two of the named fields."""
+    dispersion = {one.name: one.dispersion for one in results}
     fields = [field for field in rows.fields if field.name in names]
     pairs = list(combinations(fields, 2))
     found = []
     with progress("pairs of fields", len(pairs), unit="pairs") as bar:
         for first, second in pairs:
-            found.append(_pair(rows, first, second, dispersion))
+            found.append(_pair(rows, first, second, min(dispersion[first.name], dispersion[second.name])))
             bar.advance(1)
     return found
 

@@ -10,6 +10,7 @@ from scipy import special
 
 from monocal.core.spaces import Floats
 from monocal.evaluation.html_report.rows import TaskRows
+from monocal.evaluation.html_report.sections.cells import dispersion_of
 
 MOST_BINS = 20
 POSITIVES_PER_BIN = 25
@@ -67,20 +68,27 @@ class Reliability:
     histogram_after: Floats
 
 
-def reliability(rows: TaskRows, dispersion: float = 1.0, confidence: float = 0.95) -> Reliability:
+def reliability(rows: TaskRows, confidence: float = 0.95) -> Reliability:
     """Bins both forecasts into at most 20 bins of equal mass with about 25 positives or more each."""
     n_bins = int(np.clip(rows.n_positive // POSITIVES_PER_BIN, 1, MOST_BINS))
     rate = rows.n_positive / rows.total_weight if rows.total_weight else 0.0
     logarithmic = 0.0 < rate < LOG_AXIS_BELOW
     edges = _histogram_edges(rows.before, rows.after, logarithmic)
     return Reliability(
-        reliability_curve(rows.labels, rows.before, rows.weights, n_bins, dispersion, confidence),
-        reliability_curve(rows.labels, rows.after, rows.weights, n_bins, dispersion, confidence),
+        _curve(rows, rows.before, n_bins, confidence),
+        _curve(rows, rows.after, n_bins, confidence),
         logarithmic,
         edges,
         _histogram(rows.before, rows.weights, edges),
         _histogram(rows.after, rows.weights, edges),
     )
+
+
+def _curve(rows: TaskRows, probabilities: Floats, n_bins: int, confidence: float) -> ReliabilityCurve:
+    # rank bins, ties aside: how much groups widen the noise does not hang on where exactly the cuts are
+    edges = np.quantile(probabilities, np.arange(1, n_bins) / n_bins)
+    dispersion = dispersion_of(rows, np.searchsorted(edges, probabilities, side="right").astype(np.int32))
+    return reliability_curve(rows.labels, probabilities, rows.weights, n_bins, dispersion, confidence)
 
 
 def reliability_curve(
