@@ -188,7 +188,12 @@ def compare_methods(
             bar.note(name)
             results.append(
                 _run(
-                    name, rows, {"embeddings": embeddings, **(arguments or {}).get(name, {})}, wanted, n_bootstrap, seed
+                    name,
+                    rows,
+                    {"frozen_embeddings": embeddings, **(arguments or {}).get(name, {})},
+                    wanted,
+                    n_bootstrap,
+                    seed,
                 )
             )
             bar.advance(1)

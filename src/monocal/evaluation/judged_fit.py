@@ -117,11 +117,11 @@ def fit_and_judge(
     log = table if isinstance(table, EncodedLog) else encode_table(table, table_schema(**columns))  # type: ignore[arg-type]
     is_clock = not isinstance(table, EncodedLog) and time is not None and is_clock_column(table, time)
     rows = split_log(log, holdout, min_count=min_count, max_size=max_size, is_clock=is_clock)
-    model = fit(rows.fit, method=method, embeddings=embeddings, **arguments)
+    model = fit(rows.fit, method=method, frozen_embeddings=embeddings, **arguments)
     judged = judge(model, rows, n_bootstrap=n_bootstrap, seed=seed) if rows.holdout.n_test else {}
     checks = _check_products(model, rows.test, products) if judged else []
     if refit and judged:
-        model = fit(rows.all_rows(), method=method, embeddings=embeddings, **arguments)
+        model = fit(rows.all_rows(), method=method, frozen_embeddings=embeddings, **arguments)
     if judged:
         facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(judged)}
         model = replace(model, info={**model.info, "holdout": facts})

@@ -42,7 +42,7 @@ def fit(
     scores_are: ScoreSpace = "probability",
     min_count: int = 1,
     max_size: int | None = None,
-    embeddings: Sequence[NDArray[np.float32]] | None = None,
+    frozen_embeddings: Sequence[NDArray[np.float32]] | None = None,
     **arguments: Any,
 ) -> Model:
     """Fits one calibrator per task on a table with raw values and returns a model that can be saved and served.
@@ -61,7 +61,7 @@ def fit(
         scores_are: The space of the score columns.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
-        embeddings: A ranker's frozen table per field, for methods that can use it.
+        frozen_embeddings: A ranker's table per field, for methods that can use it.
         arguments: Constructor arguments of the calibrator.
 
     Example:
@@ -72,7 +72,7 @@ def fit(
     """
     prototype = calibrator(method, **arguments)
     if isinstance(table, ScoredLog):
-        embeddings = table.embeddings if embeddings is None else embeddings
+        frozen_embeddings = table.embeddings if frozen_embeddings is None else frozen_embeddings
         table = table.as_encoded()
     if isinstance(table, EncodedLog):
         log = table
@@ -109,7 +109,7 @@ def fit(
             times=None if log.times is None else log.times[rows],
             scores_are=schema.scores_are,
             sampling_rate=row_rates(log, rows),
-            embeddings=embeddings,
+            embeddings=frozen_embeddings,
         )
         fitted.append(TaskModel(task, (schema.scores or {}).get(task, task), schema.labels[task], one))
     model = Model(

@@ -51,7 +51,8 @@ def ranker_encoder(tables: Sequence[NDArray[np.float32]], n_fields: int) -> Chos
         )
     sizes = [int(shape[0]) for shape in shapes]
     slots = torch.cat([torch.arange(size) for size in sizes])
-    vectors = [torch.as_tensor(np.asarray(table, dtype=np.float32)) for table in tables]
+    # a copy, because a memory-mapped table is read-only and torch has no such tensors
+    vectors = [torch.from_numpy(np.array(table, dtype=np.float32)) for table in tables]
     return ChosenValues(sizes, slots, ContextEncoder(sizes, table=vectors))
 
 
