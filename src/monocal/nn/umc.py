@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.kernels.limits import LOG_SCALE_LIMIT
+from monocal.nn.blocked_mlp import blocked_mlp, runs_in_blocks
 from monocal.nn.integral import ConcatIntegrand, Integral, positive
 from monocal.nn.knot_integral import KnotIntegral
 from monocal.nn.mlp import Mlp, generator_of, linear
@@ -139,14 +140,21 @@ class UmcMap(MonotoneMap):
         if context is None:
             raw = self.constants.expand(n_rows, -1)
         elif self.integrand == "concat":
-            shape = self.offsets(context)
-            raw = torch.cat([shape, self.rescaler(context)], dim=1) if self.rescaling else shape
+            if self.rescaling:
+                shape, scales = self._offsets_and_scales(context)
+                return shape, scales[:, 0], scales[:, 1]
+            raw = self.offsets(context)
         else:
             raw = self.trunk(context)
         if self.rescaling:
             return raw[:, :-2], raw[:, -2], raw[:, -1]
         nothing = raw.new_zeros(n_rows)
         return raw, nothing, nothing
+
+    def _offsets_and_scales(self, context: Tensor) -> tuple[Tensor, Tensor]:
+        if runs_in_blocks(context):
+            return blocked_mlp(context, self.rescaler.linears, skip=self.offsets)
+        return self.offsets(context), self.rescaler(context)
 
     def _condition(self, context: Tensor | None, n_rows: int) -> Condition:
         shape, log_scales, shifts = self.shape_and_scale(context, n_rows)
