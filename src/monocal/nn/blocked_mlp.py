@@ -8,26 +8,30 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from monocal.nn.field_context import FieldContext
+
 BLOCK_ROWS = 512
 """Rows per block: large enough for full speed of a matrix product, small enough to keep activations in the cache."""
 
 
-def runs_in_blocks(values: Tensor) -> bool:
+def runs_in_blocks(context: Tensor | FieldContext) -> bool:
     """Says whether a batch gains from blocks: on the CPU, in float32, several blocks long, not being traced."""
+    values = context.table if isinstance(context, FieldContext) else context
     return (
         values.device.type == "cpu"
         and values.dtype == torch.float32
-        and values.shape[0] >= 2 * BLOCK_ROWS
+        and context.shape[0] >= 2 * BLOCK_ROWS
         and not torch.compiler.is_compiling()
     )
 
 
-def blocked_mlp(values: Tensor, layers: Sequence[nn.Linear], skip: nn.Linear | None = None) -> tuple[Tensor, Tensor]:
+def blocked_mlp(
+    context: Tensor | FieldContext, layers: Sequence[nn.Linear], skip: nn.Linear | None = None
+) -> tuple[Tensor, Tensor]:
     """Returns what `skip` and what the ReLU network `layers` make of the same input, `(b, s)` and `(b, out)`.
 
-    Equal to applying them one after the other, up to the order of summation in weight gradients. The first layers of
-    both are one matrix product, activations are rectified in place, and a block goes through all layers while it is
-    in the cache: a training step on 16384 rows takes about a quarter less time.
+    Equal to applying them one after the other, up to the order of summation. The first layers of both are one
+    product, and a block goes through all later layers, forth and back, while it is in the cache.
 
     Example:
         >>> import torch
@@ -39,59 +43,81 @@ def blocked_mlp(values: Tensor, layers: Sequence[nn.Linear], skip: nn.Linear | N
         (True, torch.Size([2000, 0]))
     """
     n_skip = 0 if skip is None else skip.out_features
-    first = [part for part in (skip, *layers[:1]) if part is not None]
-    weights = torch.cat([part.weight for part in first])
-    biases = torch.cat([part.bias for part in first])
+    joint = [part for part in (skip, *layers[:1]) if part is not None]
+    weights, biases = torch.cat([part.weight for part in joint]), torch.cat([part.bias for part in joint])
+    if isinstance(context, FieldContext):
+        first = context.linear(weights, biases)
+    else:
+        first = _BlockedLinear.apply(context, weights, biases)
+    if len(layers) < 2:
+        return first[:, :n_skip], first[:, n_skip:]
     later = [parameter for layer in layers[1:] for parameter in (layer.weight, layer.bias)]
-    skipped, result = _BlockedMlp.apply(values, n_skip, weights, biases, *later)
+    skipped, result = _BlockedTail.apply(first, n_skip, *later)
     return skipped, result
 
 
-class _BlockedMlp(torch.autograd.Function):
+def _blocks(n_rows: int) -> list[slice]:
+    return [slice(start, start + BLOCK_ROWS) for start in range(0, n_rows, BLOCK_ROWS)]
+
+
+class _BlockedLinear(torch.autograd.Function):
+    """An affine layer whose matrix products stay small enough for the cache."""
+
     @staticmethod
-    def forward(ctx: Any, values: Tensor, n_skip: int, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, values: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
+        result = values.new_empty(values.shape[0], weights.shape[0])
+        for block in _blocks(values.shape[0]):
+            torch.addmm(biases, values[block], weights.t(), out=result[block])
+        ctx.save_for_backward(values, weights)
+        return result
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, pull: Tensor) -> Any:
+        values, weights = ctx.saved_tensors
+        d_values = torch.empty_like(values) if ctx.needs_input_grad[0] else None
+        d_weights = torch.zeros_like(weights)
+        for block in _blocks(values.shape[0]):
+            d_weights.addmm_(pull[block].t(), values[block])
+            if d_values is not None:
+                torch.mm(pull[block], weights, out=d_values[block])
+        return d_values, d_weights, pull.sum(dim=0)
+
+
+class _BlockedTail(torch.autograd.Function):
+    """Everything after the first affine layer; its first `n_skip` columns pass unchanged."""
+
+    @staticmethod
+    def forward(ctx: Any, first: Tensor, n_skip: int, *parameters: Tensor) -> tuple[Tensor, Tensor]:
         weights, biases = parameters[0::2], parameters[1::2]
-        n_rows = values.shape[0]
-        outputs = [values.new_empty(n_rows, weight.shape[0]) for weight in weights]
-        for start in range(0, n_rows, BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
-            inputs = values[block]
-            for i, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-                output = outputs[i][block]
-                torch.addmm(bias, inputs, weight.t(), out=output)
-                inputs = output[:, n_skip:] if i == 0 else output
-                if i + 1 < len(weights):
-                    inputs.relu_()
-        ctx.save_for_backward(values, *parameters, *outputs[:-1])
+        outputs = [first.new_empty(first.shape[0], weight.shape[0]) for weight in weights]
+        for block in _blocks(first.shape[0]):
+            inputs = torch.relu(first[block, n_skip:])
+            for weight, bias, output in zip(weights, biases, outputs, strict=True):
+                target = output[block]
+                torch.addmm(bias, inputs, weight.t(), out=target)
+                inputs = target if output is outputs[-1] else target.relu_()
+        ctx.save_for_backward(first, *weights, *outputs[:-1])
         ctx.n_skip = n_skip
-        first, last = outputs[0], outputs[-1]
-        return first[:, :n_skip].clone(), (first[:, n_skip:].clone() if len(outputs) == 1 else last)
+        return first[:, :n_skip].clone(), outputs[-1]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_skipped: Tensor, d_result: Tensor) -> Any:
-        values, *saved = ctx.saved_tensors
-        n_layers = (len(saved) + 1) // 3
-        weights, biases = saved[0 : 2 * n_layers : 2], saved[1 : 2 * n_layers : 2]
-        activations = saved[2 * n_layers :]
-        n_skip, n_rows = ctx.n_skip, values.shape[0]
-        d_values = torch.empty_like(values) if ctx.needs_input_grad[0] else None
+        first, *saved = ctx.saved_tensors
+        n_layers, n_skip = (len(saved) + 1) // 2, ctx.n_skip
+        weights, activations = saved[:n_layers], saved[n_layers:]
+        d_first = torch.empty_like(first)
         d_weights = [torch.zeros_like(weight) for weight in weights]
-        d_biases = [torch.zeros_like(bias) for bias in biases]
-        for start in range(0, n_rows, BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
+        d_biases = [weight.new_zeros(weight.shape[0]) for weight in weights]
+        for block in _blocks(first.shape[0]):
+            rectified = [torch.relu(first[block, n_skip:]), *(activation[block] for activation in activations)]
             pull = d_result[block]
-            for i in range(n_layers - 1, 0, -1):
-                active = activations[i - 1][block]
-                active = active[:, n_skip:] if i == 1 else active
-                d_weights[i].addmm_(pull.t(), active)
+            for i in range(n_layers - 1, -1, -1):
+                d_weights[i].addmm_(pull.t(), rectified[i])
                 d_biases[i] += pull.sum(dim=0)
-                pull = torch.ops.aten.threshold_backward(pull @ weights[i], active, 0)
-            if n_skip:
-                pull = torch.cat([d_skipped[block], pull], dim=1)
-            d_weights[0].addmm_(pull.t(), values[block])
-            d_biases[0] += pull.sum(dim=0)
-            if d_values is not None:
-                torch.mm(pull, weights[0], out=d_values[block])
+                pull = torch.ops.aten.threshold_backward(pull @ weights[i], rectified[i], 0)
+            d_first[block, n_skip:] = pull
+            d_first[block, :n_skip] = d_skipped[block]
         gradients = [part for pair in zip(d_weights, d_biases, strict=True) for part in pair]
-        return d_values, None, *gradients
+        return d_first, None, *gradients

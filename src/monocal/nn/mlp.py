@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput
 from monocal.nn.blocked_mlp import blocked_mlp, runs_in_blocks
+from monocal.nn.field_context import FieldContext, joined
 
 
 def generator_of(seed: int) -> torch.Generator:
@@ -102,9 +103,10 @@ class Mlp(nn.Module):
         """The layer that makes the output."""
         return self.linears[-1]
 
-    def forward(self, values: Tensor) -> Tensor:
-        if values.ndim == 2 and runs_in_blocks(values):
+    def forward(self, values: Tensor | FieldContext) -> Tensor:
+        if len(values.shape) == 2 and runs_in_blocks(values):
             return blocked_mlp(values, self.linears)[1]
+        values = joined(values)
         for layer in self.linears[:-1]:
             values = torch.relu(layer(values))
         result: Tensor = self.last(values)
