@@ -13,6 +13,7 @@ from monocal.kernels.folded_net import N_COLUMNS, N_WIDEST, FoldedNet
 from monocal.kernels.folded_rows import BLOCK, run_layers, sum_fields
 from monocal.kernels.integral_forward import integrate_row
 from monocal.kernels.integral_walk import N_IDS, N_SCRATCH, Ids, Matrix, Vector
+from monocal.kernels.limits import CAP
 from monocal.kernels.predictor import FoldedPredictor
 from monocal.kernels.rescaling import bounded_scale
 
@@ -47,6 +48,8 @@ def score_rows(
     active = np.empty(plan[N_WIDEST] + 1, np.int64)
     scratch = np.empty(N_SCRATCH, np.float32)
     ids = np.empty(N_IDS, np.int64)
+    crossing = np.empty(CAP, np.uint8)
+    crossing_words = crossing.view(np.uint64)
     n_first = slopes.shape[0]
     n_second = third.shape[0]
     third_bias = np.float32(constants[0])
@@ -85,6 +88,8 @@ def score_rows(
                 n_second,
                 scratch,
                 ids,
+                crossing,
+                crossing_words,
             )
             out[first + row] = scale * area + (scale * constants[1] + shift)
         first += n_here

@@ -6,9 +6,12 @@ import numpy as np
 from numba import njit
 
 from monocal.kernels.integral_walk import (
+    ACTIVE_FROM,
     ACTIVE_ID,
     CROSSING_AT,
     CROSSING_ID,
+    FIRST,
+    FLAG,
     HALF,
     KINK_AT,
     KINK_ID,
@@ -18,7 +21,6 @@ from monocal.kernels.integral_walk import (
     ONE,
     SIDE,
     SLACK,
-    TAU,
     ZERO,
     A,
     K,
@@ -29,14 +31,12 @@ from monocal.kernels.integral_walk import (
     V,
     Vector,
     area_below,
-    count_crossings,
     cross,
     list_crossings,
     moment_below,
     pass_kink,
     saturation,
     scalar,
-    sort_by_time,
     start_output,
     start_row,
     vector,
@@ -142,6 +142,8 @@ def pull_rows(
     """
     scratch = np.zeros(N_SCRATCH, np.float32)
     ids = np.zeros(N_IDS, np.int64)
+    crossing = np.zeros(CAP, np.uint8)
+    crossing_words = crossing.view(np.uint64)
     partial = np.zeros((n_first, n_second), np.float32)
     partial_slopes = np.zeros(n_first, np.float32)
     d_third_bias = 0.0
@@ -150,8 +152,7 @@ def pull_rows(
         direction = ONE if limit >= ZERO else -ONE
         distance = direction * limit
         n_kinks = start_row(row, direction, distance, offsets, slopes, weights, biases, n_first, n_second, scratch, ids)
-        sort_by_time(n_kinks, scratch, KINK_AT, ids, KINK_ID)
-        u_start, q_start = start_output(third, n_second, scratch)
+        u_start, q_start = start_output(third, scratch[KINK_AT] * SLACK, n_second, scratch, crossing)
         u = float(third_bias) + float(u_start)
         q = float(q_start)
         e = saturation(u)
@@ -163,43 +164,39 @@ def pull_rows(
             scratch[KQ + j] = ZERO
         for k in range(min(n_first, CAP)):
             d_offsets[row, k] = ZERO
-            on = (scratch[A + k] > ZERO) | ((scratch[A + k] == ZERO) & (scratch[V + k] > ZERO))
-            scratch[TAU + k] = ONE if on else ZERO
         for i in range(n_kinks + 1):
-            end = float(scratch[KINK_AT + i]) if i < n_kinks else float(distance)
+            end = float(scratch[KINK_AT + i])
             length = end - begin
             walked = 0.0
-            if count_crossings(np.float32(length) * SLACK, n_second, scratch) > 0:
-                n_crossings = list_crossings(length, n_second, scratch, ids)
-                sort_by_time(n_crossings, scratch, CROSSING_AT, ids, CROSSING_ID)
-                for c in range(n_crossings):
-                    at = float(scratch[CROSSING_AT + c])
-                    area, moment, u, e = add_moments(u, e, q, begin + walked, at - walked)
-                    c0 += factor * area
-                    c1 += factor * moment
-                    walked = at
-                    j = ids[CROSSING_ID + c]
-                    side = scratch[SIDE + j]
-                    scratch[K + j] -= side * np.float32(c0)
-                    scratch[KQ + j] -= side * np.float32(c1)
-                    q += cross(j, third, scratch)
+            for c in range(list_crossings(length, n_second, scratch, ids, crossing, crossing_words)):
+                at = float(scratch[CROSSING_AT + c])
+                area, moment, u, e = add_moments(u, e, q, begin + walked, at - walked)
+                c0 += factor * area
+                c1 += factor * moment
+                walked = at
+                j = ids[CROSSING_ID + c]
+                side = scratch[SIDE + j]
+                scratch[K + j] -= side * np.float32(c0)
+                scratch[KQ + j] -= side * np.float32(c1)
+                q += cross(j, third, scratch)
             area, moment, u, e = add_moments(u, e, q, begin + walked, length - walked)
             c0 += factor * area
             c1 += factor * moment
             begin = end
             if i < n_kinks:
                 k = ids[KINK_ID + i]
-                q = float(pass_kink(k, np.float32(length), weights, third, n_second, scratch))
-                sign = ONE if scratch[TAU + k] > ZERO else -ONE
-                scratch[TAU + k] = ONE - scratch[TAU + k]
+                reach = np.float32(float(scratch[KINK_AT + i + 1]) - end) * SLACK
+                q = float(pass_kink(k, np.float32(length), reach, weights, third, n_second, scratch, crossing))
+                sign = ONE if ids[FLAG + k] & 1 else -ONE
+                ids[FLAG + k] ^= 1
                 close_moments(np.float32(c0), np.float32(c1), n_second, scratch)
                 pull_unit(k, sign, row, direction, products, n_second, scratch, partial, d_offsets, partial_slopes)
         close_moments(np.float32(c0), np.float32(c1), n_second, scratch)
-        n_active = 0
+        n_active = FIRST
         for k in range(min(n_first, CAP)):
-            ids[ACTIVE_ID + n_active] = k
-            n_active += int(scratch[TAU + k] > ZERO)
-        for i in range(n_active):
+            ids[ACTIVE_FROM + n_active] = k
+            n_active += np.uint64(ids[FLAG + k] & 1)
+        for i in range(int(n_active)):
             k = ids[ACTIVE_ID + i]
             pull_unit(k, ONE, row, direction, products, n_second, scratch, partial, d_offsets, partial_slopes)
         for j in range(min(n_second, CAP)):

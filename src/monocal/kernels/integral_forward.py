@@ -15,21 +15,21 @@ from monocal.kernels.integral_walk import (
     ONE,
     SLACK,
     ZERO,
+    Flags,
     Ids,
     Matrix,
     Number,
     Vector,
     area_below,
-    count_crossings,
     cross,
     list_crossings,
     pass_kink,
     saturation,
     scalar,
-    sort_by_time,
     start_output,
     start_row,
 )
+from monocal.kernels.limits import CAP
 
 
 @scalar
@@ -66,36 +66,36 @@ def integrate_row(
     n_second: int,
     scratch: Vector,
     ids: Ids,
+    crossing: Flags,
+    crossing_words: Flags,
 ) -> float:
     """Returns the integral from 0 to `limit` for the offsets in `offsets[row]`, in float64."""
     direction = ONE if limit >= ZERO else -ONE
     distance = direction * limit
     n_kinks = start_row(row, direction, distance, offsets, slopes, weights, biases, n_first, n_second, scratch, ids)
-    sort_by_time(n_kinks, scratch, KINK_AT, ids, KINK_ID)
-    u_start, q_start = start_output(third, n_second, scratch)
+    u_start, q_start = start_output(third, scratch[KINK_AT] * SLACK, n_second, scratch, crossing)
     u = float(third_bias) + float(u_start)
     q = float(q_start)
     e = saturation(u)
     total = 0.0
     begin = 0.0
     for i in range(n_kinks + 1):
-        end = float(scratch[KINK_AT + i]) if i < n_kinks else float(distance)
+        end = float(scratch[KINK_AT + i])
         length = end - begin
         walked = 0.0
-        if count_crossings(np.float32(length) * SLACK, n_second, scratch) > 0:
-            n_crossings = list_crossings(length, n_second, scratch, ids)
-            sort_by_time(n_crossings, scratch, CROSSING_AT, ids, CROSSING_ID)
-            for c in range(n_crossings):
-                at = float(scratch[CROSSING_AT + c])
-                area, u, e = add_piece(u, e, q, at - walked)
-                total += area
-                walked = at
-                q += cross(ids[CROSSING_ID + c], third, scratch)
+        for c in range(list_crossings(length, n_second, scratch, ids, crossing, crossing_words)):
+            at = float(scratch[CROSSING_AT + c])
+            area, u, e = add_piece(u, e, q, at - walked)
+            total += area
+            walked = at
+            q += cross(ids[CROSSING_ID + c], third, scratch)
         area, u, e = add_piece(u, e, q, length - walked)
         total += area
         begin = end
         if i < n_kinks:
-            q = float(pass_kink(ids[KINK_ID + i], np.float32(length), weights, third, n_second, scratch))
+            reach = np.float32(float(scratch[KINK_AT + i + 1]) - end) * SLACK
+            k = ids[KINK_ID + i]
+            q = float(pass_kink(k, np.float32(length), reach, weights, third, n_second, scratch, crossing))
     return float(direction) * total
 
 
@@ -117,7 +117,22 @@ def integrate_rows(
     """Writes the integrals of rows `first` to `last` into `out`."""
     scratch = np.zeros(N_SCRATCH, np.float32)
     ids = np.zeros(N_IDS, np.int64)
+    crossing = np.zeros(CAP, np.uint8)
+    crossing_words = crossing.view(np.uint64)
     for row in range(first, last):
         out[row] = integrate_row(
-            row, limits[row], offsets, slopes, weights, biases, third, third_bias, n_first, n_second, scratch, ids
+            row,
+            limits[row],
+            offsets,
+            slopes,
+            weights,
+            biases,
+            third,
+            third_bias,
+            n_first,
+            n_second,
+            scratch,
+            ids,
+            crossing,
+            crossing_words,
         )

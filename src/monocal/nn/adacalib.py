@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from monocal.core.errors import InvalidInput
 from monocal.nn.mlp import Mlp, generator_of
-from monocal.nn.monotone_map import Condition, MonotoneMap
+from monocal.nn.monotone_map import Condition, Context, MonotoneMap
 from monocal.nn.piecewise import disorder, interpolate
 
 N_STATISTICS = 4
@@ -88,8 +88,8 @@ class AdaCalibMap(MonotoneMap):
         """Sharpens or softens the choice among candidates while training."""
         self.get_buffer("temperature").fill_(temperature)
 
-    def _condition(self, context: Tensor | None, n_rows: int) -> Condition:
-        assert context is not None
+    def _condition(self, context: Context, n_rows: int) -> Condition:
+        assert isinstance(context, Tensor)
         ids = context[:, 0].to(torch.int64)
         ids = torch.where((ids >= 0) & (ids < self.vectors.shape[0]), ids, 0)
         values, of_row = torch.unique(ids, return_inverse=True)

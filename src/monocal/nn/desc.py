@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput
+from monocal.nn.field_context import joined
 from monocal.nn.mlp import Mlp, generator_of
-from monocal.nn.monotone_map import Condition, MonotoneMap
+from monocal.nn.monotone_map import Condition, Context, MonotoneMap
 
 N_BUCKETS = 100
 PROBABILITY_FLOOR = 1e-6
@@ -94,11 +95,10 @@ class DescMap(MonotoneMap):
         self.field_attention = Mlp(64, (), n_fields, generator)
         self.value = Mlp(64, (8,), 1, generator)
 
-    def _condition(self, context: Tensor | None, n_rows: int) -> Condition:
+    def _condition(self, context: Context, n_rows: int) -> Condition:
         assert context is not None
-        if not self.hard_monotone:
-            return (context,)
-        return (self._mixture(context, None),)
+        vectors = joined(context)
+        return (self._mixture(vectors, None) if self.hard_monotone else vectors,)
 
     def _bend(self, logits: Tensor, condition: Condition) -> Tensor:
         t = logits.to(torch.float64).clamp(-LOGIT_CLAMP, LOGIT_CLAMP)

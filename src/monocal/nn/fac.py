@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from monocal.nn.mlp import Mlp, generator_of
-from monocal.nn.monotone_map import Condition, MonotoneMap
+from monocal.nn.monotone_map import Condition, Context, MonotoneMap
 from monocal.nn.piecewise import BrokenLine, equal_probability_knots
 
 
@@ -58,7 +58,7 @@ class FacMap(MonotoneMap):
         if context_width > 0:
             self.shift = Mlp(context_width, hidden, 1, generator_of(seed), zero_last=identity_start)
 
-    def _condition(self, context: Tensor | None, n_rows: int) -> Condition:
+    def _condition(self, context: Context, n_rows: int) -> Condition:
         if context is None:
             return (self.line.knots.new_zeros(n_rows),)
         return (self.shift(context)[:, 0].to(torch.float64),)

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput
+from monocal.nn.blocked_mlp import blocked_mlp, runs_in_blocks
+from monocal.nn.field_context import FieldContext, joined
 
 
 def generator_of(seed: int) -> torch.Generator:
@@ -92,14 +94,20 @@ class Mlp(nn.Module):
             zero_(self.last)
 
     @property
+    def linears(self) -> list[nn.Linear]:
+        """The layers, first to last."""
+        return [layer for layer in self.layers if isinstance(layer, nn.Linear)]
+
+    @property
     def last(self) -> nn.Linear:
         """The layer that makes the output."""
-        layer = self.layers[-1]
-        assert isinstance(layer, nn.Linear)
-        return layer
+        return self.linears[-1]
 
-    def forward(self, values: Tensor) -> Tensor:
-        for layer in self.layers[:-1]:
+    def forward(self, values: Tensor | FieldContext) -> Tensor:
+        if len(values.shape) == 2 and runs_in_blocks(values):
+            return blocked_mlp(values, self.linears)[1]
+        values = joined(values)
+        for layer in self.linears[:-1]:
             values = torch.relu(layer(values))
         result: Tensor = self.last(values)
         return result

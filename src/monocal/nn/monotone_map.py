@@ -8,9 +8,12 @@ from typing import Literal, final
 from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput
+from monocal.nn.field_context import FieldContext
 
 Monotone = Literal["strict", "weak", "none"]
 Condition = tuple[Tensor, ...]
+Context = Tensor | FieldContext | None
+"""What a map conditions on: joined vectors, the same vectors still as ids, or nothing."""
 
 
 class MonotoneMap(nn.Module, ABC):
@@ -34,14 +37,14 @@ class MonotoneMap(nn.Module, ABC):
         self.monotone: Monotone = monotone
 
     @final  # type: ignore[misc]  # torch declares forward as a plain attribute
-    def forward(self, logits: Tensor, context: Tensor | None = None) -> Tensor:
+    def forward(self, logits: Tensor, context: Context = None) -> Tensor:
         """Returns calibrated logits `(b,)` for logits `(b,)` and a context `(b, context_width)`."""
         self._check(logits, context)
         condition = self._condition(context if self.context_width else None, logits.shape[0])
         return self._bend(logits, condition).to(logits.dtype)
 
     @final
-    def curves(self, logits: Tensor, context: Tensor | None = None) -> Tensor:
+    def curves(self, logits: Tensor, context: Context = None) -> Tensor:
         """Evaluates every context row's curve on the same grid: `(g,)` and `(c, d)` give `(c, g)`.
 
         The curve's parameters are computed once per context row, so two points of one curve differ only
@@ -61,7 +64,7 @@ class MonotoneMap(nn.Module, ABC):
         return self._penalty()
 
     @abstractmethod
-    def _condition(self, context: Tensor | None, n_rows: int) -> Condition:
+    def _condition(self, context: Context, n_rows: int) -> Condition:
         """Returns the per-row parameters of the curves, each with `n_rows` rows; independent of the logits."""
 
     @abstractmethod
@@ -71,7 +74,7 @@ class MonotoneMap(nn.Module, ABC):
     def _penalty(self) -> Tensor:
         return next(self.parameters()).new_zeros(())
 
-    def _check(self, logits: Tensor, context: Tensor | None) -> None:
+    def _check(self, logits: Tensor, context: Context) -> None:
         if logits.ndim != 1:
             raise InvalidInput.of(
                 "logits", f"a tensor of shape {tuple(logits.shape)}", "one logit per row", "flatten it first"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput
-from monocal.nn.monotone_map import Condition, MonotoneMap
+from monocal.nn.monotone_map import Condition, Context, MonotoneMap
 
 
 def equal_probability_knots(n_knots: int) -> Tensor:
@@ -128,7 +128,7 @@ class PiecewiseMap(MonotoneMap):
         super().__init__(0, "weak" if hard_monotone else "none")
         self.line = BrokenLine(equal_probability_knots(n_knots), epsilon, hard_monotone=hard_monotone)
 
-    def _condition(self, context: Tensor | None, n_rows: int) -> Condition:
+    def _condition(self, context: Context, n_rows: int) -> Condition:
         return ()
 
     def _bend(self, logits: Tensor, condition: Condition) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from monocal.nn.mlp import Mlp, generator_of
-from monocal.nn.monotone_map import Condition, MonotoneMap
+from monocal.nn.monotone_map import Condition, Context, MonotoneMap
 
 
 @final
@@ -59,7 +59,7 @@ class SbcrMap(MonotoneMap):
         else:
             self.constants = nn.Parameter(torch.zeros(n_bins))
 
-    def _condition(self, context: Tensor | None, n_rows: int) -> Condition:
+    def _condition(self, context: Context, n_rows: int) -> Condition:
         raw = self.constants.expand(n_rows, -1) if context is None else self.masses(context)
         # in float32 the many small masses of a sharp softmax would sum to less than 1
         cumulative = torch.cumsum(torch.softmax(raw.to(torch.float64), dim=1), dim=1)

@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.kernels.limits import LOG_SCALE_LIMIT
+from monocal.nn.blocked_mlp import blocked_mlp, runs_in_blocks
+from monocal.nn.field_context import FieldContext, joined
 from monocal.nn.integral import ConcatIntegrand, Integral, positive
 from monocal.nn.knot_integral import KnotIntegral
 from monocal.nn.mlp import Mlp, generator_of, linear
-from monocal.nn.monotone_map import Condition, MonotoneMap
+from monocal.nn.monotone_map import Condition, Context, MonotoneMap
 from monocal.nn.quadrature import Variant
 
 Integrand = Literal["concat", "trunk", "knots"]
@@ -134,13 +136,15 @@ class UmcMap(MonotoneMap):
             start[:n_shape] = torch.empty(n_shape).uniform_(-1.0, 1.0, generator=generator)
         return start
 
-    def shape_and_scale(self, context: Tensor | None, n_rows: int) -> tuple[Tensor, Tensor, Tensor]:
+    def shape_and_scale(self, context: Context, n_rows: int) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the integrand's raw parameters `(b, ·)` and the raw w and b of every row."""
         if context is None:
             raw = self.constants.expand(n_rows, -1)
         elif self.integrand == "concat":
-            shape = self.offsets(context)
-            raw = torch.cat([shape, self.rescaler(context)], dim=1) if self.rescaling else shape
+            if self.rescaling:
+                shape, scales = self._offsets_and_scales(context)
+                return shape, scales[:, 0], scales[:, 1]
+            raw = self.offsets(joined(context))
         else:
             raw = self.trunk(context)
         if self.rescaling:
@@ -148,7 +152,13 @@ class UmcMap(MonotoneMap):
         nothing = raw.new_zeros(n_rows)
         return raw, nothing, nothing
 
-    def _condition(self, context: Tensor | None, n_rows: int) -> Condition:
+    def _offsets_and_scales(self, context: Tensor | FieldContext) -> tuple[Tensor, Tensor]:
+        if runs_in_blocks(context):
+            return blocked_mlp(context, self.rescaler.linears, skip=self.offsets)
+        vectors = joined(context)
+        return self.offsets(vectors), self.rescaler(vectors)
+
+    def _condition(self, context: Context, n_rows: int) -> Condition:
         shape, log_scales, shifts = self.shape_and_scale(context, n_rows)
         scales = torch.exp(log_scales.clamp(-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT).to(torch.float64))
         start = scales * self.beta.to(torch.float64) + shifts.to(torch.float64)

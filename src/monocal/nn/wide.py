@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from monocal.nn.context import field_offsets, rows_of_ids
+from monocal.nn.context import check_field_ids, field_offsets
+from monocal.nn.field_context import rows_of_ids
 
 
 @final
@@ -42,6 +43,7 @@ class WideShift(nn.Module):
         self.shifts = nn.Parameter(torch.zeros(int(sum(field_sizes)), 1))
 
     def forward(self, field_ids: Tensor) -> Tensor:
+        check_field_ids(field_ids, self.field_sizes)
         rows = rows_of_ids(field_ids, self.field_sizes, self.offsets)
         return functional.embedding(rows, self.shifts, sparse=self.sparse).sum(dim=(1, 2))
 

@@ -1,0 +1,134 @@
+"""The fast paths of training give the numbers of the plain ones."""
+
+import numpy as np
+import pytest
+import torch
+
+from monocal.kernels.field_sums import number_values
+from monocal.nn import ContextEncoder, DescMap, FacMap, SbcrMap, UmcMap
+from monocal.nn.blocked_mlp import BLOCK_ROWS, blocked_mlp
+from monocal.nn.mlp import Mlp, generator_of, linear
+
+SIZES = [4, 200, 3000, 7]
+N_ROWS = 3 * BLOCK_ROWS + 17
+
+
+def field_ids(n_rows=N_ROWS, seed=0):
+    rng = np.random.default_rng(seed)
+    return torch.as_tensor(np.stack([rng.integers(0, size, n_rows) for size in SIZES], axis=1).astype(np.int32))
+
+
+def gradients_of(module, loss):
+    module.zero_grad()
+    loss.backward()
+    return {name: parameter.grad.clone() for name, parameter in module.named_parameters()}
+
+
+def assert_same(first, second, tolerance=2e-5):
+    assert first.keys() == second.keys()
+    for name, gradient in first.items():
+        scale = float(gradient.to_dense().abs().max())
+        torch.testing.assert_close(second[name].to_dense(), gradient.to_dense(), rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("hidden", [(), (12,), (16, 24, 8)])
+@pytest.mark.parametrize("with_skip", [True, False])
+def test_blocks_equal_the_plain_network(hidden, with_skip):
+    net = Mlp(10, hidden, 3, generator_of(0), bias_scale=0.1)
+    skip = linear(10, 5, generator_of(1), bias_scale=0.1) if with_skip else None
+    both = torch.nn.ModuleList([net, *([skip] if skip is not None else [])])
+    x = torch.randn(N_ROWS, 10, generator=generator_of(2), requires_grad=True)
+    pull = torch.randn(N_ROWS, 3, generator=generator_of(3))
+
+    def plain(values):
+        for layer in net.linears[:-1]:
+            values = torch.relu(layer(values))
+        return net.last(values)
+
+    loss = (plain(x) * pull).sum() + (0.0 if skip is None else skip(x).square().sum())
+    wanted = gradients_of(both, loss)
+    wanted_x, x.grad = x.grad.clone(), None
+    skipped, result = blocked_mlp(x, net.linears, skip)
+    torch.testing.assert_close(result, plain(x), rtol=1e-5, atol=1e-5)
+    found = gradients_of(both, (result * pull).sum() + skipped.square().sum())
+    assert_same(wanted, found)
+    torch.testing.assert_close(x.grad, wanted_x, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("n_rows", [5, N_ROWS])
+@pytest.mark.parametrize("integrand", ["concat", "knots"])
+def test_fields_train_like_joined_vectors(frozen, sparse, n_rows, integrand):
+    table = torch.randn(sum(SIZES), 3, generator=generator_of(0)) if frozen else None
+    encoder = ContextEncoder(SIZES, 3, table=table, sparse=sparse)
+    umc = UmcMap(
+        encoder.width,
+        integrand=integrand,
+        knots=[-2.0, 0.0, 1.0],
+        identity_start=False,
+        hidden=(9, 8),
+        rescaling_hidden=(20, 12),
+        trunk=(20, 12),
+    )
+    both = torch.nn.ModuleDict({"encoder": encoder, "umc": umc})
+    ids, logits = field_ids(n_rows), torch.linspace(-4, 4, n_rows)
+    results, gradients = [], []
+    for context in (encoder(ids), encoder.fields(ids)):
+        results.append(umc(logits, context))
+        gradients.append(gradients_of(both, results[-1].square().mean()))
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-4)
+    assert_same(*gradients, tolerance=2e-4)
+    if not frozen:
+        assert gradients[1]["encoder.table"].is_sparse == sparse
+
+
+@pytest.mark.parametrize("build", [FacMap, SbcrMap, lambda width: DescMap(4, 3)])
+def test_every_map_takes_fields(build):
+    encoder = ContextEncoder(SIZES, 3)
+    monotone_map, ids, logits = build(encoder.width), field_ids(), torch.linspace(-4, 4, N_ROWS)
+    torch.testing.assert_close(
+        monotone_map(logits, encoder.fields(ids)), monotone_map(logits, encoder(ids)), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_fields_treat_strange_ids_as_unseen():
+    encoder = ContextEncoder(SIZES, 3)
+    ids = field_ids()
+    ids[:5, 1], ids[5:9, 0] = 200, -3
+    unseen = ids.clone()
+    unseen[:5, 1], unseen[5:9, 0] = 0, 0
+    layer = linear(encoder.width, 6, generator_of(0))
+    found = encoder.fields(ids).linear(layer.weight, layer.bias)
+    torch.testing.assert_close(found, layer(encoder(unseen)), rtol=1e-5, atol=1e-6)
+
+
+def test_training_is_repeatable_to_the_last_bit():
+    def trained():
+        encoder = ContextEncoder(SIZES, 3)
+        umc = UmcMap(encoder.width, n_threads=2)
+        optimiser = torch.optim.Adam([*umc.parameters(), *encoder.parameters()], lr=0.01)
+        for step in range(3):
+            ids = field_ids(seed=step)
+            optimiser.zero_grad()
+            umc(torch.linspace(-4, 4, N_ROWS), encoder.fields(ids)).square().mean().backward()
+            optimiser.step()
+        return [*umc.parameters(), *encoder.parameters()]
+
+    for first, second in zip(trained(), trained(), strict=True):
+        assert torch.equal(first, second)
+
+
+def test_values_are_numbered_field_by_field():
+    ids = field_ids().numpy()
+    batch = number_values(ids, np.asarray(SIZES))
+    offsets = np.cumsum([0, *SIZES[:-1]])
+    assert np.array_equal(batch.rows[batch.slots], ids + offsets)
+    assert len(np.unique(batch.rows)) == len(batch.rows) == batch.starts[-1]
+    for f in range(4):
+        assert set(batch.rows[batch.starts[f] : batch.starts[f + 1]]) == set(ids[:, f] + offsets[f])
+
+
+def test_dense_features_cannot_stay_fields():
+    with pytest.raises(ValueError, match="ids beside 1 dense features"):
+        ContextEncoder(SIZES, n_dense=1).fields(field_ids())
