@@ -61,17 +61,20 @@ def spool_source(stream: SourceStream, path: Path, show_progress: bool | None) -
     spool = Spool(path)
     if spool.is_finished:
         return spool
-    problems = RowProblems(stream.on_error)
     numbers = tuple(number_types(stream.schema))
+    n_bytes = sum(path.stat().st_size for path in stream.paths)
+    with progress(f"reading {stream.name}", n_bytes or None, unit="bytes", show=show_progress) as bar:
+        problems = RowProblems(stream.on_error, on_bytes=bar.advance)
 
-    def rows() -> Iterator[LogRows]:
-        with progress(f"reading {stream.name}", None, show=show_progress) as bar:
+        def rows() -> Iterator[LogRows]:
+            n_rows = 0
             for raw in stream.read(problems):
                 clean = clean_rows(raw, stream.schema, problems, fields=True, group=True, numbers=numbers)
                 yield clean
-                bar.advance(clean.n_rows)
+                n_rows += clean.n_rows
+                bar.note(f"{n_rows:,} rows")
 
-    n_rows = spool.write(rows())
+        n_rows = spool.write(rows())
     spool.finish({"n_rows": n_rows, "skipped": problems.summary()})
     return spool
 
