@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from monocal.data.csv_rows import CsvFormat, csv_header, csv_rows
+from monocal.data.log_identity import identify_table
 from monocal.data.log_rows import number_columns
 from monocal.data.row_problems import OnError, RawRows, RowProblems
 from monocal.data.schema import LogSchema
@@ -46,7 +47,7 @@ class TableSource(Source):
             self._given,
             stream.paths,
             lambda problems: table_rows(stream, self._given.columns, self._given.fields, problems),
-            self._settings(),
+            self._settings() | _contents(stream, self._given.columns),
             on_error,
         )
 
@@ -91,6 +92,10 @@ def table_rows(
         start += batch.num_rows
         if problems is not None and stream.n_rows:
             problems.on_bytes(n_bytes * batch.num_rows // stream.n_rows)
+
+
+def _contents(stream: TableStream, columns: Sequence[str]) -> dict[str, Any]:
+    return {} if stream.in_memory is None else {"contents": identify_table(stream.in_memory.select(list(columns)))}
 
 
 def _format(path: Path) -> CsvFormat:
