@@ -1,12 +1,13 @@
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monocal.data import value_index
 from monocal.data.value_index import ValueIndex
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.text(max_size=12), max_size=30), max_size=8))
 def test_numbers_follow_first_appearance_like_a_dictionary(batches):
     index, expected = ValueIndex(), {}
