@@ -7,9 +7,10 @@ few can therefore never shift values into a neighbour's column.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +42,7 @@ class CsvFormat:
 
 def csv_header(path: Path, form: CsvFormat) -> list[str]:
     """Returns the column names of a file with a header line."""
-    for line in _blocks(path, 1 << 16):
+    for line in _blocks(path, 1 << 16, RowProblems()):
         first = line.split(b"\n", 1)[0].removeprefix(b"\xef\xbb\xbf").rstrip(b"\r")
         try:
             names = list(pa_csv.read_csv(pa.BufferReader(first + b"\n"), parse_options=_dialect(form)).column_names)
@@ -86,7 +87,7 @@ def csv_rows(
         null_values=[],
     )
     next_line = 1
-    for block in _blocks(path, _BLOCK_BYTES):
+    for block in _blocks(path, _BLOCK_BYTES, problems):
         body = np.frombuffer(block, dtype=np.uint8)
         first_line = next_line
         next_line += int(np.count_nonzero(body == 10))
@@ -100,12 +101,15 @@ def csv_rows(
             yield _parse(kept, lines, names, form, convert, problems, path)
 
 
-def _blocks(path: Path, n_bytes: int) -> Iterator[bytes]:
-    """Yields blocks of whole lines, each ending in a line break."""
-    rest = b""
+def _blocks(path: Path, n_bytes: int, problems: RowProblems) -> Iterator[bytes]:
+    """Yields blocks of whole lines, each ending in a line break; says how far the file, packed or not, was read."""
+    rest, n_told = b"", 0
     try:
-        with pa.input_stream(str(path), compression="detect") as stream:
+        with pa.OSFile(str(path), "rb") as file, _unpacked(file, path) as stream:
             while chunk := stream.read(n_bytes):
+                position = file.tell()
+                problems.on_bytes(position - n_told)
+                n_told = position
                 chunk = rest + chunk
                 cut = chunk.rfind(b"\n") + 1
                 rest = chunk[cut:]
@@ -119,6 +123,14 @@ def _blocks(path: Path, n_bytes: int) -> Iterator[bytes]:
         raise _unreadable(path, error) from error
     if rest:
         yield rest + b"\n"
+
+
+def _unpacked(file: pa.NativeFile, path: Path) -> AbstractContextManager[Any]:
+    for ending, codec in ((".gz", "gzip"), (".zst", "zstd"), (".bz2", "bz2")):
+        if path.name.lower().endswith(ending):
+            packed: AbstractContextManager[Any] = pa.CompressedInputStream(file, codec)
+            return packed
+    return nullcontext(file)
 
 
 def _whole_lines(

@@ -107,11 +107,11 @@ def encode_log(
         parts = find_parts(reader, given.schema, work.stage, shares, cuts)
         limits = {"min_count": min_count, "max_size": max_size, "hashed_fields": hashed_fields}
         vocabulary = count_fields(reader, parts, given.schema, work, fit_on, limits, show_progress)
-        groups = count_groups(reader, work) if given.schema.group is not None else None
+        groups = count_groups(reader, work, show_progress) if given.schema.group is not None else None
         arrays = array_files(given.schema, reader.n_rows, work.path)
         encode_rows(reader, vocabulary, groups, arrays, work, show_progress)
         if not parts.is_sorted:
-            sort_rows(arrays, parts, work)
+            sort_rows(arrays, parts, work, show_progress)
         made_from = {"work": mark, "source": given.stream.name, "files": [path.name for path in given.stream.paths]}
         notes = {"options": options, "skipped": skipped, "encoder_version": ENCODER_VERSION}
         write_manifest(arrays, parts.ranges, given.schema, made_from | notes, work.path)

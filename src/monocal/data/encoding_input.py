@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, final
 
 from monocal.core.errors import InvalidInput
-from monocal.data.log_readers import LogReader, TableReader, identify_files, identify_table, spool_source
+from monocal.data.log_identity import identify_files
+from monocal.data.log_readers import LogReader, TableReader, spool_source
 from monocal.data.row_problems import OnError
 from monocal.data.schema import LogSchema
 from monocal.data.sources.base import SourceStream
@@ -22,7 +23,7 @@ class EncodingInput:
 
     Attributes:
         stream: Its rows.
-        identity: Plain values that change when the log changes.
+        identity: Plain values that change when the files change; a table in memory is among the stream's settings.
         direct: The table, if reading it twice is cheaper than keeping a copy of its rows.
     """
 
@@ -43,12 +44,8 @@ class EncodingInput:
             raise InvalidInput.of("schema", None, "the parts of the columns", "pass a LogSchema with the table")
         stream = TableSource(schema).open_table(log, on_error=on_error or "raise")
         is_text = isinstance(log, str | Path) and not all(is_parquet(path) for path in find_files(str(log)))
-        table = None if is_text else open_table(log)
-        if table is not None and table.in_memory is not None:
-            identity: Any = identify_table(table.in_memory.select(list(schema.columns)))
-        else:
-            identity = identify_files(stream.paths)
-        return cls(stream, identity, table if stream.on_error == "raise" else None)
+        reads_directly = not is_text and stream.on_error == "raise"
+        return cls(stream, identify_files(stream.paths), open_table(log) if reads_directly else None)
 
     @property
     def schema(self) -> LogSchema:

@@ -55,13 +55,15 @@ def count_fields(
     return Vocabulary.load(path)
 
 
-def count_groups(reader: LogReader, work: WorkFolder) -> FieldVocabulary:
+def count_groups(reader: LogReader, work: WorkFolder, show_progress: bool | None) -> FieldVocabulary:
     """Numbers the groups of all rows in order of first appearance, null last; no group is rare or unseen."""
     path = work.path / GROUP_VALUES
     if not work.state().get("groups_are_counted"):
         values = ValueCounts("group")
-        for rows in reader.read(group=True):
-            values.add(_in_order_of_rows(rows.group))
+        with progress("numbering groups", reader.n_rows, show=show_progress) as bar:
+            for rows in reader.read(group=True):
+                values.add(_in_order_of_rows(rows.group))
+                bar.advance(rows.n_rows)
         Vocabulary((FieldVocabulary("group", values.in_order_of_appearance()),)).save(path)
         work.note(groups_are_counted=True)
     return Vocabulary.load(path).fields[0]
@@ -138,10 +140,12 @@ def _ids(vocabulary: Vocabulary, fields: pa.RecordBatch, n_rows: int) -> Ids:
     return vocabulary.encode(fields) if vocabulary.names else np.zeros((n_rows, 0), dtype=np.int32)
 
 
-def sort_rows(arrays: list[ArrayFile], parts: LogParts, work: WorkFolder) -> None:
-    assert parts.times is not None
-    if not work.state().get("is_sorted"):
-        sort_by_time(arrays, parts.times)
+def sort_rows(arrays: list[ArrayFile], parts: LogParts, work: WorkFolder, show_progress: bool | None) -> None:
+    """Puts the rows of all arrays into time order."""
+    if parts.times is not None and not work.state().get("is_sorted"):
+        n_steps = 2 * len(arrays) * len(parts.times)
+        with progress("sorting by time", n_steps, unit="values", show=show_progress) as bar:
+            sort_by_time(arrays, parts.times, bar)
         work.note(is_sorted=True)
     # the note above is the point of no return: from here on an interrupted exchange is simply finished
     for array in arrays:

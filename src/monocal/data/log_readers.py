@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Protocol, final
 
-import pyarrow as pa
-
-from monocal.core.fingerprint import fingerprint
 from monocal.core.progress import progress
 from monocal.data.log_rows import LogRows, clean_rows, number_columns, number_types
 from monocal.data.row_problems import RowProblems
@@ -18,8 +14,6 @@ from monocal.data.sources.base import SourceStream
 from monocal.data.sources.table import table_rows
 from monocal.data.spool import Spool
 from monocal.data.tables import TableStream
-
-_ENDS_BYTES = 1 << 16
 
 
 class LogReader(Protocol):
@@ -61,39 +55,19 @@ def spool_source(stream: SourceStream, path: Path, show_progress: bool | None) -
     spool = Spool(path)
     if spool.is_finished:
         return spool
-    problems = RowProblems(stream.on_error)
     numbers = tuple(number_types(stream.schema))
+    n_bytes = sum(path.stat().st_size for path in stream.paths)
+    with progress(f"reading {stream.name}", n_bytes or None, unit="bytes", show=show_progress) as bar:
+        problems = RowProblems(stream.on_error, on_bytes=bar.advance)
 
-    def rows() -> Iterator[LogRows]:
-        with progress(f"reading {stream.name}", None, show=show_progress) as bar:
+        def rows() -> Iterator[LogRows]:
+            n_rows = 0
             for raw in stream.read(problems):
                 clean = clean_rows(raw, stream.schema, problems, fields=True, group=True, numbers=numbers)
                 yield clean
-                bar.advance(clean.n_rows)
+                n_rows += clean.n_rows
+                bar.note(f"{n_rows:,} rows")
 
-    n_rows = spool.write(rows())
+        n_rows = spool.write(rows())
     spool.finish({"n_rows": n_rows, "skipped": problems.summary()})
     return spool
-
-
-def identify_files(paths: tuple[Path, ...]) -> list[list[Any]]:
-    """Returns name, size, time of change and a hash of both ends of every file: enough to notice another file."""
-    return [[path.name, path.stat().st_size, path.stat().st_mtime_ns, _hash_of_ends(path)] for path in paths]
-
-
-def identify_table(table: pa.Table) -> str:
-    """Returns the fingerprint of a table in memory."""
-    digest = hashlib.blake2b(digest_size=16)
-    for batch in table.to_batches():
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        digest.update(sink.getvalue())
-    return fingerprint(table.num_rows, digest.hexdigest())
-
-
-def _hash_of_ends(path: Path) -> str:
-    with path.open("rb") as stream:
-        head = stream.read(_ENDS_BYTES)
-        stream.seek(max(path.stat().st_size - _ENDS_BYTES, 0))
-        return fingerprint(head, stream.read(_ENDS_BYTES))

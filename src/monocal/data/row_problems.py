@@ -1,9 +1,10 @@
-"""Malformed rows: counted, reported with file and line, then refused or skipped, never repaired by guessing."""
+"""What is noticed while raw files are read: malformed rows, refused or skipped but never repaired, and bytes read."""
 
 from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, final, get_args
 
@@ -58,6 +59,7 @@ class RowProblems:
 
     Arguments:
         on_error: "raise" refuses the first malformed row; "skip" leaves such rows out and counts them.
+        on_bytes: Told how many bytes of the files were read since it was last told; for a bar.
 
     Example:
         >>> problems = RowProblems("skip")
@@ -70,10 +72,11 @@ class RowProblems:
         monocal.core.errors.InvalidInput: train.csv, line 7: got 23 columns; wanted 24 columns. Way out: ...
     """
 
-    def __init__(self, on_error: OnError = "raise") -> None:
+    def __init__(self, on_error: OnError = "raise", on_bytes: Callable[[int], None] | None = None) -> None:
         if on_error not in get_args(OnError):
             raise InvalidInput.of("on_error", repr(on_error), '"raise" or "skip"', "say what to do with malformed rows")
         self.on_error = on_error
+        self.on_bytes = on_bytes or (lambda n_bytes: None)
         self.examples: list[RowProblem] = []
         self._counts: Counter[str] = Counter()
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.core.progress import Progress
 from monocal.data.array_files import ArrayFile
 from monocal.data.batches import release_pages
 
@@ -60,7 +61,7 @@ def oldest_rows(times: Times, n_oldest: int) -> tuple[int, int]:
     return low, n_oldest - count_before(times, low)
 
 
-def sort_by_time(arrays: Sequence[ArrayFile], times: Times) -> None:
+def sort_by_time(arrays: Sequence[ArrayFile], times: Times, bar: Progress | None = None) -> None:
     """Writes array files anew with rows in time order, beside the old ones; rows at the same time keep their order.
 
     Rows are dealt to buckets of neighbouring times, then every bucket is sorted by itself. A bucket holds about a
@@ -69,6 +70,7 @@ def sort_by_time(arrays: Sequence[ArrayFile], times: Times) -> None:
     Arguments:
         arrays: Files with one entry per row, the times among them.
         times: The times before sorting, one per row.
+        bar: Advanced by every row of every array, twice: when it is dealt and when its bucket is sorted.
 
     The result of each array lies at its `sorted_path`, so that the caller can exchange all of them at one point.
     """
@@ -79,9 +81,13 @@ def sort_by_time(arrays: Sequence[ArrayFile], times: Times) -> None:
     starts = np.concatenate(([0], np.cumsum(sizes)))
     for array in arrays:
         _deal(array, times, edges, starts)
+        if bar is not None:
+            bar.advance(len(times))
     sorted_times = next(array for array in arrays if array.name == "time").sorted_path
     for bucket in range(len(sizes)):
         _sort_bucket(arrays, sorted_times, int(starts[bucket]), int(starts[bucket + 1]))
+        if bar is not None:
+            bar.advance(len(arrays) * int(sizes[bucket]))
 
 
 def _chunks(times: Times) -> Iterator[Times]:

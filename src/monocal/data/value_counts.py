@@ -17,7 +17,7 @@ from monocal.data.growing_dictionary import GrowingDictionary
 class ValueCounts:
     """How often each value of a field occurred so far.
 
-    Memory grows with the number of distinct values (about 45 bytes and the text of each), not with the rows.
+    Memory grows with the number of distinct values (32 to 60 bytes and the text of each), not with the rows.
 
     Example:
         >>> counts = ValueCounts("site")

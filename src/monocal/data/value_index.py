@@ -21,7 +21,7 @@ class ValueIndex:
     """Numbers distinct texts 0, 1, 2, … in order of first appearance and finds them again.
 
     An open-addressing table over 128-bit hashes, filled and searched for whole columns at once. It is built once
-    and kept, so a lookup costs the same whether there are ten values or ten million. Memory is 24 to 32 bytes per
+    and kept, so a lookup costs the same whether there are ten values or ten million. Memory is 24 to 48 bytes per
     value; the texts themselves are not kept.
 
     Example:

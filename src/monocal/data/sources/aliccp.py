@@ -35,7 +35,7 @@ class AliCCP(Source):
 
     Nine user fields come from the common-features file by a left join, five item and scenario fields from the
     skeleton; the first feature of a field counts, a missing field is 0. There is no time column: time order means
-    file order. The join holds about 70 bytes per user in memory, whatever the number of rows.
+    file order. The join holds 60 to 84 bytes per user in memory, whatever the number of rows.
 
     Arguments:
         tasks: Which labels to take: "click", "conversion" (which is 0 wherever there was no click).

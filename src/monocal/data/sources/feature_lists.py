@@ -71,17 +71,19 @@ def _find_entries(starts: NDArray[np.int64], lengths: NDArray[np.int64], padded:
     begin, row = begin[order], np.concatenate((row_of_cut, filled))[order]
     after_cut = order < len(cuts)
     end = np.concatenate((begin[1:] - after_cut[1:], [n_bytes]))
-    feature, n_feature = _only_mark(data, 2, begin, end)
-    value, n_value = _only_mark(data, 3, begin, end)
+    twos, threes = np.flatnonzero(data == 2), np.flatnonzero(data == 3)
+    if len(twos) == len(threes) == len(begin) and np.all((begin <= twos) & (twos < threes) & (threes < end)):
+        return _Entries(row, begin, twos + 1, threes + 1, np.ones(len(begin), dtype=bool))
+    feature, n_feature = _only_mark(twos, begin, end)
+    value, n_value = _only_mark(threes, begin, end)
     is_whole = (n_feature == 1) & (n_value == 1) & (feature < value)
     return _Entries(row, begin, feature, value, is_whole)
 
 
 def _only_mark(
-    data: NDArray[np.uint8], mark: int, begin: NDArray[np.int64], end: NDArray[np.int64]
+    marks: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the byte after the first mark of each entry, and how many marks it has."""
-    marks = np.flatnonzero(data == mark)
     if not len(marks):
         return begin, np.zeros(len(begin), dtype=np.int64)
     first = np.searchsorted(marks, begin)

@@ -35,7 +35,7 @@ class KuaiRandPure(Source):
 
     def _rows(self, files: Sequence[Path], problems: RowProblems) -> Iterator[RawRows]:
         for path in files:
-            for rows in table_rows(open_table(path), [*_NUMBERS, *_OTHERS, *FIELDS], FIELDS):
+            for rows in table_rows(open_table(path), [*_NUMBERS, *_OTHERS, *FIELDS], FIELDS, problems):
                 kept = rows.keep(np.asarray(rows.batch.column("is_dup").to_numpy() == 0))
                 time_ms, play_ms, duration_ms = (kept.batch.column(name).to_numpy() for name in _NUMBERS)
                 columns = {name: kept.batch.column(name) for name in ("is_click", "long_view", *FIELDS)}

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from monocal.data.categories import as_text, distinct_text
 from monocal.data.growing_dictionary import GrowingDictionary
+from monocal.data.value_index import ValueIndex
 
 _NULL = -1
 
 
 @final
 class SideTable:
-    """Attributes of keys, held as numbers: about 30 bytes a key and 4 bytes an attribute, however long the texts.
+    """Attributes of keys, held as numbers: 24 to 48 bytes a key and 4 bytes an attribute, however long the texts.
 
     If a key comes twice, its first row counts.
 
@@ -35,7 +36,7 @@ class SideTable:
 
     def __init__(self, attributes: Sequence[str]) -> None:
         self.attributes = tuple(attributes)
-        self._keys = GrowingDictionary()
+        self._keys = ValueIndex()
         self._values = {name: GrowingDictionary() for name in self.attributes}
         self._blocks: list[NDArray[np.int32]] = []
         self._whole: NDArray[np.int32] | None = None

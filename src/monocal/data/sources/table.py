@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from monocal.data.csv_rows import CsvFormat, csv_header, csv_rows
+from monocal.data.log_identity import identify_table
 from monocal.data.log_rows import number_columns
 from monocal.data.row_problems import OnError, RawRows, RowProblems
 from monocal.data.schema import LogSchema
@@ -45,8 +46,8 @@ class TableSource(Source):
             self.name,
             self._given,
             stream.paths,
-            lambda problems: table_rows(stream, self._given.columns, self._given.fields),
-            self._settings(),
+            lambda problems: table_rows(stream, self._given.columns, self._given.fields, problems),
+            self._settings() | _contents(stream, self._given.columns),
             on_error,
         )
 
@@ -68,17 +69,33 @@ class TableSource(Source):
         plain = [column for name, column in number_columns(self._given).items() if not name.startswith("label:")]
         for path in files:
             if is_parquet(path):
-                yield from table_rows(open_table(path), columns, self._given.fields)
+                yield from table_rows(open_table(path), columns, self._given.fields, problems)
             else:
                 yield from csv_rows(path, _format(path), problems, columns, plain)
 
 
-def table_rows(stream: TableStream, columns: Sequence[str], coded: Sequence[str] = ()) -> Iterator[RawRows]:
-    """Yields the rows of a Parquet file or a table in memory; rows are numbered from 0 over all files."""
+def table_rows(
+    stream: TableStream, columns: Sequence[str], coded: Sequence[str] = (), problems: RowProblems | None = None
+) -> Iterator[RawRows]:
+    """Yields the rows of a Parquet file or a table in memory; rows are numbered from 0 over all files.
+
+    Arguments:
+        stream: The table.
+        columns: Which columns.
+        coded: Text columns to read dictionary-encoded.
+        problems: Told how much of the files was read, in proportion to the rows.
+    """
+    n_bytes = sum(path.stat().st_size for path in stream.paths)
     start = 0
     for batch in stream.batches(columns, dictionary_columns=coded):
         yield RawRows(batch, stream.source, np.arange(start, start + batch.num_rows), "row")
         start += batch.num_rows
+        if problems is not None and stream.n_rows:
+            problems.on_bytes(n_bytes * batch.num_rows // stream.n_rows)
+
+
+def _contents(stream: TableStream, columns: Sequence[str]) -> dict[str, Any]:
+    return {} if stream.in_memory is None else {"contents": identify_table(stream.in_memory.select(list(columns)))}
 
 
 def _format(path: Path) -> CsvFormat:

@@ -1,7 +1,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monocal.data.sources.feature_lists import first_features
@@ -20,6 +20,7 @@ entry = st.tuples(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(entry, max_size=6), max_size=8))
 def test_the_first_entry_of_a_field_counts_and_a_missing_one_is_zero(rows):
     found, bad = first_features(pa.array([_packed(row) for row in rows], pa.string()), FIELDS)

@@ -1,12 +1,13 @@
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monocal.data import value_index
 from monocal.data.value_index import ValueIndex
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.text(max_size=12), max_size=30), max_size=8))
 def test_numbers_follow_first_appearance_like_a_dictionary(batches):
     index, expected = ValueIndex(), {}
@@ -40,3 +41,11 @@ def test_texts_whose_first_half_collides_are_kept_apart(monkeypatch):
     assert np.array_equal(index.add(texts), np.arange(1000) % 200)
     assert np.array_equal(index.find(texts), np.arange(1000) % 200)
     assert index.find(pa.array(["x"])).tolist() == [-1]
+
+
+def test_memory_is_at_most_48_bytes_a_value():
+    index = ValueIndex()
+    for start in range(0, 200_000, 1000):
+        index.add(pa.array([str(i) for i in range(start, start + 1000)]))
+        n_bytes = index._first.nbytes + index._second.nbytes + index._slots.nbytes
+        assert n_bytes <= 48 * len(index) or len(index) < 2000

@@ -11,6 +11,7 @@ from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.data.encoded_log import EncodedLog
 from monocal.data.encoder import encode_log
 from monocal.data.schema import LogSchema
+from monocal.data.sources import TableSource
 
 SCHEMA = LogSchema(labels={"click": "y"}, fields=["site", "hour"], time="t", group="user", weight="w", scores="s")
 
@@ -214,6 +215,14 @@ def test_a_changed_file_or_table_is_noticed(tmp_path):
     again = encode_log({"y": [0, 1], "f": ["b", "a"]}, schema, tmp_path / "out", min_count=1, fit_on="all")
     assert _decoded(again, "f") == ["b", "a"]
     assert first.fingerprint != again.fingerprint
+
+
+def test_another_table_in_memory_is_noticed_behind_a_stream_too(tmp_path):
+    source = TableSource(LogSchema(labels="y", fields=["f"]))
+    for values in (["a", "b"], ["b", "a"]):
+        stream = source.open_table({"y": [0, 1], "f": values})
+        log = encode_log(stream, None, tmp_path / "out", min_count=1, fit_on="all")
+        assert _decoded(log, "f") == values
 
 
 def test_a_damaged_result_is_made_again(tmp_path):

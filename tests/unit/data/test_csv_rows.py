@@ -112,3 +112,13 @@ def test_headers_that_cannot_be_used(tmp_path):
         _read(_file(tmp_path, b"site_id,b\n1,2\n"), columns=["site"])
     with pytest.raises(InvalidInput, match=r"log\.csv, which does not read as text rows"):
         _read(_file(tmp_path, b"\xff,b\n1,2\n"))
+
+
+@pytest.mark.usefixtures("_blocks")
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
+def test_a_bar_is_told_every_byte_of_the_file(name, tmp_path):
+    text = b"a,b\n" + b"1,2\n" * 1000
+    path = _file(tmp_path, gzip.compress(text) if name.endswith("gz") else text, name)
+    told = []
+    assert sum(part.batch.num_rows for part in csv_rows(path, CsvFormat(), RowProblems(on_bytes=told.append))) == 1000
+    assert sum(told) == path.stat().st_size
