@@ -10,6 +10,7 @@ import numpy as np
 from monocal.core.errors import InvalidInput
 from monocal.data.vocabulary import FieldVocabulary
 
+_PIECE = 10_000
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**63), 2**64 - 1
 
 
@@ -21,7 +22,7 @@ class FieldLookup(dict[Any, int]):
     a value of its own if it was one at fitting time, unknown values have id 0, and fractions are refused. Asking
     never adds an entry, so strange traffic does not grow it.
 
-    Memory: about 150 bytes per value, against 20 in the Arrow file; see `n_bytes`.
+    Memory: about 140 bytes per value, against 20 in the Arrow file; see `n_bytes`.
 
     Example:
         >>> import pyarrow as pa
@@ -37,8 +38,11 @@ class FieldLookup(dict[Any, int]):
     __slots__ = ("_null_id", "name")
 
     def __init__(self, vocabulary: FieldVocabulary) -> None:
-        values = vocabulary.values.to_pylist()
-        super().__init__(zip(values, range(1, len(values) + 1), strict=True))
+        super().__init__()
+        # in pieces, so that a large vocabulary loaded beside the traffic does not hold the interpreter for seconds
+        for start in range(0, len(vocabulary.values), _PIECE):
+            piece = vocabulary.values.slice(start, _PIECE).to_pylist()
+            self.update(zip(piece, range(start + 1, start + 1 + len(piece)), strict=True))
         self.name = vocabulary.name
         self._null_id = self.pop(None, 0)
 

@@ -20,6 +20,8 @@ from monocal.serving.request import Answer, Request
 from monocal.serving.service import Service, service_of
 from monocal.serving.tensors import Tensor, read_tensors, write_outputs
 
+SERVER, LIVE, READY, MODEL = "/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/{name}"
+
 SCORE, FIELD, PROBABILITY = "score.", "field.", "probability."
 """Prefixes of tensor names, so that a task and a field of the same name do not meet."""
 
@@ -160,11 +162,11 @@ async def model_ready(http: HttpRequest) -> Response:
 
 def routes() -> list[Route]:
     found = [
-        Route("/v2", server_metadata),
-        Route("/v2/health/live", live),
-        Route("/v2/health/ready", ready),
+        Route(SERVER, server_metadata),
+        Route(LIVE, live),
+        Route(READY, ready),
     ]
-    for start in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+    for start in (MODEL, f"{MODEL}/versions/{{version}}"):
         found += [
             Route(start, model_metadata),
             Route(f"{start}/ready", model_ready),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from monocal import __version__
+from monocal.serving import admin, natural
 from monocal.serving.engine import Engine
-from monocal.serving.open_inference import HEADER_LENGTH
-from monocal.serving.refusals import KINDS
+from monocal.serving.open_inference import HEADER_LENGTH, LIVE, MODEL, READY, SERVER
+from monocal.serving.payloads import FEEDBACK_MEMBERS, FUSION_MEMBERS
+from monocal.serving.refusals import KINDS, OUR_FAULT
 from monocal.serving.settings import Settings
 from monocal.serving.tensors import TENSOR_TYPES
 
@@ -25,11 +27,11 @@ _REFUSAL: Document = {
 def openapi(settings: Settings, engine: Engine) -> Document:
     """Returns the document as plain JSON values."""
     models = {
-        "/v2/models/{name}": {"get": _read("Tensors the model takes and gives", settings, _METADATA)},
-        "/v2/models/{name}/ready": {"get": _read("Whether the model answers", settings, {"type": "object"})},
-        "/v2/models/{name}/infer": {"post": _infer(settings, engine)},
-        "/v1/models/{name}": {"get": _read("What the model is", settings, {"type": "object"})},
-        "/v1/models/{name}/load": {"post": _load(settings)},
+        MODEL: {"get": _read("Tensors the model takes and gives", settings, _METADATA)},
+        f"{MODEL}/ready": {"get": _read("Whether the model answers", settings, {"type": "object"})},
+        f"{MODEL}/infer": {"post": _infer(settings, engine)},
+        admin.MODEL: {"get": _read("What the model is", settings, {"type": "object"})},
+        admin.LOAD: {"post": _load(settings)},
     }
     return {
         "openapi": "3.1.0",
@@ -39,11 +41,11 @@ def openapi(settings: Settings, engine: Engine) -> Document:
             "summary": "Calibrated probabilities for the scores of a ranking model.",
         },
         "paths": {
-            "/v1/calibrate": {"post": _post("Calibrate candidates", _calibrate(settings, engine), _answer(engine))},
-            "/v1/feedback": {"post": _post("Send labels back", _feedback(settings, engine), _COUNTED)},
-            "/v2": {"get": _get("About the server", {"type": "object"})},
-            "/v2/health/live": {"get": _get("Whether the server runs", {"type": "object"})},
-            "/v2/health/ready": {"get": _get("Whether models are loaded", {"type": "object"})},
+            natural.CALIBRATE: {"post": _post("Calibrate candidates", _calibrate(settings, engine), _answer(engine))},
+            natural.FEEDBACK: {"post": _post("Send labels back", _feedback(settings, engine), _COUNTED)},
+            SERVER: {"get": _get("About the server", {"type": "object"})},
+            LIVE: {"get": _get("Whether the server runs", {"type": "object"})},
+            READY: {"get": _get("Whether models are loaded", {"type": "object"})},
             **models,
             "/metrics": {
                 "get": {
@@ -79,7 +81,7 @@ def _calibrate(settings: Settings, engine: Engine) -> Document:
                 "required": ["weights"],
                 "properties": {
                     part: {"type": "object", "additionalProperties": False, "properties": numbers}
-                    for part in ("weights", "powers")
+                    for part in FUSION_MEMBERS
                 },
             },
             "other": {**_NUMBERS, **rows},
@@ -115,7 +117,7 @@ def _feedback(settings: Settings, engine: Engine) -> Document:
     probabilities = {**_PROBABILITIES, "maxItems": settings.max_rows}
     return {
         "type": "object",
-        "required": ["probabilities", "labels"],
+        "required": list(FEEDBACK_MEMBERS),
         "additionalProperties": False,
         "properties": {
             name: {
@@ -124,7 +126,7 @@ def _feedback(settings: Settings, engine: Engine) -> Document:
                 "additionalProperties": False,
                 "properties": dict.fromkeys(engine.task_names, column),
             }
-            for name, column in (("probabilities", probabilities), ("labels", labels))
+            for name, column in zip(FEEDBACK_MEMBERS, (probabilities, labels), strict=True)
         },
     }
 
@@ -205,7 +207,7 @@ def _json(description: str, schema: Document) -> Document:
 
 def _refusals() -> Document:
     refusal = {"$ref": "#/components/schemas/Refusal"}
-    return {str(status): _json(kind, refusal) for status, kind in KINDS.items() if status < 500}
+    return {str(status): _json(kind, refusal) for status, kind in KINDS.items() if status < OUR_FAULT}
 
 
 def _per_field(engine: Engine, schema: Document) -> Document:

@@ -38,6 +38,14 @@ def test_metrics_add_up_over_workers(service, body, log, wait):
     wait(lambda: service.metric("monocal_rows_total") == 150.0, "the rows of both workers")
 
 
+def test_running_pcoc_adds_up_over_workers(service):
+    for label in (0, 1, 1, 0, 0, 1, 0, 0):
+        said = {"probabilities": {"click": [0.75]}, "labels": {"click": [label]}}
+        assert httpx.post(f"{service.url}/v1/feedback", json=said, timeout=120.0).status_code == 200
+    assert service.metric("monocal_pcoc", task="click") == pytest.approx(6.0 / 3.0)
+    assert service.metric("monocal_feedback_rows_total", task="click") == 8.0
+
+
 def test_an_admin_call_reaches_every_worker(service, folder, publish, body, log, versions):
     publish("two", folder)
     answer = service.load().json()

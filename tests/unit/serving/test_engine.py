@@ -24,6 +24,9 @@ WITHOUT_TORCH = sorted(
     name for name, kind in CALIBRATORS.items() if kind.__module__.startswith("monocal.calibrators.statistical")
 )
 
+ROUNDED_BY_PLACE = {"desc"}
+"""Its narrow matrix products are left to a BLAS, whose rounding may depend on a row's place among the others."""
+
 
 def request_of(table, shared=(), tasks=SCORES, **more):
     rows = table.to_pydict()
@@ -54,6 +57,59 @@ def test_every_method_is_served_with_its_offline_numbers(log, method):
         fields = {name: rows[name] for name in ("site_id", "country")}
         answer = engine.calibrate(Request({"click": rows["pctr"]}, fields=fields))
         assert np.array_equal(answer.probabilities["click"], model.predict(table))
+
+
+@pytest.fixture(scope="module")
+def neural(log):
+    """Every method that is trained by gradient descent, after one epoch."""
+    pytest.importorskip("torch", reason="fitting needs torch")
+    pytest.importorskip("numba", reason="the paper's integrand needs numba")
+    wishes = {name: {} for name in CALIBRATORS if name not in WITHOUT_TORCH}
+    wishes["umc, the paper's integrand"] = {"integrand": "concat"}
+    return {
+        name: monocal.fit(
+            log.slice(0, 1000),
+            method=name.partition(",")[0],
+            score="pctr",
+            label="click",
+            fields=["site_id", "country"],
+            n_epochs=1,
+            **more,
+        )
+        for name, more in wishes.items()
+    }
+
+
+def test_every_neural_method_is_served_with_its_offline_numbers(log, neural):
+    whole = log.slice(0, 300)
+    for name, model in neural.items():
+        offline = model.predict(whole)
+        engine = Engine(model)
+        for start, n_rows in ((0, 1), (7, 1), (9, 60), (100, 200)):
+            rows = whole.slice(start, n_rows).to_pydict()
+            fields = {name: rows[name] for name in ("site_id", "country")}
+            online = engine.calibrate(Request({"click": rows["pctr"]}, fields=fields)).probabilities["click"]
+            expected = offline[start : start + n_rows]
+            if name in ROUNDED_BY_PLACE:
+                assert online == pytest.approx(expected, abs=1e-7)
+            else:
+                assert np.array_equal(online, expected), name
+
+
+def test_neural_models_are_served_without_torch(neural, tmp_path):
+    folders = [str(model.save(tmp_path / str(place))) for place, model in enumerate(neural.values())]
+    program = (
+        "import sys; from monocal.serving.engine import Engine, Request;"
+        f"engines = [Engine.load(folder) for folder in {folders!r}];"
+        "asked = Request({'click': [0.5]}, shared={'site_id': 'site_1', 'country': 'country_1'});"
+        "answers = [engine.calibrate(asked) for engine in engines];"
+        "print(len(answers), 'torch' in sys.modules)"
+    )
+    found_at = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=240, env=found_at
+    )
+    assert done.stdout.split() == [str(len(folders)), "False"]
 
 
 def test_a_field_given_once_counts_for_every_candidate(model, log):
