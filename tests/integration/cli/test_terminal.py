@@ -64,3 +64,12 @@ def test_pipes_carry_results_on_stdout_and_remarks_on_stderr(monocal_process, lo
     assert json.loads(ended.out)["tasks"]["click"]["change"]["log_loss"]["verdict"] == "better"
     assert ended.err.startswith("split by row order")
     assert "\x1b" not in ended.out + ended.err
+
+
+def test_steps_inside_steps_share_the_screen(start_monocal, log_file):
+    arguments = ("--score", "pctr", "--label", "click", "--methods", "platt", "--metric", "ece")
+    code, shown = run_at_a_terminal(start_monocal, "compare", log_file, *arguments)
+    assert code == 0
+    assert "comparing" in shown
+    assert "methods/s" in shown or "redrawing" in shown
+    assert "Best:" in shown
