@@ -26,6 +26,7 @@ from monocal.cli.verbs import (
     metrics,
     prepare,
     rank,
+    report,
     serve,
     simulate,
 )
@@ -39,6 +40,7 @@ VERBS: tuple[ModuleType, ...] = (
     apply,
     evaluate,
     compare,
+    report,
     inspect,
     methods,
     metrics,

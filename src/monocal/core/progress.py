@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -54,6 +54,25 @@ def progress(label: str, total: int | None, unit: str = "rows", show: bool | Non
     if show is False or (show is None and not sys.stderr.isatty()):
         yield _Silent()
         return
+    with _display() as (bars, is_inner):
+        task = bars.add_task(label, total=total, note="", unit=unit)
+        try:
+            yield _Bar(bars, task)
+        finally:
+            if is_inner:
+                bars.remove_task(task)
+
+
+_shown: Any = None
+
+
+@contextmanager
+def _display() -> Iterator[tuple[Any, bool]]:
+    """Yields the display; a step inside another one adds its line to the display that is there."""
+    global _shown
+    if _shown is not None:
+        yield _shown, True
+        return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
@@ -61,22 +80,30 @@ def progress(label: str, total: int | None, unit: str = "rows", show: bool | Non
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
-        TextColumn("{task.percentage:>3.0f}%" if total else ""),
-        _rate_column(unit),
+        _text_column(lambda task: f"{task.percentage:>3.0f}%" if task.total else ""),
+        _text_column(_rate),
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[note]}"),
     )
     with RichProgress(*columns, console=Console(stderr=True), transient=True) as bars:
-        yield _Bar(bars, bars.add_task(label, total=total, note=""))
+        _shown = bars
+        try:
+            yield bars, False
+        finally:
+            _shown = None
 
 
-def _rate_column(unit: str) -> Any:
+def _rate(task: Any) -> str:
+    speed = task.finished_speed or task.speed
+    return f"{speed:,.0f} {task.fields['unit']}/s" if speed else ""
+
+
+def _text_column(text: Callable[[Any], str]) -> Any:
     from rich.progress import ProgressColumn
     from rich.text import Text
 
-    class Rate(ProgressColumn):
+    class Words(ProgressColumn):
         def render(self, task: Any) -> Text:
-            speed = task.finished_speed or task.speed
-            return Text(f"{speed:,.0f} {unit}/s" if speed else "")
+            return Text(text(task))
 
-    return Rate()
+    return Words()

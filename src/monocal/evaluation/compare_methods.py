@@ -126,10 +126,10 @@ def compare_methods(
     "tie". A method that cannot be fitted here is listed with the reason.
 
     Arguments:
-        table: A table with scores, or a prepared log with scores; of several tasks the first is compared.
+        table: A table with scores, or a prepared log with scores.
         methods: Names of calibrators; the uncalibrated score is always among them.
         score: As in `monocal.fit`, like the following columns.
-        label: The 0/1 column.
+        label: The 0/1 column; of a prepared log the task, by default its first.
         fields: Categorical columns.
         weight: How often a row counts.
         time: Column that orders rows.
@@ -174,6 +174,7 @@ def compare_methods(
             scores_are=scores_are,
         )
     log = table if isinstance(table, EncodedLog) else encode_table(table, schema)  # type: ignore[arg-type]
+    log = _one_task(log, label)
     is_clock = schema is not None and time is not None and is_clock_column(table, time)
     rows = split_log(log, holdout, min_count=min_count, max_size=max_size, is_clock=is_clock)
     by = _sorting_metric(metric, bool(log.field_names))
@@ -198,6 +199,13 @@ def compare_methods(
             )
             bar.advance(1)
     return MethodComparison(by, _ranked(results, by), rows.holdout)
+
+
+def _one_task(log: EncodedLog, task: str | None) -> EncodedLog:
+    if task is not None and task not in log.scores:
+        raise UnknownName.among("task", task, log.scores)
+    names = list(log.scores)[:1] if task is None else [task]
+    return replace(log, scores={name: log.scores[name] for name in names})
 
 
 def _run(

@@ -130,7 +130,8 @@ def _in_order(batches: Iterator[pa.RecordBatch], score: Any, n_threads: int) -> 
         for batch in batches:
             waiting.append(pool.submit(score, batch, first_row))
             first_row += batch.num_rows
-            if len(waiting) > n_threads:
+            # the first batch goes alone: it prepares the model, which threads would otherwise do once each
+            if len(waiting) > n_threads or first_row == batch.num_rows:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput
+from monocal.core.progress import progress
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace, sigmoid
 from monocal.data.categories import distinct_text
@@ -134,20 +135,22 @@ def encode_table(table: Table, schema: LogSchema, *, min_count: int = 1, max_siz
     def keep(name: str, column: Any) -> None:
         parts.setdefault(name, []).append(column)
 
-    for batch in stream.batches(schema.columns, dictionary_columns=schema.fields):
-        ids.append(vocabulary.encode(batch))
-        for task, column in schema.labels.items():
-            keep(f"label:{task}", labels_or_missing(batch, column, "label"))
-        for task, column in (schema.scores or {}).items():
-            keep(f"score:{task}", numbers(batch, column, "score"))
-        if schema.weight is not None:
-            keep("weight", numbers(batch, schema.weight, "weight"))
-        if schema.time is not None:
-            keep("time", moments(batch, schema.time))
-        if schema.group is not None:
-            keep("group", _numbered(batch, schema.group, groups))
-        if isinstance(schema.sampling_rate, str):
-            keep("rate", numbers(batch, schema.sampling_rate, "sampling rate"))
+    with progress("reading", stream.n_rows) as bar:
+        for batch in stream.batches(schema.columns, dictionary_columns=schema.fields):
+            ids.append(vocabulary.encode(batch))
+            for task, column in schema.labels.items():
+                keep(f"label:{task}", labels_or_missing(batch, column, "label"))
+            for task, column in (schema.scores or {}).items():
+                keep(f"score:{task}", numbers(batch, column, "score"))
+            if schema.weight is not None:
+                keep("weight", numbers(batch, schema.weight, "weight"))
+            if schema.time is not None:
+                keep("time", moments(batch, schema.time))
+            if schema.group is not None:
+                keep("group", _numbered(batch, schema.group, groups))
+            if isinstance(schema.sampling_rate, str):
+                keep("rate", numbers(batch, schema.sampling_rate, "sampling rate"))
+            bar.advance(batch.num_rows)
     if not ids:
         raise InvalidInput.of("table", "no rows", "at least one row", "check the filter that produced the table")
     columns = {name: np.concatenate(found) for name, found in parts.items()}
@@ -209,8 +212,10 @@ def table_schema(
 def _count(stream: TableStream, fields: Sequence[str], min_count: int, max_size: int | None) -> Vocabulary:
     builder = VocabularyBuilder(fields)
     if fields:
-        for batch in stream.batches(fields, dictionary_columns=fields):
-            builder.add(batch)
+        with progress("counting values", stream.n_rows) as bar:
+            for batch in stream.batches(fields, dictionary_columns=fields):
+                builder.add(batch)
+                bar.advance(batch.num_rows)
     return builder.build(min_count=min_count, max_size=max_size)
 
 

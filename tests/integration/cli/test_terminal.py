@@ -66,28 +66,10 @@ def test_pipes_carry_results_on_stdout_and_remarks_on_stderr(monocal_process, lo
     assert "\x1b" not in ended.out + ended.err
 
 
-def test_a_session_of_three_commands(monocal_process, log_file, tmp_path):
-    """From a log to a scored log and its judgement, as in the README."""
-    fields = ("--fields", "site_id,device")
-    steps = [
-        (
-            "fit",
-            log_file,
-            "--score",
-            "pctr",
-            "--label",
-            "click",
-            *fields,
-            "--method",
-            "wide_logistic",
-            "--out",
-            "model",
-        ),
-        ("apply", "model", log_file, "--out", "scored.parquet"),
-        ("evaluate", "scored.parquet", "--score", "pctr_calibrated", "--label", "click", *fields),
-    ]
-    for step in steps:
-        ended = monocal_process(*step, cwd=tmp_path)
-        assert ended.code == 0, ended.err
-    assert "mfrce" in ended.out
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "scored.parquet"]
+def test_steps_inside_steps_share_the_screen(start_monocal, log_file):
+    arguments = ("--score", "pctr", "--label", "click", "--methods", "platt", "--metric", "ece")
+    code, shown = run_at_a_terminal(start_monocal, "compare", log_file, *arguments)
+    assert code == 0
+    assert "comparing" in shown
+    assert "methods/s" in shown or "redrawing" in shown
+    assert "Best:" in shown

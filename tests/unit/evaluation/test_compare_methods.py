@@ -40,3 +40,16 @@ def test_unknown_names_are_refused_before_anything_is_fitted():
         compare_methods(LOG, ["platt"], arguments={"beta": {}}, **COLUMNS)
     with pytest.raises(UnknownName, match="method: got 'beta'; wanted one of"):
         compare_methods(LOG, ["platt"], **COLUMNS).result("beta")
+
+
+def test_of_a_prepared_log_one_task_is_compared():
+    from monocal.models.fitting import encode_table, table_schema
+
+    table = simulate_log(4_000, world="multitask").table()
+    tasks = {"click": ("click", "pctr"), "view": ("long_view", "plv")}
+    log = encode_table(table, table_schema(tasks=tasks, time="timestamp"))
+    one, other = compare_methods(log, ["platt"]), compare_methods(log, ["platt"], label="view")
+    labels = [found.best.report.forecast.labels.mean() for found in (one, other)]
+    assert labels[0] > labels[1]
+    with pytest.raises(UnknownName, match="task: got 'views'; wanted one of click, view"):
+        compare_methods(log, ["platt"], label="views")

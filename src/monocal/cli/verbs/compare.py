@@ -30,6 +30,7 @@ EXAMPLES = """
 monocal compare log.parquet --score pctr --label click --fields site_id,app_id --time timestamp
 monocal compare log.parquet --score pctr --label click --fields site_id --methods platt,wide_logistic,umc
 monocal compare log.parquet --score pctr --label click --methods histogram --set histogram.n_bins=20 --metric ece
+monocal compare ranked/ --label long_view --methods wide_logistic,umc
 """
 
 
@@ -65,7 +66,7 @@ def compare(
     """Fits several methods and says which win and which tie.
 
     The older rows are fitted, the most recent judge. Sorted by how much the metric exceeds its noise floor. TABLE may
-    be the folder of a ranked log.
+    be the folder of a ranked log; --label then chooses one of its tasks.
     """
     from monocal.evaluation.compare_methods import compare_methods, default_methods
     from monocal.rankers.log_folders import is_any_log_folder, open_log

@@ -1,0 +1,89 @@
+"""monocal report."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from monocal.cli import arguments
+from monocal.cli.options import (
+    Debug,
+    Fields,
+    Group,
+    Json,
+    ModelArgument,
+    Out,
+    SamplingRate,
+    Seed,
+    Since,
+    TableArgument,
+    Time,
+    Until,
+    Weights,
+)
+from monocal.cli.output import print_json, remark
+
+EXAMPLES = """
+monocal report model/ test.parquet --out report.html
+monocal report model/ test.parquet --time timestamp --group user_id --out report.html
+monocal report model/ test.parquet --value bid --fields site_id,country --title "May" --out report.html
+"""
+
+
+def report(
+    model: ModelArgument,
+    table: TableArgument,
+    out: Out,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="COLUMN|TASK=COLUMN", help="The outcome, if not the column of the fit."),
+    ] = None,
+    fields: Fields = None,
+    time: Time = None,
+    since: Since = None,
+    until: Until = None,
+    group: Group = None,
+    weights: Weights = None,
+    value: Annotated[
+        str | None,
+        typer.Option("--value", metavar="COLUMN", help="What one positive is worth: adds money to segments."),
+    ] = None,
+    rate: SamplingRate = None,
+    title: Annotated[str | None, typer.Option("--title", help="The headline of the page.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Writes one HTML page on what calibration changed.
+
+    Before and after on every section, with intervals and noise floors. The file needs no network and can be forwarded.
+    """
+    from monocal.evaluation.html_report import write_report
+    from monocal.models import load_model
+
+    chosen = model if rate is None else replace(load_model(model), sampling_rate=arguments.sampling_rate(rate))
+    written = write_report(
+        chosen,
+        table,
+        out,
+        label=arguments.pairs("--label", label),
+        time=time,
+        since=since,
+        until=until,
+        value=value,
+        groups=group,
+        weight=weights,
+        fields=arguments.names(fields) or None,
+        title=title,
+        command=shlex.join(["monocal", *sys.argv[1:]]),
+        seed=seed,
+    )
+    n_bytes = written.stat().st_size
+    if as_json:
+        print_json({"out": written, "n_bytes": n_bytes})
+    else:
+        remark(f"wrote {written} ({n_bytes / 1e6:.1f} MB); open it in a browser")

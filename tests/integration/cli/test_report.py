@@ -1,0 +1,40 @@
+"""monocal report."""
+
+import pytest
+
+COLUMNS = ("--time", "timestamp", "--group", "user_id")
+
+
+def test_writes_one_page(monocal_command, model_folder, log_file, tmp_path, monkeypatch):
+    arguments = ["report", model_folder, log_file, *COLUMNS, "--fields", "device", "--title", "A page"]
+    arguments = [str(one) for one in [*arguments, "--out", tmp_path / "report.html"]]
+    monkeypatch.setattr("sys.argv", ["monocal", *arguments])
+    ended = monocal_command(*arguments)
+    assert (ended.code, ended.out) == (0, "")
+    assert "open it in a browser" in ended.err
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "A page" in page
+    assert "monocal report" in page
+    assert len(page.encode()) < 1_500_000
+
+
+def test_json_and_sampling_rate(monocal_command, model_folder, log_file, tmp_path):
+    arguments = ("--sampling-rate", "0.5", "--fields", "device", "--out", tmp_path / "report.html", "--json")
+    found = monocal_command("report", model_folder, log_file, *arguments).json
+    assert found["n_bytes"] == (tmp_path / "report.html").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--label", "clik"), "did you mean 'click'?"),
+        (("--fields", "devise"), "did you mean 'device'?"),
+        (("--since", "2024-01-01"), "name the time column"),
+        (("--value", "bids"), "got 'bids'"),
+    ],
+)
+def test_bad_arguments(monocal_command, model_folder, log_file, tmp_path, arguments, message):
+    ended = monocal_command("report", model_folder, log_file, *arguments, "--out", tmp_path / "report.html")
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+    assert list(tmp_path.iterdir()) == []
