@@ -220,13 +220,15 @@ def to_logs(n_rows, world="default", seed=5):
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory):
-    """One report per kind of model, as paths: one feature-aware task, one feature-blind, three tasks."""
+    """One report per kind of model, as paths: feature-aware, trained, feature-blind, and with three tasks."""
     folder = tmp_path_factory.mktemp("reports")
     old, new, fields = to_logs(24_000)
     columns = {"time": "timestamp", "value": "bid", "groups": "user_id"}
     wide = monocal.fit(old, method="wide_logistic", score="pctr", label="click", fields=fields)
     blind = monocal.fit(old, method="platt", score="pctr", label="click")
+    trained = monocal.fit(old, method="umc", score="pctr", label="click", fields=["device", "position"])
     found = {
+        "umc": write_report(trained, new, folder / "umc.html", **columns, **QUICK),
         "wide_logistic": write_report(wide, new, folder / "wide.html", **columns, **QUICK),
         "platt": write_report(blind, new, folder / "platt.html", fields=["device"], **QUICK),
     }

@@ -43,7 +43,7 @@ def numbers(texts):
     return [float(text.replace(",", "")) for text in texts]
 
 
-@pytest.mark.parametrize("name", ["wide_logistic", "platt", "tasks"])
+@pytest.mark.parametrize("name", ["wide_logistic", "umc", "platt", "tasks"])
 def test_loads_without_an_error_and_without_a_request(page, reports, name):
     page.size(1200, 900)
     page.open(reports[name].as_uri())
@@ -149,7 +149,7 @@ def test_the_button_changes_the_colours(opened):
     assert opened.run("getComputedStyle(document.body).backgroundColor") == before
 
 
-@pytest.mark.parametrize("name", ["wide_logistic", "platt", "tasks"])
+@pytest.mark.parametrize("name", ["wide_logistic", "umc", "platt", "tasks"])
 def test_a_phone_needs_no_sideways_scrolling(page, reports, name):
     page.size(360, 780, phone=True)
     page.open(reports[name].as_uri())

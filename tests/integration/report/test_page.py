@@ -42,7 +42,7 @@ class Outline(HTMLParser):
         return [attrs[name] for _, attrs in self.elements if name in attrs]
 
 
-@pytest.fixture(scope="module", params=["wide_logistic", "platt", "tasks"])
+@pytest.fixture(scope="module", params=["wide_logistic", "umc", "platt", "tasks"])
 def html(request, reports):
     return reports[request.param].read_text(encoding="utf-8")
 
@@ -101,6 +101,8 @@ def test_every_section_is_there(reports):
     ):
         assert f">{title}</h2>" in html
     assert "Money was" in html
+    assert ">Training</h2>" not in html
+    assert ">Training</h2>" in reports["umc"].read_text(encoding="utf-8")
 
 
 def test_a_report_is_small_even_with_many_fields_and_tasks(tmp_path):

@@ -9,7 +9,7 @@ import monocal
 from monocal.core.spaces import logit
 from monocal.evaluation.html_report.rows import read_log
 from monocal.evaluation.html_report.sections.curves import learned_curves
-from monocal.evaluation.html_report.sections.history import training_history
+from monocal.evaluation.html_report.sections.history import training_run
 from monocal.evaluation.html_report.sections.monotone_sweep import sweep_monotone
 from monocal.evaluation.table_rows import RowColumns, TaskColumns
 
@@ -40,12 +40,12 @@ def test_a_feature_blind_method_has_one_curve():
     assert found.curves[0].calibrated == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("method", ["platt", "wide_logistic", "isotonic"])
+@pytest.mark.parametrize("method", ["platt", "wide_logistic", "isotonic", "umc"])
 def test_the_sweep_finds_no_fall_in_monotone_methods(method):
     _, found = learned(method)
     assert found.sweep.holds
     assert found.sweep.n_steps >= 2_000 * found.sweep.n_contexts
-    assert found.sweep.n_contexts == (64 if method == "wide_logistic" else 1)
+    assert found.sweep.n_contexts == (64 if method in ("wide_logistic", "umc") else 1)
     assert (found.sweep.n_ties > 0) == (method == "isotonic")
 
 
@@ -73,14 +73,17 @@ def test_curves_are_those_of_the_model():
     assert found.recent_shift != 0.0
 
 
-def test_histories_of_both_shapes_are_read():
-    listed = SimpleNamespace(history_=[{"epoch": 1, "loss": 0.4, "note": "x"}, {"epoch": 2, "loss": 0.3, "valid": 0.5}])
-    found = training_history(listed)
-    assert found.n_epochs == 2
-    assert found.series["loss"].tolist() == [0.4, 0.3]
-    assert np.isnan(found.series["valid"][0])
-    assert "note" not in found.series
-    mapped = training_history(SimpleNamespace(history_={"loss": [3.0, 2.0, 1.0]}))
-    assert mapped.n_epochs == 3
-    assert training_history(SimpleNamespace()) is None
-    assert training_history(SimpleNamespace(history_=[])) is None
+def test_a_calibrator_that_was_not_trained_has_no_history():
+    assert training_run(monocal.calibrator("platt")) is None
+    assert training_run(SimpleNamespace(history_={"train_losses": [], "held_out_losses": []})) is None
+
+
+def test_the_history_of_a_trained_network_is_read_and_survives_saving(tmp_path):
+    log = monocal.simulate_log(3_000, seed=4).table()
+    model = monocal.fit(log, method="umc", score="pctr", label="click", fields=["device"])
+    run = training_run(model.task().calibrator)
+    assert run.n_checks == run.held_out_losses.size >= 2
+    assert run.held_out_losses[run.best_check] == run.held_out_losses.min()
+    model.save(tmp_path / "model")
+    again = training_run(monocal.load(tmp_path / "model").task().calibrator)
+    assert again.held_out_losses.tolist() == run.held_out_losses.tolist()

@@ -17,7 +17,7 @@ from monocal.evaluation.html_report.sections.drift import drift
 from monocal.evaluation.html_report.sections.fields import field_results
 from monocal.evaluation.html_report.sections.headline import headline
 from monocal.evaluation.html_report.sections.heat_map import heat_map
-from monocal.evaluation.html_report.sections.history import training_history
+from monocal.evaluation.html_report.sections.history import training_run
 from monocal.evaluation.html_report.sections.metric_table import metric_table
 from monocal.evaluation.html_report.sections.order import order_changes
 from monocal.evaluation.html_report.sections.pairs import joint_cells, worst_fields
@@ -160,7 +160,7 @@ def _task(model: Model, rows: TaskRows, log: LogRows, columns: RowColumns, measu
         drift=over_time,
         curves=learned_curves(one.calibrator, model.vocabulary, rows),
         order=order,
-        history=training_history(one.calibrator),
+        history=training_run(one.calibrator),
     )
 
 
@@ -190,7 +190,11 @@ def _fields(model: Model, fields: Sequence[str] | None) -> tuple[str, ...]:
 
 def _python(model: Any, table: Any, given: Mapping[str, Any]) -> str:
     usual = {name: one.default for name, one in inspect.signature(build_report).parameters.items()}
-    named = "".join(f", {name}={value!r}" for name, value in given.items() if value != usual[name])
-    first = "model" if isinstance(model, Model) else repr(str(model))
-    second = repr(str(table)) if isinstance(table, str | Path) else "table"
-    return f'from monocal.evaluation import write_report\nwrite_report({first}, {second}, "report.html"{named})'
+    arguments = [
+        "model" if isinstance(model, Model) else repr(str(model)),
+        repr(str(table)) if isinstance(table, str | Path) else "table",
+        "'report.html'",
+        *(f"{name}={value!r}" for name, value in given.items() if value != usual[name]),
+    ]
+    call = "\n".join(["write_report(", *(f"    {one}," for one in arguments), ")"])
+    return f"from monocal.evaluation import write_report\n\n{call}"

@@ -10,7 +10,7 @@ from monocal.evaluation.html_report.sections.drift import Drift
 from monocal.evaluation.html_report.sections.fields import FieldResult
 from monocal.evaluation.html_report.sections.headline import Headline
 from monocal.evaluation.html_report.sections.heat_map import HeatMap
-from monocal.evaluation.html_report.sections.history import TrainingHistory
+from monocal.evaluation.html_report.sections.history import TrainingRun
 from monocal.evaluation.html_report.sections.metric_table import MetricTable
 from monocal.evaluation.html_report.sections.order import OrderChanges
 from monocal.evaluation.html_report.sections.provenance import Provenance
@@ -55,7 +55,7 @@ class TaskReport:
     drift: Drift
     curves: LearnedCurves
     order: OrderChanges
-    history: TrainingHistory | None
+    history: TrainingRun | None
 
 
 @final

@@ -122,7 +122,7 @@ def _fields_sentence(fields: Sequence[FieldResult]) -> str:
     return (
         f"{after} of {total} fields {'is' if after == 1 else 'are'} outside {'its' if after == 1 else 'their'} noise "
         f"after calibration{level}, {before} before. Of {count(n_values)} field values, "
-        f"{count(values['before'])} were off beyond luck before and {count(values['after'])} are now."
+        f"{count(values['before'])} were off beyond luck before, {count(values['after'])} after."
     )
 
 

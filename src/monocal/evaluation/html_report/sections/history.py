@@ -1,10 +1,9 @@
-"""How training went, for calibrators that keep a history."""
+"""How training went, for calibrators that were trained step by step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, final
 
 import numpy as np
@@ -15,41 +14,45 @@ from monocal.core.spaces import Floats
 
 @final
 @dataclass(frozen=True, eq=False)
-class TrainingHistory:
-    """Numbers per epoch.
+class TrainingRun:
+    """Losses at each check, from check 0 before the first step.
 
     Attributes:
-        series: One number per epoch, by name; NaN where an epoch has none.
-        n_epochs: How many epochs there were.
+        train_losses: Mean training loss since the check before; NaN at check 0.
+        held_out_losses: Log-loss on the newest rows, which were held out; empty when none were.
+        best_check: The check whose weights are the result.
+        n_steps: Steps taken.
+        n_epochs: Epochs finished or begun.
     """
 
-    series: Mapping[str, Floats]
+    train_losses: Floats
+    held_out_losses: Floats
+    best_check: int
+    n_steps: int
     n_epochs: int
 
+    @property
+    def n_checks(self) -> int:
+        return max(self.train_losses.size, self.held_out_losses.size)
 
-def training_history(calibrator: Calibrator) -> TrainingHistory | None:
-    """Reads `history_`: a list of epochs (mappings), or a mapping of lists; None when there is none.
+
+def training_run(calibrator: Calibrator) -> TrainingRun | None:
+    """Reads the calibrator's `history_`; None when it has none.
 
     Example:
         >>> class Trained:
-        ...     history_ = [{"epoch": 1, "loss": 0.4}, {"epoch": 2, "loss": 0.3}]
-        >>> training_history(Trained()).series["loss"].tolist()
-        [0.4, 0.3]
+        ...     history_ = {"train_losses": [0.4, 0.3], "held_out_losses": [0.5, 0.42, 0.43], "best_check": 1}
+        >>> run = training_run(Trained())
+        >>> run.n_checks, run.train_losses.tolist(), run.best_check
+        (3, [nan, 0.4, 0.3], 1)
     """
     kept: Any = getattr(calibrator, "history_", None)
-    if not kept:
+    if not isinstance(kept, Mapping) or not (kept.get("train_losses") or kept.get("held_out_losses")):
         return None
-    if isinstance(kept, Mapping):
-        columns = {str(name): column for name, column in kept.items() if isinstance(column, Sequence | np.ndarray)}
-    else:
-        names = dict.fromkeys(name for epoch in kept for name in epoch)
-        columns = {str(name): [epoch.get(name, np.nan) for epoch in kept] for name in names}
-    series = {name: _numbers(column) for name, column in columns.items() if name != "epoch"}
-    series = {name: column for name, column in series.items() if column.size and np.isfinite(column).any()}
-    if not series:
-        return None
-    return TrainingHistory(series, max(column.size for column in series.values()))
-
-
-def _numbers(column: Any) -> Floats:
-    return np.array([float(one) if isinstance(one, Real) else np.nan for one in column], dtype=np.float64)
+    return TrainingRun(
+        np.array([np.nan, *kept.get("train_losses", [])], dtype=np.float64),
+        np.array(kept.get("held_out_losses", []), dtype=np.float64),
+        int(kept.get("best_check", 0)),
+        int(kept.get("n_steps", 0)),
+        int(kept.get("n_epochs", 0)),
+    )
