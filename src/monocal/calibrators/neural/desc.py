@@ -52,6 +52,7 @@ class DescCalibrator(NeuralCalibrator):
 
     name = "desc"
     class_tags = Tags(monotone="none", features="required", weights_exactly=False)
+    default_epochs = 3
 
     def __init__(
         self,
