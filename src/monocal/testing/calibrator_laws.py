@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from monocal.data.simulator import Affine, simulate_log
 
 N_ROWS = 4000
 ROUNDING = 1e-12
-"""Decreases up to this size in probability are rounding, for closed forms. Networks are allowed none."""
+"""Decreases up to this size in probability are rounding. Methods trained by batches are not granted it: they integrate
+or add up positive pieces and can keep order to the last bit."""
 
 Law = Callable[[Calibrator], None]
 
@@ -89,10 +91,10 @@ def check_monotone_as_tagged(calibrator: Calibrator) -> None:
         return
     one, features = _fitted(calibrator)
     some = features[np.linspace(0, len(features) - 1, 7).astype(int)]
-    found = assert_monotone(
+    assert_monotone(
         lambda logits, rows: one.predict(logits, features=rows, scores_are="logit"),
         np.concatenate([some, np.zeros_like(some[:1])]),
-        logits=probe_logits(-12.0, 12.0, n_points=1001, n_chains=20),
+        logits=np.union1d(probe_logits(-12.0, 12.0, n_points=1001, n_chains=20), _neighbours(-3.0, 200)),
         tolerance=0.0 if _is_trained_by_batches(calibrator) else ROUNDING,
     )
     if tag == "strict":
@@ -100,7 +102,6 @@ def check_monotone_as_tagged(calibrator: Calibrator) -> None:
         for row in some:
             p = one.predict(grid, features=np.repeat(row[None], grid.size, axis=0), scores_are="logit")
             assert np.all(np.diff(p) > 0.0), "tagged strict, but two scores apart have the same prediction"
-    assert found.worst_fall <= ROUNDING
 
 
 def check_rows_are_independent(calibrator: Calibrator) -> None:
@@ -132,21 +133,21 @@ def check_weights_are_repetitions(calibrator: Calibrator) -> None:
     if _is_trained_by_batches(calibrator):
         assert abs(a.mean() / b.mean() - 1.0) < 0.03, "weights change the mean otherwise than repetition"
     else:
-        tolerance = 1e-6 if calibrator.recent_share == 0.0 else 1e-2
+        tolerance = 1e-2 if calibrator.recent_share else 1e-6
         np.testing.assert_allclose(a, b, rtol=0.0, atol=tolerance, err_msg="weights are not repetitions")
 
 
 def check_same_seed_same_result(calibrator: Calibrator) -> None:
-    """Two fits agree bit by bit, and numpy's global generator is untouched."""
-    before = np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
-    first, features = _fitted(calibrator)
-    second, _ = _fitted(calibrator)
-    scores, _, _ = _rows()
+    """Two fits agree bit by bit, and the global generators of numpy and torch are untouched."""
+    before = _global_generators()
+    first, _ = _fitted(calibrator)
+    scores, labels, features = _rows()
+    second = clone(calibrator).fit(scores, labels, features=features)
     np.testing.assert_array_equal(
         first.predict(scores, features=features), second.predict(scores, features=features), err_msg="not repeatable"
     )
-    after = np.random.get_state()[1]  # type: ignore[index]  # noqa: NPY002
-    np.testing.assert_array_equal(before, after, err_msg="the global generator was used")
+    for one, other in zip(before, _global_generators(), strict=True):
+        np.testing.assert_array_equal(one, other, err_msg="a global generator was used")
 
 
 def check_calibrated_scores_are_not_made_worse(calibrator: Calibrator) -> None:
@@ -177,7 +178,7 @@ def check_a_known_distortion_is_reduced(calibrator: Calibrator) -> None:
 
 def check_mean_is_kept_as_tagged(calibrator: Calibrator) -> None:
     """Where promised, the mean prediction on the fitting rows is their observed rate."""
-    if not calibrator.tags.keeps_mean or calibrator.recent_share > 0.0:
+    if not calibrator.tags.keeps_mean or calibrator.recent_share:
         return
     one, features = _fitted(calibrator)
     scores, labels, _ = _rows()
@@ -267,13 +268,38 @@ def _rows() -> tuple[Floats, NDArray[np.float64], Ids]:
     return log.scores, log.labels, log.features
 
 
+_KEPT: dict[str, Calibrator] = {}
+
+
 def _fitted(calibrator: Calibrator) -> tuple[Calibrator, Ids]:
+    """Returns a fitted clone, the same one for several laws: fitting is most of their time."""
     scores, labels, features = _rows()
-    return clone(calibrator).fit(scores, labels, features=features), features
+    key = f"{type(calibrator).__qualname__} {sorted(calibrator.get_params(deep=False).items())}"
+    if key not in _KEPT:
+        _KEPT.clear()
+        _KEPT[key] = clone(calibrator).fit(scores, labels, features=features)
+    return _KEPT[key], features
 
 
 def _is_trained_by_batches(calibrator: Calibrator) -> bool:
-    return "seed" in calibrator.get_params(deep=False)
+    return not calibrator.tags.weights_exactly
+
+
+def _neighbours(start: float, n_numbers: int) -> Floats:
+    """Returns consecutive float64 numbers."""
+    chain = [start]
+    for _ in range(n_numbers - 1):
+        chain.append(float(np.nextafter(chain[-1], np.inf)))
+    return np.asarray(chain)
+
+
+def _global_generators() -> list[NDArray[Any]]:
+    states: list[NDArray[Any]] = [np.random.get_state()[1].copy()]  # type: ignore[index]  # noqa: NPY002
+    if find_spec("torch") is not None:
+        import torch
+
+        states.append(torch.random.get_rng_state().numpy().copy())
+    return states
 
 
 def _log_loss(p: Floats, labels: NDArray[np.float64]) -> float:

@@ -51,7 +51,7 @@ class CompiledUmc:
     def row_scorer(self, shift: float) -> RowScorer:
         """Returns probabilities of small requests, with `shift` added to every logit."""
 
-        def score(logits: Floats, ids: Ids, shared: tuple[int, ...] = ()) -> Floats:
+        def score(logits: Floats, ids: Ids) -> Floats:
             return sigmoid(self(logits, ids) + shift)
 
         return score

@@ -52,6 +52,7 @@ class DescCalibrator(NeuralCalibrator):
 
     name = "desc"
     class_tags = Tags(monotone="none", features="required", weights_exactly=False)
+    default_epochs = 3
 
     def __init__(
         self,
@@ -127,9 +128,7 @@ class MixtureCurve:
         """Returns the weight of every curve in the final probability, `(n, 48)`."""
         n_fields = len(self.shapes)
         fields = context.reshape(context.shape[0], n_fields, -1)
-        affinity = np.matmul(fields, fields.transpose(0, 2, 1)) / np.float32(math.sqrt(fields.shape[2]))
-        affinity[:, np.arange(n_fields), np.arange(n_fields)] = -np.inf
-        others = np.matmul(_softmax(affinity), fields)
+        others = _attention_to_others(fields)
         joint = np.maximum(self.joint(np.concatenate([context, *extra], axis=1)), 0.0)
         attention = _softmax(self.attention(joint).astype(np.float64))
         mixed = np.zeros((context.shape[0], 48))
@@ -137,6 +136,22 @@ class MixtureCurve:
             inputs = np.concatenate([*extra, fields[:, place], others[:, place]], axis=1)
             mixed += attention[:, place, None] * _softmax(shape(inputs).astype(np.float64))
         return mixed * sigmoid(self.value(joint)[:, 0])[:, None]
+
+
+def _attention_to_others(fields: NDArray[np.float32]) -> NDArray[Any]:
+    """Returns for every field the others' vectors, weighted by their likeness to it. Sums in a fixed order, so that
+    equal rows get equal numbers."""
+    n_rows, n_fields, n_dimensions = fields.shape
+    affinity = np.zeros((n_rows, n_fields, n_fields), dtype=np.float32)
+    for d in range(n_dimensions):
+        affinity += fields[:, :, None, d] * fields[:, None, :, d]
+    affinity /= np.float32(math.sqrt(n_dimensions))
+    affinity[:, np.arange(n_fields), np.arange(n_fields)] = -np.inf
+    weights = _softmax(affinity)
+    others = np.zeros_like(fields)
+    for field in range(n_fields):
+        others += weights[:, :, field, None] * fields[:, None, field, :]
+    return others
 
 
 def _softmax(values: NDArray[Any]) -> NDArray[Any]:

@@ -10,39 +10,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.neural.context import Weights
+from monocal.calibrators.neural.packages import is_there
 
 Floats32 = NDArray[np.float32]
 
-BLOCK_ROWS = 64
-"""Rows per matrix product. A BLAS picks its kernel by the shape of the product, and kernels round differently; with
-one shape for every call a row's result depends neither on its neighbours nor on how many there are."""
+_BLOCK_ROWS = 256
+"""Rows that stay in the cache while the plain numpy loop runs over the inputs."""
 
 
-def in_blocks(rows: NDArray[Any]) -> NDArray[Any]:
-    """Cuts `(n, ...)` into `(blocks, BLOCK_ROWS, ...)`, the last block filled up with zeros.
+def add_products(rows: Floats32, matrix: Floats32, out: Floats32) -> None:
+    """Adds `rows @ matrix` to `out`, one input after the other.
+
+    A BLAS rounds differently at different positions in a batch, so that two equal rows may get different results,
+    and a higher score a lower probability. This sum is the same for every row, in numpy as in the compiled loop.
 
     Example:
-        >>> in_blocks(np.ones((65, 3))).shape
-        (2, 64, 3)
+        >>> out = np.zeros((1, 2), np.float32)
+        >>> add_products(np.float32([[1, 2]]), np.float32([[3, 4], [5, 6]]), out)
+        >>> out.tolist()
+        [[13.0, 16.0]]
     """
-    n_rows = rows.shape[0]
-    n_blocks = -(-n_rows // BLOCK_ROWS)
-    if n_blocks * BLOCK_ROWS == n_rows:
-        return np.ascontiguousarray(rows).reshape(n_blocks, BLOCK_ROWS, *rows.shape[1:])
-    padded = np.zeros((n_blocks * BLOCK_ROWS, *rows.shape[1:]), dtype=rows.dtype)
-    padded[:n_rows] = rows
-    return padded.reshape(n_blocks, BLOCK_ROWS, *rows.shape[1:])
-
-
-def out_of_blocks(blocks: NDArray[Any], n_rows: int) -> NDArray[Any]:
-    """Undoes `in_blocks`."""
-    return blocks.reshape(-1, *blocks.shape[2:])[:n_rows]
+    for first in range(0, rows.shape[0], _BLOCK_ROWS):
+        here = slice(first, first + _BLOCK_ROWS)
+        for k in range(matrix.shape[0]):
+            out[here] += rows[here, k, None] * matrix[k]
 
 
 @final
 @dataclass(frozen=True)
 class Layers:
     """Affine layers with ReLU in between and nothing after the last one.
+
+    A row's result depends on that row alone, to the last bit; see `add_products`.
 
     Attributes:
         matrices: Transposed weights, `(n_in, n_out)` each.
@@ -56,8 +55,6 @@ class Layers:
     def of(cls, weights: Weights, name: str) -> Layers:
         """Collects `name.layers.0.weight`, `name.layers.0.bias`, and so on."""
         n_layers = sum(1 for key in weights if key.startswith(f"{name}.layers.") and key.endswith(".weight"))
-        if n_layers == 0:
-            return cls([np.ascontiguousarray(weights[f"{name}.weight"].T)], [weights[f"{name}.bias"]])
         stems = [f"{name}.layers.{number}" for number in range(n_layers)]
         return cls(
             [np.ascontiguousarray(weights[f"{stem}.weight"].T) for stem in stems],
@@ -66,11 +63,20 @@ class Layers:
 
     def __call__(self, rows: NDArray[Any]) -> Floats32:
         """Returns the output `(n, n_out)` for rows `(n, n_in)`, in float32."""
-        values: Floats32 = in_blocks(rows.astype(np.float32, copy=False))
-        last = len(self.matrices) - 1
+        products = _add_products()
+        values: Floats32 = np.ascontiguousarray(rows, dtype=np.float32)
         for place, (matrix, bias) in enumerate(zip(self.matrices, self.biases, strict=True)):
-            values = np.matmul(values, matrix)
-            values += bias
-            if place < last:
+            if place > 0:
                 np.maximum(values, 0.0, out=values)
-        return out_of_blocks(values, rows.shape[0])
+            out = np.repeat(bias[None], values.shape[0], axis=0)
+            products(values, matrix, out)
+            values = out
+        return values
+
+
+def _add_products() -> Any:
+    if not is_there("numba"):
+        return add_products
+    from monocal.kernels.dense_layer import add_products as compiled
+
+    return compiled

@@ -82,6 +82,9 @@ class NeuralCalibrator(LogitCalibrator):
 
     class_tags: ClassVar[Tags] = Tags(monotone="weak", features="optional", weights_exactly=False)
 
+    default_epochs: ClassVar[int] = PRESETS["monocal"].n_epochs
+    """Passes over the rows with the preset `monocal`; maps that cannot start as the identity need more."""
+
     def __init__(
         self,
         *,
@@ -222,7 +225,10 @@ class NeuralCalibrator(LogitCalibrator):
             )
             if getattr(self, name) is not None
         }
-        return replace(PRESETS[self.preset], **given)
+        settings = PRESETS[self.preset]
+        if self.preset == "monocal":
+            settings = replace(settings, n_epochs=self.default_epochs)
+        return replace(settings, **given)
 
     def _start(self, older: Samples, sizes: Sequence[int], settings: FitSettings) -> Start:
         wide = settings.wide and bool(sizes)
