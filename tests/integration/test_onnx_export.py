@@ -7,7 +7,7 @@ import monocal
 from monocal.core.errors import InvalidInput
 from monocal.data.simulator import simulate_log
 from monocal.models.onnx import export_onnx
-from monocal.models.onnx.statistical import LOGIT_WRITERS, PROBABILITY_WRITERS
+from monocal.models.onnx.statistical import STATISTICAL_LOGITS, STATISTICAL_PROBABILITIES
 
 FIELDS = ["site_id", "country", "device"]
 
@@ -24,7 +24,7 @@ def fitted(table, method, **arguments):
 
 
 @pytest.mark.parametrize("inputs", ["values", "ids"])
-@pytest.mark.parametrize("method", [*LOGIT_WRITERS, *PROBABILITY_WRITERS])
+@pytest.mark.parametrize("method", [*STATISTICAL_LOGITS, *STATISTICAL_PROBABILITIES, "per_segment"])
 def test_graph_says_what_predict_says(table, tmp_path, method, inputs):
     result = export_onnx(fitted(table, method, recent_share=0.1), tmp_path / "m.onnx", inputs=inputs)
     assert result.largest_difference < 1e-9
@@ -75,3 +75,11 @@ def test_null_values_count_as_unseen(tmp_path):
     log = {"p": [0.1, 0.4, 0.2, 0.3] * 30, "y": [0, 1, 0, 0] * 30, "site": ["a", None, "b", None] * 30}
     model = monocal.fit(log, method="wide_logistic", score="p", label="y", fields=["site"])
     assert export_onnx(model, tmp_path / "m.onnx").largest_difference < 1e-12
+
+
+def test_ids_outside_the_tables_count_as_unseen(table, tmp_path):
+    result = export_onnx(fitted(table, "wide_logistic"), tmp_path / "m.onnx", inputs="ids")
+    session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
+    features = np.array([[0, 0, 0], [-1, -7, -2], [10**6, 10**9, 10**12]])
+    (answers,) = session.run(None, {"pctr": np.full(3, 0.2), "features": features})
+    assert answers[0] == answers[1] == answers[2]

@@ -2,6 +2,10 @@
 
 import pytest
 
+import monocal
+
+FIELDS = "site_id,ad_id,country,hour,position,device"
+
 
 def test_export_proves_itself(monocal_command, model_folder, tmp_path):
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -19,6 +23,18 @@ def test_export_refuses_beyond_the_tolerance(monocal_command, model_folder, tmp_
     assert ended.code == 2
     assert "a graph that differs by" in ended.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_export_says_how_far_a_neural_model_is_from_predict(monocal_command, log_file, tmp_path):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    for integrand, accepted in (("knots", "1e-06"), ("concat", "1e-04")):
+        options = {"method": "umc", "integrand": integrand, "size": "small", "n_epochs": 1}
+        model = monocal.fit(str(log_file), score="pctr", label="click", fields=FIELDS.split(","), **options)
+        folder = model.save(tmp_path / integrand)
+        ended = monocal_command("export", folder, "--to", "onnx", "--out", tmp_path / "model.onnx", "--nodes", "64")
+        assert ended.code == 0
+        assert f"(accepted: {accepted})" in ended.err
+        assert ("taken at 64 nodes" in ended.err) == (integrand == "concat")
 
 
 def test_bench_lists_studies(monocal_command):

@@ -9,6 +9,9 @@ import numpy as np
 from monocal.calibrators.neural.context import Weights
 from monocal.core.spaces import Floats
 
+LINE_EPSILON = 1e-4
+"""Added to knot distances, as the released code of UMC's authors does."""
+
 
 @final
 class BrokenLineCurve:

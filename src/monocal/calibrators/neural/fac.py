@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, final
 
 from monocal.calibrators.neural.arguments import NeuralArguments
-from monocal.calibrators.neural.broken_line import BrokenLineCurve
+from monocal.calibrators.neural.broken_line import LINE_EPSILON, BrokenLineCurve
 from monocal.calibrators.neural.context import Weights
 from monocal.calibrators.neural.layers import Layers
 from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
@@ -18,8 +18,6 @@ from monocal.core.spaces import Floats
 
 if TYPE_CHECKING:
     from monocal.nn.monotone_map import MonotoneMap
-
-_EPSILON = 1e-4
 
 
 @final
@@ -76,14 +74,14 @@ class FacCalibrator(NeuralCalibrator):
             plan.context_width,
             n_knots=self.n_knots,
             hidden=self.hidden,
-            epsilon=_EPSILON,
+            epsilon=LINE_EPSILON,
             hard_monotone=self.hard_monotone,
             identity_start=plan.warm_start,
             seed=self.seed,
         )
 
     def _curve(self, weights: Weights) -> Curve:
-        line = BrokenLineCurve(weights, _EPSILON, self.hard_monotone)
+        line = BrokenLineCurve(weights, LINE_EPSILON, self.hard_monotone)
         if "shift.layers.0.weight" not in weights:
             return lambda logits, context: line(logits)
         shift = Layers.of(weights, "shift")

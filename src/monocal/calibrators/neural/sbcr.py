@@ -20,7 +20,8 @@ from monocal.core.spaces import Floats, sigmoid
 if TYPE_CHECKING:
     from monocal.nn.monotone_map import MonotoneMap
 
-_FLOOR = 1e-4
+MASS_FLOOR = 1e-4
+"""Smallest probability that the map returns."""
 
 
 @final
@@ -82,7 +83,7 @@ class SbcrCalibrator(NeuralCalibrator):
             plan.context_width,
             n_bins=self.n_intervals,
             hidden=self.hidden,
-            floor=_FLOOR,
+            floor=MASS_FLOOR,
             identity_start=plan.warm_start,
             seed=self.seed,
         )
@@ -119,6 +120,6 @@ class MassCurve:
         bins = np.clip(np.floor(places), 0, n_bins - 1).astype(np.int64)
         rows = np.arange(raw.shape[0])
         low, high = below[rows, bins], below[rows, bins + 1]
-        mass = np.clip(np.minimum(low + (places - bins) * (high - low), high), _FLOOR, 1.0 - _FLOOR)
+        mass = np.clip(np.minimum(low + (places - bins) * (high - low), high), MASS_FLOOR, 1.0 - MASS_FLOOR)
         result: Floats = np.log(mass) - np.log1p(-mass)
         return result

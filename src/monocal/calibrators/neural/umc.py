@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Unpack, final, get_args
 import numpy as np
 
 from monocal.calibrators.neural.arguments import NeuralArguments
-from monocal.calibrators.neural.broken_line import BrokenLineCurve
+from monocal.calibrators.neural.broken_line import LINE_EPSILON, BrokenLineCurve
 from monocal.calibrators.neural.compiled_umc import CompiledUmc
 from monocal.calibrators.neural.context import Weights
 from monocal.calibrators.neural.knots_curve import KnotsCurve
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from monocal.nn.monotone_map import MonotoneMap
 
 Integrand = Literal["knots", "concat"]
-_LINE_EPSILON = 1e-4
 _OUTER_QUANTILE = 0.005
 _AUTHORS_BIAS_SCALE = 1e-4
 
@@ -119,7 +118,7 @@ class UmcCalibrator(NeuralCalibrator):
         if self.size not in SIZES:
             raise UnknownName.among("size", self.size, SIZES)
         if not self.umnn:
-            return PiecewiseMap(epsilon=_LINE_EPSILON, hard_monotone=True)
+            return PiecewiseMap(epsilon=LINE_EPSILON, hard_monotone=True)
         widths = SIZES[self.size if self.preset == "monocal" else "paper"]
         integrand = self._integrand_in_use()
         return UmcMap(
@@ -138,7 +137,7 @@ class UmcCalibrator(NeuralCalibrator):
 
     def _curve(self, weights: Weights) -> Curve:
         if not self.umnn:
-            line = BrokenLineCurve(weights, _LINE_EPSILON, hard_monotone=True)
+            line = BrokenLineCurve(weights, LINE_EPSILON, hard_monotone=True)
             return lambda logits, context: line(logits)
         if "curve.knots" not in weights:
             need("numba", 'predicting with umc(integrand="concat")', "neural")

@@ -10,9 +10,9 @@ from monocal.cli.options import Debug, Json, ModelArgument, Out
 from monocal.cli.output import print_json, remark
 
 EXAMPLES = """
-monocal export model/ --out model.onnx
+monocal export model/ --to onnx --out model.onnx
 monocal export model/ --out model.onnx --inputs ids
-monocal export model/ --out model.onnx --tolerance 1e-4
+monocal export model/ --out model.onnx --tolerance 1e-5 --nodes 400
 """
 
 
@@ -25,8 +25,17 @@ def export(
         typer.Option("--inputs", help="Whether the graph takes raw field values or ids of the model's vocabulary."),
     ] = "values",
     tolerance: Annotated[
-        float, typer.Option("--tolerance", min=0.0, help="Largest difference to predict that is accepted.")
-    ] = 1e-6,
+        float | None,
+        typer.Option(
+            "--tolerance",
+            min=0.0,
+            help="Largest difference to predict that is accepted; 1e-6 if not given, 1e-4 with fixed nodes.",
+        ),
+    ] = None,
+    nodes: Annotated[
+        int,
+        typer.Option("--nodes", min=1, help="Nodes of an integral that ONNX cannot express (umc, integrand concat)."),
+    ] = 128,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -39,10 +48,16 @@ def export(
     from monocal.models import load_model
     from monocal.models.onnx.export import export_onnx
 
-    done = export_onnx(load_model(model), out, inputs=inputs, tolerance=tolerance)
+    done = export_onnx(load_model(model), out, inputs=inputs, tolerance=tolerance, n_nodes=nodes)
     if as_json:
         print_json({"to": to, **asdict(done)})
         return
-    remark(f"wrote {done.path}; largest difference to predict {done.largest_difference:.1e} on {done.n_rows:,} rows")
+    remark(f"wrote {done.path}")
+    remark(
+        f"  largest difference to predict: {done.largest_difference:.1e} on {done.n_rows:,} rows "
+        f"(accepted: {done.tolerance:.0e})"
+    )
+    if done.n_nodes is not None:
+        remark(f"  its integral is taken at {done.n_nodes} nodes, not in closed form")
     remark(f"  inputs: {', '.join(done.inputs)}")
     remark(f"  outputs: {', '.join(done.outputs)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -14,11 +15,19 @@ class GraphBuilder:
     """Collects nodes and constants; every method returns the name of the value it made.
 
     Values are float64 columns `(n,)` unless said otherwise, as in `predict`.
+
+    Arguments:
+        n_nodes: Nodes of the quadrature rule wherever an integral has no closed form in ONNX.
+
+    Attributes:
+        is_exact: False once some part is an approximation of `predict` and not the same formula.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, n_nodes: int = 0) -> None:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
+        self.n_nodes = n_nodes
+        self.is_exact = True
         self._n_values = 0
 
     def constant(self, value: Any, dtype: Any = np.float64) -> str:
@@ -70,7 +79,7 @@ class GraphBuilder:
         """The index of the last knot ≤ value (or < value if `strictly`), int64, at least 0, by binary search."""
         n_knots = len(sorted_knots)
         knots = self.constant(sorted_knots)
-        index = self.multiply_int(self.apply("Cast", self.apply("IsNaN", values), to=_INT64), 0)
+        index = self.multiply_int(self.cast(self.apply("IsNaN", values), np.int64), 0)
         step = 1 << max(math.ceil(math.log2(max(n_knots, 2))) - 1, 0)
         while step:
             candidate = self.apply("Add", index, self.constant(step, np.int64))
@@ -96,14 +105,39 @@ class GraphBuilder:
     def multiply_int(self, a: str, factor: int) -> str:
         return self.apply("Mul", a, self.constant(factor, np.int64))
 
-    def known_ids(self, ids: str, size: int) -> str:
-        """Ids of one field with everything beyond the table turned into 0, the unseen value."""
-        known = self.apply("Less", ids, self.constant(size, np.int64))
-        return self.apply("Where", known, ids, self.constant(0, np.int64))
+    def known_ids(self, ids: str, sizes: int | Sequence[int]) -> str:
+        """Ids with everything outside the tables turned into 0, the unseen value.
+
+        Arguments:
+            ids: Of one field `(n,)`, or of all `(n, F)`.
+            sizes: How many ids the field has, or every field.
+        """
+        known = self.apply("Less", ids, self.constant(sizes, np.int64))
+        positive = self.apply("Greater", ids, self.constant(0, np.int64))
+        return self.apply("Where", self.apply("And", known, positive), ids, self.constant(0, np.int64))
 
     def column(self, matrix: str, index: int) -> str:
         """One column of an `(n, F)` matrix."""
         return self.apply("Gather", matrix, self.constant(index, np.int64), axis=1)
+
+    def columns(self, matrix: str, start: int, end: int) -> str:
+        """Neighbouring columns of an `(n, F)` matrix, `start` up to but without `end`."""
+        return self.apply("Slice", matrix, *(self.constant([one], np.int64) for one in (start, end, 1)))
+
+    def pick(self, matrix: str, places: str) -> str:
+        """From every row of an `(n, F)` matrix the number in the column that `places` `(n,)` says."""
+        return self.apply(
+            "Squeeze", self.apply("GatherElements", matrix, self.upright(places), axis=1), self.constant([1], np.int64)
+        )
+
+    def upright(self, values: str) -> str:
+        """A column `(n,)` as a matrix `(n, 1)`."""
+        return self.apply("Unsqueeze", values, self.constant([1], np.int64))
+
+    def cast(self, values: str, dtype: Any) -> str:
+        from onnx import helper
+
+        return self.apply("Cast", values, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def _value(self, a: str | float) -> str:
         return a if isinstance(a, str) else self.constant(a)
@@ -113,5 +147,5 @@ class GraphBuilder:
         return f"{stem}_{self._n_values}"
 
 
-_INT64 = 7
-"""ONNX's number for the element type int64."""
+Writer = Callable[[GraphBuilder, Any, str, str], str]
+"""`(graph, calibrator, logits, features) -> calibrated logits or probabilities`; features are ids `(n, F)` or ""."""

@@ -13,10 +13,16 @@ from monocal.core.files import atomic_file
 from monocal.core.spaces import SCORE_EPSILON
 from monocal.models.model import Model
 from monocal.models.onnx.builder import GraphBuilder
+from monocal.models.onnx.maps import write_map
 from monocal.models.onnx.parity import output_name, parity
-from monocal.models.onnx.statistical import write_map
 
 OPSET, ML_OPSET = 18, 3
+
+TOLERANCE = 1e-6
+"""Accepted difference in probability when the graph computes the same formula as `predict`."""
+
+TOLERANCE_OF_NODES = 1e-4
+"""Accepted difference in probability when an integral is taken at fixed nodes."""
 
 
 @final
@@ -27,6 +33,8 @@ class ExportResult:
     Attributes:
         path: The file.
         largest_difference: Largest absolute difference in probability over the parity rows.
+        tolerance: What was accepted.
+        n_nodes: Nodes of the approximated integrals; None if the graph computes the same formula as `predict`.
         n_rows: How many parity rows there were.
         inputs: Names of the graph's inputs.
         outputs: Names of its outputs, one per task.
@@ -34,6 +42,8 @@ class ExportResult:
 
     path: Path
     largest_difference: float
+    tolerance: float
+    n_nodes: int | None
     n_rows: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -44,7 +54,8 @@ def export_onnx(
     path: str | Path,
     *,
     inputs: Literal["values", "ids"] = "values",
-    tolerance: float = 1e-6,
+    tolerance: float | None = None,
+    n_nodes: int = 128,
     n_parity_rows: int = 4096,
     seed: int = 0,
 ) -> ExportResult:
@@ -54,34 +65,45 @@ def export_onnx(
     int64 matrix `features` of ids (`inputs="ids"`); a column of sampling rates if the model has one. Outputs: one
     float64 column per task, named `<task>_calibrated`. Text inputs cannot carry a null: it counts as unseen.
 
+    Every method is written as the formula that `predict` computes, but for `umc(integrand="concat")`: the closed form
+    of its integral is a walk over the kinks of a network, which ONNX cannot express, so it is taken at fixed nodes.
+
     Arguments:
         model: A fitted model.
         path: The file to write.
         inputs: Raw values, looked up inside the graph, or ids from the model's vocabulary.
-        tolerance: Largest difference in probability that is accepted.
+        tolerance: Largest difference in probability that is accepted; None stands for 1e-6, or 1e-4 if an integral
+            is taken at fixed nodes.
+        n_nodes: How many nodes such an integral has.
         n_parity_rows: Rows of the comparison: scores over the whole range, seen and unseen values.
         seed: Draws those rows.
     """
     if inputs not in ("values", "ids"):
         raise InvalidInput.of("inputs", repr(inputs), '"values" or "ids"', "choose one of the two")
-    graph, names = _write_graph(model, inputs)
+    if n_nodes < 1:
+        raise InvalidInput.of("n_nodes", n_nodes, "at least 1", "use 128")
+    graph = GraphBuilder(n_nodes)
+    made, names = _write_graph(graph, model, inputs)
+    if tolerance is None:
+        tolerance = TOLERANCE if graph.is_exact else TOLERANCE_OF_NODES
     path = Path(path)
     with atomic_file(path) as temporary:
-        temporary.write_bytes(graph.SerializeToString())
+        temporary.write_bytes(made.SerializeToString())
         worst = parity(model, temporary, inputs, n_parity_rows, seed)
         if not worst <= tolerance:
             raise InvalidInput.of(
                 "model", f"a graph that differs by {worst:.2e} from predict", f"at most {tolerance:.0e}",
-                "raise tolerance if that is good enough, or serve the model with monocal serve",
+                f"{'' if graph.is_exact else 'raise n_nodes, '}raise tolerance if that is good enough, "
+                "or serve the model with monocal serve",
             )  # fmt: skip
     outputs = tuple(output_name(name) for name in model.task_names)
-    return ExportResult(path, worst, n_parity_rows, names, outputs)
+    used = None if graph.is_exact else n_nodes
+    return ExportResult(path, worst, tolerance, used, n_parity_rows, names, outputs)
 
 
-def _write_graph(model: Model, kind: str) -> tuple[Any, tuple[str, ...]]:
+def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tuple[str, ...]]:
     from onnx import TensorProto, checker, helper
 
-    graph = GraphBuilder()
     double, text, integer = TensorProto.DOUBLE, TensorProto.STRING, TensorProto.INT64
     entries = {one.score: helper.make_tensor_value_info(one.score, double, ["rows"]) for one in model.tasks}
     features = ""

@@ -1,20 +1,14 @@
-"""Statistical calibrators as graphs: each function adds the map from logits to probabilities."""
+"""Statistical calibrators as graphs: each function adds one fitted map."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import SCORE_EPSILON, logit
-from monocal.models.onnx.builder import GraphBuilder
-
-Writer = Callable[[GraphBuilder, Any, str, str], str]
-"""`(graph, calibrator, logits, features) -> probabilities`, or logits for those in `LOGIT_WRITERS`."""
-
-MAX_SEGMENTS = 256
+from monocal.core.spaces import logit
+from monocal.models.onnx.builder import GraphBuilder, Writer
 
 
 def _none(graph: GraphBuilder, calibrator: Any, logits: str, features: str) -> str:
@@ -75,26 +69,7 @@ def _histogram(graph: GraphBuilder, calibrator: Any, logits: str, features: str)
     return graph.look_up(calibrator.rates_, graph.last_not_above(logits, starts, strictly=True))
 
 
-def _per_segment(graph: GraphBuilder, calibrator: Any, logits: str, features: str) -> str:
-    if len(calibrator.segments_) > MAX_SEGMENTS:
-        raise InvalidInput.of(
-            "model",
-            f"per_segment with {len(calibrator.segments_)} segments",
-            f"at most {MAX_SEGMENTS} segments, since a graph evaluates all of them",
-            "raise min_events, or serve the model with monocal serve",
-        )
-    common = write_map(graph, calibrator.global_, logits, features)
-    ids = graph.column(features, calibrator.field)
-    result = common
-    for value, share, segment in zip(calibrator.values_, calibrator.shares_, calibrator.segments_, strict=True):
-        own = write_map(graph, segment, logits, features)
-        blend = graph.add(graph.multiply(common, 1.0 - float(share)), graph.multiply(own, float(share)))
-        here = graph.apply("Equal", ids, graph.constant(int(value), np.int64))
-        result = graph.apply("Where", here, blend, result)
-    return result
-
-
-LOGIT_WRITERS: dict[str, Writer] = {
+STATISTICAL_LOGITS: dict[str, Writer] = {
     "none": _none,
     "platt": _platt,
     "temperature": _temperature,
@@ -103,31 +78,11 @@ LOGIT_WRITERS: dict[str, Writer] = {
     "gamma": _gamma,
     "wide_logistic": _wide_logistic,
 }
-PROBABILITY_WRITERS: dict[str, Writer] = {
+STATISTICAL_PROBABILITIES: dict[str, Writer] = {
     "isotonic": _isotonic,
     "sir": _sir,
     "histogram": _histogram,
-    "per_segment": _per_segment,
 }
-
-
-def write_map(graph: GraphBuilder, calibrator: Any, logits: str, features: str) -> str:
-    """Adds a fitted calibrator, its recent shift and its fall-back; returns the probabilities."""
-    if calibrator.fell_back_:
-        return graph.sigmoid(logits)
-    shift = float(calibrator.recent_shift_)
-    if calibrator.name in PROBABILITY_WRITERS:
-        p = PROBABILITY_WRITERS[calibrator.name](graph, calibrator, logits, features)
-        return p if shift == 0.0 else graph.sigmoid(graph.add(graph.logit(p, SCORE_EPSILON), shift))
-    if calibrator.name in LOGIT_WRITERS:
-        z = LOGIT_WRITERS[calibrator.name](graph, calibrator, logits, features)
-        return graph.sigmoid(graph.add(z, shift))
-    raise InvalidInput.of(
-        "model",
-        f"the method {calibrator.name!r}",
-        f"one that ONNX can express: {', '.join([*LOGIT_WRITERS, *PROBABILITY_WRITERS])}",
-        "serve it with monocal serve, or fit another method",
-    )
 
 
 def _refuse_authors(calibrator: Any) -> None:

@@ -1,0 +1,166 @@
+import copy
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import monocal
+from monocal.core.errors import InvalidInput
+from monocal.data.simulator import simulate_log
+from monocal.models.onnx import export_onnx
+from monocal.models.onnx.builder import GraphBuilder
+from monocal.models.onnx.curves import write_knot_integral
+
+FIELDS = ["site_id", "country", "device"]
+
+EXACT = {
+    "umc": {},
+    "umc, three layers": {"method": "umc", "size": "paper", "n_knots": 5},
+    "umc, two knots": {"method": "umc", "n_knots": 2},
+    "umc, not rescaled": {"method": "umc", "rescaling": False},
+    "umc, no shifts": {"method": "umc", "wide": False},
+    "umc, score alone": {"method": "umc", "use_features": False},
+    "umc, broken line": {"method": "umc", "umnn": False},
+    "fac": {},
+    "fac, hard": {"method": "fac", "hard_monotone": True},
+    "sbcr": {},
+    "sbcr, query side": {"method": "sbcr", "query_side_fields": [2, 0]},
+}
+CONCAT = {
+    "concat": {"integrand": "concat", "size": "small"},
+    "concat, not rescaled": {"integrand": "concat", "size": "small", "rescaling": False},
+    "concat, score alone": {"integrand": "concat", "size": "small", "use_features": False},
+    "authors": {"preset": "authors"},
+}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return simulate_log(3000, seed=1).table()
+
+
+def fitted(table, fields=FIELDS, **arguments):
+    """A model with noise on every weight: one epoch after an identity start leaves networks that do nothing."""
+    model = monocal.fit(
+        table, score="pctr", label="click", fields=fields, n_epochs=1, recent_share=0.1, n_threads=1, **arguments
+    )
+    random = np.random.default_rng(0)
+    calibrator = model.tasks[0].calibrator
+    calibrator.weights_ = {
+        name: value
+        if name.endswith(("knots", "offsets", "slots"))
+        else (value + 0.3 * random.normal(size=value.shape) / _fan_in(name, value)).astype(value.dtype)
+        for name, value in calibrator.weights_.items()
+    }
+    return model
+
+
+def _fan_in(name, value):
+    return np.sqrt(value.shape[1]) if name.endswith("weight") else 1.0
+
+
+@pytest.mark.parametrize("case", EXACT)
+def test_graph_says_what_predict_says(table, tmp_path, case):
+    result = export_onnx(fitted(table, **{"method": case, **EXACT[case]}), tmp_path / "m.onnx")
+    assert result.largest_difference <= 1e-6
+    assert (result.tolerance, result.n_nodes) == (1e-6, None)
+
+
+@pytest.mark.parametrize("case", CONCAT)
+def test_graph_at_fixed_nodes_is_close_to_predict(table, tmp_path, case):
+    result = export_onnx(fitted(table, method="umc", **CONCAT[case]), tmp_path / "m.onnx")
+    assert result.largest_difference <= 1e-4
+    assert (result.tolerance, result.n_nodes) == (1e-4, 128)
+
+
+def test_error_falls_with_the_square_of_the_number_of_nodes(table, tmp_path):
+    model = fitted(table, method="umc", preset="authors")
+    errors = [
+        export_onnx(model, tmp_path / "m.onnx", n_nodes=n, tolerance=1.0, n_parity_rows=1000).largest_difference
+        for n in (8, 64)
+    ]
+    # 64 times smaller on the average over kinks; a factor 4 is left for where they happen to lie
+    assert errors[1] < errors[0] / 16
+
+
+def test_too_few_nodes_are_refused_with_a_way_out(table, tmp_path):
+    model = fitted(table, method="umc", preset="authors")
+    with pytest.raises(InvalidInput, match="differs by .* from predict; wanted at most 1e-04.* raise n_nodes"):
+        export_onnx(model, tmp_path / "m.onnx", n_nodes=1)
+    with pytest.raises(InvalidInput, match="n_nodes: got 0; wanted at least 1"):
+        export_onnx(model, tmp_path / "m.onnx", n_nodes=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("method", ["umc", "fac", "sbcr"])
+def test_models_without_fields(table, tmp_path, method):
+    result = export_onnx(fitted(table, fields=(), method=method), tmp_path / "m.onnx")
+    assert result.inputs == ("pctr",)
+    assert result.largest_difference <= 1e-6
+
+
+@pytest.mark.parametrize("arguments", [{"integrand": "knots"}, {"integrand": "concat", "size": "small"}], ids=str)
+def test_graph_takes_any_number_of_rows_of_raw_values(table, tmp_path, arguments):
+    model = fitted(table, method="umc", **arguments)
+    result = export_onnx(model, tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
+    for n in (0, 1, 7, 500):
+        part = table.slice(0, n)
+        feed = {name: np.array(part[name].to_pylist(), dtype=object) for name in FIELDS}
+        feed["pctr"] = part["pctr"].to_numpy()
+        (answers,) = session.run(["click_calibrated"], feed)
+        assert answers.shape == (n,)
+        if n:
+            np.testing.assert_allclose(answers, model.predict(part), atol=result.tolerance)
+
+
+def test_ids_beyond_the_table_and_rare_values_are_unseen(table, tmp_path):
+    model = fitted(table, method="umc", wide=False)
+    slots, offsets = (model.tasks[0].calibrator.weights_[f"encoder.{name}"] for name in ("slots", "offsets"))
+    rare = int(np.flatnonzero(slots[: offsets[1]] == slots[0])[-1])
+    assert rare > 0
+    result = export_onnx(model, tmp_path / "m.onnx", inputs="ids")
+    session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
+    features = np.array([[0, 1, 1], [rare, 1, 1], [10**9, 1, 1], [0, 2, 2]])
+    (answers,) = session.run(None, {"pctr": np.full(4, 0.2), "features": features})
+    assert answers[0] == answers[1] == answers[2] != answers[3]
+
+
+def test_fall_back_is_exported_as_identity(table, tmp_path):
+    model = copy.deepcopy(fitted(table, method="fac"))
+    model.tasks[0].calibrator.fell_back_ = True
+    result = export_onnx(model, tmp_path / "m.onnx", inputs="ids")
+    session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
+    (answers,) = session.run(None, {"pctr": np.array([0.2]), "features": np.ones((1, 3), np.int64)})
+    np.testing.assert_allclose(answers, [0.2], rtol=1e-12)
+
+
+def test_a_method_that_onnx_cannot_express_is_refused(table, tmp_path):
+    model = monocal.fit(table, method="desc", score="pctr", label="click", fields=FIELDS, n_epochs=1)
+    with pytest.raises(InvalidInput, match="the method 'desc'; wanted one that ONNX can express: .*umc, fac, sbcr"):
+        export_onnx(model, tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("n_knots", [2, 3, 12])
+def test_knot_integral_never_decreases_in_the_logit(n_knots):
+    random = np.random.default_rng(n_knots)
+    knots = np.sort(random.normal(size=n_knots))
+    graph = GraphBuilder()
+    made = write_knot_integral(graph, "logits", knots, "heights")
+    graph.nodes.append(helper.make_node("Identity", [made], ["area"]))
+    entries = [
+        helper.make_tensor_value_info("logits", TensorProto.DOUBLE, ["rows"]),
+        helper.make_tensor_value_info("heights", TensorProto.DOUBLE, ["rows", n_knots]),
+    ]
+    out = [helper.make_tensor_value_info("area", TensorProto.DOUBLE, ["rows"])]
+    whole = helper.make_graph(graph.nodes, "one", entries, out, graph.constants)
+    model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    # neighbouring float64 numbers around every knot, and a wide sweep
+    close = np.concatenate([knot + np.arange(-50, 51) * np.spacing(knot) for knot in knots])
+    logits = np.sort(np.concatenate([close, np.linspace(-6, 6, 2001)]))
+    for _ in range(20):
+        heights = np.tile(np.exp(random.normal(scale=3.0, size=n_knots)), (len(logits), 1))
+        (area,) = session.run(None, {"logits": logits, "heights": heights})
+        assert np.all(np.diff(area) >= 0)
