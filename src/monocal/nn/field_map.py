@@ -8,7 +8,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from monocal.nn.context import ContextEncoder, rows_of_ids
+from monocal.nn.context import ContextEncoder
+from monocal.nn.field_context import rows_of_ids
 from monocal.nn.monotone_map import MonotoneMap
 from monocal.nn.trainable import Trainable
 from monocal.nn.wide import WideShift
