@@ -78,6 +78,7 @@ def _in_order_of_rows(column: pa.Array) -> pa.Array:
 
 
 def array_files(schema: LogSchema, n_rows: int, folder: Path) -> list[ArrayFile]:
+    """Returns the files that an encoded log with this schema consists of, the features first."""
     kinds = {"features": np.dtype(np.int32)} | number_types(schema)
     if schema.group is not None:
         kinds["group"] = np.dtype(np.int32)
@@ -101,6 +102,7 @@ def encode_rows(
     work: WorkFolder,
     show_progress: bool | None,
 ) -> None:
+    """Writes the ids and numbers of all rows in file order; goes on after the last rows known to be on disk."""
     if work.state().get("is_encoded"):
         return
     n_done = int(work.state().get("n_encoded", 0))
@@ -156,6 +158,7 @@ def sort_rows(arrays: list[ArrayFile], parts: LogParts, work: WorkFolder, show_p
 def write_manifest(
     arrays: list[ArrayFile], ranges: Mapping[str, RowRange], schema: LogSchema, made_from: dict[str, Any], folder: Path
 ) -> None:
+    """Writes sizes and checksums of all files, which makes the folder a log."""
     names = {array.name: array.path.name for array in arrays}
     others = [VOCABULARY] + ([GROUP_VALUES] if schema.group is not None else [])
     files = describe_files(folder, [*names.values(), *others])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.progress import Progress
-from monocal.data.array_files import ArrayFile
+from monocal.data.array_files import ArrayFile, sync
 from monocal.data.batches import release_pages
 
 _CHUNK_ROWS = 1 << 19
@@ -88,6 +88,9 @@ def sort_by_time(arrays: Sequence[ArrayFile], times: Times, bar: Progress | None
         _sort_bucket(arrays, sorted_times, int(starts[bucket]), int(starts[bucket + 1]))
         if bar is not None:
             bar.advance(len(arrays) * int(sizes[bucket]))
+    for array in arrays:
+        with array.sorted_path.open("r+b") as stream:
+            sync(stream)
 
 
 def _chunks(times: Times) -> Iterator[Times]:
