@@ -1,0 +1,226 @@
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+
+from monocal.core.errors import ArtefactError
+from monocal.core.samples import Samples
+from monocal.losses import CrossEntropy, Loss, SmoothCalibrationLoss
+from monocal.nn.context import ContextEncoder
+from monocal.nn.field_map import FieldMap
+from monocal.nn.umc import UmcMap
+from monocal.training import TrainingDiverged, TrainingOptions, evaluate, train
+
+KNOTS = [-2.0, -1.0, 0.0, 1.0]
+
+
+def rows_of(n=3000, seed=0, weights=None):
+    random = np.random.default_rng(seed)
+    logits, features = random.normal(-1.0, 1.0, n), random.integers(0, 5, (n, 2)).astype(np.int32)
+    truth = 0.6 * logits + 0.3 * features[:, 0] - 0.5
+    labels = (random.random(n) < 1 / (1 + np.exp(-truth))).astype(np.float64)
+    return Samples(logits, labels, features, weights)
+
+
+def network_of(seed=0, sparse=False):
+    encoder = ContextEncoder([5, 5], 4, seed=seed, sparse=sparse)
+    return FieldMap(UmcMap(8, integrand="knots", knots=KNOTS, trunk=(16,), seed=seed), encoder=encoder)
+
+
+def weights_of(network):
+    return {name: value.clone() for name, value in network.state_dict().items()}
+
+
+def assert_same(one, other):
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_same_seed_same_result_and_global_generators_untouched():
+    torch_before, numpy_before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    results = []
+    for _ in range(2):
+        network = network_of()
+        train(network, rows_of(), held_out=rows_of(500, 1), options=TrainingOptions(2, 256, seed=3))
+        results.append(weights_of(network))
+    assert_same(*results)
+    assert torch.equal(torch.random.get_rng_state(), torch_before)
+    np.testing.assert_array_equal(np.random.get_state()[1], numpy_before)  # noqa: NPY002
+
+
+def test_thread_count_is_restored():
+    before = torch.get_num_threads()
+    train(network_of(), rows_of(200), options=TrainingOptions(1, 100, n_threads=1 if before > 1 else 2))
+    assert torch.get_num_threads() == before
+
+
+def test_network_ends_with_the_best_weights():
+    network, held_out = network_of(), rows_of(800, 1)
+    options = TrainingOptions(3, 64, learning_rate=0.05, schedule="constant", checks_per_epoch=4)
+    history = train(network, rows_of(), held_out=held_out, options=options)
+    assert len(history.held_out_losses) == 13
+    z = evaluate(network, held_out)
+    loss = np.mean(np.logaddexp(0, z) - held_out.labels * z)
+    assert loss == pytest.approx(min(history.held_out_losses), rel=1e-6)
+
+
+def test_untrained_start_is_a_candidate():
+    rows = rows_of(300)
+    misleading = Samples(rows.logits, 1.0 - rows.labels, rows.features)
+    network = network_of()
+    before = weights_of(network)
+    history = train(network, misleading, held_out=rows_of(2000, 1), options=TrainingOptions(2, 50, 0.05))
+    assert history.best_check == 0
+    assert_same(before, weights_of(network))
+
+
+def test_patience_stops_early():
+    rows = rows_of(300)
+    misleading = Samples(rows.logits, 1.0 - rows.labels, rows.features)
+    options = TrainingOptions(10, 50, 0.05, patience=2)
+    history = train(network_of(), misleading, held_out=rows_of(2000, 1), options=options)
+    assert (history.n_epochs, history.n_steps) == (2, 12)
+
+
+def test_tail_average_is_the_mean_of_the_last_quarter():
+    seen = []
+
+    class Watching(Loss):
+        def _loss(self, logits, labels, weights, field_ids):
+            seen.append(network.curve.beta.item())
+            return torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)
+
+    network = network_of()
+    options = TrainingOptions(1, 100, 0.05, averaging="tail")
+    train(network, rows_of(2000), loss=Watching(), options=options)
+    last = network_of()
+    train(last, rows_of(2000), options=TrainingOptions(1, 100, 0.05))
+    after_each_step = [*seen[1:], last.curve.beta.item()]
+    assert network.curve.beta.item() == pytest.approx(np.mean(after_each_step[15:]), abs=1e-7)
+
+
+def test_exponential_average_lags_behind():
+    plain, averaged = network_of(), network_of()
+    train(plain, rows_of(), options=TrainingOptions(1, 100, 0.05))
+    train(averaged, rows_of(), options=TrainingOptions(1, 100, 0.05, averaging="exponential"))
+    assert plain.curve.beta.item() != averaged.curve.beta.item()
+    assert np.isfinite(evaluate(averaged, rows_of())).all()
+
+
+def test_weight_k_is_the_row_k_times_in_every_step():
+    """With all rows in one batch the gradients, and hence the results, agree."""
+    times = np.random.default_rng(5).integers(1, 4, 300).astype(np.float64)
+    rows = rows_of(300, weights=times)
+    repeated = Samples(rows.logits, rows.labels, rows.features).take(np.repeat(np.arange(300), times.astype(int)))
+    networks = [network_of(), network_of()]
+    for network, one in zip(networks, (rows, repeated), strict=True):
+        train(network, one, options=TrainingOptions(10, 10_000, 0.01))
+    np.testing.assert_allclose(evaluate(networks[0], rows), evaluate(networks[1], rows), atol=1e-5)
+
+
+class Interrupting(Loss):
+    """Cross-entropy that is interrupted at a given call."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.inner, self.left = SmoothCalibrationLoss(5), at
+
+    def _loss(self, logits, labels, weights, field_ids):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return CrossEntropy()(logits, labels, weights) + self.inner(logits, labels, weights)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("averaging", ["none", "exponential"])
+def test_resumed_training_ends_as_an_uninterrupted_one(tmp_path, sparse, averaging):
+    options = TrainingOptions(3, 100, 0.02, averaging=averaging, checkpoint=str(tmp_path / "run"))
+    whole, parts = network_of(sparse=sparse), network_of(sparse=sparse)
+    expected = train(
+        whole,
+        rows_of(1000),
+        held_out=rows_of(300, 1),
+        loss=Interrupting(0),
+        options=TrainingOptions(3, 100, 0.02, averaging=averaging),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        train(parts, rows_of(1000), held_out=rows_of(300, 1), loss=Interrupting(25), options=options)
+    again = network_of(sparse=sparse)
+    history = train(again, rows_of(1000), held_out=rows_of(300, 1), loss=Interrupting(0), options=options)
+    assert history == expected
+    assert_same(weights_of(whole), weights_of(again))
+
+
+def test_checkpoint_of_another_training_is_refused(tmp_path):
+    options = TrainingOptions(1, 100, checkpoint=str(tmp_path / "run"))
+    train(network_of(), rows_of(500), options=options)
+    with pytest.raises(ArtefactError, match="belongs to other rows, options or layers"):
+        train(network_of(), rows_of(501), options=options)
+
+
+def test_broken_column_is_named_with_its_rows():
+    rows = rows_of(400)
+    rows.logits[[17, 230]] = np.nan
+    with pytest.raises(TrainingDiverged, match=r"epoch 1, step 1: .* column 'logits' is nan at rows") as caught:
+        train(network_of(), rows, options=TrainingOptions(1, 400))
+    assert {17, 230} == {int(row) for row in re.findall(r"\d+", str(caught.value).split("at rows")[1])}
+
+
+def test_broken_weights_are_named():
+    network = network_of()
+    with torch.no_grad():
+        network.curve.trunk.last.bias[0] = torch.inf
+    with pytest.raises(
+        TrainingDiverged, match=r"weights curve.trunk.layers.1.bias are no longer finite. Way out: lower"
+    ):
+        train(network, rows_of(100), options=TrainingOptions(1, 100))
+
+
+def test_infinite_loss_of_finite_inputs_names_the_largest_value():
+    class Infinite(Loss):
+        def _loss(self, logits, labels, weights, field_ids):
+            return logits.sum() * np.inf
+
+    rows = rows_of(100)
+    rows.logits[42] = 30.0
+    with pytest.raises(TrainingDiverged, match=r"largest value is 30 in column 'logits' at row 42"):
+        train(network_of(), rows, loss=Infinite(), options=TrainingOptions(1, 100))
+
+
+def mapped(folder, rows):
+    columns = []
+    for name in ("logits", "labels", "features"):
+        np.save(folder / f"{name}.npy", getattr(rows, name))
+        columns.append(np.load(folder / f"{name}.npy", mmap_mode="r"))
+    return Samples(*columns)
+
+
+def test_memory_maps_train_as_arrays_do(tmp_path):
+    in_memory, from_disk = network_of(), network_of()
+    train(in_memory, rows_of(), held_out=rows_of(300, 1), options=TrainingOptions(1, 500))
+    train(from_disk, mapped(tmp_path, rows_of()), held_out=rows_of(300, 1), options=TrainingOptions(1, 500))
+    assert_same(weights_of(in_memory), weights_of(from_disk))
+
+
+def test_memory_does_not_grow_with_rows(tmp_path):
+    peaks = []
+    for n in (600_000, 1_200_000):
+        rows = mapped(tmp_path, rows_of(n))
+        tracemalloc.start()
+        train(network_of(), rows, options=TrainingOptions(1, 65_536))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0]
+
+
+def test_lazy_updates_touch_only_rows_of_the_batch():
+    network = network_of(sparse=True)
+    rows = rows_of(200)
+    rows.features[:, 0] = 1
+    before = network.encoder.table.detach().clone()
+    train(network, rows, options=TrainingOptions(1, 100, 0.05))
+    moved = (network.encoder.table.detach() != before).any(dim=1)
+    assert moved[:5].tolist() == [False, True, False, False, False]
+    assert moved[5:].all()
