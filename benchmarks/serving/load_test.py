@@ -174,7 +174,7 @@ def _run(home, n_requests, n_swaps, n_clients, workers):
             threading.Thread(target=ask, args=(service.port, requests, enough, tally, seed))
             for seed in range(n_clients)
         ]
-        start, cpu = time.monotonic(), _cpu_seconds(service)
+        start = time.monotonic()
         for client in clients:
             client.start()
         victim, swaps, swap_seconds = None, 0, []
@@ -186,7 +186,7 @@ def _run(home, n_requests, n_swaps, n_clients, workers):
             if len(memory) < 400 * done:
                 memory.append((done, _resident_bytes(service)))
             if victim is None and done > 0.5:
-                victim = service.living_workers()[0]
+                victim = _busiest(service)
                 os.kill(victim, signal.SIGKILL)
                 service.wait_for("worker died")
                 service.wait_for("worker started", workers + 1)
@@ -199,7 +199,7 @@ def _run(home, n_requests, n_swaps, n_clients, workers):
             client.join()
         seconds = time.monotonic() - start
         counted = _counted(service)
-        cpu = _cpu_seconds(service) - cpu
+        cpu = _cpu_seconds(service)
         service.process.send_signal(signal.SIGTERM)
         exit_code = service.process.wait(PATIENCE_SECONDS)
     finally:
@@ -227,7 +227,7 @@ def _run(home, n_requests, n_swaps, n_clients, workers):
         "memory_mb": _memory(memory, victim),
         "failures_logged": len(service.of("request failed")),
         "exit_code": exit_code,
-        "cpu_seconds_of_living_workers": cpu,
+        "cpu_seconds_of_surviving_workers": cpu,
         "load_average": os.getloadavg(),
     }
 
@@ -258,12 +258,19 @@ def _resident_bytes(service):
     return found
 
 
+def _busiest(service):
+    def n_connections(pid):
+        return sum(one.status == psutil.CONN_ESTABLISHED for one in psutil.Process(pid).net_connections("tcp"))
+
+    return max(service.living_workers(), key=n_connections)
+
+
 def _cpu_seconds(service):
-    total = 0.0
+    found = []
     for pid in service.living_workers():
         times = psutil.Process(pid).cpu_times()
-        total += times.user + times.system
-    return total
+        found.append(times.user + times.system)
+    return found
 
 
 def _memory(samples, victim):
@@ -288,8 +295,10 @@ def report(found, command):
     latency = f"{found['p50_ms']:.1f} / {found['p99_ms']:.1f} / {found['longest_ms']:.0f} ms"
     return f"""# Load and chaos
 
-Command: `{command}`. Machine: {psutil.cpu_count()} cores ({platform.machine()}), shared with the clients and with other
-work (load average at the end {load}), so rates and latencies are those of a busy box; counts are what this is about.
+Command: `{command}`.
+
+Machine: {psutil.cpu_count()} cores ({platform.machine()}), shared with the clients and with other work (load average at
+the end {load}), so rates and latencies are those of a busy box; counts are what this is about.
 
 | | |
 | --- | --- |
@@ -298,7 +307,7 @@ work (load average at the end {load}), so rates and latencies are those of a bus
 | answers that differ from `model.predict` by a bit | {found["wrong_answers"]} |
 | answers per model version | {versions} |
 | model swaps, in every worker each time | {found["swaps"]} (median {found["swap_seconds"]:.2f} s each) |
-| workers killed (SIGKILL) and restarted | {found["killed"]} |
+| workers killed (SIGKILL, the one with most connections) and restarted | {found["killed"]} |
 | requests sent again because their worker was killed | {found["sent_again"]} |
 | failures logged by the service | {found["failures_logged"]} |
 | requests per second | {found["requests_per_second"]:,.0f} |

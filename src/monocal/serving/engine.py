@@ -144,12 +144,9 @@ class Engine:
 
     def _fuse(self, request: Request, probabilities: dict[str, Floats], n_rows: int) -> Floats | None:
         fusion = request.fusion
-        if fusion is None:
-            # the model's own rule needs all its tasks; a request that asked for fewer wants no fused score
-            if self.fusion is None or not self.fusion.weights.keys() <= probabilities.keys():
-                fusion = None
-            else:
-                fusion = self.fusion
+        # the model's own rule needs all its tasks; a request that asked for fewer wants no fused score
+        if fusion is None and self.fusion is not None and self.fusion.weights.keys() <= probabilities.keys():
+            fusion = self.fusion
         if fusion is None:
             if request.other is not None:
                 raise InvalidInput.of(

@@ -9,6 +9,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from monocal.serving.settings import Settings
 
+REQUESTS_PER_CONNECTION = 1000
+"""Connections that live for ever would stay with the worker that happened to accept them."""
+
 _BODY = b'{"error":"too many connections. Way out: try again, or add workers.","kind":"too many requests"}'
 _TOO_MANY = (
     b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
@@ -17,14 +20,18 @@ _TOO_MANY = (
 
 
 def bounded_protocol(settings: Settings) -> type[asyncio.Protocol]:
-    """Returns uvicorn's HTTP protocol with two more bounds.
+    """Returns uvicorn's HTTP protocol with three more bounds.
 
     A connection beyond `max_connections` gets a 429 and is closed. A client that has not sent the whole head of a
-    request `header_seconds` after its first byte (or after connecting) is cut off, however slowly it drips.
+    request `header_seconds` after its first byte (or after connecting) is cut off, however slowly it drips. And after
+    `REQUESTS_PER_CONNECTION` requests an answer says that it is the connection's last, as if the client had asked for
+    that: clients then connect anew, and whichever worker is idle gets them.
     """
 
     class BoundedProtocol(H11Protocol):  # type: ignore[misc]
         _head_timer: asyncio.TimerHandle | None = None
+        _n_requests = 0
+        _counted: Any = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -36,6 +43,7 @@ def bounded_protocol(settings: Settings) -> type[asyncio.Protocol]:
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
+            self._count_request()
             if self.cycle is not None and not self.cycle.response_complete:
                 self._head_is_there()
             elif self._head_timer is None:
@@ -43,6 +51,7 @@ def bounded_protocol(settings: Settings) -> type[asyncio.Protocol]:
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
+            self._count_request()
             # a pipelined request may have begun inside the call above
             if self.cycle is None or self.cycle.response_complete:
                 self._head_is_there()
@@ -50,6 +59,15 @@ def bounded_protocol(settings: Settings) -> type[asyncio.Protocol]:
         def connection_lost(self, exc: Exception | None) -> None:
             self._head_is_there()
             super().connection_lost(exc)
+
+        def _count_request(self) -> None:
+            if self.cycle is self._counted:
+                return
+            self._counted = self.cycle
+            self._n_requests += 1
+            if self._n_requests >= REQUESTS_PER_CONNECTION:
+                # its task has not run yet, and answers a request with this header by closing
+                self.scope["headers"].append((b"connection", b"close"))
 
         def _await_head(self) -> None:
             self._head_timer = self.loop.call_later(settings.header_seconds, self._cut_off)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,14 @@ def quick_logits(scores: Any, scores_are: ScoreSpace, task: str) -> Floats:
         if not _NUMBERS.issuperset(map(type, scores)):
             _refuse_other_types(scores, task)
         values = np.array(scores, dtype=np.float64)
+    elif isinstance(scores, np.ndarray) and scores.dtype.kind in "fiu":
+        values = scores.astype(np.float64, copy=False)
+    elif isinstance(scores, Sequence | np.ndarray) and not isinstance(scores, str | bytes):
+        return quick_logits(list(scores), scores_are, task)
     else:
-        values = np.asarray(scores, dtype=np.float64)
+        raise InvalidInput.of(
+            f"scores of {task!r}", f"a {type(scores).__name__}", "a list of numbers", "send one number per candidate"
+        )
     if values.ndim != 1 or values.shape[0] == 0:
         return to_logits(values, scores_are, f"scores of {task!r}")
     if values.shape[0] == 1:

@@ -1,5 +1,6 @@
 """`POST /v1/calibrate` and its neighbours over a real socket."""
 
+import http.client
 import json
 import math
 import re
@@ -264,6 +265,18 @@ def test_two_requests_on_one_connection_in_one_breath_are_both_answered(service,
             piece = connection.recv(65536)
             assert piece, received
             received += piece
+
+
+def test_a_connection_ends_with_an_announced_last_answer(service):
+
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=120.0)
+    for number in range(1, 1001):
+        connection.request("GET", "/v2/health/live")
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 200
+        assert answer.will_close == (number == 1000)
+    connection.close()
 
 
 def test_a_client_that_leaves_in_the_middle_harms_nobody(service, log, body):
