@@ -91,7 +91,7 @@ def first_line(docstring: str | None) -> str:
     r"""Returns what a docstring says first, without markup.
 
     Example:
-        >>> first_line(r"The mean of :math:`|p-y|` over `bins`.\n\nMore.")
+        >>> first_line("The mean of :math:`|p-y|` over `bins`.\n\nMore.")
         'The mean of |p-y| over bins.'
     """
     return (docstring or "").strip().splitlines()[0].replace(":math:", "").replace("`", "")

@@ -13,10 +13,10 @@ from monocal.data.csv_lines import csv_header, csv_lines
 from monocal.data.csv_text import read_as_text, typed_columns
 from monocal.data.tables import open_table
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r\x00"), max_size=8)
+TEXT = st.text("ab ,;\"\t\n'é世", max_size=6)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(rows=st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=20), delimiter=st.sampled_from([",", "\t"]))
 def test_any_text_comes_back_from_a_csv_reader(rows, delimiter):
     batch = pa.record_batch({"a": [one for one, _ in rows], "b": [other for _, other in rows]})

@@ -14,6 +14,7 @@ from monocal.data.schema import LogSchema
 from monocal.data.vocabulary import Vocabulary
 
 
+@settings(deadline=None)
 @given(times=st.lists(st.integers(0, 6), min_size=2, max_size=40), share=st.floats(0.05, 0.9))
 def test_rows_of_one_moment_are_never_torn_apart(times, share):
     ordered = np.array(sorted(times))
@@ -51,7 +52,7 @@ def log_of(sites):
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(
     sites=st.lists(st.sampled_from(["a", "b", "c", "d", None]), min_size=2, max_size=30),
     min_count=st.integers(1, 3),

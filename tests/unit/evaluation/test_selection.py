@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monocal.core.errors import InvalidInput
 from monocal.evaluation.selection import ranks_within, selection
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.1, 0.2, 0.3])), min_size=1, max_size=30),
 )
