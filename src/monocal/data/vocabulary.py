@@ -17,7 +17,7 @@ from monocal.core.files import atomic_file
 from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Ids
 from monocal.data.categories import as_text, categorical_columns, distinct_text
-from monocal.data.text_hash import hash_text
+from monocal.data.text_hash import hash_one, hash_text
 from monocal.data.value_counts import ValueCounts
 from monocal.data.value_index import ValueIndex
 
@@ -76,6 +76,12 @@ class FieldVocabulary:
         values, _, which = distinct_text(column, self.name)
         ids: Ids = self._ids_of_text(values)[which]
         return ids
+
+    def hashed_id(self, text: str) -> int:
+        """Returns the id of one text in a hashed field, as `encode` would; for lookups of single values."""
+        if self.n_buckets is None:
+            raise InvalidInput.of(f"field {self.name!r}", "listed values", "a hashed field", "use encode")
+        return hash_one(text) % self.n_buckets + 1
 
     def _ids_of_text(self, text: pa.Array) -> Ids:
         if self.n_buckets is not None:
