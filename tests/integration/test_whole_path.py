@@ -1,4 +1,4 @@
-"""Raw files to encoded log to scored log to a fitted model, for every source's raw format."""
+"""Raw log to encoded log to scored log to a fitted model: with a deep ranker and its embeddings, and on real logs."""
 
 import os
 from pathlib import Path
@@ -16,10 +16,6 @@ SHARED = Path(os.environ.get("MONOCAL_SHARED_DATA", Path(__file__).parents[3] / 
 AVAZU = (
     "id,click,hour,C1,banner_pos,site_id,site_domain,site_category,app_id,app_domain,app_category,device_id,device_ip,"
     "device_model,device_type,device_conn_type,C14,C15,C16,C17,C18,C19,C20,C21"
-)
-KUAIRAND = (
-    "user_id,video_id,date,hourmin,time_ms,is_click,is_like,is_follow,is_comment,is_forward,is_hate,long_view,"
-    "play_time_ms,duration_ms,profile_stay_time,comment_stay_time,is_profile_enter,is_rand,tab"
 )
 
 
@@ -40,66 +36,6 @@ def write_avazu(folder):
             f"m{ad},1,2,{ad},320,50,1722,0,35,-1,79"
         )
     (folder / "train").write_text("\n".join(lines) + "\n")
-
-
-def write_criteo(folder):
-    lines = [
-        "\t".join([str(click), *[str(site)] * 6, *[""] * 7, f"{site:08x}", f"{ad:08x}", *["05db9164"] * 24])
-        for site, ad, click in zip(*draws(1), strict=True)
-    ]
-    (folder / "train.txt").write_text("\n".join(lines) + "\n")
-
-
-def write_aliccp(folder):
-    rows = list(zip(*draws(2), strict=True))
-    for part, chosen in (("train", rows[: N // 2]), ("test", rows[N // 2 :])):
-        skeleton = [
-            f"{k},{click},0,u{site},2,205\x02{ad}\x031.0\x01301\x029351665\x031.0"
-            for k, (site, ad, click) in enumerate(chosen, start=1)
-        ]
-        users = [f"u{site},1,101\x02{site}\x031.0\x01121\x02{site % 5}\x031.0" for site in range(40)]
-        (folder / f"sample_skeleton_{part}.csv").write_text("\n".join(skeleton) + "\n")
-        (folder / f"common_features_{part}.csv").write_text("\n".join(users) + "\n")
-
-
-def write_kuairand(folder):
-    lines = [
-        f"{site},{ad},20220425,{k % 2400},{1650812741436 + k},{click},0,0,0,0,0,{click * (k % 2)},{9000 * click},20000,"
-        f"0,0,0,0,{ad % 3}"
-        for k, (site, ad, click) in enumerate(zip(*draws(3), strict=True))
-    ]
-    (folder / "log_standard_4_08_to_4_21_pure.csv").write_text("\n".join([KUAIRAND, *lines]))
-    onehot = ",".join(f"onehot_feat{i}" for i in range(18))
-    users = [
-        f'{site},full_active,0,1,1,514,500+,150,"[100,1k)",34,"[30,60)",799,730+,' + ",".join("1" * 18)
-        for site in range(40)
-    ]
-    (folder / "user_features_pure.csv").write_text(
-        "user_id,user_active_degree,is_lowactive_period,is_live_streamer,is_video_author,follow_user_num,"
-        "follow_user_num_range,fans_user_num,fans_user_num_range,friend_user_num,friend_user_num_range,register_days,"
-        f"register_days_range,{onehot}\n" + "\n".join(users) + "\n"
-    )
-    videos = [
-        f"{ad},{ad % 7},NORMAL,2022-04-10,LongImport,0.0,87433.0,720.0,1280.0,91,9.0,{ad % 4}" for ad in range(25)
-    ]
-    (folder / "video_features_basic_pure.csv").write_text(
-        "video_id,author_id,video_type,upload_dt,upload_type,visible_status,video_duration,server_width,server_height,"
-        "music_id,music_type,tag\n" + "\n".join(videos) + "\n"
-    )
-
-
-WRITERS = {"avazu": write_avazu, "criteo": write_criteo, "aliccp": write_aliccp, "kuairand": write_kuairand}
-
-
-@pytest.mark.parametrize("source", WRITERS)
-def test_raw_files_become_a_model(source, tmp_path):
-    raw = tmp_path / "raw"
-    raw.mkdir()
-    WRITERS[source](raw)
-    log = encode_log(SOURCES[source]().open(raw), None, tmp_path / "encoded")
-    scored = rank_log(log, ranker("deepfm", batch_rows=128, hidden=(32, 16)), tmp_path / "ranked")
-    model = monocal.fit(scored.part("calibration"), method="wide_logistic")
-    check_model(model, scored, tmp_path)
 
 
 def test_neural_model_uses_the_rankers_embeddings(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -93,10 +93,11 @@ def apply_model(
     text = _csv_to_csv(stream, target)
     source = read_as_text(stream) if text else stream
     schema = _with_columns(source.arrow_schema, list(added.values()))
+    types = _with_fields_as_text(stream.arrow_schema, model.field_names)
     n_rows, sums = 0, {name: np.zeros(2) for name in model.task_names}
 
     def score(batch: pa.RecordBatch, first_row: int) -> _Done:
-        rows = typed_columns(batch, stream.arrow_schema, model.columns) if text else batch
+        rows = typed_columns(batch, types, model.columns) if text else batch
         return _score(model, batch, rows, added, schema, first_row)
 
     with (
@@ -119,6 +120,13 @@ def apply_model(
         mean_score={name: float(mean[0]) for name, mean in means.items()},
         mean_calibrated={name: float(mean[1]) for name, mean in means.items()},
     )
+
+
+def _with_fields_as_text(schema: pa.Schema, fields: Sequence[str]) -> pa.Schema:
+    """Fields are categories: `07` in a CSV file is the value "07", as it was when the model was fitted."""
+    for name in fields:
+        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
+    return schema
 
 
 def _in_order(batches: Iterator[pa.RecordBatch], score: Any, n_threads: int) -> Iterator[_Done]:

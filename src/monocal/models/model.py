@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
@@ -132,15 +132,6 @@ class Model:
             )
             answers[name] = self.task(name).calibrator.predict_samples(samples)
         return answers
-
-    def predict_stream(
-        self, table: Table, batch_rows: int = PREDICT_BATCH_ROWS
-    ) -> Iterator[tuple[pa.RecordBatch, dict[str, Floats]]]:
-        """Yields whole batches (all columns) with their answers, in bounded memory."""
-        stream = open_table(table)
-        self.check_columns(stream.column_names)
-        for batch in stream.batches(None, batch_rows):
-            yield batch, self.predict_batch(batch)
 
     def check_columns(self, available: list[str]) -> None:
         """Refuses a table that lacks a column, naming what the model was fitted on and the nearest column there."""

@@ -151,3 +151,15 @@ def test_pandas_frame_with_an_odd_index_keeps_row_order():
     model = monocal.fit(TABLE, **ARGUMENTS)
     expected = model.predict(TABLE)[frame.index.to_numpy()]
     np.testing.assert_array_equal(model.predict(frame), expected)
+
+
+def test_leading_zeros_of_a_csv_field_are_part_of_its_value(tmp_path):
+    from monocal.models.apply import apply_model
+
+    rows = "\n".join(f"{0.1 + 0.001 * (k % 300)},{int(k % 7 == 0)},{k % 3:02d}" for k in range(300))
+    (tmp_path / "log.csv").write_text(f"p,y,hour\n{rows}\n")
+    model = monocal.fit(tmp_path / "log.csv", method="wide_logistic", score="p", label="y", fields=["hour"])
+    assert model.vocabulary["hour"].values.to_pylist() == ["00", "01", "02"]
+    apply_model(model, tmp_path / "log.csv", tmp_path / "out.csv")
+    applied = pa_csv.read_csv(tmp_path / "out.csv")["p_calibrated"].to_numpy()
+    np.testing.assert_allclose(applied, model.predict(tmp_path / "log.csv"), rtol=1e-12)
