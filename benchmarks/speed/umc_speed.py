@@ -103,7 +103,7 @@ def paper_of(umc: UmcMap, width: int, *, published: bool) -> PaperUmc:
 
 
 def best_of(variants: dict[str, tuple[Callable[[], object], int, int]], rounds: int) -> dict[str, float]:
-    """Returns the smallest CPU seconds of every variant: (what to call, calls per measurement, measurements a round)."""
+    """Returns the smallest CPU seconds of every variant: (what to call, calls a measurement, measurements a round)."""
     for call, _, _ in variants.values():
         call()
     best = dict.fromkeys(variants, float("inf"))
