@@ -1,8 +1,9 @@
-"""Writes the pages of methods and metrics from the export lists, so that a new one cannot be forgotten."""
+"""Writes the pages of methods and metrics from the export lists and lists the decisions: nothing can be forgotten."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
@@ -31,6 +32,13 @@ counts $w_i$ times.
 | name | better is | what it measures |
 | --- | --- | --- |
 """
+
+
+def on_config(config: Any, **_: Any) -> Any:
+    """Adds every decision to the navigation."""
+    pages = sorted((Path(config.docs_dir) / "decisions").glob("*.md"))
+    config.nav.append({"Decisions": [f"decisions/{page.name}" for page in pages]})
+    return config
 
 
 def on_files(files: Files, config: Any, **_: Any) -> Files:

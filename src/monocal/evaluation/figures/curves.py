@@ -37,5 +37,5 @@ def curves_figure(found: LearnedCurves) -> Any:
     if float(np.median(found.scores)) < 0.2:
         axes.set(xscale="log", yscale="log")
     axes.set(xlabel="score", ylabel="calibrated probability")
-    axes.legend(frameon=False, fontsize="small")
+    axes.legend(frameon=False, fontsize="small", loc="upper left")
     return figure

@@ -38,6 +38,6 @@ def drift_figure(found: Drift) -> Any:
         axes.plot(starts, line.pcoc, label=side, **strokes(side))
     axes.axhline(1.0, color="0.5", linewidth=1)
     axes.set(yscale="log", xlabel=found.windows.words, ylabel="predicted ÷ observed")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper right")
     axes.tick_params(axis="x", rotation=30)
     return figure

@@ -40,5 +40,5 @@ def pcoc_by_value_figure(found: FieldResult, n_values: int = 20) -> Any:
     axes.set(xscale="log", xlabel="predicted ÷ observed", title=found.name)
     axes.set_yticks(heights, [value[:30] for value in found.values[:n]])
     axes.invert_yaxis()
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper right")
     return figure

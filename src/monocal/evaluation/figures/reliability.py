@@ -46,5 +46,5 @@ def reliability_figure(found: Reliability) -> Any:
     ratio.set(yscale="log")
     diagram.set(xlabel="promised probability", ylabel="observed rate")
     ratio.set(xlabel="promised probability", ylabel="predicted ÷ observed")
-    diagram.legend(frameon=False)
+    diagram.legend(frameon=False, loc="upper left")
     return figure
