@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -21,9 +22,11 @@ class CompiledUmc:
 
     Arguments:
         weights: What the calibrator learned.
+        shared_fields: Fields that are usually equal in consecutive rows: they are summed first, and once while they
+            stay the same. Another choice gives the same numbers up to rounding.
     """
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: Weights, shared_fields: Sequence[int] = ()) -> None:
         from monocal.kernels.umc_predictor import umc_predictor
 
         context = Context.of(weights)

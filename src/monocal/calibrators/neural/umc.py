@@ -44,7 +44,7 @@ class Widths:
 
 SIZES: dict[str, Widths] = {
     "default": Widths((128, 128), (50, 50), (200, 200)),
-    "small": Widths((64, 64), (32, 32), (64, 64)),
+    "small": Widths((32,), (32, 32), (64, 64)),
     "paper": Widths((256, 128, 128), (50, 50), (200, 200)),
 }
 

@@ -42,10 +42,23 @@ class FirstLayer:
             rows, values, columns = plan.values_of(place)
             torch.mm(self._embeddings(rows), weight[:, columns].t(), out=torch.from_numpy(self._tables[values]))
 
-    def forward(self, rows: Ids, inputs: Tensor, out: Tensor) -> Tensor:
-        """Writes the layer's values (before the ReLU) of a chunk into `out` and returns it."""
-        add_folded(rows, self.plan.small_fields, self.plan.shifts, self._tables, self._bias, out.numpy())
-        return out.addmm_(inputs, self._large_weight.t())
+    def forward(self, rows: Ids, inputs: Tensor, out: Tensor, shared: tuple[int, ...] = ()) -> Tensor:
+        """Writes the layer's values (before the ReLU) of a chunk into `out` and returns it.
+
+        Arguments:
+            rows: Row numbers in the joined table.
+            inputs: The large fields' embeddings.
+            out: Gets the values.
+            shared: Fields in which all rows equal the first one; the folded ones among them are added up once.
+        """
+        fields, shifts, base = self.plan.small_fields, self.plan.shifts, self._bias
+        if shared:
+            common = np.isin(fields, shared)
+            once = np.empty((1, base.shape[0]), np.float32)
+            add_folded(rows[:1], fields[common], shifts[common], self._tables, base, once)
+            fields, shifts, base = fields[~common], shifts[~common], once[0]
+        add_folded(rows, fields, shifts, self._tables, base, out.numpy())
+        return out.addmm_(inputs, self._large_weight.t()) if inputs.shape[1] else out
 
     def backward(self, rows: Ids, inputs: Tensor, upper: Tensor, weight_gradient: Tensor, totals: Floats32) -> None:
         """Takes a chunk's gradient `upper` of the layer's values apart.

@@ -1,0 +1,228 @@
+"""What calibrating three heads adds to a multi-task DeepFM that scores requests of 100 candidates.
+
+    python benchmarks/serving/overhead.py                        # a few minutes
+    python benchmarks/serving/overhead.py --rows 6000 --blocks 5   # a quick look
+
+All arms run in one process on one thread, taking turns, so that a busy neighbour hits them
+alike. CPU time is the thread's own; ratios of it are what the tables are about.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import platform
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+
+from monocal.calibrators import CALIBRATORS
+from monocal.calibrators.neural.compiled_umc import CompiledUmc
+from monocal.core.files import atomic_file
+from monocal.core.spaces import sigmoid
+from monocal.data.simulator import SimulatedLog, World, find_world, simulate_log
+from monocal.models.fusion import Fusion
+from monocal.models.model import Model, TaskModel
+from monocal.rankers import MultiTaskDeepFM
+from monocal.rankers.fm.request_scorer import RequestScorer
+from monocal.serving.engine import Engine, Request
+
+RESULT = Path(__file__).parents[1] / "results" / "serving_overhead.md"
+N_CANDIDATES = 100
+TASKS = ("click", "effective_view", "long_view")
+FUSION = Fusion(weights={"click": 0.2, "effective_view": 0.5, "long_view": 1.0}, powers={"long_view": 0.8})
+SIZES = {"user_id": 20_000, "address": 10_000, "ad_id": 20_000}
+OF_THE_CANDIDATE = ("position", "app_id", "app_domain", "app_category", "ad_id", "ad_width", "ad_height")
+OF_THE_CANDIDATE += ("campaign", "category", "flags")
+ARMS: dict[str, dict[str, Any]] = {
+    "paper's nets (concat 50×50, rescaling 200×200)": {"integrand": "concat", "size": "paper"},
+    'size="paper" (12 knots, trunk 256×128×128)': {"size": "paper"},
+    "default (12 knots, trunk 128×128)": {},
+    'size="small"': {"size": "small"},
+}
+RAW = "raw"
+BLOCK_REQUESTS = 10
+
+
+def world_of_requests() -> World:
+    """The simulator's 21 fields with 50,000 instead of 1,400,000 values in the three largest of them."""
+    large = find_world("large")
+    fields = tuple(replace(one, size=SIZES.get(one.name, one.size)) for one in large.fields)
+    return replace(large, fields=fields, n_users=SIZES["user_id"], tasks=TASKS)
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A trained ranker, the rows that calibrators are fitted on, and requests."""
+
+    scorer: RequestScorer
+    log: SimulatedLog
+    logits: np.ndarray
+    requests: list[np.ndarray]
+    shared: tuple[int, ...]
+    calibrators: dict[int, list[Any]] = field(default_factory=dict)
+
+
+def prepare(n_rows: int, n_requests: int, hidden: tuple[int, ...] = (512, 256, 128)) -> Ranked:
+    """Trains the ranker on half of the rows, scores the other half, and makes requests from the last rows.
+
+    In a request all candidates have the first one's user, device and page.
+    """
+    log = simulate_log(n_rows, world=world_of_requests(), tasks=TASKS)
+    encoded = log.encoded()
+    ranker = MultiTaskDeepFM(hidden=hidden, n_threads=1, batch_rows=4096)
+    ranker.fit(encoded.slice(0, n_rows // 2), show_progress=False)
+    later = log.take(slice(n_rows // 2, n_rows))
+    scores = ranker.score_tasks(encoded.slice(n_rows // 2, n_rows), show_progress=False)
+    shared = tuple(place for place, name in enumerate(log.field_names) if name not in OF_THE_CANDIDATE)
+    requests = []
+    rng = np.random.default_rng(0)
+    for _ in range(n_requests):
+        ids = np.ascontiguousarray(later.features[rng.integers(0, later.n_rows, N_CANDIDATES)])
+        ids[:, list(shared)] = ids[0, list(shared)]
+        requests.append(ids)
+    return Ranked(
+        RequestScorer(ranker.model_, N_CANDIDATES), later, np.stack([scores[one] for one in TASKS], 1), requests, shared
+    )
+
+
+def engine_of(ranked: Ranked, arguments: dict[str, Any]) -> Engine:
+    """Fits one umc per head on the ranker's logits and puts them behind an engine with a fusion rule."""
+    tasks = []
+    for place, task in enumerate(TASKS):
+        umc = CALIBRATORS["umc"](n_threads=1, show_progress=False, n_epochs=1, **arguments)
+        umc.fit(ranked.logits[:, place], ranked.log.task_labels[task], features=ranked.log.features, scores_are="logit")
+        tasks.append(TaskModel(task, task, task, umc))
+    vocabulary = ranked.log.encoded().vocabulary
+    engine = Engine(Model(tuple(tasks), vocabulary, scores_are="logit", fusion=FUSION))
+    engine.warm_up()
+    ranked.calibrators[id(engine)] = [one.calibrator for one in tasks]
+    return engine
+
+
+def answer_raw(ranked: Ranked, ids: np.ndarray) -> np.ndarray:
+    """Ranks a request by the ranker's own probabilities."""
+    logits = ranked.scorer(ids, ranked.shared)
+    return FUSION.fuse({task: sigmoid(logits[:, place]) for place, task in enumerate(TASKS)})
+
+
+def answer_calibrated(ranked: Ranked, engine: Engine, ids: np.ndarray) -> np.ndarray:
+    """Ranks the same request by calibrated probabilities."""
+    logits = ranked.scorer(ids, ranked.shared)
+    request = Request({task: logits[:, place] for place, task in enumerate(TASKS)}, ids=ids)
+    return engine.calibrate(request).fused
+
+
+def with_shared_sums(ranked: Ranked, engine: Engine) -> Engine:
+    """Returns an engine whose calibrators add up the fields that a request's candidates share once per request."""
+    quicker = copy.copy(engine)
+    quicker._scorers = {}
+    ids, logits = ranked.requests[0], ranked.logits[:N_CANDIDATES]
+    for place, task in enumerate(TASKS):
+        usual = engine._scorers[task]
+        calibrator = ranked.calibrators[id(engine)][place]
+        bend = CompiledUmc(calibrator.weights_, ranked.shared)
+        quicker._scorers[task] = bend.row_scorer(calibrator.recent_shift_)
+        np.testing.assert_allclose(
+            quicker._scorers[task](logits[:, place], ids), usual(logits[:, place], ids), rtol=1e-4
+        )
+    return quicker
+
+
+def measure(ranked: Ranked, engines: dict[str, Engine], n_blocks: int) -> dict[str, np.ndarray]:
+    """Returns per arm CPU and wall seconds of each request `(requests, 2)`.
+
+    Arms take turns block by block, in random order: an arm finds its own tables in the cache, as one that serves
+    alone does, and a busy neighbour still hits all arms alike.
+    """
+    arms: dict[str, Any] = {RAW: lambda ids: answer_raw(ranked, ids)}
+    arms |= {
+        name: lambda ids, engine=engine: answer_calibrated(ranked, engine, ids) for name, engine in engines.items()
+    }
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in arms}
+    rng = np.random.default_rng(0)
+    for _ in range(n_blocks):
+        block = rng.integers(0, len(ranked.requests), BLOCK_REQUESTS)
+        for name in rng.permutation(list(arms)):
+            for number in block:
+                ids = ranked.requests[number]
+                cpu, wall = time.thread_time(), time.perf_counter()
+                arms[name](ids)
+                taken[name].append((time.thread_time() - cpu, time.perf_counter() - wall))
+    return {name: np.asarray(found) for name, found in taken.items()}
+
+
+def lines_of(taken: dict[str, np.ndarray]) -> list[str]:
+    """Returns the table's rows. What is added is the median over requests of the CPU, against the raw arm's."""
+    raw = taken[RAW][:, 0]
+    rows = []
+    for name, times in taken.items():
+        cpu, wall = times[:, 0], times[:, 1]
+        lower, middle = np.percentile(cpu, [10, 50])
+        by_lower, by_middle = lower / np.percentile(raw, 10) - 1, middle / np.median(raw) - 1
+        added = "" if name == RAW else f"{by_lower:+.0%} / {by_middle:+.0%}"
+        p50, p99 = np.percentile(wall, [50, 99])
+        rows.append(
+            f"| {name} | {1e6 * lower:,.0f} | {1e6 * middle:,.0f} | {added} | {1 / np.mean(cpu):,.0f} | "
+            f"{1 / np.mean(wall):,.0f} | {1e3 * p50:.2f} | {1e3 * p99:.2f} |"
+        )
+    return rows
+
+
+HEAD = [
+    "| arm | CPU µs, lowest tenth | CPU µs, median | added CPU, by lowest tenth / by median | requests per CPU second "
+    "| QPS (wall) | p50 ms | p99 ms |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- |",
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=12_000)
+    parser.add_argument("--blocks", type=int, default=40)
+    wishes = parser.parse_args()
+    torch.set_num_threads(1)
+    ranked = prepare(wishes.rows, n_requests=200)
+    print("ranker ready")
+    engines = {}
+    for name, arguments in ARMS.items():
+        engines[name] = engine_of(ranked, arguments)
+        print("fitted", name)
+        engines[f"{name}, shared fields summed once"] = with_shared_sums(ranked, engines[name])
+    taken = measure(ranked, engines, wishes.blocks)
+    lines = [*HEAD, *lines_of(taken)]
+    print("\n".join(lines))
+    write(lines, wishes, sum(ranked.log.field_sizes))
+
+
+def write(lines: list[str], wishes: argparse.Namespace, n_values: int) -> None:
+    """Writes the measured part; what it means is written by hand below the mark and kept."""
+    mark = "<!-- reading -->"
+    reading = RESULT.read_text(encoding="utf-8").split(mark)[1] if RESULT.exists() else "\n"
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    text = f"""# What calibration adds to a ranker
+
+`python benchmarks/serving/overhead.py --rows {wishes.rows} --blocks {wishes.blocks}`
+
+Requests of {N_CANDIDATES} candidates, 21 fields × 16 ({n_values:,} values), {21 - len(OF_THE_CANDIDATE)} of the fields
+shared by the request. Every arm scores them with the same multi-task DeepFM (512×256×128, three heads) and fuses the
+three probabilities; the calibrated arms pass the heads through `Engine.calibrate` (field ids given, umc fitted on
+{wishes.rows // 2:,} rows per head, one epoch) before fusing. The ranker's request path is `RequestScorer`: tables and
+buffers prepared, all fields folded into the first layer, shared fields added up once, BLAS for the other layers.
+One thread, one process, blocks of {BLOCK_REQUESTS} requests per arm in random order, {wishes.blocks * BLOCK_REQUESTS}
+requests per arm. {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, numba {numba.__version__},
+numpy {np.__version__}; load average {load}: the wall columns (QPS, p50, p99) measure the neighbours more than the arms.
+
+"""
+    with atomic_file(RESULT) as temporary:
+        temporary.write_text(text + "\n".join(lines) + f"\n\n{mark}{reading}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

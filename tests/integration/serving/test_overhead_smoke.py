@@ -1,0 +1,54 @@
+"""The overhead study at the size of a unit test: it runs, and its arms answer what they claim to."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("numba")
+
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "serving" / "overhead.py"
+
+
+@pytest.fixture(scope="module")
+def overhead():
+    spec = importlib.util.spec_from_file_location("overhead_study", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    # dataclasses look their module up by name
+    import sys
+
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+@pytest.fixture(scope="module")
+def ranked(overhead):
+    return overhead.prepare(2_000, n_requests=3, hidden=(16, 8))
+
+
+def test_request_scorer_agrees_with_the_ranker(ranked):
+    rows = ranked.log.features[:100]
+    np.testing.assert_allclose(ranked.scorer(rows), ranked.logits[:100], rtol=1e-4, atol=1e-5)
+
+
+def test_shared_fields_do_not_change_the_rankers_answer(ranked):
+    ids = ranked.requests[0]
+    np.testing.assert_allclose(ranked.scorer(ids, ranked.shared), ranked.scorer(ids), rtol=1e-4, atol=1e-5)
+
+
+def test_every_arm_is_measured_on_the_same_requests(overhead, ranked):
+    engine = overhead.engine_of(ranked, {"size": "small"})
+    quicker = overhead.with_shared_sums(ranked, engine)
+    ids = ranked.requests[0]
+    usual = overhead.answer_calibrated(ranked, engine, ids)
+    np.testing.assert_allclose(overhead.answer_calibrated(ranked, quicker, ids), usual, rtol=1e-4)
+    assert not np.allclose(usual, overhead.answer_raw(ranked, ids))
+    taken = overhead.measure(ranked, {"small": engine, "shared": quicker}, n_blocks=1)
+    assert {name: times.shape for name, times in taken.items()} == {
+        name: (overhead.BLOCK_REQUESTS, 2) for name in ("raw", "small", "shared")
+    }
+    assert len(overhead.lines_of(taken)) == 3
