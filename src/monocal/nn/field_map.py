@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from monocal.nn.context import ContextEncoder
-from monocal.nn.field_context import rows_of_ids
+from monocal.nn.field_context import FieldContext, rows_of_ids
 from monocal.nn.monotone_map import MonotoneMap
 from monocal.nn.trainable import Trainable
 from monocal.nn.wide import WideShift
@@ -35,7 +35,7 @@ class ChosenValues(nn.Module):
         >>> import torch
         >>> encoder = ContextEncoder([2], table=torch.tensor([[0.0], [7.0]]))
         >>> chosen = ChosenValues([3], torch.tensor([0, 1, 0]), encoder)
-        >>> chosen(torch.tensor([[1], [2], [9]])).tolist()
+        >>> chosen(torch.tensor([[1], [2], [9]])).joined().tolist()
         [[7.0], [0.0], [0.0]]
     """
 
@@ -56,10 +56,9 @@ class ChosenValues(nn.Module):
         """Length of a context row."""
         return self.encoder.width
 
-    def forward(self, field_ids: Tensor) -> Tensor:
+    def forward(self, field_ids: Tensor) -> FieldContext:
         rows = rows_of_ids(field_ids, self.sizes, self.offsets)
-        result: Tensor = self.encoder(self.slots[rows])
-        return result
+        return self.encoder.fields(self.slots[rows])
 
 
 @final

@@ -1,0 +1,368 @@
+"""What the contract does not say: presets, ablations, embeddings, wide part, and the three ways to compute a map."""
+
+import copy
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import monocal.training
+from monocal.calibrators import calibrator
+from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
+from monocal.calibrators.statistical.wide_solver import add_shifts
+from monocal.core.monotonicity import assert_monotone
+from monocal.core.samples import Samples
+from monocal.data.simulator import simulate_log
+from monocal.training import evaluate
+
+SMALL = {
+    "umc": {"size": "small"},
+    "fac": {"hidden": (32,)},
+    "sbcr": {"hidden": (32, 16)},
+    "desc": {"hidden": (16,), "n_dimensions": 4},
+    "adacalib": {"candidate_bins": (5, 10)},
+}
+MAPS = [
+    ("umc", {}),
+    ("umc", {"integrand": "concat"}),
+    ("umc", {"rescaling": False}),
+    ("umc", {"embeddings": "none"}),
+    ("umc", {"umnn": False}),
+    ("fac", {}),
+    ("fac", {"hard_monotone": True}),
+    ("sbcr", {}),
+    ("desc", {}),
+    ("desc", {"hard_monotone": True}),
+    ("adacalib", {}),
+    ("adacalib", {"hard_monotone": True}),
+]
+IDS = ["-".join([method, *map(str, arguments)]) for method, arguments in MAPS]
+
+
+@pytest.fixture(scope="module")
+def log():
+    return simulate_log(6000, seed=3)
+
+
+def small(method, **arguments):
+    return calibrator(method, **{**SMALL[method], **arguments})
+
+
+def fit(one, log, **more):
+    return one.fit(log.logits, log.labels, features=log.features, scores_are="logit", **more)
+
+
+def predict(one, log):
+    return one.predict(log.logits, features=log.features)
+
+
+@pytest.fixture(scope="module")
+def fitted(log):
+    """Fits each method once for all tests that only predict."""
+    kept = {}
+
+    def of(method, **arguments):
+        key = f"{method} {sorted(arguments.items())}"
+        if key not in kept:
+            kept[key] = fit(small(method, **arguments), log)
+        return copy.copy(kept[key])
+
+    return of
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Collects the arguments of every training."""
+    calls = []
+    real = monocal.training.train
+
+    def watched(network, rows, **keywords):
+        calls.append({"network": network, "rows": rows, **keywords})
+        return real(network, rows, **keywords)
+
+    monkeypatch.setattr(monocal.training, "train", watched)
+    return calls
+
+
+@pytest.mark.parametrize(("method", "arguments"), MAPS, ids=IDS)
+def test_arrays_give_the_numbers_of_the_torch_network(log, trained, method, arguments):
+    one = fit(small(method, wide=False, recent_share=0.0, **arguments), log)
+    (call,) = trained
+    slope, intercept = one.weights_["affine"]
+    by_torch = evaluate(call["network"], Samples(slope * log.logits + intercept, features=log.features))
+    p = predict(one, log)
+    np.testing.assert_allclose(np.log(p) - np.log1p(-p), by_torch, atol=2e-5)
+
+
+def test_umc_without_numba_gives_the_numbers_of_the_compiled_loops(log, fitted):
+    one = fitted("umc")
+    plain = NeuralCalibrator._prepare(one, one.weights_)
+    np.testing.assert_allclose(plain(log.logits, log.features), one._prepared()(log.logits, log.features), atol=2e-6)
+
+
+@pytest.mark.parametrize(("method", "arguments"), MAPS, ids=IDS)
+def test_a_row_depends_on_itself_alone_to_the_last_bit(log, fitted, method, arguments):
+    one = fitted(method, **arguments)
+    together = predict(one, log)
+    for row in (0, 1, 7, 4095, 5999):
+        alone = one.predict(log.logits[row : row + 1], features=log.features[row : row + 1])
+        assert alone[0] == together[row]
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [pair for pair in MAPS if small(pair[0], **pair[1]).tags.monotone != "none"],
+    ids=[name for name, pair in zip(IDS, MAPS, strict=True) if small(pair[0], **pair[1]).tags.monotone != "none"],
+)
+@pytest.mark.parametrize("compiled", [True, False])
+def test_monotone_with_sharp_weights(log, fitted, monkeypatch, method, arguments, compiled):
+    if not compiled:
+        if arguments.get("integrand") == "concat":
+            pytest.skip("the paper's integrand is predicted by compiled loops only")
+        for module in ("layers", "umc"):
+            monkeypatch.setattr(f"monocal.calibrators.neural.{module}.is_there", lambda package: False)
+    one = fitted(method, **arguments)
+    sharp = {
+        name: array * 10.0 if name.startswith("curve.") and name.endswith(("weight", "bias", "constants")) else array
+        for name, array in one.weights_.items()
+    }
+    one.weights_ = {name: sharp[name].astype(array.dtype) for name, array in one.weights_.items()}
+    assert_monotone(
+        lambda logits, rows: one.predict(logits, features=rows),
+        np.concatenate([log.features[:6], np.zeros((1, 6), dtype=np.int32)]),
+    )
+
+
+@pytest.mark.parametrize("preset", ["paper", "authors"])
+def test_published_presets(log, trained, preset):
+    one = fit(calibrator("umc", preset=preset, n_epochs=1), log)
+    assert calibrator("umc", preset=preset)._settings().n_epochs == 20
+    (call,) = trained
+    options, network = call["options"], call["network"]
+    assert (options.batch_rows, options.learning_rate, options.schedule) == (16_384, 1e-3, "constant")
+    assert call["held_out"] is None
+    assert call["rows"].n_rows == 6000
+    assert network.wide is None
+    assert network.curve.integrand == "concat"
+    assert network.curve.offsets.out_features == 50
+    assert one.weights_["affine"].tolist() == [1.0, 0.0]
+    assert one.recent_shift_ == 0.0
+    factor, normalise = {"paper": (1.0, "batch"), "authors": (1e-2, "none")}[preset]
+    assert call["loss"].factors[1] == factor
+    assert call["loss"].losses[1].settings.normalise == normalise
+
+
+def test_arguments_replace_the_presets_choices():
+    settings = calibrator("umc", preset="paper", wide=True, held_out_share=0.3, recent_share=0.1)._settings()
+    assert (settings.wide, settings.held_out_share, settings.recent_share) == (True, 0.3, 0.1)
+
+
+def test_auxiliary_losses(log, trained):
+    for auxiliary in ("sc", "field", "mse"):
+        fit(small("sbcr", auxiliary=auxiliary, sc_weight=0.5, n_bins=7, tau=0.0, n_epochs=1), log)
+    names = [type(call["loss"].losses[1]).__name__ for call in trained]
+    assert names == ["SmoothCalibrationLoss", "FieldCalibrationLoss", "SquaredError"]
+    assert (trained[0]["loss"].losses[1].n_bins, trained[0]["loss"].losses[1].gaps.tau) == (7, 0.0)
+
+
+def test_wide_start_sees_the_training_slice_alone(log):
+    """Labels of the held-out rows change the stopping and the refit, not where training starts."""
+    other = log.labels.copy()
+    other[-600:] = 1 - other[-600:]
+    one = fit(small("umc"), log)
+    two = small("umc").fit(log.logits, other, features=log.features, scores_are="logit")
+    np.testing.assert_array_equal(one.weights_["affine"], two.weights_["affine"])
+    assert np.abs(one.weights_["wide.shifts"] - two.weights_["wide.shifts"]).max() > 0.01
+
+
+def test_before_training_umc_is_the_wide_logistic_of_the_training_slice(log, fitted):
+    wide = calibrator("wide_logistic", tolerance=1e-6, max_iterations=100)
+    wide.fit(log.logits[:5400], log.labels[:5400], features=log.features[:5400], scores_are="logit")
+    held_out = log.take(slice(5400, None))
+    z = wide._predict_logits(Samples(held_out.logits, features=held_out.features))
+    loss = np.mean(np.logaddexp(0.0, z) - held_out.labels * z)
+    assert fitted("umc").history_["held_out_losses"][0] == pytest.approx(loss, rel=1e-5)
+
+
+def test_refitted_shifts_are_optimal(log):
+    """The gradient of the penalised log-loss with respect to every shift is 0, beside the trained curve."""
+    one = fit(small("umc", recent_share=0.0), log)
+    shifts, offsets = one.weights_["wide.shifts"], one.weights_["wide.offsets"]
+    residual = predict(one, log) - log.labels
+    for field in range(6):
+        ids = log.features[:, field]
+        gradient = np.bincount(ids, residual, offsets[field + 1] - offsets[field])
+        gradient += one.l2 * shifts[offsets[field] : offsets[field + 1]]
+        assert np.abs(gradient[1:]).max() < 0.5
+    assert abs(residual.sum()) < 0.5
+
+
+def test_unseen_and_rare_values_share_one_vector(log):
+    features = log.features.copy()
+    features[17, 0] = 1999
+    one = small("umc", min_count=5)
+    one.fit(log.logits, log.labels, features=features, scores_are="logit")
+    slots, offsets = one.weights_["encoder.slots"], one.weights_["encoder.offsets"]
+    assert slots[offsets[0] + 1999] == slots[offsets[0]]
+    counts = np.bincount(features[:5400, 0], minlength=2000)
+    assert slots[offsets[0] + int(counts.argmax())] != slots[offsets[0]]
+
+
+@pytest.mark.parametrize("integrand", ["knots", "concat"])
+def test_a_rankers_vectors_are_used_and_stay_frozen(log, integrand):
+    random = np.random.default_rng(0)
+    # the ranker knows fewer values than the log has, and more
+    sizes = [size - 3 if f == 0 else size + 2 for f, size in enumerate(log.field_sizes)]
+    tables = [random.normal(size=(size, 8)).astype(np.float32) for size in sizes]
+    one = fit(small("umc", integrand=integrand), log, embeddings=tables)
+    np.testing.assert_array_equal(one.weights_["encoder.table"], np.concatenate(tables))
+    beyond = np.array([[sizes[0] + 50, 1, 1, 1, 1, 1]])
+    unseen = np.array([[0, 1, 1, 1, 1, 1]])
+    assert one.predict([0.0], features=beyond) == one.predict([0.0], features=unseen)
+    own = fit(small("umc", integrand=integrand, embeddings="own"), log, embeddings=tables)
+    assert own.weights_["encoder.table"].shape[1] == 16
+
+
+def test_ranker_embeddings_must_be_handed_over(log):
+    with pytest.raises(ValueError, match=r'embeddings: got "ranker" without any table; .* pass fit\(embeddings=...\)'):
+        fit(small("umc", embeddings="ranker"), log)
+    with pytest.raises(ValueError, match="6 tables"):
+        fit(small("umc"), log, embeddings=[np.zeros((3, 4), dtype=np.float32)])
+
+
+@pytest.mark.parametrize("arguments", [{"use_features": False}, {"umnn": False}])
+def test_ablations_without_features_ignore_them(log, arguments):
+    one = fit(small("umc", **arguments), log)
+    shuffled = np.random.default_rng(0).permutation(log.features)
+    np.testing.assert_array_equal(predict(one, log), one.predict(log.logits, features=shuffled))
+
+
+def test_ablation_without_rescaling_has_no_scale_and_shift(log):
+    assert fit(small("umc", rescaling=False), log).weights_["curve.trunk.layers.2.bias"].shape == (12,)
+    assert fit(small("umc"), log).weights_["curve.trunk.layers.2.bias"].shape == (14,)
+
+
+def test_query_side_fields_keep_the_order_inside_a_query(log):
+    one = fit(small("sbcr", query_side_fields=(2, 5)), log)
+    query = log.features[:200].copy()
+    query[:, [2, 5]] = [3, 1]
+    p = one.predict(np.sort(log.logits[:200]), features=query)
+    assert (np.diff(p) >= 0.0).all()
+    with pytest.raises(ValueError, match="query_side_fields: got"):
+        fit(small("sbcr", query_side_fields=(9,)), log)
+
+
+def test_desc_needs_two_fields(log):
+    with pytest.raises(ValueError, match="at least 2 fields"):
+        small("desc").fit(log.logits, log.labels, features=log.features[:, :1], scores_are="logit")
+
+
+def test_adacalib_refuses_a_field_that_does_not_exist(log):
+    with pytest.raises(ValueError, match="field: got 6; wanted a position in 0 … 5"):
+        fit(small("adacalib", field=6), log)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"integrand": "knot"}, "integrand: got 'knot'.*did you mean 'knots'"),
+        ({"size": "smal"}, "size: got 'smal'.*did you mean 'small'"),
+        ({"preset": "papers"}, "preset: got 'papers'.*did you mean 'paper'"),
+        ({"auxiliary": "msee"}, "auxiliary: got 'msee'.*did you mean 'mse'"),
+        ({"sc_weight": -1.0}, "sc_weight: got -1.0; wanted a factor ≥ 0"),
+        ({"learning_rate": 0.0}, "learning_rate: got 0.0; wanted a positive number"),
+    ],
+)
+def test_unknown_choices_are_refused_with_a_hint(log, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        fit(calibrator("umc", **arguments), log)
+
+
+def test_every_weight_of_every_network_is_trained(log, trained):
+    for method in ("umc", "fac", "sbcr", "desc", "adacalib"):
+        fit(small(method, held_out_share=0.0, n_epochs=1, recent_share=0.0), log)
+    for call in trained:
+        for name, parameter in call["network"].named_parameters():
+            if parameter.requires_grad:
+                gradient = parameter.grad
+                assert gradient is not None, name
+                assert bool(gradient.isfinite().all()), name
+
+
+def test_interrupted_fit_goes_on_from_its_checkpoint(log, tmp_path, monkeypatch):
+    folder = str(tmp_path / "run")
+    expected = predict(fit(small("umc", n_epochs=3), log), log)
+    real = torch.optim.Adam.step
+    n_left = [30]
+
+    def interrupted(self, *arguments, **keywords):
+        n_left[0] -= 1
+        if n_left[0] == 0:
+            raise KeyboardInterrupt
+        return real(self, *arguments, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.optim.Adam, "step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fit(small("umc", n_epochs=3, checkpoint=folder), log)
+    np.testing.assert_array_equal(predict(fit(small("umc", n_epochs=3, checkpoint=folder), log), log), expected)
+
+
+def run_python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_listing_methods_loads_neither_torch_nor_numba():
+    code = (
+        "import sys, monocal.calibrators as c; c.methods(); print([m for m in ('torch', 'numba') if m in sys.modules])"
+    )
+    assert run_python(code).strip() == "[]"
+
+
+NO_TORCH = """
+import sys
+
+class NoTorch:
+    def find_spec(self, name, *others):
+        if name.split(".")[0] == "torch":
+            raise ImportError(name)
+
+sys.meta_path.insert(0, NoTorch())
+"""
+READ_STATE = """
+import numpy as np
+from monocal.calibrators import calibrator
+from monocal.calibrators.state import CalibratorState
+
+def state(file, values):
+    with np.load(file) as kept:
+        return CalibratorState({name.replace("|", "/"): kept[name] for name in kept}, values)
+"""
+
+
+def test_fitted_calibrators_predict_without_torch(fitted, tmp_path):
+    logits, features = [-1.0, 0.5], [[1, 1, 1, 1, 1, 1], [0, 9, 3, 2, 4, 1]]
+    code, expected = [NO_TORCH, READ_STATE], []
+    for method in SMALL:
+        one = fitted(method)
+        state, file = one.state(), str(tmp_path / f"{method}.npz")
+        np.savez(file, **{name.replace("/", "|"): array for name, array in state.arrays.items()})
+        code += [
+            f"one = calibrator({method!r}, **{one.get_params(deep=False)!r})",
+            f"one.restore(state({file!r}, {state.values!r}))",
+            f"print(one.predict({logits}, features={features}).tolist())",
+        ]
+        expected.append(str(one.predict(logits, features=features).tolist()))
+    assert run_python("\n".join(code)).splitlines() == expected
+
+
+def test_shifts_of_the_saved_model_are_those_of_the_prediction(log):
+    one = fit(small("fac", recent_share=0.0), log)
+    weights = one.weights_
+    bare = {name: array for name, array in weights.items() if not name.startswith("wide.")}
+    curve = one._prepare(bare)(log.logits, log.features)
+    total = add_shifts(curve, log.features, weights["wide.shifts"], weights["wide.offsets"])
+    p = predict(one, log)
+    np.testing.assert_allclose(np.log(p) - np.log1p(-p), total + weights["wide.intercept"][0], atol=1e-9)
