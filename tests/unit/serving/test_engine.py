@@ -24,9 +24,6 @@ WITHOUT_TORCH = sorted(
     name for name, kind in CALIBRATORS.items() if kind.__module__.startswith("monocal.calibrators.statistical")
 )
 
-ROUNDED_BY_PLACE = {"desc"}
-"""Its narrow matrix products are left to a BLAS, whose rounding may depend on a row's place among the others."""
-
 
 def request_of(table, shared=(), tasks=SCORES, **more):
     rows = table.to_pydict()
@@ -90,10 +87,7 @@ def test_every_neural_method_is_served_with_its_offline_numbers(log, neural):
             fields = {name: rows[name] for name in ("site_id", "country")}
             online = engine.calibrate(Request({"click": rows["pctr"]}, fields=fields)).probabilities["click"]
             expected = offline[start : start + n_rows]
-            if name in ROUNDED_BY_PLACE:
-                assert online == pytest.approx(expected, abs=1e-7)
-            else:
-                assert np.array_equal(online, expected), name
+            assert np.array_equal(online, expected), name
 
 
 def test_neural_models_are_served_without_torch(neural, tmp_path):
