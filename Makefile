@@ -9,7 +9,7 @@ OUT    ?= runs/demo
 ROWS   ?= 20000000
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format docs bench bench-data bench-metrics bench-speed bench-peers clean
+.PHONY: help run test check format docs bench bench-data bench-metrics bench-apply bench-speed bench-peers clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ bench-data: $(STAMP) ## Encode a simulated log of ROWS rows; writes benchmarks/r
 
 bench-metrics: $(STAMP) ## Evaluate every metric on ten million rows; writes benchmarks/results/metrics_speed.md
 	$(BIN)/python benchmarks/speed/metrics_speed.py
+
+bench-apply: $(STAMP) ## Apply models to two million rows; writes benchmarks/results/apply_speed.md
+	$(BIN)/python benchmarks/speed/apply_speed.py
 
 bench-speed: $(STAMP) ## Speed of UMC against the paper's formula; writes benchmarks/results/umc_speed.md
 	$(BIN)/python benchmarks/speed/umc_speed.py
