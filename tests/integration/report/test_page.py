@@ -212,3 +212,55 @@ def test_a_calibrator_that_fell_back_is_announced():
     with pytest.warns(UserWarning, match="falling back"):
         model = monocal.fit(table, method="platt", score="pctr", label="click", guard=True)
     assert "fell back to the uncalibrated score" in render(build_report(model, table, **QUICK))
+
+
+def awkward(kind):
+    """Five hundred rows with something wrong or missing, and the options they need."""
+    log = monocal.simulate_log(500, seed=1).table()
+    table = {name: log[name].to_pylist() for name in ("pctr", "click", "device", "country", "timestamp", "user_id")}
+    rows = {"one row": 1, "two rows": 2}.get(kind, 500)
+    table = {name: column[:rows] for name, column in table.items()}
+    changes = {
+        "no positives": {"click": [0] * 500},
+        "no negatives": {"click": [1] * 500},
+        "one score": {"pctr": [0.1] * 500},
+        "certain scores": {"pctr": [0.0, 1.0] * 250},
+        "unseen values": {"device": ["never met"] * 500},
+        "missing values": {"device": [None] * 500},
+        "one moment": {"timestamp": [7] * 500},
+        "one group": {"user_id": ["only"] * 500},
+        "weights": {"weight": [0.0, 0.5] * 250},
+    }
+    table |= changes.get(kind, {})
+    return table, {"weight": "weight"} if kind == "weights" else {}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "one row",
+        "two rows",
+        "no positives",
+        "no negatives",
+        "one score",
+        "certain scores",
+        "unseen values",
+        "missing values",
+        "one moment",
+        "one group",
+        "weights",
+    ],
+)
+def test_awkward_rows_give_a_page_without_nonsense(kind):
+    log = monocal.simulate_log(2_000, seed=2).table()
+    model = monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["device", "country"])
+    table, options = awkward(kind)
+    data = build_report(model, table, time="timestamp", groups="user_id", **options, **QUICK)
+    test_no_number_is_shown_as_nan(render(data))
+    if kind in ("one row", "two rows"):
+        assert not any(one.outside_after for one in data.task().fields)
+    if kind == "no positives":
+        assert data.task().metrics.row("pcoc") is None
+        assert ("PCOC", "no positive label to divide by") in data.task().metrics.missing
+    if kind == "one group":
+        assert any("cannot say how surely" in one for one in data.task().headline.sentences)

@@ -22,6 +22,27 @@ def test_only_the_planted_value_is_flagged_and_calibration_mends_it(make_rows, w
     assert not any(one.outside_after for one in found.values())
 
 
+def test_a_right_forecast_raises_few_alarms(make_rows):
+    rng = np.random.default_rng(11)
+    alarms = []
+    for _ in range(60):
+        truth = rng.uniform(0.02, 0.2, 6_000)
+        fields = {f"f{size}": rng.integers(0, size, 6_000) for size in (3, 10, 40, 400)}
+        found = field_results(make_rows((rng.random(6_000) < truth).astype(float), truth, fields=fields))
+        alarms.append(any(one.outside_after for one in found))
+        assert all(one.outside_after or one.after.n_flagged == 0 for one in found)
+    assert np.mean(alarms) <= 0.13
+
+
+def test_a_small_field_is_not_punished_for_a_large_one(make_rows, world):
+    truth, labels, rng = world
+    device, site = rng.integers(0, 4, 40_000), rng.integers(0, 8_000, 40_000)
+    forecast = np.where(device == 2, 1.15 * truth, truth)
+    alone = field_results(make_rows(labels, forecast, fields={"device": device}))[0]
+    together = field_results(make_rows(labels, forecast, fields={"device": device, "site": site}))[0]
+    assert alone.before.flagged.tolist() == together.before.flagged.tolist() == [False, False, True, False]
+
+
 def test_the_long_tail_is_shrunk_not_folded(make_rows, world):
     truth, labels, rng = world
     rare = np.minimum(rng.zipf(1.5, 40_000), 3_000)

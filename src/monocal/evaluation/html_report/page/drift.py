@@ -38,7 +38,7 @@ def over_time(task: TaskReport, identifier: str) -> str:
     parts = [
         pair(
             figure(ratio_lines(found), "Predicted ÷ observed over time", note="Bands are intervals; 1 is ideal."),
-            figure(rate_lines(found), "Rates over time", note="Dark line: what was observed."),
+            figure(rate_lines(found), "Rates over time", note="Thin line with points: what was observed."),
         )
     ]
     if found.moved:

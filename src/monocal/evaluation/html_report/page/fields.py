@@ -37,7 +37,7 @@ _FIELD_COLUMNS = (
 
 _VALUE_COLUMNS = (
     Column("Value", numeric=False),
-    Column("Noise", "outside noise, with the false discovery rate held over all values", numeric=False),
+    Column("Noise", "outside noise, with the false discovery rate held", numeric=False),
     Column("Rows"),
     Column("Positives", wide_only=True),
     Column("Before", "PCOC with its interval"),
@@ -65,11 +65,9 @@ def fields(task: TaskReport, identifier: str) -> str:
     total, shown = sum(len(one.values) for one in task.fields), sum(len(one.shown) for one in task.fields)
     lead = (
         "Predicted over observed positives (PCOC) for the values of every field. <b>1 is right, 1.2 promises "
-        "20&nbsp;% too "
-        "much.</b> A value is called <em>off</em> only if luck cannot explain it, with false alarms held at 5&nbsp;% "
-        "of the "
-        f"calls over all {text(count(total))} values (Benjamini–Hochberg). Rare values are not folded into “other”: "
-        "each is "
+        "20&nbsp;% too much.</b> A value is called <em>off</em> only if luck cannot explain it: first the fields are "
+        "tested, then the values of those that are off, with false alarms held at 5&nbsp;% of the calls "
+        f"(Benjamini–Hochberg, {text(count(total))} values in all). Rare values are not folded into “other”: each is "
         "estimated by itself and pulled towards 1 as far as its own data are thin."
     )
     choices = [("", "all fields"), *((slug(one.name), one.name) for one in task.fields)]
@@ -154,7 +152,7 @@ def _value_row(result: FieldResult, place: int) -> tuple[float, Row]:
 def _noise(before: bool, after: bool) -> str:
     if after:
         return badge("off", "bad")
-    return badge("mended", "good") if before else badge("within", "neutral")
+    return badge("was off", "good") if before else badge("within", "neutral")
 
 
 def _pcoc(result: FieldResult, place: int, side: Side) -> Cell:

@@ -18,9 +18,9 @@ def order(task: TaskReport, identifier: str) -> str:
     elif found.monotone == "none":
         why = "The method makes no promise about order."
     else:
+        kept = "always stays higher" if found.monotone == "strict" else "never falls below a lower one"
         why = (
-            "For one and the same feature row a higher score always stays higher; rows with <em>different</em> "
-            "features may "
+            f"For one and the same feature row a higher score {kept}; rows with <em>different</em> features may "
             "overtake each other, and that is how ranking can improve."
         )
     return section(

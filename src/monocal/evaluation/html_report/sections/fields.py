@@ -12,7 +12,8 @@ from monocal.core.spaces import Floats
 from monocal.evaluation.html_report.rows import FieldColumn, TaskRows
 from monocal.evaluation.html_report.sections.cells import SIDES, Cells, Side, dispersion_of, sum_cells
 from monocal.evaluation.html_report.sections.spread import Spread, levelled, spread_of
-from monocal.evaluation.small_counts import discoveries, ratio_interval, shrunk_ratio, two_sided_p_value
+from monocal.evaluation.html_report.sections.two_stages import two_stage_discoveries
+from monocal.evaluation.small_counts import ratio_interval, shrunk_ratio, two_sided_p_value
 
 
 @final
@@ -26,7 +27,7 @@ class ValueEstimates:
         high: Upper end; infinite without a positive.
         shrunk: PCOC pulled towards 1, the more the fewer positives the value has.
         p_value: Two-sided, against a right forecast.
-        flagged: Outside noise, with the false discovery rate held over all values of all fields.
+        flagged: Outside noise, in a field that is; the false discovery rate is held.
     """
 
     pcoc: Floats
@@ -94,8 +95,8 @@ class FieldResult:
 def field_results(rows: TaskRows, *, confidence: float = 0.95, n_shown: int = 40) -> tuple[FieldResult, ...]:
     """Estimates every value of every field; the long tail is shrunk, never folded into "other".
 
-    Two families of tests are controlled at a false discovery rate of 1 − confidence: all values of all fields, and the
-    fields as wholes.
+    First fields are tested, then the values of those that are off, with the false discovery rate held at 1 − confidence
+    (`two_stage_discoveries`).
 
     Arguments:
         rows: The rows.
@@ -109,9 +110,14 @@ def field_results(rows: TaskRows, *, confidence: float = 0.95, n_shown: int = 40
     ]
     kept = [np.flatnonzero(cells.weight > 0.0) for cells in sums]
     cells = [one.take(places) for one, places in zip(sums, kept, strict=True)]
-    flags = {side: _flags(cells, side, confidence) for side in SIDES}
     spreads = {side: [spread_of(one.counts(side)) for one in cells] for side in SIDES}
-    outside = {side: _outside(spreads[side], confidence) for side in SIDES}
+    outside, flags = {}, {}
+    for side in SIDES:
+        outside[side], flags[side] = two_stage_discoveries(
+            [one.p_value for one in spreads[side]],
+            [two_sided_p_value(one.counts(side)) for one in cells],
+            1.0 - confidence,
+        )
     return tuple(
         _result(
             field,
@@ -119,10 +125,7 @@ def field_results(rows: TaskRows, *, confidence: float = 0.95, n_shown: int = 40
             cells[place],
             (flags["before"][place], flags["after"][place]),
             (spreads["before"][place], spreads["after"][place]),
-            (
-                bool(outside["before"][place] or flags["before"][place].any()),
-                bool(outside["after"][place] or flags["after"][place].any()),
-            ),
+            (bool(outside["before"][place]), bool(outside["after"][place])),
             dispersions[place],
             confidence,
             n_shown,
@@ -172,20 +175,6 @@ def _result(
         dispersion,
         shown=_worth_showing(cells.weight, impact, n_shown),
     )
-
-
-def _flags(cells: list[Cells], side: Side, confidence: float) -> list[NDArray[np.bool_]]:
-    if not cells:
-        return []
-    p_values = [two_sided_p_value(one.counts(side)) for one in cells]
-    flagged = discoveries(np.concatenate(p_values), 1.0 - confidence)
-    return np.split(flagged, np.cumsum([len(part) for part in p_values])[:-1])
-
-
-def _outside(spreads: list[Spread], confidence: float) -> NDArray[np.bool_]:
-    p_values = np.array([1.0 if np.isnan(one.p_value) else one.p_value for one in spreads])
-    flagged: NDArray[np.bool_] = discoveries(p_values, 1.0 - confidence) if len(spreads) else np.zeros(0, dtype=bool)
-    return flagged
 
 
 def _worth_showing(weight: Floats, impact: Floats, n_shown: int) -> NDArray[np.intp]:

@@ -91,7 +91,7 @@ def _verdict(loss: MetricRow | None, bias: MetricRow | None) -> str:
         return "The data cannot say whether calibration helped."
     change = percent(abs(loss.difference / loss.before.value), digits=2)
     left = ""
-    if bias is not None and not bias.after.interval.low <= 1.0 <= bias.after.interval.high:
+    if bias is not None and (bias.after.interval.low > 1.0 or bias.after.interval.high < 1.0):
         left = f" Overall it still {bias_in_words(bias.after.value)}."
     if loss.verdict == "better":
         return f"Calibration helped: log-loss fell by {change}.{left}"
@@ -105,8 +105,12 @@ def _bias_sentence(bias: MetricRow | None) -> str:
         return ""
     before, after = bias.before.value, bias.after.value
     low, high = bias.after.interval
-    right = low <= 1.0 <= high
-    tail = "which these rows cannot tell from right" if right else f"interval {ratio(low)} to {ratio(high)}"
+    if math.isnan(low):
+        tail = "these rows cannot say how surely"
+    elif low <= 1.0 <= high:
+        tail = "which these rows cannot tell from right"
+    else:
+        tail = f"interval {ratio(low)} to {ratio(high)}"
     return f"Overall the score {bias_in_words(before)}; calibrated it {bias_in_words(after)} ({tail})."
 
 
@@ -196,7 +200,9 @@ def _figures(metrics: MetricTable, fields: Sequence[FieldResult], segments: Segm
             "Predicted ÷ observed",
             ratio(bias.before.value),
             ratio(bias.after.value),
-            f"1 is ideal; now {ratio(bias.after.interval.low)} to {ratio(bias.after.interval.high)}",
+            "1 is ideal"
+            if math.isnan(bias.after.interval.low)
+            else f"1 is ideal; now {ratio(bias.after.interval.low)} to {ratio(bias.after.interval.high)}",
             _figure_mood(bias),
         ),
         None

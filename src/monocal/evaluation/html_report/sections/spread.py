@@ -10,6 +10,9 @@ from scipy import special
 
 from monocal.evaluation.small_counts import MatchedCounts
 
+LEAST_EXPECTED = 5.0
+"""With fewer expected positives in all cells together there is nothing to test."""
+
 
 @final
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class Spread:
     Attributes:
         relative_error: Typical error of a cell beyond noise, as a share of its promise (0.08 means 8 %); 0 when luck
             explains all of it.
-        p_value: Probability of gaps this large if the forecast were right.
+        p_value: Probability of gaps this large if the forecast were right; NaN with too few positives to tell.
         resolution: The smallest error that would stand out of the noise here (two standard errors).
     """
 
@@ -70,11 +73,12 @@ def spread_of(counts: MatchedCounts) -> Spread:
     error = float(np.sqrt(max(excess, 0.0)))
     third, fourth = variance * (1.0 - 2.0 * rate), variance * (1.0 - 6.0 * rate * ratio)
     noise = float(np.sum(scale**2 * (2.0 * variance**2 + fourth - 2.0 * ratio * third + ratio**2 * variance)))
-    if noise <= 0.0:
-        return Spread(error, float("nan"), 0.0)
+    resolution = float(np.sqrt(2.0 * np.sqrt(noise) / size))
+    if float(variance.sum()) < LEAST_EXPECTED:
+        return Spread(error, float("nan"), resolution)
     skew = float(np.sum(scale**3 * (8.0 * variance**3 + 4.0 * third**2))) / noise**1.5
     score = float(np.sum(scale * (gap**2 - ratio * gap - variance))) / np.sqrt(noise)
-    return Spread(error, _gamma_tail(score, skew), float(np.sqrt(2.0 * np.sqrt(noise) / size)))
+    return Spread(error, _gamma_tail(score, skew), resolution)
 
 
 def levelled(counts: MatchedCounts) -> MatchedCounts:
