@@ -69,12 +69,12 @@ class Ranked:
     calibrators: dict[int, list[Any]] = field(default_factory=dict)
 
 
-def prepare(n_rows: int, n_requests: int, hidden: tuple[int, ...] = (512, 256, 128)) -> Ranked:
+def prepare(n_rows: int, n_requests: int, world: World, hidden: tuple[int, ...] = (512, 256, 128)) -> Ranked:
     """Trains the ranker on half of the rows, scores the other half, and makes requests from the last rows.
 
     In a request all candidates have the first one's user, device and page.
     """
-    log = simulate_log(n_rows, world=world_of_requests(), tasks=TASKS)
+    log = simulate_log(n_rows, world=world, tasks=TASKS)
     encoded = log.encoded()
     ranker = MultiTaskDeepFM(hidden=hidden, n_threads=1, batch_rows=4096)
     ranker.fit(encoded.slice(0, n_rows // 2), show_progress=False)
@@ -188,7 +188,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=40)
     wishes = parser.parse_args()
     torch.set_num_threads(1)
-    ranked = prepare(wishes.rows, n_requests=200)
+    ranked = prepare(wishes.rows, 200, world_of_requests())
     print("ranker ready")
     engines = {}
     for name, arguments in ARMS.items():
