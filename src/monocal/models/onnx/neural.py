@@ -40,7 +40,8 @@ def _umc(graph: GraphBuilder, calibrator: Any, weights: Weights, logits: str, co
         raw = write_outputs(graph, weights, "", None, logits)
         area = write_node_integral(graph, logits, weights, graph.columns(raw, 0, n_shape))
         return _rescaled(graph, area, beta, raw if len(weights["constants"]) > n_shape else None, n_shape)
-    offsets = write_layers(graph, Layers.of(weights, "offsets"), context)
+    first = Layers([np.ascontiguousarray(weights["offsets.weight"].T)], [weights["offsets.bias"]])
+    offsets = write_layers(graph, first, context)
     area = write_node_integral(graph, logits, weights, offsets)
     has_scale = "rescaler.layers.0.weight" in weights
     scale = write_layers(graph, Layers.of(weights, "rescaler"), context) if has_scale else None
