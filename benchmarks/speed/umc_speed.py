@@ -75,9 +75,8 @@ class Bench:
         optimiser.step()
 
     @torch.no_grad()
-    def score_paper(self, n_rows: int) -> torch.Tensor:
-        paper = self.papers["autograd"]
-        return paper(self.tensor_logits[:n_rows], self.encoder(self.tensor_ids[:n_rows]))
+    def score_paper(self, n_rows: int, form: str = "published") -> torch.Tensor:
+        return self.papers[form](self.tensor_logits[:n_rows], self.encoder(self.tensor_ids[:n_rows]))
 
     def check(self) -> float:
         """Returns the largest difference in logits between the formula at 51 nodes and the folded exact path."""
@@ -145,6 +144,7 @@ def scoring(bench: Bench, rounds: int) -> dict[int, dict[str, float]]:
         results[n_rows] = best_of(
             {
                 "paper": (lambda n_rows=n_rows: bench.score_paper(n_rows), max(calls // 20, 1), 1),
+                "once": (lambda n_rows=n_rows: bench.score_paper(n_rows, "autograd"), max(calls // 20, 1), 1),
                 "concat": (of("concat", ids), calls, 3),
                 "shared": (of("shared", request), calls, 3),
                 "knots": (of("knots", ids), calls, 3),
@@ -286,12 +286,13 @@ def report(bench: Bench, rounds: int) -> tuple[list[str], bool]:
         "",
         "## Scoring",
         "",
-        "CPU µs per call (ratio to the formula). Ours start from int32 ids and end at calibrated logits; the formula "
-        "starts from the same ids and gathers its inputs.",
+        "CPU µs per call (ratio to the published form). Ours start from int32 ids and end at calibrated logits; the "
+        "formula starts from the same ids and gathers its inputs.",
         "",
         "| | 1 row | 100 rows | 16384 rows |",
         "| --- | --- | --- | --- |",
-        scored("the formula in torch, 51 nodes", "paper"),
+        scored("the formula, published form: rescaling network once for its factor, once for its shift", "paper"),
+        scored("the formula, rescaling network once", "once"),
         scored("**folded tables, exact integral**", "concat"),
         scored(f"the same, {N_SHARED} of 21 fields shared by the request", "shared"),
         scored("folded tables, integrand at 16 knots, trunk 256-128-128", "knots"),

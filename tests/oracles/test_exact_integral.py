@@ -222,6 +222,27 @@ def test_threads_change_nothing_forward_and_only_rounding_backward():
         assert relative(first, single) < 1e-6
 
 
+def test_mirrored_slopes_give_the_mirrored_integral():
+    """u(-t) with slopes w is u(t) with slopes -w, so both walks take the same steps."""
+    net = random_net(50, sharp=3.0)
+    mirrored = {**net, "limits": -net["limits"], "slopes": -net["slopes"]}
+    assert np.array_equal(exact_integral(**mirrored), -exact_integral(**net))
+
+
+def test_units_in_another_order_give_the_same_integral():
+    net = random_net(50, 20, 17)
+    first, second = np.random.default_rng(0).permutation(20), np.random.default_rng(1).permutation(17)
+    shuffled = {
+        **net,
+        "offsets": net["offsets"][:, first],
+        "slopes": net["slopes"][first],
+        "second_weights": net["second_weights"][second][:, first],
+        "second_biases": net["second_biases"][second],
+        "third_weights": net["third_weights"][second],
+    }
+    np.testing.assert_allclose(exact_integral(**shuffled), exact_integral(**net), rtol=2e-5, atol=1e-6)
+
+
 def test_strided_and_float64_inputs_give_the_same_numbers():
     net = random_net(9)
     wide = np.zeros((9, 120))

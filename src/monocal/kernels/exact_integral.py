@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.kernels.alignment import aligned
 from monocal.kernels.integral_backward import pull_rows
 from monocal.kernels.integral_forward import integrate_rows
 from monocal.kernels.integral_walk import LANES
@@ -79,7 +80,7 @@ def pack_integrand(
     def padded(values: NDArray[Any]) -> Floats32:
         result = np.zeros((*values.shape[:-1], n_padded), np.float32)
         result[..., :n_second] = values
-        return result
+        return aligned(result)
 
     return IntegrandWeights(
         np.ascontiguousarray(slopes, np.float32),
@@ -168,7 +169,7 @@ def exact_integral_backward(
     limits32, offsets32 = _checked(packed, limits, offsets)
     upstream64 = np.ascontiguousarray(upstream, np.float64)
     n_rows, n_first, n_padded = limits32.shape[0], packed.slopes.shape[0], packed.third.shape[0]
-    products = packed.weights * packed.third
+    products = aligned(packed.weights * packed.third)
     d_limits, d_offsets = np.empty(n_rows, np.float32), np.empty((n_rows, n_first), np.float32)
 
     def slice_of_rows(first: int, last: int) -> tuple[Floats64, Floats64, Floats64, float]:

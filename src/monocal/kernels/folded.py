@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from monocal.kernels.exact_integral import IntegrandWeights
 from monocal.kernels.folded_net import N_COLUMNS, N_WIDEST, FoldedNet
-from monocal.kernels.folded_rows import BLOCK, run_layers, sum_fields
+from monocal.kernels.folded_rows import BLOCK, TILE, run_layers, sum_fields
 from monocal.kernels.integral_forward import integrate_row
-from monocal.kernels.integral_walk import N_IDS, N_SCRATCH, Ids, Matrix, Vector
+from monocal.kernels.integral_walk import LANES, N_IDS, N_SCRATCH, Ids, Matrix, Vector
 from monocal.kernels.limits import CAP
 from monocal.kernels.predictor import FoldedPredictor
 from monocal.kernels.rescaling import bounded_scale
@@ -23,7 +23,6 @@ def score_rows(
     logits: Vector,
     field_ids: Any,
     plan: Ids,
-    start: Vector,
     table: Matrix,
     vectors: Matrix,
     projections: Matrix,
@@ -33,19 +32,20 @@ def score_rows(
     biases: Vector,
     third: Vector,
     constants: Vector,
-    places: Ids,
     out: Vector,
 ) -> None:
     """Writes calibrated logits into `out`.
 
-    `constants`: the integrand's last bias, beta, intercept. `places`: whether the network emits the offsets, the
-    output that is w (b follows) or -1, the skipping column that is the wide shift or -1.
+    `constants`: the integrand's last bias, beta, intercept. The plan ends with: whether the network emits the offsets,
+    the output that is w (b follows) or -1, the skipping column that is the wide shift or -1.
     """
     n_rows = logits.shape[0]
     n_block = min(n_rows, BLOCK)
-    sums = np.empty((n_block + 1, max(plan[N_COLUMNS], slopes.shape[0])), np.float32)
+    n_wide = max(plan[N_COLUMNS], -(-slopes.shape[0] // LANES) * LANES)
+    sums = np.empty((n_block + 1, n_wide), np.float32)
     work = np.empty((2 * n_block, plan[N_WIDEST]), np.float32)
-    active = np.empty(plan[N_WIDEST] + 1, np.int64)
+    active = np.empty(TILE + 4, np.int64)
+    inputs = np.empty(TILE + 4, np.float32)
     scratch = np.empty(N_SCRATCH, np.float32)
     ids = np.empty(N_IDS, np.int64)
     crossing = np.empty(CAP, np.uint8)
@@ -53,18 +53,18 @@ def score_rows(
     n_first = slopes.shape[0]
     n_second = third.shape[0]
     third_bias = np.float32(constants[0])
-    w_column, wide_column = places[1], places[2]
+    offsets_from_net, w_column, wide_column = plan[-3], plan[-2], plan[-1]
     shared_from = -1
     first = 0
     while first < n_rows:
         n_here = min(n_block, n_rows - first)
         for row in range(n_here):
             shared_from = sum_fields(
-                plan, start, table, vectors, projections, field_ids, first + row, shared_from, sums, row, n_block
+                plan, layers, table, vectors, projections, field_ids, first + row, shared_from, sums, row, n_block
             )
         result = 0
-        if w_column >= 0 or places[0] == 1:
-            result = run_layers(n_here, plan, layers, sums, work, active)
+        if w_column >= 0 or offsets_from_net == 1:
+            result = run_layers(n_here, plan, layers, sums, work, active, inputs)
         for row in range(n_here):
             scale, shift = 1.0, constants[2]
             if wide_column >= 0:
@@ -72,7 +72,7 @@ def score_rows(
             if w_column >= 0:
                 scale = bounded_scale(float(work[result + row, w_column]))
                 shift += float(work[result + row, w_column + 1])
-            if places[0] == 1:
+            if offsets_from_net == 1:
                 for k in range(n_first):
                     sums[row, k] = work[result + row, k]
             area = integrate_row(
@@ -127,15 +127,15 @@ class FoldedUmc(FoldedPredictor):
         offsets_from_net: bool = False,
     ) -> None:
         n_first = integrand.slopes.shape[0]
-        self.net = net
+        super().__init__(net)
         self.integrand = integrand
         constants = np.array([integrand.third_bias, beta, intercept], np.float64)
         w_column = n_first * offsets_from_net if rescaling else -1
         places = np.array([int(offsets_from_net), w_column, net.n_skip - 1 if wide else -1], np.int64)
         self._rest = (
-            *(net.plan, net.start, net.table, net.vectors, net.projections, net.weights),
+            *(np.concatenate([net.plan, places]), net.table, net.vectors, net.projections, net.weights),
             *(integrand.slopes, integrand.weights, integrand.biases, integrand.third),
-            *(constants, places),
+            constants,
         )
 
     def _score(self, logits: NDArray[np.float64], field_ids: NDArray[np.int32], out: NDArray[np.float64]) -> None:

@@ -18,6 +18,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.kernels.alignment import aligned
 from monocal.kernels.integral_walk import LANES
 
 Floats32 = NDArray[np.float32]
@@ -55,17 +56,15 @@ class FoldedNet:
 
     Attributes:
         plan: All sizes and places.
-        start: The first layer's biases, one per column.
         table: One row per value of the folded fields.
         vectors: One row per value of the large fields: its vector and its own columns.
         projections: What each number of a large field's vector adds to the columns.
-        weights: The layers after the first, flattened.
+        weights: The first layer's biases, one per column, then the later layers, flattened.
         n_skip: How many columns skip the network.
         n_outputs: How many numbers the network returns.
     """
 
     plan: Ids
-    start: Floats32
     table: Floats32
     vectors: Floats32
     projections: Floats32
@@ -79,7 +78,7 @@ class FoldedNet:
 
     @property
     def n_bytes(self) -> int:
-        return sum(part.nbytes for part in (self.start, self.table, self.vectors, self.projections, self.weights))
+        return sum(part.nbytes for part in (self.table, self.vectors, self.projections, self.weights))
 
 
 @final
@@ -139,7 +138,7 @@ def fold(
                 vector_rows.append(full.astype(np.float32))
                 projections.append(projection.astype(np.float32))
                 n_large += int(sizes[f])
-    weights, layer_plan, widest = _later_layers(layers)
+    weights, layer_plan, widest = _later_layers(layers, columns.biases)
     if max(widest, columns.n_columns) > MOST_COLUMNS:
         raise ValueError(f"layers may have up to {MOST_COLUMNS} columns, got {max(widest, columns.n_columns)}")
     n_full = n_vector + columns.own.shape[1]
@@ -147,16 +146,14 @@ def fold(
     plan = np.asarray([*head, len(layer_plan) // 4, max(widest, columns.n_columns), *fields, *layer_plan], np.int64)
 
     def stacked(parts: list[Any], n_wide: int) -> Floats32:
-        joined = np.concatenate(parts) if parts else np.zeros((0, n_wide))
-        return np.ascontiguousarray(joined, np.float32)
+        return aligned(np.concatenate(parts) if parts else np.zeros((0, n_wide)))
 
     return FoldedNet(
         plan=plan,
-        start=columns.biases,
         table=stacked(table_rows, columns.n_columns),
         vectors=stacked(vector_rows, n_full),
         projections=stacked(projections, columns.n_columns),
-        weights=weights,
+        weights=aligned(weights),
         n_skip=columns.n_skip,
         n_outputs=layers[-1].weights.shape[0] if layers else 0,
     )
@@ -216,10 +213,10 @@ def _affordable(sizes: Ids, n_columns: int, max_table_bytes: int) -> NDArray[np.
     return folded
 
 
-def _later_layers(layers: Sequence[Layer]) -> tuple[Floats32, list[int], int]:
-    parts: list[Floats32] = []
+def _later_layers(layers: Sequence[Layer], start: Floats32) -> tuple[Floats32, list[int], int]:
+    parts: list[Floats32] = [start]
     plan: list[int] = []
-    place, widest = 0, 0
+    place, widest = start.size, 0
     for layer in layers[1:]:
         n_out, n_in = layer.weights.shape
         both = np.concatenate([layer.weights, layer.biases[:, None]], axis=1)
@@ -227,8 +224,8 @@ def _later_layers(layers: Sequence[Layer]) -> tuple[Floats32, list[int], int]:
         block = np.zeros((n_in + 1, n_padded), np.float32) if n_padded else both.astype(np.float32)
         if n_padded:
             block[:, :n_out] = both.T
-        parts.append(block.ravel())
+        parts.append(np.pad(block.ravel(), (0, -block.size % LANES)))
         plan += [n_in, n_out, n_padded, place]
-        place += block.size
+        place += parts[-1].size
         widest = max(widest, n_padded, n_out)
-    return np.concatenate(parts) if parts else np.zeros(0, np.float32), plan, widest
+    return np.concatenate(parts), plan, widest

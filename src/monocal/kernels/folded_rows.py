@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from monocal.kernels.folded_net import (
     FIRST_FIELD,
     MOST_COLUMNS,
@@ -17,10 +19,16 @@ from monocal.kernels.folded_net import (
     N_SKIP,
     N_VECTOR,
 )
-from monocal.kernels.integral_walk import ZERO, Ids, Matrix, Vector, vector
+from monocal.kernels.integral_walk import FIRST, ZERO, Ids, Matrix, Vector, vector
+
+TILE = 32
+"""Inputs of a layer that are taken together, so that their weights (32 × 200 numbers) stay in the fastest cache."""
 
 BLOCK = 32
 """Rows that are taken through the network together, so that a layer's weights stay in the cache."""
+
+
+ANOTHER = np.uint64(1)
 
 
 @vector
@@ -80,7 +88,7 @@ def add_large(
 @vector
 def sum_fields(
     plan: Ids,
-    start: Vector,
+    weights: Vector,
     table: Matrix,
     vectors: Matrix,
     projections: Matrix,
@@ -107,7 +115,7 @@ def sum_fields(
                 reuse = False
     if not reuse:
         for c in range(n_columns):
-            sums[shared, c] = start[c]
+            sums[shared, c] = weights[c]
         add_folded(plan, 0, n_folded, row, field_ids, table, sums, shared)
         add_large(plan, n_folded, n_shared, row, field_ids, vectors, projections, sums, shared)
     for c in range(n_columns):
@@ -119,29 +127,46 @@ def sum_fields(
 
 
 @vector
-def dense_wide(work: Matrix, source: int, target: int, n_in: int, weights: Matrix, n_out: int, active: Ids) -> None:
-    """Writes `W relu(x) + b` of row `source` into row `target`, skipping the inputs that ReLU makes 0."""
-    n_in = min(n_in, MOST_COLUMNS)
+def dense_wide(
+    work: Matrix,
+    source: int,
+    target: int,
+    n_rows: int,
+    n_in: int,
+    weights: Matrix,
+    n_out: int,
+    active: Ids,
+    inputs: Vector,
+) -> None:
+    """Writes `W relu(x) + b` of rows from `source` on into rows from `target` on.
+
+    Skips the inputs that ReLU makes 0, four others at a time. A tile of weights serves all rows while it is in the
+    fastest cache; within a row the order of additions is always the same.
+    """
     n_out = min(n_out, MOST_COLUMNS)
-    n_active = 0
-    for k in range(n_in):
-        active[n_active] = k
-        n_active += int(work[source, k] > ZERO)
-    for j in range(n_out):
-        work[target, j] = weights[n_in, j]
-    i = 0
-    while i + 4 <= n_active:
-        k0, k1, k2, k3 = active[i], active[i + 1], active[i + 2], active[i + 3]
-        x0, x1, x2, x3 = work[source, k0], work[source, k1], work[source, k2], work[source, k3]
+    for row in range(n_rows):
         for j in range(n_out):
-            work[target, j] += x0 * weights[k0, j] + x1 * weights[k1, j] + x2 * weights[k2, j] + x3 * weights[k3, j]
-        i += 4
-    while i < n_active:
-        k0 = active[i]
-        x0 = work[source, k0]
-        for j in range(n_out):
-            work[target, j] += x0 * weights[k0, j]
-        i += 1
+            work[target + row, j] = weights[n_in, j]
+    for first in range(0, n_in, TILE):
+        last = min(first + TILE, n_in)
+        for row in range(n_rows):
+            n_active = FIRST
+            for k in range(first, last):
+                x = work[source + row, k]
+                active[n_active] = k
+                inputs[n_active] = x
+                n_active += np.uint64(x > ZERO)
+            for _ in range(3):  # zeros fill the last four up
+                active[n_active] = first
+                inputs[n_active] = ZERO
+                n_active += ANOTHER
+            for i in range(0, int(n_active) - 3, 4):
+                k0, k1, k2, k3 = active[i], active[i + 1], active[i + 2], active[i + 3]
+                x0, x1, x2, x3 = inputs[i], inputs[i + 1], inputs[i + 2], inputs[i + 3]
+                for j in range(n_out):
+                    work[target + row, j] += (x0 * weights[k0, j] + x1 * weights[k1, j]) + (
+                        x2 * weights[k2, j] + x3 * weights[k3, j]
+                    )
 
 
 @vector
@@ -157,7 +182,7 @@ def dense_narrow(work: Matrix, source: int, target: int, n_in: int, weights: Mat
 
 
 @vector
-def run_layers(n_rows: int, plan: Ids, weights: Vector, sums: Matrix, work: Matrix, active: Ids) -> int:
+def run_layers(n_rows: int, plan: Ids, weights: Vector, sums: Matrix, work: Matrix, active: Ids, inputs: Vector) -> int:
     """Takes a block's first layer through the other ones; returns the row of `work` where the results begin.
 
     `work` has `2 * n_rows` rows: the layers go back and forth between its halves.
@@ -177,7 +202,6 @@ def run_layers(n_rows: int, plan: Ids, weights: Vector, sums: Matrix, work: Matr
                 dense_narrow(work, source + row, target + row, n_in, narrow, n_out)
         else:
             wide = weights[place : place + (n_in + 1) * n_padded].reshape((n_in + 1, n_padded))
-            for row in range(n_rows):
-                dense_wide(work, source + row, target + row, n_in, wide, n_padded, active)
+            dense_wide(work, source, target, n_rows, n_in, wide, n_padded, active, inputs)
         source, target = target, source
     return source

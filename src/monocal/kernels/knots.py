@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from monocal.kernels.folded_net import N_COLUMNS, N_WIDEST, FoldedNet
-from monocal.kernels.folded_rows import BLOCK, run_layers, sum_fields
+from monocal.kernels.folded_rows import BLOCK, TILE, run_layers, sum_fields
 from monocal.kernels.integral_walk import Ids, Matrix, Number, Vector, scalar
 from monocal.kernels.predictor import FoldedPredictor
 from monocal.kernels.rescaling import bounded_scale
@@ -71,33 +71,36 @@ def score_knot_rows(
     logits: Vector,
     field_ids: Any,
     plan: Ids,
-    start: Vector,
     table: Matrix,
     vectors: Matrix,
     projections: Matrix,
     layers: Vector,
     knots: Vector,
     constants: Vector,
-    places: Ids,
     out: Vector,
 ) -> None:
-    """Writes calibrated logits into `out`. `constants`: beta, intercept; `places`: column of w, of the wide shift."""
+    """Writes calibrated logits into `out`.
+
+    `constants`: beta, intercept. The plan ends with the output that is w (b follows) or -1 and the skipping column that
+    is the wide shift or -1.
+    """
     n_rows = logits.shape[0]
     n_block = min(n_rows, BLOCK)
     sums = np.empty((n_block + 1, plan[N_COLUMNS]), np.float32)
     work = np.empty((2 * n_block, plan[N_WIDEST]), np.float32)
-    active = np.empty(plan[N_WIDEST] + 1, np.int64)
+    active = np.empty(TILE + 4, np.int64)
+    inputs = np.empty(TILE + 4, np.float32)
     n_knots = knots.shape[0]
-    w_column, wide_column = places[0], places[1]
+    w_column, wide_column = plan[-2], plan[-1]
     shared_from = -1
     first = 0
     while first < n_rows:
         n_here = min(n_block, n_rows - first)
         for row in range(n_here):
             shared_from = sum_fields(
-                plan, start, table, vectors, projections, field_ids, first + row, shared_from, sums, row, n_block
+                plan, layers, table, vectors, projections, field_ids, first + row, shared_from, sums, row, n_block
             )
-        result = run_layers(n_here, plan, layers, sums, work, active)
+        result = run_layers(n_here, plan, layers, sums, work, active, inputs)
         for row in range(n_here):
             scale, shift = 1.0, constants[1]
             if wide_column >= 0:
@@ -138,14 +141,14 @@ class FoldedKnots(FoldedPredictor):
         rescaling: bool = True,
         wide: bool = False,
     ) -> None:
-        self.net = net
+        super().__init__(net)
         self.knots = np.ascontiguousarray(knots, np.float64)
         n_knots = self.knots.shape[0]
         constants = np.array([beta, intercept], np.float64)
         places = np.array([n_knots if rescaling else -1, net.n_skip - 1 if wide else -1], np.int64)
         self._rest = (
-            *(net.plan, net.start, net.table, net.vectors, net.projections, net.weights),
-            *(self.knots, constants, places),
+            *(np.concatenate([net.plan, places]), net.table, net.vectors, net.projections, net.weights),
+            *(self.knots, constants),
         )
 
     def _score(self, logits: NDArray[np.float64], field_ids: NDArray[np.int32], out: NDArray[np.float64]) -> None:

@@ -18,23 +18,25 @@ class FoldedPredictor(ABC):
     safe: nothing is kept between them.
     """
 
-    net: FoldedNet
+    def __init__(self, net: FoldedNet) -> None:
+        self.net = net
+        self._n_fields = net.n_fields
 
     @final
     def score(self, logits: NDArray[Any], field_ids: NDArray[Any]) -> NDArray[np.float64]:
         """Returns calibrated logits `(n,)` for logits `(n,)` and ids `(n, F)`; ids that a field lacks count as 0."""
         t = np.ascontiguousarray(logits, np.float64)
         rows = np.ascontiguousarray(field_ids, np.int32)
-        if t.ndim != 1 or rows.shape != (t.shape[0], self.net.n_fields):
-            raise ValueError(f"ids have shape {rows.shape}, wanted {(*t.shape[:1], self.net.n_fields)}")
-        out = np.empty(t.shape[0])
+        if t.ndim != 1 or rows.shape != (*t.shape, self._n_fields):
+            raise ValueError(f"ids have shape {rows.shape}, wanted {(*t.shape[:1], self._n_fields)}")
+        out = np.empty(t.shape)
         self._score(t, rows, out)
         return out
 
     @final
     def warm_up(self) -> None:
         """Compiles or loads the loops now instead of at the first request."""
-        self.score(np.zeros(1), np.zeros((1, self.net.n_fields), np.int32))
+        self.score(np.zeros(1), np.zeros((1, self._n_fields), np.int32))
 
     @abstractmethod
     def _score(self, logits: NDArray[np.float64], field_ids: NDArray[np.int32], out: NDArray[np.float64]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,6 +15,12 @@ def exact_kernel_is_there(tensor: Tensor) -> bool:
     """Says whether the compiled kernel can take this tensor: CPU memory, numba installed, not being traced."""
     if tensor.device.type != "cpu" or torch.compiler.is_compiling():
         return False
+    return numba_is_installed()
+
+
+@cache
+def numba_is_installed() -> bool:
+    """Says whether the compiled loops can run at all."""
     return find_spec("numba") is not None
 
 
