@@ -45,7 +45,7 @@ def number_values(field_ids: NDArray[Any], sizes: NDArray[np.int64]) -> BatchVal
     slots = np.empty((n_rows, n_fields), np.int32)
     rows = np.empty(int(np.minimum(sizes, n_rows).sum()), np.int64)
     starts = np.zeros(n_fields + 1, np.int64)
-    seen = np.full(int(sizes.max()), -1, np.int32)
+    seen = np.zeros(int(sizes.max()), np.int32)  # 1 + slot; zero pages cost nothing until they are touched
     n_values = _number(ids, sizes, seen, slots, rows, starts)
     return BatchValues(slots, rows[:n_values], starts)
 
@@ -60,15 +60,13 @@ def _number(field_ids: Any, sizes: Ids, seen: Any, slots: Any, rows: Ids, starts
             value = field_ids[r, f]
             if value < 0 or value >= sizes[f]:
                 value = 0
-            slot = seen[value]
-            if slot < 0:
-                slot = n
-                seen[value] = n
+            if seen[value] == 0:
                 rows[n] = offset + value
                 n += 1
-            slots[r, f] = slot
+                seen[value] = n
+            slots[r, f] = seen[value] - 1
         for i in range(starts[f], n):
-            seen[rows[i] - offset] = -1
+            seen[rows[i] - offset] = 0
         starts[f + 1] = n
         offset += sizes[f]
     return n
