@@ -240,8 +240,8 @@ def test_ablations_without_features_ignore_them(log, arguments):
 
 
 def test_ablation_without_rescaling_has_no_scale_and_shift(log):
-    assert fit(small("umc", rescaling=False), log).weights_["curve.trunk.layers.2.bias"].shape == (12,)
-    assert fit(small("umc"), log).weights_["curve.trunk.layers.2.bias"].shape == (14,)
+    assert fit(small("umc", rescaling=False), log).weights_["curve.trunk.layers.1.bias"].shape == (12,)
+    assert fit(small("umc"), log).weights_["curve.trunk.layers.1.bias"].shape == (14,)
 
 
 def test_query_side_fields_keep_the_order_inside_a_query(log):
