@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from monocal.bench.prepared import PreparedData, write
-from monocal.bench.ranked_logs import rank_real_log
+from monocal.bench.ranked_logs import open_scored_log, rank_real_log
 from monocal.bench.study import DataSpec
 from monocal.core.errors import InvalidInput
 from monocal.core.fingerprint import fingerprint
@@ -18,13 +18,15 @@ from monocal.data.simulator import find_world, simulate_log
 def prepare(spec: DataSpec, cache: Path, data_folder: Path | None) -> PreparedData:
     """Prepares a data set once; a second call with the same entry returns at once."""
     folder = cache / "data" / fingerprint(asdict(spec), 1)
+    if spec.kind == "scored":
+        return open_scored_log(spec, cache / "data", data_folder)
     if folder.is_dir():
         return PreparedData(folder)
     if spec.kind == "simulated":
         return _simulate(spec, folder)
     if spec.kind == "log":
         return rank_real_log(spec, folder, cache, data_folder)
-    raise InvalidInput.of("kind of data", repr(spec.kind), '"simulated" or "log"', "choose one of the two")
+    raise InvalidInput.of("kind of data", repr(spec.kind), '"simulated", "log" or "scored"', "choose one of the three")
 
 
 def _simulate(spec: DataSpec, folder: Path) -> PreparedData:

@@ -39,6 +39,28 @@ def rank_real_log(spec: DataSpec, folder: Path, cache: Path, data_folder: Path |
     return _keep(spec, scored, folder)
 
 
+def open_scored_log(spec: DataSpec, data_cache: Path, data_folder: Path | None) -> PreparedData:
+    """Takes calibration and test parts from a folder that `monocal rank` wrote; its contents are part of the key."""
+    path = Path(spec.file) if data_folder is None else data_folder / spec.file
+    if not path.is_dir():
+        raise DataMissing(f"{spec.name}: no scored log at {spec.file!r}; write one with monocal rank, pass --data-dir")
+    scored = ScoredLog.open(path)
+    folder = data_cache / fingerprint(asdict(spec), scored.fingerprint)
+    if folder.is_dir():
+        return PreparedData(folder)
+    if spec.n_calibration:
+        scored = replace(scored, log=replace(scored.log, parts=_shortened(scored.log, spec)))
+    return _keep(spec, scored, folder)
+
+
+def _shortened(log: EncodedLog, spec: DataSpec) -> dict[str, RowRange]:
+    calibration, test = log.parts["calibration"], log.parts["test"]
+    return dict(log.parts) | {
+        "calibration": RowRange(max(calibration.start, calibration.stop - spec.n_calibration), calibration.stop),
+        "test": RowRange(test.start, min(test.stop, test.start + spec.n_test)),
+    }
+
+
 def _cut(log: EncodedLog, spec: DataSpec) -> EncodedLog:
     """Limits the parts to the rows a study asks for, around the border between training and calibration."""
     if not spec.n_calibration:
@@ -80,6 +102,6 @@ def _keep(spec: DataSpec, scored: ScoredLog, folder: Path) -> PreparedData:
             "n_embeddings": len(tables),
             "label_rate_calibration": float(np.mean(calibration.log.labels[task])),
             "notes": list(scored.notes),
-            "notice": SOURCES[spec.source].notice,
+            "notice": SOURCES[spec.source].notice if spec.source in SOURCES else "",
         },
     )

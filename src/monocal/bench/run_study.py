@@ -8,7 +8,7 @@ from typing import Any, final
 
 from monocal.bench.ab import AbPlan, run_experiment
 from monocal.bench.evaluator import judge
-from monocal.bench.leaderboard import markdown, write_results
+from monocal.bench.leaderboard_files import write_results
 from monocal.bench.runner import RunOptions, plan, run_cells
 from monocal.bench.study import Study, read_entries
 from monocal.core.files import atomic_file
@@ -47,10 +47,7 @@ def run_study(study: Study, folder: str | Path, options: RunOptions | None = Non
     cells, missing = plan(study, folder, chosen)
     n_run = run_cells(cells, chosen)
     rows = judge(study, cells)
-    path = write_results(study, rows, folder / study.name)
-    if missing:
-        with atomic_file(path) as temporary:
-            temporary.write_text(markdown(study, rows, missing), encoding="utf-8")
+    path = write_results(study, rows, folder / study.name, missing)
     return StudyOutcome(rows, path, n_run, len(cells), missing)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, final
 
+from monocal.bench.curves import CurveSpec
 from monocal.core.errors import InvalidInput, UnknownName
 
 DEFAULT_METRICS = ("auc", "gauc", "log_loss", "pcoc", "ece", "frce", "mfrce")
@@ -21,7 +22,8 @@ class DataSpec:
 
     Arguments:
         name: What tables call it.
-        kind: `simulated` (a world with known truth) or `log` (a real log that a ranker scores first).
+        kind: `simulated` (a world with known truth), `log` (a raw log that a ranker scores first) or `scored` (a folder
+            that `monocal rank` wrote).
         world: Name of the simulated world.
         world_seed: Draws the world.
         seed: Draws the rows.
@@ -92,6 +94,7 @@ class Study:
         metrics: What is measured.
         n_bootstrap: Replicates behind intervals.
         reference: The calibrator that the others are compared with, beside the best.
+        curves: Figures drawn from the results.
     """
 
     name: str
@@ -102,6 +105,7 @@ class Study:
     metrics: tuple[str, ...] = DEFAULT_METRICS
     n_bootstrap: int = 100
     reference: str = "none"
+    curves: tuple[CurveSpec, ...] = ()
 
     @classmethod
     def of(cls, entries: Mapping[str, Any], origin: str = "the study") -> Study:
@@ -121,7 +125,8 @@ class Study:
         data = tuple(_build(DataSpec, one, f"data of {origin}") for one in plain.pop("data"))
         calibrators = tuple(_build(CalibratorSpec, one, f"calibrators of {origin}") for one in plain.pop("calibrators"))
         lists: dict[str, Any] = {key: tuple(plain.pop(key)) for key in ("seeds", "metrics") if key in plain}
-        study = cls(data=data, calibrators=calibrators, **lists, **plain)
+        curves = tuple(_curve(one, f"curves of {origin}") for one in plain.pop("curves", []))
+        study = cls(data=data, calibrators=calibrators, curves=curves, **lists, **plain)
         for kind, names in (("data", [d.name for d in data]), ("calibrator", [c.name for c in calibrators])):
             twice = [name for name in names if names.count(name) > 1]
             if twice:
@@ -130,8 +135,6 @@ class Study:
 
     def scaled(self, rows: int, seeds: int = 1) -> Study:
         """Returns the same study with at most so many calibration and test rows and seeds: a smoke run."""
-        from dataclasses import replace
-
         data = tuple(
             replace(
                 one,
@@ -180,6 +183,11 @@ def shipped_studies() -> dict[str, str]:
         for one in sorted(folder.iterdir(), key=lambda one: one.name)
         if one.name.endswith(".toml")
     }
+
+
+def _curve(entries: Any, origin: str) -> CurveSpec:
+    built: CurveSpec = _build(CurveSpec, entries, origin)
+    return replace(built, metrics=tuple(built.metrics))
 
 
 def _build(kind: Any, entries: Any, origin: str) -> Any:

@@ -18,6 +18,7 @@ class NeuralArguments(TypedDict, total=False):
     n_dimensions: int
     min_count: int
     wide: bool | None
+    warm_start: bool | None
     l2: float
     sc_weight: float | None
     sc_preset: str | None

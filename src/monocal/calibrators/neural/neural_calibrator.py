@@ -61,6 +61,7 @@ class NeuralCalibrator(LogitCalibrator):
         n_dimensions: Length of an own vector.
         min_count: Values with fewer rows share the vector of unseen ones.
         wide: Whether there are shifts per field value.
+        warm_start: Whether the map starts as the identity on top of the logistic fit, or at random.
         l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss.
         sc_weight: Factor λ of the auxiliary loss beside the cross-entropy; 0 leaves it out.
         sc_preset: Which form of the smooth calibration loss, see `monocal.losses.PRESETS`.
@@ -93,6 +94,7 @@ class NeuralCalibrator(LogitCalibrator):
         n_dimensions: int = 16,
         min_count: int = 20,
         wide: bool | None = None,
+        warm_start: bool | None = None,
         l2: float = 10.0,
         sc_weight: float | None = None,
         sc_preset: str | None = None,
@@ -117,6 +119,7 @@ class NeuralCalibrator(LogitCalibrator):
         self.n_dimensions = n_dimensions
         self.min_count = min_count
         self.wide = wide
+        self.warm_start = warm_start
         self.l2 = l2
         self.sc_weight = sc_weight
         self.sc_preset = sc_preset
@@ -216,6 +219,7 @@ class NeuralCalibrator(LogitCalibrator):
             name: getattr(self, name)
             for name in (
                 "wide",
+                "warm_start",
                 "held_out_share",
                 "recent_share",
                 "n_epochs",

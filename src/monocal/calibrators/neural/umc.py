@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from monocal.nn.monotone_map import MonotoneMap
 
 Integrand = Literal["knots", "concat"]
+Integral = Literal["exact", "clenshaw_curtis", "gauss_legendre"]
 _OUTER_QUANTILE = 0.005
 _AUTHORS_BIAS_SCALE = 1e-4
 
@@ -68,6 +69,8 @@ class UmcCalibrator(NeuralCalibrator):
 
     Arguments:
         integrand: `knots` or `concat`; presets `paper` and `authors` are always `concat`.
+        integral: How `concat` is integrated while training: `exact`, or a fixed rule of about 50 nodes. Prediction is
+            always exact.
         size: Layer widths, `default`, `small` or `paper`.
         n_knots: Number of knots.
         rescaling: Without it w = b = 0 for every row.
@@ -94,6 +97,7 @@ class UmcCalibrator(NeuralCalibrator):
         self,
         *,
         integrand: Integrand = "knots",
+        integral: Integral = "exact",
         size: Literal["default", "small", "paper"] = "default",
         n_knots: int = 12,
         rescaling: bool = True,
@@ -103,6 +107,7 @@ class UmcCalibrator(NeuralCalibrator):
     ) -> None:
         super().__init__(**shared)
         self.integrand = integrand
+        self.integral = integral
         self.size = size
         self.n_knots = n_knots
         self.rescaling = rescaling
@@ -115,6 +120,8 @@ class UmcCalibrator(NeuralCalibrator):
         from monocal.nn.piecewise import PiecewiseMap
         from monocal.nn.umc import UmcMap
 
+        if self.integral not in get_args(Integral):
+            raise UnknownName.among("integral", self.integral, get_args(Integral))
         if self.size not in SIZES:
             raise UnknownName.among("size", self.size, SIZES)
         if not self.umnn:
@@ -124,6 +131,7 @@ class UmcCalibrator(NeuralCalibrator):
         return UmcMap(
             plan.context_width,
             integrand=integrand,
+            integral=self.integral,
             rescaling=self.rescaling and self.use_features,
             identity_start=plan.warm_start,
             hidden=widths.integrand,
