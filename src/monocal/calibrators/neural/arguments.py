@@ -18,7 +18,7 @@ class NeuralArguments(TypedDict, total=False):
     n_dimensions: int
     min_count: int
     wide: bool | None
-    l2: float
+    l2: float | Literal["auto"]
     sc_weight: float | None
     sc_preset: str | None
     n_bins: int
