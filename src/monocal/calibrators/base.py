@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
+from monocal.calibrators.recent_intercept import recent_intercept
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.calibrators.tags import Tags
@@ -36,7 +37,8 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     Arguments:
         recent_share: If positive, one scalar shift c is fitted after everything else on this share of the most
-            recent rows, so that there :math:`\sum \sigma(z' + c) = \sum y`. Order is untouched.
+            recent rows, so that there :math:`\sum \sigma(z' + c) = \sum y`, and shrunk as far as noise alone could
+            explain it (see `recent_intercept`). Order is untouched.
         guard: If true, the method is first fitted without the most recent fifth of the rows and judged there. If
             its log-loss is worse than the uncalibrated score's, the calibrator becomes the identity, warns, and
             sets `fell_back_`.
@@ -263,7 +265,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         _, recent = samples.split_recent(self._recent_share())
         if not _has_both_classes(recent):
             return 0.0
-        return solve_shift(logit(self._predict(recent)), recent.known_labels, recent.weights_or_ones)
+        return recent_intercept(logit(self._predict(recent)), recent.known_labels, recent.weights_or_ones)
 
 
 class LogitCalibrator(Calibrator):
@@ -278,30 +280,6 @@ class LogitCalibrator(Calibrator):
 
     def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
         return sigmoid(self._predict_logits(samples) + shift)
-
-
-def solve_shift(logits: Floats, labels: Floats, weights: Floats) -> float:
-    r"""Returns the c with :math:`\sum w\,\sigma(z + c) = \sum w y`, by safeguarded Newton steps.
-
-    Example:
-        >>> c = solve_shift(np.zeros(4), np.array([1.0, 0.0, 0.0, 0.0]), np.ones(4))
-        >>> round(float(sigmoid(c)), 6)
-        0.25
-    """
-    positives = float(np.sum(weights * labels))
-    low, high, shift = -40.0, 40.0, 0.0
-    for _ in range(100):
-        p = sigmoid(logits + shift)
-        gap = float(np.sum(weights * p)) - positives
-        low, high = (low, shift) if gap > 0.0 else (shift, high)
-        slope = float(np.sum(weights * p * (1.0 - p)))
-        step = gap / slope if slope > 0.0 else np.inf
-        proposal = shift - step
-        following = proposal if low < proposal < high else 0.5 * (low + high)
-        if abs(following - shift) < 1e-12:
-            break
-        shift = following
-    return shift
 
 
 def _log_loss(probabilities: Floats, samples: Samples) -> float:

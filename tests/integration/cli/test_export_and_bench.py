@@ -17,9 +17,10 @@ def test_export_proves_itself(monocal_command, model_folder, tmp_path):
 
 def test_export_refuses_beyond_the_tolerance(monocal_command, model_folder, tmp_path):
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    ended = monocal_command("export", model_folder, "--out", tmp_path / "model.onnx", "--tolerance", "0")
-    if ended.code == 0:
-        pytest.skip("the graph agrees to the last bit here")
+    ended = monocal_command("export", model_folder, "--out", tmp_path / "model.onnx", "--tolerance", "0", "--json")
+    if ended.code == 0:  # on some machines the graph agrees to the last bit
+        assert ended.json["largest_difference"] == 0.0
+        return
     assert ended.code == 2
     assert "a graph that differs by" in ended.err
     assert list(tmp_path.iterdir()) == []

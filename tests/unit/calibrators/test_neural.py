@@ -111,16 +111,18 @@ def test_a_row_depends_on_itself_alone_to_the_last_bit(log, fitted, method, argu
         assert alone[0] == together[row]
 
 
-@pytest.mark.parametrize(
-    ("method", "arguments"),
-    [pair for pair in MAPS if small(pair[0], **pair[1]).tags.monotone != "none"],
-    ids=[name for name, pair in zip(IDS, MAPS, strict=True) if small(pair[0], **pair[1]).tags.monotone != "none"],
-)
-@pytest.mark.parametrize("compiled", [True, False])
+MONOTONE = [
+    pytest.param(method, arguments, compiled, id=f"{name}-{'compiled' if compiled else 'arrays'}")
+    for name, (method, arguments) in zip(IDS, MAPS, strict=True)
+    if small(method, **arguments).tags.monotone != "none"
+    # the paper's integrand is predicted by compiled loops only
+    for compiled in ((True,) if arguments.get("integrand") == "concat" else (True, False))
+]
+
+
+@pytest.mark.parametrize(("method", "arguments", "compiled"), MONOTONE)
 def test_monotone_with_sharp_weights(log, fitted, monkeypatch, method, arguments, compiled):
     if not compiled:
-        if arguments.get("integrand") == "concat":
-            pytest.skip("the paper's integrand is predicted by compiled loops only")
         for module in ("layers", "umc"):
             monkeypatch.setattr(f"monocal.calibrators.neural.{module}.is_there", lambda package: False)
     one = fitted(method, **arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 from monocal.calibrators.neural.settings import Preset
+from monocal.calibrators.statistical.field_shrinkage import Penalty
 
 Embeddings = Literal["auto", "own", "ranker", "none"]
 Auxiliary = Literal["sc", "field", "mse"]
@@ -19,7 +20,7 @@ class NeuralArguments(TypedDict, total=False):
     min_count: int
     wide: bool | None
     warm_start: bool | None
-    l2: float
+    l2: Penalty
     sc_weight: float | None
     sc_preset: str | None
     n_bins: int

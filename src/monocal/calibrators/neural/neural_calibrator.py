@@ -22,6 +22,7 @@ from monocal.calibrators.neural.plan import Plan
 from monocal.calibrators.neural.prepared import Curve, Prepared, by_arrays, curve_weights
 from monocal.calibrators.neural.settings import PRESETS, FitSettings, Preset, batch_rows_for
 from monocal.calibrators.neural.warm_start import Start, logistic_start, refit_shifts
+from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, Penalty, check_penalty
 from monocal.calibrators.statistical.wide_solver import field_offsets
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import UnknownName
@@ -62,7 +63,8 @@ class NeuralCalibrator(LogitCalibrator):
         min_count: Values with fewer rows share the vector of unseen ones.
         wide: Whether there are shifts per field value.
         warm_start: Whether the map starts as the identity on top of the logistic fit, or at random.
-        l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss.
+        l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss; `auto` learns one per field from the
+            scatter of its shifts.
         sc_weight: Factor λ of the auxiliary loss beside the cross-entropy; 0 leaves it out.
         sc_preset: Which form of the smooth calibration loss, see `monocal.losses.PRESETS`.
         n_bins: Its number of bins.
@@ -95,7 +97,7 @@ class NeuralCalibrator(LogitCalibrator):
         min_count: int = 20,
         wide: bool | None = None,
         warm_start: bool | None = None,
-        l2: float = 10.0,
+        l2: Penalty = "auto",
         sc_weight: float | None = None,
         sc_preset: str | None = None,
         n_bins: int = 10,
@@ -187,6 +189,7 @@ class NeuralCalibrator(LogitCalibrator):
         from monocal.nn.field_map import ChosenValues, FieldMap
         from monocal.training import train
 
+        check_penalty(self.l2)
         settings = self._settings()
         samples = self._seen(samples)
         older, held_out = split_off_recent(samples, settings.held_out_share)
@@ -209,7 +212,7 @@ class NeuralCalibrator(LogitCalibrator):
         if isinstance(encoder, ChosenValues):
             self.weights_ |= encoder_arrays(encoder)
         if start.shifts is not None:
-            shifts = refit_shifts(self._logits(samples), samples, sizes, self.l2, start.shifts)
+            shifts = refit_shifts(self._logits(samples), samples, sizes, self.l2, start)
             self.weights_ = {**self.weights_, **shifts}
 
     def _settings(self) -> FitSettings:
@@ -238,7 +241,8 @@ class NeuralCalibrator(LogitCalibrator):
         wide = settings.wide and bool(sizes)
         if settings.warm_start:
             return logistic_start(older, sizes if wide else None, self.l2)
-        return Start(shifts=np.zeros(sum(sizes)) if wide else None)
+        penalty = FIRST_PENALTY if self.l2 == "auto" else self.l2
+        return Start(shifts=np.zeros(sum(sizes)), penalties=np.full(len(sizes), penalty)) if wide else Start()
 
     def _objective(self, settings: FitSettings, sizes: Sequence[int]) -> Loss:
         weight = self._published_sc_weight() if self.sc_weight is None else self.sc_weight

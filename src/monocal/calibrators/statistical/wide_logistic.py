@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.row_scorer import RowScorer
+from monocal.calibrators.statistical.field_shrinkage import Penalty, check_penalty, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import add_shifts, solve_wide
 from monocal.calibrators.tags import Tags
-from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, sigmoid
 
@@ -27,7 +27,8 @@ class WideLogisticCalibrator(LogitCalibrator):
     intercept makes PCOC 1 on the fitting rows. Unseen values get no shift. Without features it is Platt scaling.
 
     Arguments:
-        l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss; 10 is scikit-learn's C = 0.1.
+        l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss; 10 is scikit-learn's C = 0.1; `auto`
+            learns one per field from the scatter of its shifts.
         tolerance: L-BFGS stops when the loss falls by less than this share.
         max_iterations: L-BFGS steps allowed.
 
@@ -47,7 +48,7 @@ class WideLogisticCalibrator(LogitCalibrator):
     def __init__(
         self,
         *,
-        l2: float = 10.0,
+        l2: Penalty = 10.0,
         tolerance: float = 1e-9,
         max_iterations: int = 200,
         recent_share: float = 0.0,
@@ -59,20 +60,14 @@ class WideLogisticCalibrator(LogitCalibrator):
         self.max_iterations = max_iterations
 
     def _fit(self, samples: Samples) -> None:
-        if self.l2 < 0.0:
-            raise InvalidInput.of("l2", self.l2, "a penalty ≥ 0", "10 is scikit-learn's C = 0.1")
+        check_penalty(self.l2)
         features = _features_or_none_at_all(samples)
         sizes = _field_sizes(features)
-        found = solve_wide(
-            samples.logits,
-            samples.known_labels,
-            samples.weights_or_ones,
-            features,
-            sizes,
-            l2=self.l2,
-            tolerance=self.tolerance,
-            max_iterations=self.max_iterations,
-        )
+        rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes
+        if self.l2 == "auto":
+            found, _ = solve_shrunk(*rows, tolerance=self.tolerance, max_iterations=self.max_iterations)
+        else:
+            found = solve_wide(*rows, l2=self.l2, tolerance=self.tolerance, max_iterations=self.max_iterations)
         self.slope_, self.intercept_ = found.slope, found.intercept
         self.shifts_: Floats = found.shifts
         self.offsets_: NDArray[np.int64] = found.offsets

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +16,27 @@ from monocal.core.spaces import Floats, sigmoid
 
 _BLOCK_ROWS = 1 << 18
 
+COMPILED_FROM_CELLS = 500_000
+"""Rows times fields from which the compiled loop, if numba is there, is worth loading."""
+
 
 @dataclass(frozen=True)
 class WideParameters:
-    """Slope, intercept, and the shifts of all fields in one array; field f starts at `offsets[f]`."""
+    """Slope, intercept, and the shifts of all fields in one array; field f starts at `offsets[f]`.
+
+    Attributes:
+        slope: a ≥ 0.
+        intercept: c.
+        shifts: One per id, field after field; 0 for id 0, the unseen value.
+        offsets: Where each field starts; the last entry is the total.
+        curvature: Of every shift's loss, without the penalty, where the search started.
+    """
 
     slope: float
     intercept: float
     shifts: Floats
     offsets: NDArray[np.int64]
+    curvature: Floats
 
 
 def field_offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -46,13 +61,14 @@ def solve_wide(
     features: Ids,
     sizes: NDArray[np.int64],
     *,
-    l2: float,
+    l2: float | Floats,
     tolerance: float,
     max_iterations: int,
     slope_is_free: bool = True,
-    start: Floats | None = None,
+    start: WideParameters | None = None,
 ) -> WideParameters:
-    r"""Minimises the logistic loss of :math:`a z + c + \sum_f \delta_{f, x_f}` plus :math:`\tfrac{l_2}{2}\|\delta\|^2`.
+    r"""Minimises the logistic loss of :math:`a z + c + \sum_f \delta_{f, x_f}` plus
+    :math:`\sum_f \tfrac{\lambda_f}{2}\|\delta_f\|^2`.
 
     L-BFGS on variables scaled by the square root of the diagonal curvature at the start, so that frequent and
     rare values converge together; the slope is kept non-negative. Memory beside the rows: a few tables.
@@ -63,67 +79,104 @@ def solve_wide(
         weights: How often each row counts.
         features: Field ids `(n, F)`.
         sizes: How many ids each field has.
-        l2: The penalty.
+        l2: The penalty λ, one for all fields or one per field.
         tolerance: Stops when the loss falls by less than this share.
         max_iterations: L-BFGS steps allowed.
-        slope_is_free: If false, a = 1.
-        start: Shifts to start from; zeros if not given.
+        slope_is_free: If false, the slope stays where it starts.
+        start: Where to start; slope 1 and no shifts if not given.
     """
     offsets = field_offsets(sizes)
     n_shifts = int(offsets[-1])
-    rate = float(np.average(labels, weights=weights))
-    p0 = sigmoid(logits)
-    curvature = weights * p0 * (1.0 - p0)
-    diagonal = np.empty(n_shifts + 2)
-    for field in range(features.shape[1]):
-        diagonal[offsets[field] : offsets[field + 1]] = np.bincount(features[:, field], curvature, sizes[field])
-    diagonal[:n_shifts] += l2
-    diagonal[n_shifts] = max(float(curvature @ logits**2), 1e-9)
-    diagonal[n_shifts + 1] = max(float(curvature.sum()), 1e-9)
-    scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-12))
+    penalty = np.repeat(np.broadcast_to(np.asarray(l2, dtype=np.float64), sizes.shape), sizes)
+    theta = np.zeros(n_shifts + 2)
+    if start is None:
+        rate = float(np.average(labels, weights=weights))
+        theta[n_shifts] = 1.0
+        theta[n_shifts + 1] = np.log(rate / (1.0 - rate)) - _logit_of_mean(sigmoid(logits), weights)
+    else:
+        theta[:n_shifts] = start.shifts
+        theta[n_shifts:] = start.slope, start.intercept
+    curvature = _curvature(logits, weights, features, offsets, theta)
+    diagonal = curvature.copy()
+    diagonal[:n_shifts] += penalty
+    scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-9))
+    add_rows = _loss_of_rows(features.shape[0] * features.shape[1])
     unseen = offsets[:-1]
 
     def loss_and_gradient(scaled: Floats) -> tuple[float, Floats]:
-        theta = scaled * scale
-        shifts = theta[:n_shifts]
-        slope, intercept = theta[n_shifts], theta[n_shifts + 1]
-        loss = 0.5 * l2 * float(shifts @ shifts)
-        gradient = np.zeros_like(theta)
-        gradient[:n_shifts] = l2 * shifts
-        for start in range(0, logits.shape[0], _BLOCK_ROWS):
-            rows = slice(start, start + _BLOCK_ROWS)
-            ids = np.asarray(features[rows])
-            z = add_shifts(slope * logits[rows] + intercept, ids, shifts, offsets)
-            y, w = labels[rows], weights[rows]
-            loss += float(np.sum(w * (np.logaddexp(0.0, z) - y * z)))
-            residual = w * (sigmoid(z) - y)
-            for field in range(ids.shape[1]):
-                here = slice(offsets[field], offsets[field + 1])
-                gradient[here] += np.bincount(ids[:, field], residual, sizes[field])
-            gradient[n_shifts] += float(residual @ logits[rows])
-            gradient[n_shifts + 1] += float(residual.sum())
+        at = scaled * scale
+        gradient = np.zeros_like(at)
+        gradient[:n_shifts] = penalty * at[:n_shifts]
+        loss = 0.5 * float(gradient[:n_shifts] @ at[:n_shifts])
+        for first in range(0, logits.shape[0], _BLOCK_ROWS):
+            rows = slice(first, first + _BLOCK_ROWS)
+            ids = np.ascontiguousarray(features[rows])
+            loss += add_rows(logits[rows], labels[rows], weights[rows], ids, offsets, at, gradient)
         gradient[unseen] = 0.0
         if not slope_is_free:
             gradient[n_shifts] = 0.0
         return loss, gradient * scale
 
-    start_at = np.zeros(n_shifts + 2)
-    start_at[n_shifts] = 1.0 / scale[n_shifts]
-    if start is None:
-        start_at[n_shifts + 1] = (np.log(rate / (1.0 - rate)) - _logit_of_mean(p0, weights)) / scale[n_shifts + 1]
-    else:
-        start_at[:n_shifts] = start / scale[:n_shifts]
-    bounds = [(None, None)] * n_shifts + [(0.0, None), (None, None)]
     found = minimize(
         loss_and_gradient,
-        start_at,
+        theta / scale,
         jac=True,
         method="L-BFGS-B",
-        bounds=bounds,
+        bounds=[(None, None)] * n_shifts + [(0.0, None), (None, None)],
         options={"maxiter": max_iterations, "maxfun": 2 * max_iterations, "ftol": tolerance, "gtol": 0.0, "maxcor": 10},
     )
     theta = found.x * scale
-    return WideParameters(float(theta[n_shifts]), float(theta[n_shifts + 1]), theta[:n_shifts], offsets)
+    return WideParameters(
+        float(theta[n_shifts]), float(theta[n_shifts + 1]), theta[:n_shifts], offsets, curvature[:n_shifts]
+    )
+
+
+def _curvature(logits: Floats, weights: Floats, features: Ids, offsets: NDArray[np.int64], theta: Floats) -> Floats:
+    """Returns the diagonal of the loss's second derivative."""
+    n_shifts = int(offsets[-1])
+    result = np.zeros(n_shifts + 2)
+    for first in range(0, logits.shape[0], _BLOCK_ROWS):
+        rows = slice(first, first + _BLOCK_ROWS)
+        ids = np.asarray(features[rows])
+        z = logits[rows]
+        p = sigmoid(add_shifts(theta[n_shifts] * z + theta[n_shifts + 1], ids, theta[:n_shifts], offsets))
+        bend = weights[rows] * p * (1.0 - p)
+        for field in range(ids.shape[1]):
+            here = slice(offsets[field], offsets[field + 1])
+            result[here] += np.bincount(ids[:, field], bend, here.stop - here.start)
+        result[n_shifts] += float(bend @ z**2)
+        result[n_shifts + 1] += float(bend.sum())
+    return result
+
+
+def _loss_of_rows(n_cells: int) -> Callable[..., float]:
+    if n_cells < COMPILED_FROM_CELLS or find_spec("numba") is None:
+        return add_loss_and_gradient
+    from monocal.kernels.wide_loss import add_loss_and_gradient as compiled
+
+    quick: Callable[..., float] = compiled
+    return quick
+
+
+def add_loss_and_gradient(
+    logits: Floats,
+    labels: Floats,
+    weights: Floats,
+    features: Ids,
+    offsets: NDArray[np.int64],
+    theta: Floats,
+    gradient: NDArray[Any],
+) -> float:
+    """What `monocal.kernels.wide_loss` does, by numpy."""
+    n_shifts = theta.shape[0] - 2
+    z = add_shifts(theta[n_shifts] * logits + theta[n_shifts + 1], features, theta[:n_shifts], offsets)
+    residual = weights * (sigmoid(z) - labels)
+    for field in range(features.shape[1]):
+        here = slice(offsets[field], offsets[field + 1])
+        gradient[here] += np.bincount(features[:, field], residual, here.stop - here.start)
+    gradient[n_shifts] += float(residual @ logits)
+    gradient[n_shifts + 1] += float(residual.sum())
+    return float(np.sum(weights * (np.logaddexp(0.0, z) - labels * z)))
 
 
 def _logit_of_mean(p: Floats, weights: Floats) -> float:
