@@ -37,7 +37,7 @@ def test_recent_intercept_forgets_what_noise_could_explain():
             found.append((full, calibrator("platt", recent_share=0.2).fit(scores, labels).recent_shift_))
         shifts[jump] = np.array(found)
     noise, kept = shifts[0.0].T
-    assert np.mean(kept**2) < 0.4 * np.mean(noise**2)
+    assert np.mean(kept**2) < 0.5 * np.mean(noise**2)
     asked, kept = shifts[1.0].T
     assert np.all(kept > 0.93 * asked)
 

@@ -180,7 +180,7 @@ def test_wide_start_sees_the_training_slice_alone(log):
 
 
 def test_before_training_umc_is_the_wide_logistic_of_the_training_slice(log, fitted):
-    wide = calibrator("wide_logistic", tolerance=1e-6, max_iterations=100)
+    wide = calibrator("wide_logistic", l2="auto", tolerance=1e-6, max_iterations=100)
     wide.fit(log.logits[:5400], log.labels[:5400], features=log.features[:5400], scores_are="logit")
     held_out = log.take(slice(5400, None))
     z = wide._predict_logits(Samples(held_out.logits, features=held_out.features))
@@ -188,15 +188,16 @@ def test_before_training_umc_is_the_wide_logistic_of_the_training_slice(log, fit
     assert fitted("umc").history_["held_out_losses"][0] == pytest.approx(loss, rel=1e-5)
 
 
-def test_refitted_shifts_are_optimal(log):
+@pytest.mark.parametrize("l2", ["auto", 10.0])
+def test_refitted_shifts_are_optimal(log, l2):
     """The gradient of the penalised log-loss with respect to every shift is 0, beside the trained curve."""
-    one = fit(small("umc", recent_share=0.0), log)
-    shifts, offsets = one.weights_["wide.shifts"], one.weights_["wide.offsets"]
+    one = fit(small("umc", recent_share=0.0, l2=l2), log)
+    shifts, offsets, penalties = (one.weights_[f"wide.{name}"] for name in ("shifts", "offsets", "penalties"))
     residual = predict(one, log) - log.labels
     for field in range(6):
         ids = log.features[:, field]
         gradient = np.bincount(ids, residual, offsets[field + 1] - offsets[field])
-        gradient += one.l2 * shifts[offsets[field] : offsets[field + 1]]
+        gradient += penalties[field] * shifts[offsets[field] : offsets[field + 1]]
         assert np.abs(gradient[1:]).max() < 0.5
     assert abs(residual.sum()) < 0.5
 
