@@ -217,7 +217,8 @@ three probabilities; the calibrated arms pass the heads through `Engine.calibrat
 buffers prepared, all fields folded into the first layer, shared fields added up once, BLAS for the other layers.
 One thread, one process, blocks of {BLOCK_REQUESTS} requests per arm in random order, {wishes.blocks * BLOCK_REQUESTS}
 requests per arm. {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, numba {numba.__version__},
-numpy {np.__version__}; load average {load}: the wall columns (QPS, p50, p99) measure the neighbours more than the arms.
+numpy {np.__version__}; load average {load}: above the number of cores, wall columns
+(QPS, p50, p99) measure the neighbours.
 
 """
     with atomic_file(RESULT) as temporary:

@@ -53,7 +53,9 @@ def main() -> None:
 def _measure(command: list[str]) -> tuple[float, float, float]:
     """Returns wall seconds, CPU seconds and peak resident MiB of one verb."""
     started = time.perf_counter()
-    process = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", "from monocal.cli.main import run; run()", *command])
+    process = os.spawnv(
+        os.P_NOWAIT, sys.executable, [sys.executable, "-c", "from monocal.cli.main import run; run()", *command]
+    )
     _, status, used = os.wait4(process, 0)
     if status:
         raise SystemExit(f"monocal {command[0]} ended with {os.waitstatus_to_exitcode(status)}")
