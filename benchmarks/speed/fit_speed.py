@@ -104,8 +104,8 @@ def _report(plans: list, found: list[dict], large_rows: int, load: float) -> lis
         "",
         "Everything between scores with labels and a fitted default `umc`: learned penalties and the logistic start, "
         "training, the refit of the shifts, the recent intercept. Simulated worlds `default` and `large` (a million "
-        f"users, 300,000 addresses, 100,000 ads). In a process that has fitted before. {platform.machine()}, {os.cpu_count()} "
-        f"cores, load average {load:.1f} at the start.",
+        f"users, 300,000 addresses, 100,000 ads). In a process that has fitted before. {platform.machine()}, "
+        f"{os.cpu_count()} cores, load average {load:.1f} at the start.",
         "",
         "| rows × fields | threads | epochs | CPU s | wall s | peak RSS MiB |",
         "| --- | --- | --- | --- | --- | --- |",
