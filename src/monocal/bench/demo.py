@@ -69,7 +69,7 @@ class DemoOutcome:
 def run_demo(
     folder: str | Path,
     *,
-    n_rows: int = 120_000,
+    n_rows: int = 200_000,
     seed: int = 0,
     methods: tuple[str, ...] = METHODS,
     saved_method: str = SAVED_METHOD,
