@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,12 @@ def judge(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
             data = PreparedData(group[0].data_folder)
             truth = data.truth()
             reports = {}
+            judged: dict[Path, Report] = {}  # a method without randomness has one folder for all seeds
             for cell in group:
                 if cell.result()["status"] == "ok":
-                    reports[cell.spec.name, cell.seed] = _report(study, data, truth, cell.answers())
+                    if cell.folder not in judged:
+                        judged[cell.folder] = _report(study, data, truth, cell.answers())
+                    reports[cell.spec.name, cell.seed] = judged[cell.folder]
             best = _best(reports)
             for cell in group:
                 rows += _rows(study, data_name, cell, reports, best, truth)
