@@ -53,6 +53,9 @@ def draw_curve(spec: CurveSpec, rows: Sequence[Mapping[str, Any]]) -> str | None
         axis.set_ylabel(metric)
         if spec.logarithmic:
             axis.set_xscale("log")
+            places = sorted(spec.points.values())
+            axis.set_xticks(places, [f"{place:,g}" if place < 1e5 else f"{place / 1e6:g}M" for place in places])
+            axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         if spec.logarithmic_y:
             axis.set_yscale("log")
     figure.suptitle(spec.title)
