@@ -50,3 +50,10 @@ def test_curves_name_what_the_study_has(name):
     for curve in study.curves:
         assert set(curve.points) <= known
     assert study.reference in {one.name for one in study.calibrators}
+
+
+def test_plus_means_that_the_loss_is_there():
+    """FAC, SBCR and DESC have no auxiliary loss unless asked, also with the preset `authors`."""
+    plus = [one for one in load_study("ablation").calibrators if one.name.endswith("+")]
+    assert [one.name for one in plus] == ["FAC+", "SBCR+", "DESC+"]
+    assert all(one.arguments["sc_weight"] > 0 for one in plus)
