@@ -56,8 +56,9 @@ def _report(study: Study, data: PreparedData, truth: Truth, answers: Floats) -> 
         truth.labels,
         answers,
         fields={name: np.asarray(features[:, names.index(name)]) for name in ordered},
-        groups=np.asarray(truth.groups),
-        metrics=list(study.metrics),
+        # one group for all rows would leave the bootstrap nothing to resample
+        groups=None if truth.groups is None else np.asarray(truth.groups),
+        metrics=[name for name in study.metrics if name != "gauc" or truth.groups is not None],
         n_bootstrap=study.n_bootstrap,
         n_floor=min(study.n_bootstrap, 50),
     )
@@ -94,7 +95,7 @@ def _rows(
     if report is None:
         return [head | {"metric": "", "value": math.nan}]
     rows = []
-    for name in study.metrics:
+    for name in report.names:
         low, high = report.interval(name)
         row = head | {
             "metric": name,

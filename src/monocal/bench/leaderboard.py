@@ -65,7 +65,8 @@ def sections(study: Study, rows: Sequence[dict[str, Any]]) -> Iterator[Section]:
 
 
 def _section(study: Study, data: str, rows: list[dict[str, Any]]) -> Section:
-    measured = (*study.metrics, *(name for name in TRUTH_METRICS if any(row["metric"] == name for row in rows)))
+    present = {row["metric"] for row in rows}
+    measured = tuple(name for name in (*study.metrics, *TRUTH_METRICS) if name in present)
     names = dict.fromkeys(row["calibrator"] for row in rows)
 
     def order(name: str) -> float:

@@ -44,10 +44,10 @@ class TestRows:
 @final
 @dataclass(frozen=True)
 class Truth:
-    """What only the evaluator opens."""
+    """What only the evaluator opens; groups are None for a log that has none."""
 
     labels: NDArray[np.int8]
-    groups: NDArray[np.int64]
+    groups: NDArray[np.int64] | None
     true_probabilities: Floats | None
 
 
@@ -83,12 +83,14 @@ class PreparedData:
 
     def truth(self) -> Truth:
         """Opens the test labels. Called by the evaluator and by nobody else."""
-        known = (self.folder / "test_true_probabilities.npy").is_file()
         return Truth(
             self._map("test_labels"),
-            self._map("test_groups"),
-            self._map("test_true_probabilities") if known else None,
+            self._map_or_none("test_groups"),
+            self._map_or_none("test_true_probabilities"),
         )
+
+    def _map_or_none(self, name: str) -> Any:
+        return self._map(name) if (self.folder / f"{name}.npy").is_file() else None
 
     def _map(self, name: str) -> Any:
         return np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)

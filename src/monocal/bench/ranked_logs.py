@@ -86,8 +86,8 @@ def _keep(spec: DataSpec, scored: ScoredLog, folder: Path) -> PreparedData:
         arrays[f"{name}_logits"] = part.logits[task]
         arrays[f"{name}_labels"] = part.log.labels[task]
         arrays[f"{name}_features"] = part.log.features
-    groups = test.log.groups
-    arrays["test_groups"] = np.zeros(test.n_rows, dtype=np.int64) if groups is None else groups.astype(np.int64)
+    if test.log.groups is not None:
+        arrays["test_groups"] = test.log.groups.astype(np.int64)
     tables: Any = scored.embeddings or []
     arrays |= {f"embedding{index}": table for index, table in enumerate(tables)}
     return write(

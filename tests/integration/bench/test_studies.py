@@ -150,3 +150,15 @@ print("run", run_study(study, sys.argv[1], RunOptions(workers=1)).n_run)
     assert n_run >= 6 - len(finished) - 1  # the cell that was under way may have finished by itself
     assert n_run <= 6 - len(finished)
     assert all(path.stat().st_mtime_ns == when for path, when in finished.items())
+
+
+def test_a_log_without_groups_is_resampled_by_rows(tmp_path):
+    """With one group for all rows the bootstrap would have one unit, and everything would tie."""
+    study = small(CalibratorSpec("none", "none"), CalibratorSpec("platt", "platt"), rows=6000)
+    folder = prepare(study.data[0], tmp_path, None).folder
+    (folder / "test_groups.npy").unlink()
+    outcome = run_study(study, tmp_path)
+    found = {(row["calibrator"], row["metric"]): row for row in outcome.rows}
+    assert ("none", "gauc") not in found
+    assert found["none", "log_loss"]["verdict_to_best"] == "worse"
+    assert found["none", "log_loss"]["low"] < found["none", "log_loss"]["value"] < found["none", "log_loss"]["high"]
