@@ -45,7 +45,8 @@ def test_the_sweep_finds_no_fall_in_monotone_methods(method):
     _, found = learned(method)
     assert found.sweep.holds
     assert found.sweep.n_steps >= 2_000 * found.sweep.n_contexts
-    assert found.sweep.n_contexts == (64 if method in ("wide_logistic", "umc") else 1)
+    # sixty-four feature rows, fewer where the extreme ones are among the frequent ones
+    assert found.sweep.n_contexts in (range(60, 65) if method in ("wide_logistic", "umc") else [1])
     assert (found.sweep.n_ties > 0) == (method == "isotonic")
 
 
