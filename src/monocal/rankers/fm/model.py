@@ -100,12 +100,12 @@ class FmModel:
 
 @final
 class ChunkSpace:
-    """Buffers of one scoring thread."""
+    """Buffers of one scoring thread, for at most `n_rows` rows at a time."""
 
-    def __init__(self, plan: FieldPlan, shape: DenseShape) -> None:
-        self.rows = np.empty((CHUNK_ROWS, len(plan.field_sizes)), np.int32)
-        self.inputs = np.empty((CHUNK_ROWS, plan.n_inputs), np.float32)
-        self.sums = np.empty((CHUNK_ROWS, plan.n_dimensions), np.float32)
-        self.pairs = np.empty(CHUNK_ROWS, np.float32)
-        self.linear = np.empty((CHUNK_ROWS, shape.n_tasks), np.float32)
-        self.buffers = DenseBuffers(shape, CHUNK_ROWS, backward=False)
+    def __init__(self, plan: FieldPlan, shape: DenseShape, n_rows: int = CHUNK_ROWS) -> None:
+        self.rows = np.empty((n_rows, len(plan.field_sizes)), np.int32)
+        self.inputs = np.empty((n_rows, plan.n_inputs), np.float32)
+        self.sums = np.empty((n_rows, plan.n_dimensions), np.float32)
+        self.pairs = np.empty(n_rows, np.float32)
+        self.linear = np.empty((n_rows, shape.n_tasks), np.float32)
+        self.buffers = DenseBuffers(shape, n_rows, backward=False)

@@ -10,10 +10,10 @@ import torch
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.kernels.embedding import embedding_kernels
-from monocal.rankers.fm.dense import DenseBuffers, forward
+from monocal.rankers.fm.dense import forward
 from monocal.rankers.fm.field_plan import FieldPlan
 from monocal.rankers.fm.first_layer import FirstLayer
-from monocal.rankers.fm.model import FmModel
+from monocal.rankers.fm.model import ChunkSpace, FmModel
 
 DEFAULT_FOLDED_VALUES = 1 << 17
 """Values whose share of the first layer is kept: 256 MiB with 512 hidden units."""
@@ -42,12 +42,7 @@ class RequestScorer:
         self._views = shape.split(torch.from_numpy(model.dense))
         self._first = FirstLayer(plan, self._views.weights[0], self._views.biases[0], model.values)
         self._gather = embedding_kernels(model.n_dimensions).gather
-        self._rows = np.empty((n_rows, len(plan.field_sizes)), np.int32)
-        self._inputs = np.empty((n_rows, plan.n_inputs), np.float32)
-        self._sums = np.empty((n_rows, plan.n_dimensions), np.float32)
-        self._pairs = np.empty(n_rows, np.float32)
-        self._linear = np.empty((n_rows, model.n_tasks), np.float32)
-        self._buffers = DenseBuffers(shape, n_rows, backward=False)
+        self._space = ChunkSpace(plan, shape, n_rows)
 
     def __call__(self, ids: Ids, shared: tuple[int, ...] = ()) -> Floats:
         """Returns logits `(rows, tasks)` of at most `n_rows` rows of field ids.
@@ -57,10 +52,10 @@ class RequestScorer:
             shared: Fields in which all rows are equal to the first one, such as the user's: their share of the first
                 layer is added up once.
         """
-        n, plan = ids.shape[0], self._plan
-        parts = (self._inputs[:n], self._sums, self._pairs[:n], self._linear[:n])
-        self._gather(ids, plan.sizes, plan.offsets, plan.columns, self._values, self._rows, *parts)
+        n, plan, space = ids.shape[0], self._plan, self._space
+        parts = (space.inputs[:n], space.sums, space.pairs[:n], space.linear[:n])
+        self._gather(ids, plan.sizes, plan.offsets, plan.columns, self._values, space.rows, *parts)
         inputs, _, pairs, linear = (torch.from_numpy(part) for part in parts)
         with torch.inference_mode():
-            hidden = self._first.forward(self._rows[:n], inputs, self._buffers.hidden[0][:n], shared)
-            return forward(self._views, hidden, pairs, linear, self._buffers).numpy().astype(np.float64)
+            hidden = self._first.forward(space.rows[:n], inputs, space.buffers.hidden[0][:n], shared)
+            return forward(self._views, hidden, pairs, linear, space.buffers).numpy().astype(np.float64)
