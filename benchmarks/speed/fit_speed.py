@@ -78,7 +78,6 @@ def _fit(folder: Path, n_threads: int, n_epochs: int) -> dict:
     calibrator("umc", n_epochs=1).fit(
         logits[:100_000], labels[:100_000], features=features[:100_000], scores_are="logit"
     )
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     times = []
     for _ in range(ROUNDS if len(labels) <= SMALL_ROWS else 1):
         wall, cpu = time.perf_counter(), time.process_time()
@@ -87,7 +86,7 @@ def _fit(folder: Path, n_threads: int, n_epochs: int) -> dict:
         times.append((time.process_time() - cpu, time.perf_counter() - wall))
     cpu, wall = min(times)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"rows": len(labels), "fields": features.shape[1], "cpu": cpu, "wall": wall, "peak": peak, "before": before}
+    return {"rows": len(labels), "fields": features.shape[1], "cpu": cpu, "wall": wall, "peak": peak}
 
 
 def _report(plans: list, found: list[dict], large_rows: int, load: float) -> list[str]:
