@@ -20,7 +20,7 @@ import torch
 
 from monocal.calibrators import CALIBRATORS
 from monocal.core.files import atomic_file
-from monocal.data.simulator import simulate_log
+from monocal.lab.simulator import simulate_log
 
 RESULT = Path(__file__).parents[1] / "results" / "umc_size.md"
 REFERENCE = "paper's nets (concat 50×50, rescaling 200×200)"

@@ -26,7 +26,7 @@ import orjson
 import psutil
 
 import monocal
-from monocal.data.simulator import simulate_log
+from monocal.lab.simulator import simulate_log
 from monocal.models import Fusion, read_manifest
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]

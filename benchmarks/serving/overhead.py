@@ -26,11 +26,11 @@ from monocal.calibrators import CALIBRATORS
 from monocal.calibrators.neural.compiled_umc import CompiledUmc
 from monocal.core.files import atomic_file
 from monocal.core.spaces import sigmoid
-from monocal.data.simulator import SimulatedLog, World, find_world, simulate_log
+from monocal.lab.rankers import MultiTaskDeepFM
+from monocal.lab.rankers.fm.request_scorer import RequestScorer
+from monocal.lab.simulator import SimulatedLog, World, find_world, simulate_log
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model, TaskModel
-from monocal.rankers import MultiTaskDeepFM
-from monocal.rankers.fm.request_scorer import RequestScorer
 from monocal.serving.engine import Engine, Request
 
 RESULT = Path(__file__).parents[1] / "results" / "serving_overhead.md"

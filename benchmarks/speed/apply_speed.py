@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 import monocal
 from monocal.core.files import atomic_file
-from monocal.data.simulator import WORLDS, write_simulated_log
+from monocal.lab.simulator import WORLDS, write_simulated_log
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results" / "apply_speed.md"
 _FIT_ROWS = 200_000

@@ -164,14 +164,14 @@ def _measure(step: str, log: Path, folder: Path) -> dict:
 
 
 def _only_import(log: Path, folder: Path) -> dict:
-    import monocal.data.encoder
+    import monocal.logs.encoder
 
-    return {"module": monocal.data.encoder.__name__, "peak_mib": _peak_mib()}
+    return {"module": monocal.logs.encoder.__name__, "peak_mib": _peak_mib()}
 
 
 def _encode(log: Path, folder: Path) -> dict:
-    from monocal.data.encoder import encode_log
-    from monocal.data.schema import LogSchema
+    from monocal.logs.encoder import encode_log
+    from monocal.logs.schema import LogSchema
 
     target = folder / f"encoded_{log.stem}_{log.suffix[1:]}"
     shutil.rmtree(target, ignore_errors=True)
@@ -187,7 +187,7 @@ def _encode(log: Path, folder: Path) -> dict:
 
 
 def _batches(log: Path, folder: Path) -> dict:
-    from monocal.data.encoded_log import EncodedLog
+    from monocal.logs.encoded_log import EncodedLog
 
     encoded = EncodedLog.open(folder / f"encoded_{log.stem}_{log.suffix[1:]}")
     result = {}

@@ -20,7 +20,7 @@ import numpy as np
 
 from monocal.calibrators import calibrator
 from monocal.core.files import atomic_file
-from monocal.data.simulator import simulate_log
+from monocal.lab.simulator import simulate_log
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fit_speed.md"
 SMALL_ROWS = 200_000

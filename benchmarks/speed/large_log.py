@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from monocal.core.files import atomic_file
-from monocal.data.simulator import find_world
-from monocal.rankers import ScoredLog
+from monocal.lab.rankers import ScoredLog
+from monocal.lab.simulator import find_world
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "large_log.md"
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from monocal.core.files import atomic_file
 from monocal.core.spaces import sigmoid
-from monocal.evaluation import evaluate
-from monocal.evaluation.report import Report
+from monocal.judging import evaluate
+from monocal.judging.report import Report
 from monocal.metrics import metric
 from monocal.metrics.shared import by_summary
 

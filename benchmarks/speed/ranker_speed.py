@@ -18,15 +18,15 @@ import numpy as np
 import torch
 
 from monocal.core.files import atomic_file
-from monocal.data.encoded_log import EncodedLog
-from monocal.data.schema import LogSchema
-from monocal.data.simulator.fields import draw_power_law
-from monocal.data.vocabulary import FieldVocabulary, Vocabulary
-from monocal.rankers import DeepFM, HashedLogistic, MultiTaskDeepFM
-from monocal.rankers.fm.dense import DenseBuffers, DenseShape, DenseViews
-from monocal.rankers.fm.field_plan import FieldPlan
-from monocal.rankers.fm.model import CHUNK_ROWS
-from monocal.rankers.fm.trainer import FmTrainer
+from monocal.lab.rankers import DeepFM, HashedLogistic, MultiTaskDeepFM
+from monocal.lab.rankers.fm.dense import DenseBuffers, DenseShape, DenseViews
+from monocal.lab.rankers.fm.field_plan import FieldPlan
+from monocal.lab.rankers.fm.model import CHUNK_ROWS
+from monocal.lab.rankers.fm.trainer import FmTrainer
+from monocal.lab.simulator.fields import draw_power_law
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.schema import LogSchema
+from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 
 AVAZU = (7, 7, 4737, 7745, 26, 8552, 559, 36, 2686408, 6729486, 8251, 5, 4, 2626, 8, 9, 435, 4, 68, 172, 60)
 _BATCH_ROWS = 16_384

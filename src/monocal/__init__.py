@@ -9,8 +9,8 @@ from monocal.core.version import __version__
 if TYPE_CHECKING:
     from monocal.calibrators import calibrator as calibrator
     from monocal.calibrators import methods as methods
-    from monocal.data.simulator import simulate_log as simulate_log
-    from monocal.evaluation.evaluate import evaluate as evaluate
+    from monocal.judging.evaluate import evaluate as evaluate
+    from monocal.lab.simulator import simulate_log as simulate_log
     from monocal.models import fit as fit
     from monocal.models import load_model
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "calibrator": ("monocal.calibrators", "calibrator"),
     "methods": ("monocal.calibrators", "methods"),
-    "evaluate": ("monocal.evaluation", "evaluate"),
+    "evaluate": ("monocal.judging", "evaluate"),
     "fit": ("monocal.models", "fit"),
     "load": ("monocal.models", "load_model"),
-    "simulate_log": ("monocal.data.simulator", "simulate_log"),
+    "simulate_log": ("monocal.lab.simulator", "simulate_log"),
 }
 
 __all__ = ["__version__", *_HOMES]

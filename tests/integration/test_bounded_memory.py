@@ -19,12 +19,14 @@ N_FIELDS = 48
 # the blocks are made smaller in proportion to the logs, which are small because tests should be quick
 CHILD = """
 import json, sys
-from monocal.data import batches, tables, time_order
+from monocal.core import batches
+from monocal.logs import time_order
+from monocal.tables import stream as tables
 tables.TableStream.batches.__defaults__ = (None, 8192, ())
 batches.iterate_batches.__kwdefaults__["window_rows"] = batches.WINDOW_ROWS = 16384
 time_order._CHUNK_ROWS, time_order._BUCKET_ROWS = 8192, 16384
-from monocal.data.encoder import encode_log
-from monocal.data.schema import LogSchema
+from monocal.logs.encoder import encode_log
+from monocal.logs.schema import LogSchema
 
 log, folder, n_fields = sys.argv[1:]
 schema = LogSchema(labels="y", fields=[f"f{i}" for i in range(int(n_fields))], time="t")

@@ -12,11 +12,11 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.data import encoder
-from monocal.data.encoded_log import EncodedLog
-from monocal.data.encoder import encode_log
-from monocal.data.schema import LogSchema
-from monocal.data.vocabulary import Vocabulary
+from monocal.logs import encoder
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.encoder import encode_log
+from monocal.logs.schema import LogSchema
+from monocal.vocabulary.vocabulary import Vocabulary
 
 SCHEMA = LogSchema(labels="y", fields=["f", "g"], time="t", group="f")
 N_ROWS = 2000
@@ -24,8 +24,9 @@ N_ROWS = 2000
 # the child stops for good where it is told to, and says so; the parent then kills it
 CHILD = """
 import sys, time
-from monocal.data import array_files, csv_rows, encoder, encoding_steps, spool, time_order, work_folder
-from monocal.data.schema import LogSchema
+from monocal.logs import array_files, encoder, encoding_steps, spool, time_order, work_folder
+from monocal.tables import csv_rows
+from monocal.logs.schema import LogSchema
 
 where, log, folder = sys.argv[1:]
 encoding_steps._CHECKPOINT_ROWS = 300
@@ -44,7 +45,7 @@ def stop_at(owner, name, n_calls):
     setattr(owner, name, stopping)
 
 module, name, n_calls = where.split(":")
-owner = sys.modules["monocal.data." + module.split(".")[0]]
+owner = {"csv_rows": csv_rows}.get(module.split(".")[0]) or sys.modules["monocal.logs." + module.split(".")[0]]
 for part in module.split(".")[1:]:
     owner = getattr(owner, part)
 stop_at(owner, name, int(n_calls))

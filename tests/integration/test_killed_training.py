@@ -8,18 +8,18 @@ import time
 import numpy as np
 import pytest
 
-from monocal.data.encoded_log import EncodedLog
-from monocal.data.simulator import simulate_log
-from monocal.rankers import DeepFM, rank_log
+from monocal.lab.rankers import DeepFM, rank_log
+from monocal.lab.simulator import simulate_log
+from monocal.logs.encoded_log import EncodedLog
 
 OPTIONS = {"hidden": (16, 8), "n_dimensions": 4, "batch_rows": 64, "n_threads": 1, "checkpoint_batches": 5}
 RARE = {**OPTIONS, "checkpoint_batches": 40}
 
 SCRIPT = """
 import sys, time
-from monocal.data.encoded_log import EncodedLog
-from monocal.rankers import DeepFM, rank_log
-from monocal.rankers.fm.trainer import FmTrainer
+from monocal.logs.encoded_log import EncodedLog
+from monocal.lab.rankers import DeepFM, rank_log
+from monocal.lab.rankers.fm.trainer import FmTrainer
 plain = FmTrainer.step
 def slow(self, *arguments):
     time.sleep(0.01)
@@ -58,7 +58,7 @@ def test_a_killed_run_resumes_and_gives_identical_weights(tmp_path):
 
 
 def test_resuming_really_skips_the_finished_batches(tmp_path, monkeypatch):
-    from monocal.rankers.fm.trainer import FmTrainer
+    from monocal.lab.rankers.fm.trainer import FmTrainer
 
     log = simulate_log(3000, seed=3).encoded()
     plain, steps = FmTrainer.step, []
@@ -83,7 +83,7 @@ def test_resuming_really_skips_the_finished_batches(tmp_path, monkeypatch):
 
 
 def test_a_damaged_checkpoint_is_not_taken_for_a_whole_one(tmp_path, monkeypatch):
-    from monocal.rankers.fm.checkpoints import Checkpoints
+    from monocal.lab.rankers.fm.checkpoints import Checkpoints
 
     log = simulate_log(3000, seed=3).encoded()
     monkeypatch.setattr(Checkpoints, "clear", lambda self: None)
@@ -107,7 +107,7 @@ def test_what_a_kill_left_half_written_is_neither_read_nor_kept(tmp_path):
 
 
 def test_checkpoints_of_other_work_are_left_alone(tmp_path, monkeypatch):
-    from monocal.rankers.fm.checkpoints import Checkpoints
+    from monocal.lab.rankers.fm.checkpoints import Checkpoints
 
     log = simulate_log(3000, seed=3).encoded()
     with monkeypatch.context() as patched:

@@ -5,7 +5,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.data.simulator import simulate_log
+from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
 from monocal.models.onnx.statistical import STATISTICAL_LOGITS, STATISTICAL_PROBABILITIES
 

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.data.simulator import simulate_log
+from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
 from monocal.models.onnx.builder import GraphBuilder
 from monocal.models.onnx.curves import write_knot_integral

@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
-from monocal.data.encoder import encode_log
-from monocal.data.schema import LogSchema
-from monocal.data.sources import SOURCES, TableSource
-from monocal.rankers import rank_log, ranker
+from monocal.lab.rankers import rank_log, ranker
+from monocal.lab.sources import SOURCES, TableSource
+from monocal.logs.encoder import encode_log
+from monocal.logs.schema import LogSchema
 
 N_ROWS = 3_000
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from monocal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from monocal.evaluation.product import Product
+    from monocal.judging.product import Product
 
 
 def names(texts: Sequence[str] | None) -> list[str]:
@@ -131,7 +131,7 @@ def products(texts: Sequence[str] | None) -> list[Product]:
     """
     if not texts:
         return []
-    from monocal.evaluation.product import Product
+    from monocal.judging.product import Product
 
     found = []
     for text in texts:

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from monocal import __version__
 from monocal.cli.exits import MEANINGS, Terminated, run_guarded
 from monocal.cli.options import Debug
 from monocal.cli.verbs import (
@@ -30,6 +29,7 @@ from monocal.cli.verbs import (
     serve,
     simulate,
 )
+from monocal.core.version import __version__
 
 VERBS: tuple[ModuleType, ...] = (
     demo,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from monocal.cli.output import interval, number, print_table
 
 if TYPE_CHECKING:
-    from monocal.evaluation.compare_methods import MethodComparison, MethodResult
-    from monocal.evaluation.evaluate_table import TaskEvaluation
-    from monocal.evaluation.field_table import FieldTable
-    from monocal.evaluation.judgement import Judgement
-    from monocal.evaluation.selection import Selection
+    from monocal.judging.compare_methods import MethodComparison, MethodResult
+    from monocal.judging.evaluate_table import TaskEvaluation
+    from monocal.judging.field_table import FieldTable
+    from monocal.judging.judgement import Judgement
+    from monocal.judging.selection import Selection
 
 _SHOWN_VALUES = 20
 

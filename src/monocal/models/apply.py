@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
-from monocal.data.csv_text import read_as_text, typed_columns
-from monocal.data.table_writer import check_writable, write_table
-from monocal.data.tables import BATCH_ROWS, Table, TableStream, open_table
 from monocal.models.model import Model
+from monocal.tables.csv_text import read_as_text, typed_columns
+from monocal.tables.stream import BATCH_ROWS, Table, TableStream, open_table
+from monocal.tables.writer import check_writable, write_table
 
 DEFAULT_THREADS = 2
 FUSED_COLUMN = "fused_score"

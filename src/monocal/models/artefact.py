@@ -17,9 +17,9 @@ from monocal.core.errors import ArtefactError
 from monocal.core.files import atomic_folder
 from monocal.core.fingerprint import fingerprint, fingerprint_file
 from monocal.core.version import __version__
-from monocal.data.vocabulary import Vocabulary
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model, TaskModel
+from monocal.vocabulary.vocabulary import Vocabulary
 
 SCHEMA_VERSION = 1
 """Raised whenever a folder written by this version could be misread by an older one."""

@@ -14,15 +14,15 @@ from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace, sigmoid
-from monocal.data.categories import distinct_text
-from monocal.data.encoded_log import EncodedLog
-from monocal.data.schema import LogSchema
-from monocal.data.tables import Table, TableStream, open_table
-from monocal.data.value_index import ValueIndex
-from monocal.data.vocabulary import Vocabulary, VocabularyBuilder
-from monocal.models.columns import labels_or_missing, moments, numbers
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.schema import LogSchema
+from monocal.logs.scored_log import ScoredLog
 from monocal.models.model import Model, TaskModel
-from monocal.rankers.scored_log import ScoredLog
+from monocal.tables.categories import distinct_text
+from monocal.tables.columns import labels_or_missing, moments, numbers
+from monocal.tables.stream import Table, TableStream, open_table
+from monocal.vocabulary.value_index import ValueIndex
+from monocal.vocabulary.vocabulary import Vocabulary, VocabularyBuilder
 
 DEFAULT_METHOD = "umc"
 _CANARY_ROWS = 32

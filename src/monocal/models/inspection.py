@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, final
 
 from monocal.core.errors import ArtefactError
-from monocal.rankers.log_folders import is_any_log_folder, open_log
-from monocal.rankers.scored_log import ScoredLog
+from monocal.logs.log_folders import is_any_log_folder, open_log
+from monocal.logs.scored_log import ScoredLog
 
 
 @final

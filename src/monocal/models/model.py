@@ -15,10 +15,10 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.progress import progress
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.data.tables import BATCH_ROWS, Table, open_table
-from monocal.data.vocabulary import Vocabulary
-from monocal.models.columns import numbers
 from monocal.models.fusion import Fusion
+from monocal.tables.columns import numbers
+from monocal.tables.stream import BATCH_ROWS, Table, open_table
+from monocal.vocabulary.vocabulary import Vocabulary
 
 PREDICT_BATCH_ROWS = BATCH_ROWS
 

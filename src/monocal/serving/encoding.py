@@ -10,9 +10,9 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Ids
-from monocal.data.vocabulary import Vocabulary
 from monocal.serving.lookup import FieldLookup
 from monocal.serving.request import Request
+from monocal.vocabulary.vocabulary import Vocabulary
 
 
 @final

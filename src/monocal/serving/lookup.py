@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from monocal.core.errors import InvalidInput
-from monocal.data.vocabulary import FieldVocabulary
+from monocal.vocabulary.vocabulary import FieldVocabulary
 
 _PIECE = 10_000
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**63), 2**64 - 1

@@ -10,9 +10,9 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from monocal import __version__
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats
+from monocal.core.version import __version__
 from monocal.serving.engine import Engine
 from monocal.serving.payloads import object_of, parse_object
 from monocal.serving.refusals import MALFORMED, NOT_FOUND, TOO_LARGE, Refusal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from monocal import __version__
+from monocal.core.version import __version__
 from monocal.serving import admin, natural
 from monocal.serving.engine import Engine
 from monocal.serving.open_inference import HEADER_LENGTH, LIVE, MODEL, READY, SERVER

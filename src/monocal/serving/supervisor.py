@@ -20,7 +20,6 @@ from typing import Any, final
 
 from prometheus_client.multiprocess import mark_process_dead
 
-import monocal
 from monocal.core.errors import MonocalError
 from monocal.serving.crew import Crew
 from monocal.serving.logs import log_event, start_logging
@@ -142,7 +141,7 @@ class Supervisor:
                 signal.signal(one, handler)
 
     def _start(self, slot: int, n_failures: int) -> None:
-        package_home = str(Path(monocal.__file__).resolve().parents[1])
+        package_home = str(Path(__file__).resolve().parents[2])
         paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {
             **os.environ,

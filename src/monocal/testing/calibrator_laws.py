@@ -17,7 +17,7 @@ from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.monotonicity import assert_monotone, probe_logits
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
-from monocal.data.simulator import Affine, simulate_log
+from monocal.lab.simulator import Affine, simulate_log
 
 N_ROWS = 4000
 ROUNDING = 1e-12

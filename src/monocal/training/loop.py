@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from monocal.core.batches import iterate_batches
 from monocal.core.progress import Progress, progress
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
-from monocal.data.batches import iterate_batches
 from monocal.losses import CrossEntropy, Loss
 from monocal.nn.trainable import Trainable
 from monocal.training.averaging import WeightAverage

@@ -11,7 +11,7 @@ import pytest
 
 import monocal
 from monocal.cli.main import main
-from monocal.data.simulator import simulate_log, write_simulated_log
+from monocal.lab.simulator import simulate_log, write_simulated_log
 
 SOURCE = Path(monocal.__file__).parents[1]
 FIELDS = "site_id,ad_id,country,hour,position,device"

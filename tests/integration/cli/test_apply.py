@@ -46,7 +46,7 @@ def test_csv_keeps_the_text_of_other_columns(monocal_command, tmp_path):
 @pytest.mark.parametrize("name", ["s.csv", "s.tsv", "s.csv.gz", "s.csv.zst"])
 def test_other_formats_hold_the_same_numbers(monocal_command, model_folder, log_file, tmp_path, name):
     assert monocal_command("apply", model_folder, log_file, "--out", tmp_path / name).code == 0
-    from monocal.data.tables import read_columns
+    from monocal.tables.stream import read_columns
 
     found = read_columns(str(tmp_path / name), ["pctr_calibrated", "site_id"])
     expected = monocal.load(model_folder).predict(str(log_file))

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
-from monocal.evaluation.selection import ranks_within
+from monocal.judging.selection import ranks_within
 
 QUICK = ("--metrics", "pcoc,log_loss")
 

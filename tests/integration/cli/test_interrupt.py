@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from monocal.data.simulator import write_simulated_log
+from monocal.lab.simulator import write_simulated_log
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pyarrow.parquet as pq
 
-from monocal.data.simulator import WORLDS
+from monocal.lab.simulator import WORLDS
 
 
 def test_writes_a_log(monocal_command, tmp_path):

@@ -6,7 +6,7 @@ import pty
 
 import pytest
 
-from monocal.data.simulator import write_simulated_log
+from monocal.lab.simulator import write_simulated_log
 
 
 def run_at_a_terminal(start_monocal, *arguments):

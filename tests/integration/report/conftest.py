@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.data.simulator import TASKS
-from monocal.evaluation import write_report
+from monocal.lab.simulator import TASKS
+from monocal.report import write_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DEADLINE_SECONDS = 60.0

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.image import imread
 
 import monocal
-from monocal.evaluation import write_report
+from monocal.report import write_report
 
 pytestmark = pytest.mark.browser
 

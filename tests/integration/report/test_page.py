@@ -9,9 +9,9 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.evaluation import build_report, write_report
-from monocal.evaluation.html_report.page.document import render
-from monocal.evaluation.html_report.write import LARGEST_BYTES
+from monocal.report import build_report, write_report
+from monocal.report.page.document import render
+from monocal.report.write import LARGEST_BYTES
 
 QUICK = {"n_bootstrap": 2, "n_floor": 2}
 

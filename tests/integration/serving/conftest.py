@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 import monocal
-from monocal.data.simulator import simulate_log
+from monocal.lab.simulator import simulate_log
 from monocal.models import Fusion
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]

@@ -4,7 +4,7 @@ import pytest
 from monocal.calibrators import as_classifier, calibrator
 from monocal.calibrators.recent_intercept import solve_shift
 from monocal.core.errors import MonocalWarning
-from monocal.data.simulator import simulate_log
+from monocal.lab.simulator import simulate_log
 
 
 def drifting(n=8000, jump=1.0, seed=0):

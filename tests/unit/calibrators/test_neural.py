@@ -14,7 +14,7 @@ from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.calibrators.statistical.wide_solver import add_shifts
 from monocal.core.monotonicity import assert_monotone
 from monocal.core.samples import Samples
-from monocal.data.simulator import simulate_log
+from monocal.lab.simulator import simulate_log
 from monocal.training import evaluate
 
 SMALL = {

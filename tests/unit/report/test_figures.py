@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import monocal
-from monocal.evaluation import build_report
-from monocal.evaluation.figures import (
+from monocal.report import build_report
+from monocal.report.figures import (
     curves_figure,
     drift_figure,
     heat_map_figure,

@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from monocal.data.vocabulary import FieldVocabulary
 from monocal.serving.lookup import FieldLookup
+from monocal.vocabulary.vocabulary import FieldVocabulary
 
 
 def test_hashed_field_is_looked_up_as_it_is_encoded():

@@ -49,9 +49,9 @@ def bench(
     A study is data × calibrators × seeds, or an online experiment with simulated users. Finished cells are never
     repeated: an interrupted study goes on with the same command.
     """
-    from monocal.bench.run_study import run_file
-    from monocal.bench.runner import RunOptions
-    from monocal.bench.study import read_entries, shipped_studies
+    from monocal.lab.studies.run_study import run_file
+    from monocal.lab.studies.runner import RunOptions
+    from monocal.lab.studies.study import read_entries, shipped_studies
 
     if list_studies:
         questions = {name: str(read_entries(name)[0]["question"]) for name in shipped_studies()}

@@ -68,8 +68,8 @@ def compare(
     The older rows are fitted, the most recent judge. Sorted by how much the metric exceeds its noise floor. TABLE may
     be the folder of a ranked log; --label then chooses one of its tasks.
     """
-    from monocal.evaluation.compare_methods import compare_methods, default_methods
-    from monocal.rankers.log_folders import is_any_log_folder, open_log
+    from monocal.judging.compare_methods import compare_methods, default_methods
+    from monocal.logs.log_folders import is_any_log_folder, open_log
 
     source = open_log(table) if is_any_log_folder(table) else table
     columns = [name for name in arguments.names(fields) if name != "none"]

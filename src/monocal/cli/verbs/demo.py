@@ -28,7 +28,7 @@ def demo(
     A click log is simulated, ranked and calibrated with every method; a model is saved. The oldest 60 % of
     the rows train the ranker, the next 20 % fit calibrators, the newest 20 % judge them.
     """
-    from monocal.bench.demo import run_demo
+    from monocal.lab.demo import run_demo
 
     found = run_demo(out, n_rows=rows, seed=seed)
     remark(found.comparison.holdout.explanation)

@@ -71,7 +71,7 @@ def evaluate(
 
     With a model every metric is shown before and after calibration, and whether the difference is more than noise.
     """
-    from monocal.evaluation.evaluate_table import evaluate_table
+    from monocal.judging.evaluate_table import evaluate_table
     from monocal.metrics import METRICS
     from monocal.models import load_model
 

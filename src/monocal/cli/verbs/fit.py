@@ -34,7 +34,7 @@ from monocal.cli.output import print_json, print_lines, print_table, remark
 from monocal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from monocal.data.field_proposal import ProposedField
+    from monocal.tables.field_proposal import ProposedField
 
 EXAMPLES = """
 monocal fit log.parquet --score pctr --label click --fields site_id,app_id --method umc --out model/
@@ -76,8 +76,8 @@ def fit(
     Without --fields the categorical columns found are proposed; --fields auto takes them, --fields none goes without.
     TABLE may also be the folder of a ranked log: then its calibration part is fitted and its test part judges.
     """
-    from monocal.evaluation.judged_fit import fit_and_judge
-    from monocal.rankers.log_folders import is_any_log_folder, open_log
+    from monocal.judging.judged_fit import fit_and_judge
+    from monocal.logs.log_folders import is_any_log_folder, open_log
 
     source = open_log(table) if is_any_log_folder(table) else table
     tasks = arguments.tasks(task)
@@ -128,7 +128,7 @@ def _fields(
 ) -> list[str]:
     """Returns the fields to use; proposes some and stops if nothing was said and the method could use them."""
     from monocal.calibrators import calibrator
-    from monocal.data.field_proposal import propose_fields, usable_fields
+    from monocal.tables.field_proposal import propose_fields, usable_fields
 
     names = arguments.names(given)
     if names == ["none"] or (not names and not calibrator(method).class_tags.uses_features):

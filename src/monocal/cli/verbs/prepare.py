@@ -13,7 +13,7 @@ from monocal.cli.output import print_json, remark
 from monocal.core.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
-    from monocal.data.schema import LogSchema
+    from monocal.logs.schema import LogSchema
 
 EXAMPLES = """
 monocal prepare log.parquet --label click --fields site_id,app_id,hour --time timestamp --out prepared/
@@ -77,7 +77,7 @@ def prepare(
 
     Interrupted work goes on with the same command; finished work is not repeated.
     """
-    from monocal.data.encoder import encode_log
+    from monocal.logs.encoder import encode_log
 
     chosen: Any = raw
     if source is not None:
@@ -111,7 +111,7 @@ def prepare(
 
 
 def _source_stream(name: str, raw: str, on_error: Literal["raise", "skip"]) -> Any:
-    from monocal.data.sources import SOURCES
+    from monocal.lab.sources import SOURCES
 
     if name not in SOURCES:
         raise UnknownName.among("source", name, SOURCES)
@@ -134,7 +134,7 @@ def _schema(
     *,
     needed: bool,
 ) -> LogSchema | None:
-    from monocal.data.schema import LogSchema
+    from monocal.logs.schema import LogSchema
 
     named = [label, task, fields, time, group, weights, rate]
     if file is not None:

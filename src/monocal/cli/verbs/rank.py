@@ -33,9 +33,9 @@ def rank(
 
     It learns from the part called train. Killed work goes on from its last checkpoint; finished work is not repeated.
     """
-    from monocal.data.encoded_log import EncodedLog
-    from monocal.rankers import rank_log
-    from monocal.rankers import ranker as make_ranker
+    from monocal.lab.rankers import rank_log
+    from monocal.lab.rankers import ranker as make_ranker
+    from monocal.logs.encoded_log import EncodedLog
 
     chosen = make_ranker(ranker, **arguments.settings(options))
     scored = rank_log(EncodedLog.open(log), chosen, out)

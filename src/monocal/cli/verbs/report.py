@@ -62,8 +62,8 @@ def report(
 
     Before and after on every section, with intervals and noise floors. The file needs no network and can be forwarded.
     """
-    from monocal.evaluation.html_report import write_report
     from monocal.models import load_model
+    from monocal.report import write_report
 
     chosen = model if rate is None else replace(load_model(model), sampling_rate=arguments.sampling_rate(rate))
     written = write_report(

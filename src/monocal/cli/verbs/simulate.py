@@ -39,7 +39,7 @@ def simulate(
     Columns: timestamp, user_id, one per field, then for each task a score (pctr, pev, plv), a label (click, …) and
     the truth (true_p, …).
     """
-    from monocal.data.simulator import WORLDS, write_simulated_log
+    from monocal.lab.simulator import WORLDS, write_simulated_log
 
     if list_worlds:
         if as_json:

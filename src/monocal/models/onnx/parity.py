@@ -9,8 +9,8 @@ import numpy as np
 
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
-from monocal.data.vocabulary import FieldVocabulary
 from monocal.models.model import Model
+from monocal.vocabulary.vocabulary import FieldVocabulary
 
 _UNSEEN = "\0unseen"
 _BATCH_ROWS = 1000

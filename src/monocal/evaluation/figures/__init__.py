@@ -1,9 +1,0 @@
-"""The plots of a report as matplotlib figures, for notebooks and slides."""
-
-from monocal.evaluation.figures.curves import curves_figure
-from monocal.evaluation.figures.drift import drift_figure
-from monocal.evaluation.figures.heat_map import heat_map_figure
-from monocal.evaluation.figures.pcoc_by_value import pcoc_by_value_figure
-from monocal.evaluation.figures.reliability import reliability_figure
-
-__all__ = ["curves_figure", "drift_figure", "heat_map_figure", "pcoc_by_value_figure", "reliability_figure"]

@@ -1,7 +1,0 @@
-"""The report a product manager forwards: one HTML file that shows what calibration changed, and what is only noise."""
-
-from monocal.evaluation.html_report.build import build_report
-from monocal.evaluation.html_report.report_data import ReportData, TaskReport
-from monocal.evaluation.html_report.write import write_report
-
-__all__ = ["build_report", "write_report", "ReportData", "TaskReport"]

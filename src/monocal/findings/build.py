@@ -1,0 +1,200 @@
+"""From a model and a table to the numbers of a report."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from monocal.calibrators import CALIBRATORS
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.findings.curves import learned_curves
+from monocal.findings.drift import drift
+from monocal.findings.fields import field_results
+from monocal.findings.headline import headline
+from monocal.findings.heat_map import heat_map
+from monocal.findings.history import training_run
+from monocal.findings.metric_table import metric_table
+from monocal.findings.order import order_changes
+from monocal.findings.pairs import joint_cells, worst_fields
+from monocal.findings.provenance import provenance
+from monocal.findings.reliability import reliability
+from monocal.findings.report_data import ReportData, TaskReport
+from monocal.findings.rows import LogRows, TaskRows, read_log
+from monocal.findings.segments import worst_segments
+from monocal.judging.table_rows import RowColumns, TaskColumns
+from monocal.models.artefact import load_model
+from monocal.models.model import Model
+from monocal.tables.stream import Table
+
+
+def build_report(
+    model: Model | str | Path,
+    table: Table,
+    *,
+    label: str | Mapping[str, str] | None = None,
+    time: str | None = None,
+    value: str | None = None,
+    groups: str | None = None,
+    weight: str | None = None,
+    fields: Sequence[str] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    title: str | None = None,
+    command: str | None = None,
+    confidence: float = 0.95,
+    n_bootstrap: int = 200,
+    n_floor: int = 100,
+    seed: int = 0,
+) -> ReportData:
+    """Measures a model on rows it has not seen, before and after calibration, section by section.
+
+    "Before" is the ranker's score, brought back to full traffic if the model knows a sampling rate: what the forecast
+    would be without the calibrator.
+
+    Arguments:
+        model: A model or the folder of a saved one.
+        table: Rows with the model's columns and labels: a path or a data frame.
+        label: Label column, or one per task; None means the columns the model was fitted on.
+        time: Column that says when a row happened; without it rows are taken to be in time order.
+        value: Column with what one positive is worth (a bid, a margin); adds money to the segments.
+        groups: Column of users or requests: adds GAUC and pairs inside groups, and intervals resample groups.
+        weight: Column that says how often a row counts.
+        fields: Columns to slice by; None means the model's fields.
+        since: Rows before this moment are left out.
+        until: Rows at or after it are left out.
+        title: Title of the page.
+        command: The shell command that makes this report, if it came from one.
+        confidence: Coverage of intervals; 1 − confidence is the false discovery rate.
+        n_bootstrap: Replicates behind intervals.
+        n_floor: Label redraws behind noise floors.
+        seed: Seed of all sampling.
+
+    Example:
+        >>> import monocal
+        >>> log = monocal.simulate_log(6_000, seed=1)
+        >>> model = monocal.fit(log.take(slice(0, 3_000)).table(), method="platt", score="pctr", label="click")
+        >>> data = build_report(model, log.take(slice(3_000, None)).table(), fields=["device"], n_bootstrap=20)
+        >>> bias = data.task().metrics.row("pcoc")
+        >>> abs(bias.after.value - 1) < abs(bias.before.value - 1)
+        True
+    """
+    loaded = model if isinstance(model, Model) else load_model(model)
+    sliced = _fields(loaded, fields)
+    columns = RowColumns(
+        tasks=_tasks(loaded, label),
+        fields=tuple(dict.fromkeys([*loaded.field_names, *sliced])),
+        group=groups,
+        weight=weight,
+        time=time,
+        value=value,
+        sampling_rate=loaded.sampling_rate,
+        scores_are=loaded.scores_are,
+    )
+    log = read_log(loaded, table, columns, sliced, since=since, until=until)
+    measuring = {"confidence": confidence, "n_bootstrap": n_bootstrap, "n_floor": n_floor, "seed": seed}
+    tasks = tuple(_task(loaded, rows, log, columns, measuring) for rows in log.tasks)
+    language = "python" if command is None else "shell"
+    given: dict[str, Any] = {
+        "label": label,
+        "time": time,
+        "since": since,
+        "until": until,
+        "value": value,
+        "groups": groups,
+    }
+    given |= {"weight": weight, "fields": fields, "title": title, **measuring}
+    reproduce = _python(model, table, given) if command is None else command
+    return ReportData(
+        title or "Calibration report",
+        tasks,
+        provenance(
+            loaded,
+            model_name="" if isinstance(model, Model) else str(model),
+            table_name=str(table) if isinstance(table, str | Path) else "",
+            data_fingerprint=log.fingerprint,
+            n_rows=log.n_rows,
+            seed=seed,
+            reproduce=reproduce,
+            language=language,
+        ),
+        confidence,
+    )
+
+
+def _task(model: Model, rows: TaskRows, log: LogRows, columns: RowColumns, measuring: Mapping[str, Any]) -> TaskReport:
+    one = model.task(rows.task)
+    confidence, seed = measuring["confidence"], measuring["seed"]
+    metrics = metric_table(rows, **measuring)
+    results = field_results(rows, confidence=confidence)
+    names = worst_fields(results)
+    pairs = joint_cells(rows, results, names)
+    segments = worst_segments(results, pairs, confidence=confidence)
+    fit_facts = dict(model.info.get("tasks", {})).get(rows.task)
+    over_time = drift(
+        rows,
+        time_is_calendar=log.time_is_calendar,
+        fit_facts=fit_facts,
+        confidence=confidence,
+    )
+    tags = one.calibrator.tags
+    order = order_changes(rows, monotone=tags.monotone, uses_features=tags.uses_features, seed=seed)
+    return TaskReport(
+        name=rows.task,
+        method=one.calibrator.name,
+        method_summary=(CALIBRATORS[one.calibrator.name].__doc__ or "").strip().splitlines()[0],
+        score=one.score,
+        label=columns.tasks[rows.task].label,
+        weight=rows.total_weight,
+        observed=rows.n_positive,
+        fell_back=bool(one.calibrator.fell_back_),
+        groups=columns.group,
+        value=columns.value,
+        headline=headline(metrics, results, segments, over_time, order),
+        metrics=metrics,
+        reliability=reliability(rows, confidence),
+        fields=results,
+        segments=segments,
+        heat_map=heat_map(results, names, pairs, confidence),
+        drift=over_time,
+        curves=learned_curves(one.calibrator, model.vocabulary, rows),
+        order=order,
+        history=training_run(one.calibrator),
+    )
+
+
+def _tasks(model: Model, label: str | Mapping[str, str] | None) -> dict[str, TaskColumns]:
+    fitted = {one.name: one.label for one in model.tasks}
+    if isinstance(label, str):
+        if len(fitted) > 1:
+            raise InvalidInput.of(
+                "label",
+                repr(label),
+                f"one label column per task ({', '.join(fitted)})",
+                "pass a mapping of task to column, or nothing to use the columns of the fit",
+            )
+        label = dict.fromkeys(fitted, label)
+    for name in label or {}:
+        if name not in fitted:
+            raise UnknownName.among("task of label", name, fitted)
+    columns = {**fitted, **(label or {})}
+    return {one.name: TaskColumns(columns[one.name], one.score) for one in model.tasks}
+
+
+def _fields(model: Model, fields: Sequence[str] | None) -> tuple[str, ...]:
+    if isinstance(fields, str):
+        raise InvalidInput.of("fields", repr(fields), "a list of columns", f"write [{fields!r}]")
+    return tuple(dict.fromkeys(model.field_names if fields is None else fields))
+
+
+def _python(model: Any, table: Any, given: Mapping[str, Any]) -> str:
+    usual = {name: one.default for name, one in inspect.signature(build_report).parameters.items()}
+    arguments = [
+        "model" if isinstance(model, Model) else repr(str(model)),
+        repr(str(table)) if isinstance(table, str | Path) else "table",
+        "'report.html'",
+        *(f"{name}={value!r}" for name, value in given.items() if value != usual[name]),
+    ]
+    call = "\n".join(["write_report(", *(f"    {one}," for one in arguments), ")"])
+    return f"from monocal.report import write_report\n\n{call}"

@@ -1,0 +1,157 @@
+"""What the calibrator learned: the map from score to probability, for typical and for extreme feature rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators import Calibrator
+from monocal.core.samples import Ids, Samples
+from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.findings.monotone_sweep import MonotoneSweep, sweep_monotone
+from monocal.findings.rows import TaskRows
+from monocal.vocabulary.vocabulary import Vocabulary
+
+CURVE_POINTS = 61
+SWEPT_CONTEXTS = 64
+NAMED_VALUES = 2
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LearnedCurve:
+    """The map for one feature row.
+
+    Attributes:
+        name: Why this row was chosen, such as "raised most".
+        values: The field values that set it apart from the typical row, strongest first.
+        calibrated: Probability at each score of `LearnedCurves.scores`.
+        shift: Its logit shift at the median score.
+    """
+
+    name: str
+    values: tuple[tuple[str, str], ...]
+    calibrated: Floats
+    shift: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LearnedCurves:
+    """Curves over the observed range of scores, and the sweep that proves they rise.
+
+    Attributes:
+        scores: The scores (probabilities) at which curves are drawn.
+        middle: The range that holds the middle 90 % of the rows.
+        curves: The curves; one for a calibrator without features.
+        sweep: Result of the monotonicity sweep.
+        recent_shift: The intercept refit on recent rows, in logits; 0 when it was off.
+    """
+
+    scores: Floats
+    middle: tuple[float, float]
+    curves: tuple[LearnedCurve, ...]
+    sweep: MonotoneSweep
+    recent_shift: float
+
+
+def learned_curves(calibrator: Calibrator, vocabulary: Vocabulary, rows: TaskRows) -> LearnedCurves:
+    """Draws the map for a typical row, for the rows it moves most either way, and for one with unseen values only."""
+    ends = np.quantile(rows.logits, [0.001, 0.05, 0.1, 0.5, 0.9, 0.95, 0.999])
+    low, high = (
+        (float(ends[0]), float(ends[-1])) if ends[-1] > ends[0] else (float(ends[0]) - 1.0, float(ends[0]) + 1.0)
+    )
+    logits = np.linspace(low, high, CURVE_POINTS)
+    contexts = rows.contexts if calibrator.tags.uses_features and vocabulary.fields else None
+    shift = calibrator.recent_shift_
+    if contexts is None:
+        curve = LearnedCurve("every row", (), _at(calibrator, None, logits), _shift(calibrator, None, float(ends[3])))
+        sweep = sweep_monotone(calibrator, None)
+        return LearnedCurves(sigmoid(logits), _middle(ends), (curve,), sweep, shift)
+    chosen = _choose(calibrator, contexts, ends[[2, 3, 4]])
+    typical = contexts[chosen[0][1]]
+    curves = [
+        LearnedCurve(
+            name,
+            _what_sets_apart(calibrator, vocabulary, contexts[place], typical, float(ends[3])),
+            _at(calibrator, contexts[place], logits),
+            _shift(calibrator, contexts[place], float(ends[3])),
+        )
+        for name, place in chosen
+    ]
+    unseen = np.zeros_like(typical)
+    curves.append(
+        LearnedCurve(
+            "only unseen values", (), _at(calibrator, unseen, logits), _shift(calibrator, unseen, float(ends[3]))
+        )
+    )
+    spread = np.unique(np.linspace(0, len(contexts) - 1, SWEPT_CONTEXTS - len(chosen) - 1).astype(np.int64))
+    swept = np.concatenate([contexts[[place for _, place in chosen]], unseen[None, :], contexts[spread]])
+    sweep = sweep_monotone(calibrator, np.unique(swept, axis=0))
+    return LearnedCurves(sigmoid(logits), _middle(ends), tuple(curves), sweep, shift)
+
+
+def _choose(calibrator: Calibrator, contexts: Ids, logits: Floats) -> list[tuple[str, int]]:
+    """Returns (why, place) of a typical and of extreme contexts, each context once."""
+    answers = np.stack(
+        [
+            logit(calibrator.predict_samples(Samples(np.full(len(contexts), z), features=contexts)))
+            for z in logits.tolist()
+        ],
+        axis=1,
+    )
+    shift, rise = answers[:, 1] - logits[1], answers[:, 2] - answers[:, 0]
+    distance = np.abs(answers - np.median(answers, axis=0)).sum(axis=1)
+    candidates = [
+        ("typical", int(np.argmin(distance))),
+        ("raised most", int(np.argmax(shift))),
+        ("lowered most", int(np.argmin(shift))),
+    ]
+    if float(rise.max() - rise.min()) > 1e-6:
+        candidates += [("steepest", int(np.argmax(rise))), ("flattest", int(np.argmin(rise)))]
+    kept: list[tuple[str, int]] = []
+    for name, place in candidates:
+        if place not in [one for _, one in kept]:
+            kept.append((name, place))
+    return kept
+
+
+def _what_sets_apart(
+    calibrator: Calibrator, vocabulary: Vocabulary, context: NDArray[np.int32], typical: NDArray[np.int32], at: float
+) -> tuple[tuple[str, str], ...]:
+    """Names the values that move the typical row most when they replace its own, one at a time."""
+    differing = np.flatnonzero(context != typical)
+    if not differing.size:
+        places = np.arange(min(NAMED_VALUES, context.shape[0]))
+    else:
+        changed = np.repeat(typical[None, :], differing.size, axis=0)
+        changed[np.arange(differing.size), differing] = context[differing]
+        swapped = logit(calibrator.predict_samples(Samples(np.full(differing.size, at), features=changed)))
+        effect = np.abs(swapped - _shift(calibrator, typical, at) - at)
+        places = differing[np.argsort(-effect, kind="stable")[:NAMED_VALUES]]
+    return tuple(
+        (vocabulary.fields[place].name, _value(vocabulary, int(place), int(context[place]))) for place in places
+    )
+
+
+def _value(vocabulary: Vocabulary, place: int, number: int) -> str:
+    if number == 0:
+        return "(unseen)"
+    found = vocabulary.fields[place].values[number - 1].as_py()
+    return "(missing)" if found is None else str(found)
+
+
+def _at(calibrator: Calibrator, context: NDArray[np.int32] | None, logits: Floats) -> Floats:
+    features = None if context is None else np.repeat(context[None, :], logits.shape[0], axis=0)
+    return calibrator.predict_samples(Samples(logits, features=features))
+
+
+def _shift(calibrator: Calibrator, context: NDArray[np.int32] | None, at: float) -> float:
+    return float(logit(_at(calibrator, context, np.array([at])))[0]) - at
+
+
+def _middle(ends: Floats) -> tuple[float, float]:
+    return float(sigmoid(ends[1])), float(sigmoid(ends[5]))

@@ -1,0 +1,80 @@
+"""Everything a report says, as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from monocal.findings.curves import LearnedCurves
+from monocal.findings.drift import Drift
+from monocal.findings.fields import FieldResult
+from monocal.findings.headline import Headline
+from monocal.findings.heat_map import HeatMap
+from monocal.findings.history import TrainingRun
+from monocal.findings.metric_table import MetricTable
+from monocal.findings.order import OrderChanges
+from monocal.findings.provenance import Provenance
+from monocal.findings.reliability import Reliability
+from monocal.findings.segments import Segments
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TaskReport:
+    """One task, before and after calibration.
+
+    Attributes:
+        name: The task.
+        method: Name of the calibrator.
+        method_summary: One line about it.
+        score: The score's column.
+        label: The label's column.
+        weight: Rows, counted with their weights.
+        observed: Positives, likewise.
+        fell_back: Whether the calibrator gave the score back unchanged because its fit was harmful.
+        groups: The group column; None if none was named.
+        value: The value column; None if none was named.
+    """
+
+    name: str
+    method: str
+    method_summary: str
+    score: str
+    label: str
+    weight: float
+    observed: float
+    fell_back: bool
+    groups: str | None
+    value: str | None
+    headline: Headline
+    metrics: MetricTable
+    reliability: Reliability
+    fields: tuple[FieldResult, ...]
+    segments: Segments
+    heat_map: HeatMap | None
+    drift: Drift
+    curves: LearnedCurves
+    order: OrderChanges
+    history: TrainingRun | None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ReportData:
+    """A whole report.
+
+    Attributes:
+        title: What the page is called.
+        tasks: One part per task.
+        provenance: Fingerprints and how to do it again.
+        confidence: Coverage of intervals.
+    """
+
+    title: str
+    tasks: tuple[TaskReport, ...]
+    provenance: Provenance
+    confidence: float
+
+    def task(self, name: str | None = None) -> TaskReport:
+        """Returns a task by name; without a name, the first."""
+        return next(one for one in self.tasks if name is None or one.name == name)

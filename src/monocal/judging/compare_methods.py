@@ -1,0 +1,278 @@
+"""Several methods on one log and the same rows: which are better, and which the data cannot tell apart."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.core.errors import MonocalError, UnknownName
+from monocal.core.progress import progress
+from monocal.core.spaces import ScoreSpace
+from monocal.judging.compare import Comparison, Verdict, compare
+from monocal.judging.held_out import FittedRows, is_clock_column, split_log
+from monocal.judging.judged_fit import judge
+from monocal.judging.judgement import headline_metrics
+from monocal.judging.report import Report
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.holdout import DEFAULT_SHARE, Holdout
+from monocal.logs.scored_log import ScoredLog
+from monocal.metrics import METRICS
+from monocal.models.fitting import encode_table, fit, table_schema
+from monocal.tables.stream import Table
+
+UNCALIBRATED = "none"
+SORTED_BY_VALUE = frozenset({"log_loss", "ne", "brier", "auc", "gauc"})
+"""Metrics that reward knowing more, not only calibration: their floor moves with the forecast, so values are sorted."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """One method of a comparison.
+
+    Attributes:
+        method: Its name.
+        report: Its metrics on the held-out rows; None if it could not be fitted.
+        fit_seconds: How long the fit took.
+        problem: Why it could not be fitted; empty otherwise.
+        against_uncalibrated: Paired differences to the score as it is; None for that itself.
+        against_best: Paired differences to the best method; None for that itself.
+    """
+
+    method: str
+    report: Report | None
+    fit_seconds: float
+    problem: str = ""
+    against_uncalibrated: Comparison | None = None
+    against_best: Comparison | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MethodComparison:
+    """Methods from the best to the worst.
+
+    Attributes:
+        metric: What they are sorted by: its excess over the noise floor (its value for `SORTED_BY_VALUE`).
+        results: The methods, best first; those that could not be fitted come last.
+        holdout: How the rows were split.
+    """
+
+    metric: str
+    results: tuple[MethodResult, ...]
+    holdout: Holdout
+
+    @property
+    def best(self) -> MethodResult:
+        return self.results[0]
+
+    @property
+    def tied_with_best(self) -> list[str]:
+        """Methods that the data cannot tell from the best."""
+        return [one.method for one in self.results[1:] if self.verdict_against_best(one) == "tie"]
+
+    def verdict_against_best(self, one: MethodResult) -> Verdict | None:
+        """What a method is beside the best: "worse", or "tie" where the paired interval includes no difference."""
+        return None if one.against_best is None else one.against_best.verdict(self.metric)
+
+    def result(self, method: str) -> MethodResult:
+        """Returns a method's result by name."""
+        for one in self.results:
+            if one.method == method:
+                return one
+        raise UnknownName.among("method", method, [one.method for one in self.results])
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "best": self.best.method,
+            "tied_with_best": self.tied_with_best,
+            "holdout": self.holdout.as_dict(),
+            "methods": [_entry(one) for one in self.results],
+        }
+
+
+def compare_methods(
+    table: Table | EncodedLog | ScoredLog,
+    methods: Sequence[str],
+    *,
+    score: str | None = None,
+    label: str | None = None,
+    fields: Sequence[str] = (),
+    weight: str | None = None,
+    time: str | None = None,
+    group: str | None = None,
+    sampling_rate: float | str | None = None,
+    scores_are: ScoreSpace = "probability",
+    min_count: int = 1,
+    max_size: int | None = None,
+    holdout: float = DEFAULT_SHARE,
+    metric: str | None = None,
+    metrics: Sequence[str] | None = None,
+    arguments: Mapping[str, Mapping[str, Any]] | None = None,
+    n_bootstrap: int = 200,
+    seed: int = 0,
+) -> MethodComparison:
+    """Fits several methods on the same older rows and judges them on the same recent ones.
+
+    The table is sorted by how much a method's metric exceeds its noise floor, the value that a perfect forecaster would
+    have on so many rows (proper scores and AUC, whose floor moves with the forecast, by their value). Differences are
+    paired: both methods see the same resampled rows. Where the interval of a difference includes zero the verdict is
+    "tie". A method that cannot be fitted here is listed with the reason.
+
+    Arguments:
+        table: A table with scores, or a prepared log with scores.
+        methods: Names of calibrators; the uncalibrated score is always among them.
+        score: As in `monocal.fit`, like the following columns.
+        label: The 0/1 column; of a prepared log the task, by default its first.
+        fields: Categorical columns.
+        weight: How often a row counts.
+        time: Column that orders rows.
+        group: Users or queries, which intervals resample.
+        sampling_rate: A number or a column.
+        scores_are: The space of the scores.
+        min_count: Field values with fewer rows count as unseen.
+        max_size: The most values a field may have.
+        holdout: The most recent share of rows, which judges.
+        metric: What to sort by; by default `mfrce` if there are fields, else `ece`.
+        metrics: Further metrics to report; by default the headline ones.
+        arguments: Method to its constructor arguments.
+        n_bootstrap: Replicates behind an interval.
+        seed: Seed of resampling.
+
+    Example:
+        >>> from monocal.lab.simulator import simulate_log
+        >>> log = simulate_log(20_000, world="affine").table()
+        >>> found = compare_methods(log, ["platt", "beta"], score="pctr", label="click", time="timestamp")
+        >>> found.results[-1].method, found.tied_with_best in (["platt"], ["beta"])
+        ('none', True)
+    """
+    chosen = list(dict.fromkeys([*methods, UNCALIBRATED]))
+    for name in chosen:
+        calibrator(name, **(arguments or {}).get(name, {}))
+    for name in arguments or {}:
+        if name not in chosen:
+            raise UnknownName.among("method of arguments", name, chosen)
+    embeddings = table.embeddings if isinstance(table, ScoredLog) else None
+    if isinstance(table, ScoredLog):
+        table = table.as_encoded()
+    schema = None
+    if not isinstance(table, EncodedLog):
+        schema = table_schema(
+            score=score,
+            label=label,
+            fields=fields,
+            weight=weight,
+            time=time,
+            group=group,
+            sampling_rate=sampling_rate,
+            scores_are=scores_are,
+        )
+    log = table if isinstance(table, EncodedLog) else encode_table(table, schema)  # type: ignore[arg-type]
+    log = _one_task(log, label)
+    is_clock = schema is not None and time is not None and is_clock_column(table, time)
+    rows = split_log(log, holdout, min_count=min_count, max_size=max_size, is_clock=is_clock)
+    by = _sorting_metric(metric, bool(log.field_names))
+    wanted = list(
+        dict.fromkeys(
+            [by, *(metrics or headline_metrics(has_fields=bool(log.field_names), has_groups=log.groups is not None))]
+        )
+    )
+    results = []
+    with progress("comparing", len(chosen), unit="methods") as bar:
+        for name in chosen:
+            bar.note(name)
+            results.append(
+                _run(
+                    name,
+                    rows,
+                    {"frozen_embeddings": embeddings, **(arguments or {}).get(name, {})},
+                    wanted,
+                    n_bootstrap,
+                    seed,
+                )
+            )
+            bar.advance(1)
+    return MethodComparison(by, _ranked(results, by), rows.holdout)
+
+
+def _one_task(log: EncodedLog, task: str | None) -> EncodedLog:
+    if task is not None and task not in log.scores:
+        raise UnknownName.among("task", task, log.scores)
+    names = list(log.scores)[:1] if task is None else [task]
+    return replace(log, scores={name: log.scores[name] for name in names})
+
+
+def _run(
+    method: str, rows: FittedRows, arguments: Mapping[str, Any], metrics: list[str], n_bootstrap: int, seed: int
+) -> MethodResult:
+    started = clock.perf_counter()
+    try:
+        model = fit(rows.fit, method=method, **arguments)
+    except MonocalError as problem:
+        return MethodResult(method, None, clock.perf_counter() - started, str(problem))
+    seconds = clock.perf_counter() - started
+    judged = judge(model, rows, metrics=metrics, n_bootstrap=n_bootstrap, seed=seed)
+    return MethodResult(method, next(iter(judged.values())).last, seconds)
+
+
+def _ranked(results: list[MethodResult], by: str) -> tuple[MethodResult, ...]:
+    def place(one: MethodResult) -> float:
+        if one.report is None:
+            return np.inf
+        if by in SORTED_BY_VALUE:
+            key = one.report.metrics[by].goal.loss(one.report.value(by))
+        else:
+            key = one.report.excess(by)
+        return key if np.isfinite(key) else np.finfo(np.float64).max
+
+    ordered = sorted(results, key=place)
+    reference = next(one.report for one in results if one.method == UNCALIBRATED)
+    best = ordered[0].report
+    ranked = []
+    for one in ordered:
+        if one.report is None or reference is None or best is None:
+            ranked.append(one)
+            continue
+        ranked.append(
+            replace(
+                one,
+                against_uncalibrated=None if one.report is reference else compare(reference, one.report),
+                against_best=None if one.report is best else compare(best, one.report),
+            )
+        )
+    return tuple(ranked)
+
+
+def _sorting_metric(metric: str | None, has_fields: bool) -> str:
+    if metric is None:
+        return "mfrce" if has_fields else "ece"
+    if metric not in METRICS:
+        raise UnknownName.among("metric", metric, METRICS)
+    return metric
+
+
+def _entry(one: MethodResult) -> dict[str, Any]:
+    return {
+        "method": one.method,
+        "problem": one.problem,
+        "fit_seconds": one.fit_seconds,
+        "report": None if one.report is None else one.report.as_dict(),
+        "against_uncalibrated": None if one.against_uncalibrated is None else one.against_uncalibrated.as_dict(),
+        "against_best": None if one.against_best is None else one.against_best.as_dict(),
+    }
+
+
+def default_methods(*, has_fields: bool) -> list[str]:
+    """Returns every method that can be fitted with or without fields.
+
+    Example:
+        >>> "per_segment" in default_methods(has_fields=False)
+        False
+    """
+    return [name for name, kind in CALIBRATORS.items() if has_fields or kind.class_tags.features != "required"]

@@ -1,0 +1,161 @@
+"""One call from labels and predictions to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from monocal.core.errors import InvalidInput
+from monocal.core.samples import check_weights
+from monocal.core.sampling import SamplingRate, sampling_shift
+from monocal.core.spaces import Floats, ScoreSpace, check_score_space, sigmoid, to_logits
+from monocal.judging.encode import encode_values
+from monocal.judging.report import Report
+from monocal.metrics import METRICS, AnyMetric, Forecast, metric, values_of
+from monocal.metrics.forecast import check_probabilities
+
+
+def evaluate(
+    labels: ArrayLike,
+    probabilities: ArrayLike,
+    *,
+    fields: Mapping[str, Any] | None = None,
+    groups: Any | None = None,
+    weights: ArrayLike | None = None,
+    metrics: Sequence[str | AnyMetric] | None = None,
+    sampling_rate: SamplingRate = None,
+    scores_are: ScoreSpace = "probability",
+    confidence: float = 0.95,
+    n_bootstrap: int = 200,
+    n_floor: int = 100,
+    seed: int = 0,
+) -> Report:
+    """Measures a forecast: every metric's value at once, its interval and its noise floor when asked.
+
+    Arguments:
+        labels: 0 or 1 per row.
+        probabilities: The forecast, or its logits with `scores_are="logit"`.
+        fields: Columns of any values by field name; `fece` and `frce` refer to the first, `mfece` and `mfrce` to all.
+        groups: A column of any values, such as users: `gauc` is computed inside groups, and intervals resample groups.
+        weights: Numbers ≥ 0; weight k means the row k times.
+        metrics: Names or metric objects; None means all of `METRICS`. What cannot be computed is NaN with a reason.
+        sampling_rate: The share of negatives that the forecaster was trained on, when it was trained on fewer; the
+            forecast is brought back to the full traffic first.
+        scores_are: "probability" or "logit".
+        confidence: Coverage of intervals.
+        n_bootstrap: Replicates behind an interval.
+        n_floor: Label redraws behind a floor.
+        seed: Seed of resampling and redrawing.
+
+    Example:
+        A forecast that promises a quarter too much on every row:
+
+        >>> rng = np.random.default_rng(0)
+        >>> truth = rng.uniform(0.02, 0.3, 20_000)
+        >>> labels = rng.random(20_000) < truth
+        >>> report = evaluate(labels, 1.25 * truth, fields={"site": rng.integers(0, 50, 20_000)})
+        >>> round(report.value("pcoc"), 2), [round(end, 2) for end in report.interval("pcoc")]
+        (1.25, [1.21, 1.29])
+        >>> report.value("ece") > 3 * report.floor("ece")
+        True
+        >>> report.reason("gauc")
+        'no groups were given'
+    """
+    chosen = chosen_metrics(metrics)
+    forecast = forecast_of(
+        labels,
+        probabilities,
+        fields=fields,
+        groups=groups,
+        weights=weights,
+        sampling_rate=sampling_rate,
+        scores_are=scores_are,
+    )
+    return Report(
+        forecast,
+        chosen,
+        values_of(chosen, forecast),
+        confidence=confidence,
+        n_bootstrap=n_bootstrap,
+        n_floor=n_floor,
+        seed=seed,
+    )
+
+
+def forecast_of(
+    labels: ArrayLike,
+    probabilities: ArrayLike,
+    *,
+    fields: Mapping[str, Any] | None = None,
+    groups: Any | None = None,
+    weights: ArrayLike | None = None,
+    sampling_rate: SamplingRate = None,
+    scores_are: ScoreSpace = "probability",
+) -> Forecast:
+    """Returns checked rows of full-traffic probabilities with fields and groups as ids; arguments as in `evaluate`.
+
+    Example:
+        A forecaster that saw one negative in ten says 0.5 where 1/11 is meant.
+
+        >>> forecast_of([0, 1], [0.5, 0.5], sampling_rate=0.1).probabilities.round(4).tolist()
+        [0.0909, 0.0909]
+    """
+    check_score_space(scores_are)
+    predicted = _full_traffic(probabilities, scores_are, sampling_rate)
+    n = predicted.shape[0]
+    if n == 0:
+        raise InvalidInput.of(
+            "probabilities", "no rows", "at least one row", "check the filter that produced the table"
+        )
+    columns = {name: encode_values(column, n, f"fields[{name!r}]").ids for name, column in _columns(fields).items()}
+    return Forecast.of(
+        labels,
+        predicted,
+        weights=None if weights is None else check_weights(weights, n),
+        fields=columns,
+        groups=None if groups is None else encode_values(groups, n, "groups").ids,
+    )
+
+
+def chosen_metrics(metrics: Sequence[str | AnyMetric] | None) -> dict[str, AnyMetric]:
+    """Returns the wanted metrics by name, or says which name is unknown or given twice.
+
+    Example:
+        >>> list(chosen_metrics(["ece", metric("cal_n", bins=5)]))
+        ['ece', 'cal_n']
+    """
+    if isinstance(metrics, str):
+        raise InvalidInput.of("metrics", repr(metrics), "a list of names", f"write [{metrics!r}]")
+    chosen: dict[str, AnyMetric] = {}
+    for wanted in METRICS if metrics is None else metrics:
+        found = metric(wanted) if isinstance(wanted, str) else wanted
+        if found.name in chosen:
+            raise InvalidInput.of("metrics", f"{found.name} twice", "each metric once", "make two reports")
+        chosen[found.name] = found
+    return chosen
+
+
+def _columns(fields: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if fields is None:
+        return {}
+    if not isinstance(fields, Mapping):
+        raise InvalidInput.of(
+            "fields", f"a {type(fields).__name__}", "columns by name", 'pass a dictionary such as {"site": column}'
+        )
+    return fields
+
+
+def _full_traffic(scores: ArrayLike, scores_are: ScoreSpace, sampling_rate: SamplingRate) -> Floats:
+    if scores_are == "logit":
+        logits = to_logits(scores, "logit", "probabilities")
+        return sigmoid(logits + sampling_shift(sampling_rate, logits.shape[0]))
+    probabilities = check_probabilities(scores)
+    if sampling_rate is None:
+        return probabilities
+    # the odds are multiplied directly, so that 0 and 1 stay 0 and 1
+    rate = np.exp(sampling_shift(sampling_rate, probabilities.shape[0]))
+    corrected: Floats = rate * probabilities / (rate * probabilities + (1.0 - probabilities))
+    return corrected

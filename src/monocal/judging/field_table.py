@@ -1,0 +1,167 @@
+"""Calibration of every value of a field, long tail included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monocal.core.sampling import SamplingRate
+from monocal.core.spaces import Floats, ScoreSpace
+from monocal.judging.encode import EncodedColumn, encode_values
+from monocal.judging.evaluate import forecast_of
+from monocal.judging.small_counts import discoveries, matched_counts, ratio_interval, shrunk_ratio, two_sided_p_value
+from monocal.metrics.intervals import check_confidence
+
+_SHOWN_ROWS = 20
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FieldTable:
+    """One row per value of a field, most frequent first.
+
+    Attributes:
+        name: The field.
+        columns: Arrays of equal length: `n_rows`, `weight`, `positives`, `predicted` (summed predictions),
+            `mean_prediction`, `observed_rate`, `bias` (their difference), `bias_stderr`, `pcoc`, `pcoc_low`,
+            `pcoc_high`, `pcoc_shrunk`, `p_value`, `flagged`.
+    """
+
+    name: str
+    columns: Mapping[str, NDArray[Any]]
+    _ids: NDArray[Any]
+    _encoded: EncodedColumn
+
+    def __len__(self) -> int:
+        return int(self._ids.shape[0])
+
+    def __getitem__(self, column: str) -> NDArray[Any]:
+        return self.columns[column]
+
+    @property
+    def values(self) -> list[Any]:
+        """The field's values, in the order of the rows; None stands for a missing value."""
+        return self._encoded.decode(self._ids)
+
+    def worst(self, k: int = 10) -> FieldTable:
+        """Returns the k flagged values that promise most too many or too few positives."""
+        flagged = np.flatnonzero(self["flagged"])
+        gap = np.abs(self["predicted"] - self["positives"])[flagged]
+        return self._take(flagged[np.argsort(-gap, kind="stable")[:k]])
+
+    def as_dict(self) -> dict[str, list[Any]]:
+        """Returns the columns as lists, the field's values first."""
+        return {self.name: self.values, **{key: column.tolist() for key, column in self.columns.items()}}
+
+    def __repr__(self) -> str:
+        shown = self._take(np.arange(min(len(self), _SHOWN_ROWS)))
+        head = (self.name, "rows", "observed", "predicted", "PCOC", "interval", "shrunk", "p-value", "")
+        lines = [head]
+        for row, value in enumerate(shown.values):
+            cell = {key: column[row] for key, column in shown.columns.items()}
+            lines.append(
+                (
+                    str(value),
+                    f"{cell['n_rows']:,}",
+                    f"{cell['observed_rate']:.4f}",
+                    f"{cell['mean_prediction']:.4f}",
+                    f"{cell['pcoc']:.3f}",
+                    f"{cell['pcoc_low']:.3f} … {cell['pcoc_high']:.3f}",
+                    f"{cell['pcoc_shrunk']:.3f}",
+                    f"{cell['p_value']:.2g}",
+                    "flagged" if cell["flagged"] else "",
+                )
+            )
+        widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+        text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+        rest = len(self) - len(shown)
+        return "\n".join(text + ([f"… and {rest:,} more values"] if rest else []))
+
+    def _take(self, rows: NDArray[Any]) -> FieldTable:
+        columns = {key: column[rows] for key, column in self.columns.items()}
+        return FieldTable(self.name, columns, self._ids[rows], self._encoded)
+
+
+def field_table(
+    labels: ArrayLike,
+    probabilities: ArrayLike,
+    values: Any,
+    *,
+    name: str = "value",
+    weights: ArrayLike | None = None,
+    sampling_rate: SamplingRate = None,
+    scores_are: ScoreSpace = "probability",
+    confidence: float = 0.95,
+) -> FieldTable:
+    r"""Returns PCOC of every value of a field with interval, shrunk estimate, p-value and a flag.
+
+    Positives of one value are taken as binomial, with the number of trials and the rate chosen so that mean and
+    variance are those of the predicted coin flips. The p-value is two-sided against perfect calibration; `flagged`
+    controls the false discovery rate over all values at 1 − confidence (Benjamini and Hochberg), so a field with a
+    thousand values does not raise fifty false alarms. `pcoc_shrunk` pulls small values towards 1 by as much as the
+    spread between values suggests (gamma-Poisson): nothing is folded into "other".
+
+    PCOC of a value without positives is NaN, its interval reaches to infinity, and its shrunk PCOC is finite.
+    A row is one observation whatever its weight; uneven weights widen the interval.
+
+    Arguments:
+        labels: 0 or 1 per row.
+        probabilities: The forecast.
+        values: The field: strings, integers, anything; missing values are a value of their own.
+        name: What the field is called.
+        weights: Numbers ≥ 0.
+        sampling_rate: As in `evaluate`.
+        scores_are: "probability" or "logit".
+        confidence: Coverage of intervals; 1 − confidence is the false discovery rate.
+
+    References:
+        Benjamini and Hochberg. Controlling the false discovery rate. 1995.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> site = rng.choice(["big", "small"], 20_000, p=[0.9, 0.1])
+        >>> labels = rng.random(20_000) < 0.1
+        >>> table = field_table(labels, np.where(site == "small", 0.15, 0.1), site, name="site")
+        >>> table.values, table["flagged"].tolist(), table["pcoc"].round(1).tolist()
+        (['big', 'small'], [False, True], [1.0, 1.5])
+    """
+    check_confidence(confidence)
+    rows = forecast_of(labels, probabilities, weights=weights, sampling_rate=sampling_rate, scores_are=scores_are)
+    encoded = encode_values(values, rows.n_rows, name)
+    p, w = rows.probabilities, np.ones(rows.n_rows) if rows.weights is None else rows.weights
+
+    def total(column: Floats | None) -> Floats:
+        return np.bincount(encoded.ids, weights=column).astype(np.float64)
+
+    n_rows, weight = total(None), total(w)
+    ids = np.flatnonzero(weight > 0.0)
+    ids = ids[np.argsort(-n_rows[ids], kind="stable")]
+    n_rows, weight, squared, positives, predicted, squares = (
+        column[ids] for column in (n_rows, weight, total(w * w), total(w * rows.labels), total(w * p), total(w * p * p))
+    )
+    counts = matched_counts(positives, predicted, squares, effective_weight=squared / weight)
+    low, high = ratio_interval(counts, confidence)
+    p_values = two_sided_p_value(counts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pcoc = np.where(positives > 0.0, predicted / positives, np.nan)
+    columns: dict[str, NDArray[Any]] = {
+        "n_rows": n_rows.astype(np.int64),
+        "weight": weight,
+        "positives": positives,
+        "predicted": predicted,
+        "mean_prediction": predicted / weight,
+        "observed_rate": positives / weight,
+        "bias": (predicted - positives) / weight,
+        "bias_stderr": np.sqrt(np.maximum(predicted - squares, 0.0) * squared / weight) / weight,
+        "pcoc": pcoc,
+        "pcoc_low": low,
+        "pcoc_high": high,
+        "pcoc_shrunk": shrunk_ratio(counts),
+        "p_value": p_values,
+        "flagged": discoveries(p_values, 1.0 - confidence),
+    }
+    return FieldTable(name, columns, ids, encoded)

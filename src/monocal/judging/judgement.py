@@ -1,0 +1,61 @@
+"""The same rows before and after calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+from monocal.judging.compare import Comparison, compare
+from monocal.judging.report import Report
+
+HEADLINE_METRICS = ("log_loss", "auc", "gauc", "pcoc", "ece", "frce", "mfrce")
+"""What is shown unless other metrics are asked for: discrimination, global bias, calibration, calibration by field."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """What a calibration did to one task.
+
+    Attributes:
+        before: Report of the ranker's own score (after the sampling correction, if there is a rate).
+        after: Report of the calibrated probability; None if there is no calibrator to judge.
+        same_rows: Both reports are about the same rows, so that differences can be paired.
+    """
+
+    before: Report
+    after: Report | None = None
+    same_rows: bool = True
+
+    @property
+    def last(self) -> Report:
+        """The calibrated report if there is one, else the uncalibrated."""
+        return self.before if self.after is None else self.after
+
+    @cached_property
+    def change(self) -> Comparison | None:
+        """Paired differences, calibrated minus uncalibrated; None if the rows differ or there is one report only."""
+        if self.after is None or not self.same_rows:
+            return None
+        return compare(self.before, self.after)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns both reports and their comparison as plain numbers."""
+        found: dict[str, Any] = {"before": self.before.as_dict()}
+        if self.after is not None:
+            found["after"] = self.after.as_dict()
+        if self.change is not None:
+            found["change"] = self.change.as_dict()
+        return found
+
+
+def headline_metrics(*, has_fields: bool, has_groups: bool) -> list[str]:
+    """Returns the headline metrics that can be computed.
+
+    Example:
+        >>> headline_metrics(has_fields=False, has_groups=False)
+        ['log_loss', 'auc', 'pcoc', 'ece']
+    """
+    needs = {"gauc": has_groups, "frce": has_fields, "mfrce": has_fields}
+    return [name for name in HEADLINE_METRICS if needs.get(name, True)]

@@ -1,0 +1,99 @@
+"""What an online experiment compares, as plain values from a TOML file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, final
+
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.lab.simulator import TASKS
+
+
+@final
+@dataclass(frozen=True)
+class Arm:
+    """One arm: the calibrator that replaces every task's raw score before fusion.
+
+    Arguments:
+        name: What tables call it.
+        method: A calibrator; `none` ranks by the raw scores.
+        arguments: Its constructor arguments.
+    """
+
+    name: str
+    method: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@final
+@dataclass(frozen=True)
+class AbPlan:
+    """An experiment.
+
+    Arguments:
+        name: Its name.
+        question: What it asks, in a sentence.
+        arms: The arms; every one sees the same users, candidates and luck.
+        reference: The arm that the others are compared with.
+        world: A simulated world with all tasks.
+        world_seed: Draws the world.
+        seed: Draws the log and the traffic.
+        n_calibration: Logged impressions that calibrators are fitted on.
+        n_requests: Requests of the experiment.
+        n_candidates: Candidates per request.
+        n_shown: How many of them are shown, best fused score first.
+        fusion: Weight of each task's probability in the fused score.
+        n_bootstrap: Replicates behind the intervals over users.
+        kind: Always `ab`.
+    """
+
+    name: str
+    question: str
+    arms: tuple[Arm, ...]
+    reference: str
+    world: str = "multitask"
+    world_seed: int = 0
+    seed: int = 0
+    n_calibration: int = 200_000
+    n_requests: int = 50_000
+    n_candidates: int = 20
+    n_shown: int = 5
+    fusion: Mapping[str, float] = field(default_factory=lambda: {"effective_view": 1.0, "long_view": 1.0, "click": 0.5})
+    n_bootstrap: int = 1000
+    kind: str = "ab"
+
+    def __post_init__(self) -> None:
+        names = [arm.name for arm in self.arms]
+        if self.reference not in names:
+            raise UnknownName.among("reference", self.reference, names)
+        for task in self.fusion:
+            if task not in TASKS:
+                raise UnknownName.among("task of fusion", task, TASKS)
+        if not 1 <= self.n_shown <= self.n_candidates:
+            raise InvalidInput.of(
+                "n_shown", self.n_shown, f"between 1 and n_candidates = {self.n_candidates}", "show fewer"
+            )
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Any], origin: str = "the plan") -> AbPlan:
+        """Builds a plan from plain values and refuses what it does not know."""
+        plain = dict(entries)
+        for kind, given in ((cls, [plain]), (Arm, plain.get("arms", []))):
+            known = [one.name for one in fields(kind)]
+            for table in given:
+                for key in table:
+                    if key not in known:
+                        raise UnknownName.among(f"key of {origin}", key, known)
+        return cls(arms=tuple(Arm(**one) for one in plain.pop("arms", [])), **plain)
+
+    def scaled(self, rows: int) -> AbPlan:
+        """Returns the same experiment with at most so many logged rows and a tenth as many requests."""
+        from dataclasses import replace
+
+        return replace(
+            self,
+            n_calibration=min(self.n_calibration, rows),
+            n_requests=min(self.n_requests, max(rows // 10, 10)),
+            n_bootstrap=min(self.n_bootstrap, 100),
+        )

@@ -1,0 +1,106 @@
+"""Requests with candidates, and how users react to what they are shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.samples import Ids
+from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.lab.simulator.rows import BLOCK_ROWS, Rows
+from monocal.lab.simulator.truth import Truth
+
+CLICK_SECONDS, EFFECTIVE_SECONDS, LONG_SECONDS = 3.0, 12.0, 45.0
+"""Seconds watched after a click, and in addition after an effective and after a long view."""
+
+POSITION = "position"
+
+
+@final
+@dataclass(frozen=True)
+class Requests:
+    """Some requests: per candidate its features and raw scores, per request the user and the luck of every candidate.
+
+    Attributes:
+        rows: Candidates `(requests × candidates)` as simulator rows, request by request.
+        n_candidates: Candidates per request.
+        scores: The ranker's raw score of every candidate and task, given before the position is known.
+    """
+
+    rows: Rows
+    n_candidates: int
+    scores: dict[str, Floats]
+
+    @property
+    def users(self) -> Ids:
+        return self.rows.users[:: self.n_candidates]
+
+
+def draw_requests(truth: Truth, seed: int, number: int, n_requests: int, n_candidates: int) -> Requests:
+    """Draws requests: one user, moment and context each, with candidates that differ in everything else."""
+    n = n_requests * n_candidates
+    n_blocks = -(-n // BLOCK_ROWS)
+    first = number * n_blocks
+    whole = (first + n_blocks) * BLOCK_ROWS
+    blocks = [truth.source.block(seed, first + k, whole) for k in range(n_blocks)]
+    rows = Rows(**{name: np.concatenate([getattr(b, name) for b in blocks])[:n] for name in vars(blocks[0])})
+    lead = np.repeat(np.arange(0, n, n_candidates), n_candidates)
+    features = rows.features.copy()
+    for place, field in enumerate(truth.world.fields):
+        if field.source in ("user", "attribute", "hour"):
+            features[:, place] = features[lead, place]
+        elif field.name == POSITION:
+            features[:, place] = 1
+    rows = replace(rows, features=features, users=rows.users[lead], times=rows.times[lead], elapsed=rows.elapsed[lead])
+    return Requests(rows, n_candidates, _scores(truth, rows))
+
+
+def react(truth: Truth, requests: Requests, order: NDArray[np.intp]) -> dict[str, Floats]:
+    """Returns what each request brought: clicks, effective views, long views and seconds watched.
+
+    Whether a shown candidate is clicked depends on its true probability *at its position* and on luck that belongs to
+    the candidate, not to the arm: two arms that show the same list get the same reaction.
+
+    Arguments:
+        truth: The world.
+        requests: Who asked, and for what.
+        order: Rows shown per request, best first, `(requests, shown)`.
+    """
+    n_shown = order.shape[1]
+    flat = order.ravel()
+    rows = requests.rows
+    features = rows.features[flat].copy()
+    names = [field.name for field in truth.world.fields]
+    if POSITION in names:
+        place = names.index(POSITION)
+        last = truth.world.fields[place].size
+        features[:, place] = np.tile(np.minimum(np.arange(1, n_shown + 1), last), order.shape[0])
+    shown = Rows(
+        features=features,
+        users=rows.users[flat],
+        times=rows.times[flat],
+        elapsed=rows.elapsed[flat],
+        click_uniforms=rows.click_uniforms[flat],
+        watch_uniforms=rows.watch_uniforms[flat],
+    )
+    true_logits, _ = truth.click_logits(shown)
+    clicks = shown.click_uniforms < sigmoid(true_logits)
+    given = truth.watch.probabilities(features)
+    effective = clicks & (shown.watch_uniforms < given["effective_view"])
+    long = clicks & (shown.watch_uniforms < given["long_view"])
+    seconds = CLICK_SECONDS * clicks + EFFECTIVE_SECONDS * effective + LONG_SECONDS * long
+    outcome = {"clicks": clicks, "effective_views": effective, "long_views": long, "watch_seconds": seconds}
+    return {name: np.asarray(one, dtype=np.float64).reshape(order.shape).sum(axis=1) for name, one in outcome.items()}
+
+
+def _scores(truth: Truth, rows: Rows) -> dict[str, Floats]:
+    true_logits, score_logits = truth.click_logits(rows)
+    scores = {"click": sigmoid(score_logits)}
+    given = truth.watch.probabilities(rows.features)
+    for task, after_click in given.items():
+        joint = sigmoid(true_logits) * after_click
+        scores[task] = sigmoid(truth.distortions[task].to_scores(logit(joint), rows.features, rows.elapsed))
+    return scores

@@ -1,0 +1,51 @@
+"""Rankers: scores from the log itself, a quick hashed logistic, DeepFM for one task and for several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monocal.core.errors import UnknownName
+from monocal.lab.rankers.artefact import load_ranker
+from monocal.lab.rankers.base import Ranker
+from monocal.lab.rankers.deepfm import DeepFM
+from monocal.lab.rankers.hashed_logistic import HashedLogistic
+from monocal.lab.rankers.multitask_deepfm import MultiTaskDeepFM
+from monocal.lab.rankers.precomputed import Precomputed
+from monocal.lab.rankers.rank import rank_log
+from monocal.logs.scored_log import ScoredLog
+
+__all__ = [
+    "RANKERS",
+    "DeepFM",
+    "HashedLogistic",
+    "MultiTaskDeepFM",
+    "Precomputed",
+    "Ranker",
+    "ScoredLog",
+    "load_ranker",
+    "rank_log",
+    "ranker",
+]
+
+RANKERS: dict[str, type[Ranker]] = {kind.name: kind for kind in (Precomputed, HashedLogistic, DeepFM, MultiTaskDeepFM)}
+
+
+def ranker(name: str, /, **arguments: Any) -> Ranker:
+    """Returns an unfitted ranker by name.
+
+    Example:
+        >>> ranker("deepfm", variant="authors")
+        DeepFM(variant='authors')
+        >>> ranker("deepfn")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.UnknownName: ranker: got 'deepfn'; ... Way out: did you mean 'deepfm'?
+    """
+    if name not in RANKERS:
+        raise UnknownName.among("ranker", name, RANKERS)
+    kind = RANKERS[name]
+    known = kind().get_params(deep=False)
+    for argument in arguments:
+        if argument not in known:
+            raise UnknownName.among(f"argument of {name!r}", argument, known)
+    return kind(**arguments)

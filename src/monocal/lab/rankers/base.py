@@ -1,0 +1,210 @@
+"""The ranker contract: learn from the oldest part of a log, score all of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.fingerprint import fingerprint
+from monocal.core.spaces import Floats
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.scored_log import Tables
+
+
+class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
+    """Scores impressions: learns from an encoded log, gives one logit per row and task.
+
+    A subclass writes `__init__` (which only stores), `name`, `_tasks`, `_fit`, `_score`, `_state` and `_restore`, and
+    `_embeddings` if it has any. Checking, fingerprints and files are done here.
+
+    Attributes:
+        tasks_: The tasks it scores, after fitting.
+        field_names_: The fields it was trained on.
+        field_sizes_: Their sizes, id 0 included.
+        fingerprint_: Changes with the class, the parameters and the rows it was trained on.
+        notes_: What somebody comparing results should know about the training.
+        valid_log_loss_: Mean log-loss per task on the validation log, if one was given.
+    """
+
+    name: ClassVar[str]
+    learns: ClassVar[bool] = True
+    neutral_parameters: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that change how fast or how safely it works, but never the result."""
+
+    @final
+    def fit(
+        self,
+        train: EncodedLog,
+        valid: EncodedLog | None = None,
+        *,
+        checkpoints: str | Path | None = None,
+        show_progress: bool | None = None,
+    ) -> Self:
+        """Learns from a log.
+
+        Arguments:
+            train: The rows to learn from, in time order.
+            valid: Rows to report the log-loss on; nothing is chosen by it.
+            checkpoints: A folder for checkpoints, for rankers that write them. Work that was killed goes on from
+                the last one; the result is the same as without the interruption.
+            show_progress: True or False to decide; None shows a bar on a terminal.
+        """
+        if train.n_rows == 0:
+            raise InvalidInput.of("train", "no rows", "at least one row", "check the split")
+        tasks = self._tasks(train)
+        for task in tasks:
+            if task not in train.labels:
+                raise UnknownName.among("task", task, train.labels)
+            if self.learns:
+                _check_classes(train, task)
+        for learned in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, learned)
+        self.tasks_ = tasks
+        self.field_names_, self.field_sizes_ = train.field_names, train.field_sizes
+        self.fingerprint_ = self.plan(train)
+        self.notes_: tuple[str, ...] = ()
+        self._fit(train, None if checkpoints is None else Path(checkpoints), show_progress)
+        if valid is not None:
+            self.valid_log_loss_ = {
+                task: _mean_log_loss(logits, valid, task)
+                for task, logits in self.score_tasks(valid, show_progress=show_progress).items()
+            }
+        return self
+
+    @final
+    def score(self, log: EncodedLog, task: str | None = None, *, show_progress: bool | None = None) -> Floats:
+        """Returns one logit per row for one task (by default the first).
+
+        Arguments:
+            log: Rows encoded with the vocabulary of training.
+            task: One of `tasks_`.
+            show_progress: As in `fit`.
+        """
+        scores = self.score_tasks(log, show_progress=show_progress)
+        chosen = next(iter(scores)) if task is None else task
+        if chosen not in scores:
+            raise UnknownName.among("task", chosen, scores)
+        return scores[chosen]
+
+    @final
+    def score_tasks(self, log: EncodedLog, *, show_progress: bool | None = None) -> dict[str, Floats]:
+        """Returns one logit per row for every task."""
+        if self.learns:
+            self._check_fitted()
+            self._check_fields(log)
+        return self._score(log, show_progress)
+
+    @final
+    def embeddings(self) -> Tables | None:
+        """Returns one table of vectors per field, or None if this ranker has none."""
+        if self.learns:
+            self._check_fitted()
+        return self._embeddings()
+
+    @final
+    def plan(self, train: EncodedLog) -> str:
+        """Returns the fingerprint that fitting on these rows would give."""
+        parameters = {k: v for k, v in self.get_params().items() if k not in self.neutral_parameters}
+        return fingerprint(type(self).__name__, parameters, train.fingerprint if self.learns else None)
+
+    @final
+    def save(self, folder: str | Path) -> None:
+        """Writes the fitted ranker as a folder of JSON and safetensors, whole or not at all."""
+        from monocal.lab.rankers.artefact import save_ranker
+
+        self._check_fitted()
+        save_ranker(self, Path(folder))
+
+    @classmethod
+    @final
+    def load(cls, folder: str | Path) -> Self:
+        """Reads a ranker of this class; nothing in the folder is executed."""
+        from monocal.lab.rankers.artefact import load_ranker
+
+        loaded = load_ranker(folder)
+        if not isinstance(loaded, cls):
+            raise InvalidInput.of("folder", f"a {type(loaded).__name__}", f"a {cls.__name__}", "use load_ranker")
+        return loaded
+
+    @property
+    @final
+    def is_fitted(self) -> bool:
+        return hasattr(self, "fingerprint_")
+
+    @final
+    def _check_fitted(self) -> None:
+        if not self.is_fitted:
+            raise InvalidInput.of(
+                "ranker", f"a {type(self).__name__} that has learned nothing", "a fitted one", "call fit first"
+            )
+
+    @final
+    def _check_fields(self, log: EncodedLog) -> None:
+        ours = list(zip(self.field_names_, self.field_sizes_, strict=True))
+        theirs = list(zip(log.field_names, log.field_sizes, strict=True))
+        if ours == theirs:
+            return
+        here = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), None)
+        if here is None:
+            got, wanted = f"{len(theirs)} fields", f"{len(ours)} fields"
+        else:
+            wanted, got = (f"field {name!r} with {size} ids" for name, size in here)
+        raise InvalidInput.of("log", got, f"{wanted}, as in training", "encode the log with the training vocabulary")
+
+    @abstractmethod
+    def _tasks(self, log: EncodedLog) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def _fit(self, train: EncodedLog, checkpoints: Path | None, show_progress: bool | None) -> None: ...
+
+    @abstractmethod
+    def _score(self, log: EncodedLog, show_progress: bool | None) -> dict[str, Floats]: ...
+
+    @abstractmethod
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Returns the learned arrays and the learned plain values."""
+
+    @abstractmethod
+    def _restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None: ...
+
+    def _embeddings(self) -> Tables | None:
+        return None
+
+
+def chosen_tasks(tasks: Sequence[str] | None, known: Sequence[str]) -> tuple[str, ...]:
+    """Returns the tasks asked for, or all that the log has."""
+    if not known:
+        raise InvalidInput.of("train", "a log without labels", "at least one task", "name labels in the schema")
+    for task in tasks or ():
+        if task not in known:
+            raise UnknownName.among("task", task, known)
+    return tuple(tasks) if tasks else tuple(known)
+
+
+def _check_classes(train: EncodedLog, task: str) -> None:
+    labels = train.labels[task]
+    if not (np.any(labels == 0) and np.any(labels == 1)):
+        seen = sorted({int(value) for value in np.unique(labels)})
+        raise InvalidInput.of(
+            f"labels of task {task!r}",
+            f"only the values {seen}",
+            "both 0 and 1",
+            "train on more rows, or drop the task",
+        )
+
+
+def _mean_log_loss(logits: Floats, log: EncodedLog, task: str) -> float:
+    labels = np.asarray(log.labels[task])
+    rows = labels >= 0
+    if not rows.any():
+        return float("nan")
+    weights = np.ones(log.n_rows) if log.weights is None else log.weights.astype(np.float64)
+    losses = np.logaddexp(0.0, logits) - np.maximum(labels, 0) * logits
+    return float(np.average(losses[rows], weights=weights[rows]))

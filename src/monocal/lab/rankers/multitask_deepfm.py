@@ -1,0 +1,66 @@
+"""A DeepFM with one head per task, as the stand-in for a production ranker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, final
+
+from monocal.lab.rankers.base import chosen_tasks
+from monocal.lab.rankers.fm.ranker import FmRanker
+from monocal.logs.encoded_log import EncodedLog
+
+
+@final
+class MultiTaskDeepFM(FmRanker):
+    r"""Shared embeddings and hidden layers, and for each task a tower, linear weights and a scale of its own.
+
+    .. math:: z_t(x) = \sum_f w_{f,t}[x_f] + \alpha_t\,\mathrm{FM}(e) + v_t^\top \mathrm{tower}_t(\mathrm{DNN}(e))
+
+    All hidden layers but the last are shared; the last is one tower per task. The loss is the sum over tasks of the
+    mean log-loss over the rows where the task was observed. With one task there is no
+    :math:`\alpha` and this is exactly `DeepFM`. Everything else is as there.
+
+    Arguments:
+        tasks: Which tasks; None means all of the log.
+        hidden: Shared widths, the last one per task.
+        n_dimensions: As in `DeepFM`, like everything that follows.
+        learning_rate: Adam's step.
+        l2: Strength of the penalty.
+        batch_rows: Rows per step.
+        n_epochs: Passes over the log.
+        checkpoint_batches: Batches between two checkpoints.
+        n_threads: None means as many as torch uses.
+        seed: Draws the starting point.
+    """
+
+    name: ClassVar[str] = "multitask_deepfm"
+
+    def __init__(
+        self,
+        tasks: Sequence[str] | None = None,
+        hidden: tuple[int, ...] = (512, 256, 128),
+        n_dimensions: int = 16,
+        learning_rate: float = 1e-3,
+        l2: float = 1e-6,
+        batch_rows: int = 16_384,
+        n_epochs: int = 1,
+        checkpoint_batches: int = 500,
+        n_threads: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.tasks = tasks
+        self.hidden = hidden
+        self.n_dimensions = n_dimensions
+        self.learning_rate = learning_rate
+        self.l2 = l2
+        self.batch_rows = batch_rows
+        self.n_epochs = n_epochs
+        self.checkpoint_batches = checkpoint_batches
+        self.n_threads = n_threads
+        self.seed = seed
+
+    def _tasks(self, log: EncodedLog) -> tuple[str, ...]:
+        return chosen_tasks(self.tasks, log.tasks)
+
+    def _hidden(self) -> tuple[int, ...]:
+        return tuple(self.hidden)

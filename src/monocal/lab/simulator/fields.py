@@ -1,0 +1,111 @@
+"""Categorical fields with power-law traffic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import Floats
+from monocal.lab.simulator.seeds import Key, random_stream
+
+FieldSource = Literal["row", "user", "attribute", "hour"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One categorical field of a simulated log.
+
+    Ids run from 1 to `size` in order of popularity; 0 is left to values nobody has seen.
+
+    Arguments:
+        name: The column's name.
+        size: How many values there are.
+        exponent: How steep the traffic is: value k gets a share that falls like k to the power of minus this.
+        effect: Standard deviation over the values of what the field adds to the true logit.
+        drift: Standard deviation of how much a value's effect moves from the first to the last row.
+        shape: `random` draws one normal number per value; `falling` makes the effect fall with the logarithm
+            of the id, as a position in a list does.
+        source: Where the value of a row comes from: drawn for each `row`, the `user` itself, a fixed
+            `attribute` of the user, or the `hour` of the day.
+    """
+
+    name: str
+    size: int
+    exponent: float = 1.0
+    effect: float = 0.0
+    drift: float = 0.0
+    shape: Literal["random", "falling"] = "random"
+    source: FieldSource = "row"
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise InvalidInput.of("Field.size", self.size, "at least one value", "give the field a positive size")
+        if self.source == "hour" and self.size != 24:
+            raise InvalidInput.of("Field.size", self.size, "24 values for an hour of the day", "use size=24")
+
+    def effects(self, key: Key) -> Floats:
+        """Returns what each id adds to the true logit, `(size + 1,)`, centred by traffic; id 0 adds nothing."""
+        return _centred(self._raw_effects(key), self, self.effect)
+
+    def drifts(self, key: Key) -> Floats:
+        """Returns how far each id's effect moves over the whole log, `(size + 1,)`."""
+        return _centred(random_stream(*key, "drift", self.name).standard_normal(self.size), self, self.drift)
+
+    def _raw_effects(self, key: Key) -> Floats:
+        if self.shape == "falling":
+            ranks: Floats = -np.log(np.arange(1, self.size + 1, dtype=np.float64))
+            return ranks
+        return random_stream(*key, "effect", self.name).standard_normal(self.size)
+
+
+def draw_power_law(uniforms: Floats, size: int, exponent: float) -> NDArray[np.int32]:
+    r"""Turns uniform numbers into ids 1…size whose frequency falls like a power of the id.
+
+    .. math:: P(k) = \int_k^{k+1} x^{-s}\,dx \Big/ \int_1^{N+1} x^{-s}\,dx
+
+    The integral has a closed inverse, so a million values need no table.
+
+    Example:
+        >>> draw_power_law(np.array([0.0, 0.5, 0.999999]), size=1000, exponent=1.0).tolist()
+        [1, 31, 1000]
+    """
+    top = float(size + 1)
+    if abs(exponent - 1.0) < 1e-9:
+        values = np.exp(uniforms * np.log(top))
+    else:
+        rest = 1.0 - exponent
+        values = (1.0 + uniforms * (top**rest - 1.0)) ** (1.0 / rest)
+    ids: NDArray[np.int32] = np.minimum(values, size).astype(np.int32)
+    return ids
+
+
+def power_law_shares(size: int, exponent: float) -> Floats:
+    """Returns the probability of each id 1…size under `draw_power_law`.
+
+    Example:
+        >>> power_law_shares(3, 1.0).round(3).tolist()
+        [0.5, 0.292, 0.208]
+    """
+    edges = np.arange(1, size + 2, dtype=np.float64)
+    if abs(exponent - 1.0) < 1e-9:
+        mass = np.log(edges)
+    else:
+        mass = edges ** (1.0 - exponent) / (1.0 - exponent)
+    shares: Floats = np.diff(mass) / (mass[-1] - mass[0])
+    return shares
+
+
+def _centred(raw: Floats, field: Field, scale: float) -> Floats:
+    table = np.zeros(field.size + 1)
+    if scale == 0.0:
+        return table
+    shares = np.full(24, 1 / 24) if field.source == "hour" else power_law_shares(field.size, field.exponent)
+    raw = raw - shares @ raw
+    spread = np.sqrt(shares @ raw**2)
+    # One value has no spread; it then adds nothing instead of dividing by zero.
+    table[1:] = raw * (scale / spread) if spread > 0 else 0.0
+    return table

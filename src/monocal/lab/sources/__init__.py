@@ -1,0 +1,28 @@
+"""One file per data set in its raw format; what is exported here is what commands and studies know."""
+
+from monocal.lab.sources.aliccp import AliCCP
+from monocal.lab.sources.avazu import Avazu
+from monocal.lab.sources.criteo import Criteo
+from monocal.lab.sources.kuairand import KuaiRand
+from monocal.lab.sources.kuairand_pure import KuaiRandPure
+from monocal.lab.sources.retrosheet import Retrosheet
+from monocal.logs.source import Source, SourceStream
+from monocal.logs.table_source import TableSource
+
+SOURCES: dict[str, type[Source]] = {
+    source.name: source for source in (Avazu, AliCCP, Criteo, KuaiRand, KuaiRandPure, Retrosheet)
+}
+"""Data sets by name; any other table is read by `TableSource` with a schema."""
+
+__all__ = [
+    "SOURCES",
+    "AliCCP",
+    "Avazu",
+    "Criteo",
+    "KuaiRand",
+    "KuaiRandPure",
+    "Retrosheet",
+    "Source",
+    "SourceStream",
+    "TableSource",
+]

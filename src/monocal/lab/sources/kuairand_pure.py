@@ -1,0 +1,43 @@
+"""KuaiRand-Pure as one prepared Parquet file: users and videos already joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import pyarrow as pa
+
+from monocal.lab.sources.kuairand import FIELDS, NOTICE, derived_columns, kuairand_schema
+from monocal.logs.schema import LogSchema
+from monocal.logs.source import Source, find_file
+from monocal.logs.table_source import table_rows
+from monocal.tables.row_problems import RawRows, RowProblems
+from monocal.tables.stream import open_table
+
+_NUMBERS = ("time_ms", "play_time_ms", "duration_ms")
+_OTHERS = ("is_click", "long_view", "is_dup")
+
+
+@final
+class KuaiRandPure(Source):
+    """Rows of `kuairand_pure.parquet` with the schema of `KuaiRand`; rows flagged as duplicates are left out."""
+
+    name = "kuairand_pure"
+    notice = NOTICE
+
+    def _schema(self) -> LogSchema:
+        return kuairand_schema()
+
+    def _files(self, raw_dir: Path) -> Sequence[Path]:
+        return [find_file(raw_dir, ("kuairand_pure.parquet",), "KuaiRand-Pure")]
+
+    def _rows(self, files: Sequence[Path], problems: RowProblems) -> Iterator[RawRows]:
+        for path in files:
+            for rows in table_rows(open_table(path), [*_NUMBERS, *_OTHERS, *FIELDS], FIELDS, problems):
+                kept = rows.keep(np.asarray(rows.batch.column("is_dup").to_numpy() == 0))
+                time_ms, play_ms, duration_ms = (kept.batch.column(name).to_numpy() for name in _NUMBERS)
+                columns = {name: kept.batch.column(name) for name in ("is_click", "long_view", *FIELDS)}
+                columns |= derived_columns(time_ms, play_ms, duration_ms)
+                yield kept._replace(batch=pa.RecordBatch.from_pydict(columns))

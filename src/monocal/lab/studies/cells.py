@@ -1,0 +1,134 @@
+"""One cell of a study: one data set, one calibrator, one seed."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.core.errors import UnknownName
+from monocal.core.files import atomic_folder
+from monocal.core.fingerprint import fingerprint
+from monocal.core.spaces import Floats
+from monocal.core.version import __version__
+from monocal.lab.peers import PEERS, peer
+from monocal.lab.studies.prepared import CalibrationRows, PreparedData, TestRows
+from monocal.lab.studies.study import CalibratorSpec
+
+RESULT, ANSWERS = "result.json", "test_probabilities.npy"
+
+
+@final
+@dataclass(frozen=True)
+class Cell:
+    """Where a cell's data are, what it fits, and where its result goes."""
+
+    data_name: str
+    data_folder: Path
+    spec: CalibratorSpec
+    seed: int
+    folder: Path
+
+    @property
+    def title(self) -> str:
+        return f"{self.data_name} · {self.spec.name} · seed {self.seed}"
+
+    @property
+    def is_finished(self) -> bool:
+        return (self.folder / RESULT).is_file()
+
+    def result(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / RESULT).read_text(encoding="utf-8"))
+        return found
+
+    def answers(self) -> Floats:
+        found: Floats = np.load(self.folder / ANSWERS, allow_pickle=False).astype(np.float64)
+        return found
+
+
+def cell_of(data_name: str, data: PreparedData, spec: CalibratorSpec, seed: int, cache: Path) -> Cell:
+    """Names a cell by everything that its result depends on, and by nothing else (its title may change)."""
+    what = {key: value for key, value in asdict(spec).items() if key not in ("name", "n_seeds", "time_limit_seconds")}
+    # a method without randomness gives the same answers for every seed
+    kind = CALIBRATORS.get(spec.method)
+    uses_seed = kind is None or "seed" in kind().get_params(deep=False)
+    key = fingerprint(data.folder.name, what, seed if uses_seed or spec.search else 0, __version__)
+    return Cell(data_name, data.folder, spec, seed, cache / "cells" / key)
+
+
+def run_cell(cell: Cell) -> None:
+    """Fits, predicts the test rows and stores the answers. Test labels are not opened here."""
+    data = PreparedData(cell.data_folder)
+    rows, test = data.calibration(cell.spec.use_embeddings), data.test()
+    arguments: dict[str, Any] = dict(cell.spec.arguments)
+    facts: dict[str, Any] = {}
+    started, cpu = time.perf_counter(), time.process_time()
+    if cell.spec.search:
+        from monocal.lab.studies.search import search_arguments
+
+        found = search_arguments(cell, rows)
+        arguments |= found.arguments
+        facts["search"] = {"arguments": found.arguments, "n_trials": found.n_trials, "holdout_log_loss": found.loss}
+    answers = fit_and_predict(cell.spec.method, arguments, rows, test, cell.seed)
+    facts |= {
+        "status": "ok",
+        "wall_seconds": time.perf_counter() - started,
+        "cpu_seconds": time.process_time() - cpu,
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "arguments": arguments,
+    }
+    finish(cell, facts, answers)
+
+
+def fit_and_predict(
+    method: str, arguments: Mapping[str, Any], rows: CalibrationRows, test: TestRows, seed: int
+) -> Floats:
+    """Fits a calibrator or a peer on calibration rows and predicts other rows."""
+    if method in PEERS:
+        return peer(method)(rows, test, arguments, seed)
+    if method not in CALIBRATORS:
+        raise UnknownName.among("method", method, [*CALIBRATORS, *PEERS])
+    known = CALIBRATORS[method]().get_params(deep=False)
+    seeded = {"seed": seed} if "seed" in known else {}
+    fitted = calibrator(method, **{**seeded, **arguments}).fit(
+        rows.logits, rows.labels, features=rows.features, scores_are="logit", embeddings=rows.embeddings
+    )
+    return fitted.predict(test.logits, features=test.features)
+
+
+def finish(cell: Cell, facts: Mapping[str, Any], answers: Floats | None = None) -> None:
+    """Stores a result, whole or not at all: a cell that was killed has none."""
+    with atomic_folder(cell.folder) as temporary:
+        if answers is not None:
+            np.save(temporary / ANSWERS, answers.astype(np.float64), allow_pickle=False)
+        text = json.dumps({"title": cell.title, **facts}, indent=1, default=str)
+        (temporary / RESULT).write_text(text, encoding="utf-8")
+
+
+def cell_to_json(cell: Cell) -> str:
+    entries = asdict(cell) | {"data_folder": str(cell.data_folder), "folder": str(cell.folder)}
+    return json.dumps(entries)
+
+
+def cell_from_json(text: str) -> Cell:
+    entries = json.loads(text)
+    spec = CalibratorSpec(**entries.pop("spec"))
+    entries["data_folder"], entries["folder"] = Path(entries["data_folder"]), Path(entries["folder"])
+    return Cell(spec=spec, **entries)
+
+
+def main() -> None:
+    """Runs the cell described on standard input; the runner starts this in a process of its own."""
+    run_cell(cell_from_json(sys.stdin.read()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""The only place that opens test labels: answers in, numbers out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from monocal.core.progress import progress
+from monocal.core.spaces import Floats
+from monocal.judging import Report, compare, evaluate
+from monocal.lab.studies.cells import Cell
+from monocal.lab.studies.prepared import PreparedData, Truth
+from monocal.lab.studies.study import Study
+
+TRUTH_METRICS = ("kl_to_truth", "error_to_truth")
+
+
+def judge(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Returns one row per cell and metric: value, interval, floor, paired differences and verdicts.
+
+    Every cell is compared with the study's reference and with the best cell of its data set (smallest mean log-loss
+    over seeds), on the same rows, with the same resampling.
+    """
+    rows: list[dict[str, Any]] = []
+    by_data: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_data.setdefault(cell.data_name, []).append(cell)
+    with progress("judging", len(cells), "cells") as bar:
+        for data_name, group in by_data.items():
+            data = PreparedData(group[0].data_folder)
+            truth = data.truth()
+            reports = {}
+            judged: dict[Path, Report] = {}  # a method without randomness has one folder for all seeds
+            for cell in group:
+                if cell.result()["status"] == "ok":
+                    if cell.folder not in judged:
+                        judged[cell.folder] = _report(study, data, truth, cell.answers())
+                    reports[cell.spec.name, cell.seed] = judged[cell.folder]
+            best = _best(reports)
+            for cell in group:
+                rows += _rows(study, data_name, cell, reports, best, truth)
+                bar.advance(1)
+    return rows
+
+
+def _report(study: Study, data: PreparedData, truth: Truth, answers: Floats) -> Report:
+    features = data.test().features
+    names = data.field_names
+    main = data.facts["main_field"]
+    ordered = [main, *[name for name in names if name != main]]
+    return evaluate(
+        truth.labels,
+        answers,
+        fields={name: np.asarray(features[:, names.index(name)]) for name in ordered},
+        # one group for all rows would leave the bootstrap nothing to resample
+        groups=None if truth.groups is None else np.asarray(truth.groups),
+        metrics=[name for name in study.metrics if name != "gauc" or truth.groups is not None],
+        n_bootstrap=study.n_bootstrap,
+        n_floor=min(study.n_bootstrap, 50),
+    )
+
+
+def _best(reports: dict[tuple[str, int], Report]) -> str | None:
+    losses: dict[str, list[float]] = {}
+    for (name, _), report in reports.items():
+        if "log_loss" in report.names:
+            losses.setdefault(name, []).append(report.value("log_loss"))
+    return min(losses, key=lambda name: float(np.mean(losses[name]))) if losses else None
+
+
+def _rows(
+    study: Study,
+    data_name: str,
+    cell: Cell,
+    reports: dict[tuple[str, int], Report],
+    best: str | None,
+    truth: Truth,
+) -> list[dict[str, Any]]:
+    result = cell.result()
+    head = {
+        "study": study.name,
+        "data": data_name,
+        "calibrator": cell.spec.name,
+        "seed": cell.seed,
+        "status": result["status"],
+        "reason": result.get("reason", ""),
+        "cpu_seconds": result.get("cpu_seconds", math.nan),
+        "peak_rss_bytes": result.get("peak_rss_bytes", 0),
+    }
+    report = reports.get((cell.spec.name, cell.seed))
+    if report is None:
+        return [head | {"metric": "", "value": math.nan}]
+    rows = []
+    for name in report.names:
+        low, high = report.interval(name)
+        row = head | {
+            "metric": name,
+            "value": report.value(name),
+            "low": low,
+            "high": high,
+            "floor": report.floor(name),
+        }
+        for role, other in (("reference", study.reference), ("best", best)):
+            against = reports.get((other or "", cell.seed))
+            row |= {f"difference_to_{role}": math.nan, f"verdict_to_{role}": ""}
+            if against is not None and against is not report:
+                paired = compare(against, report)
+                row |= {
+                    f"difference_to_{role}": paired.difference(name),
+                    f"verdict_to_{role}": paired.verdict(name),
+                }
+        row["is_best"] = cell.spec.name == best
+        rows.append(row)
+    if truth.true_probabilities is not None:
+        errors = errors_to_truth(cell.answers(), truth.true_probabilities)
+        rows += [head | {"metric": name, "value": value} for name, value in errors.items()]
+    return rows
+
+
+def errors_to_truth(answers: Floats, truth: Floats) -> dict[str, float]:
+    """Returns the mean Kullback-Leibler divergence from, and the mean absolute error to, the true probabilities.
+
+    Example:
+        >>> errors = errors_to_truth(np.array([0.2, 0.4]), np.array([0.2, 0.5]))
+        >>> round(errors["error_to_truth"], 3), round(errors["kl_to_truth"], 5)
+        (0.05, 0.01021)
+    """
+    p = np.clip(answers, 1e-7, 1.0 - 1e-7)
+    q = np.clip(np.asarray(truth), 1e-12, 1.0 - 1e-12)
+    divergence = q * np.log(q / p) + (1.0 - q) * np.log((1.0 - q) / (1.0 - p))
+    return {"kl_to_truth": float(np.mean(divergence)), "error_to_truth": float(np.mean(np.abs(answers - truth)))}

@@ -1,0 +1,107 @@
+"""Real logs of a study: encode, rank, and keep what calibrators and the evaluator need."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from monocal.core.errors import MonocalError, UnknownName
+from monocal.core.fingerprint import fingerprint
+from monocal.lab.rankers import ScoredLog, rank_log, ranker
+from monocal.lab.sources import SOURCES
+from monocal.lab.studies.prepared import PreparedData, write
+from monocal.lab.studies.study import DataSpec
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.encoder import encode_log
+from monocal.logs.splits import RowRange
+
+
+class DataMissing(MonocalError):
+    """A study's data are not on this machine; its cells are skipped with this reason."""
+
+
+def rank_real_log(spec: DataSpec, folder: Path, cache: Path, data_folder: Path | None) -> PreparedData:
+    """Encodes a raw log, trains the ranker on its oldest part, and keeps scores of the calibration and test parts."""
+    if spec.source not in SOURCES:
+        raise UnknownName.among(f"source of {spec.name!r}", spec.source, SOURCES)
+    if data_folder is None:
+        raise DataMissing(f"{spec.source}: no data folder was given; pass --data-dir")
+    raw = data_folder / spec.file
+    if not raw.exists():
+        raise DataMissing(f"{spec.source}: {spec.file or 'its raw files'} not found in the data folder")
+    encoded = cache / "encoded" / fingerprint(spec.source, spec.file)
+    log = _cut(encode_log(SOURCES[spec.source]().open(raw), None, encoded), spec)
+    chosen = ranker(spec.ranker, **spec.ranker_arguments)
+    scored = rank_log(log, chosen, cache / "ranked" / fingerprint(asdict(spec)))
+    return _keep(spec, scored, folder)
+
+
+def open_scored_log(spec: DataSpec, data_cache: Path, data_folder: Path | None) -> PreparedData:
+    """Takes calibration and test parts from a folder that `monocal rank` wrote; its contents are part of the key."""
+    path = Path(spec.file) if data_folder is None else data_folder / spec.file
+    if not path.is_dir():
+        raise DataMissing(f"{spec.name}: no scored log at {spec.file!r}; write one with monocal rank, pass --data-dir")
+    scored = ScoredLog.open(path)
+    folder = data_cache / fingerprint(asdict(spec), scored.fingerprint)
+    if folder.is_dir():
+        return PreparedData(folder)
+    if spec.n_calibration:
+        scored = replace(scored, log=replace(scored.log, parts=_shortened(scored.log, spec)))
+    return _keep(spec, scored, folder)
+
+
+def _shortened(log: EncodedLog, spec: DataSpec) -> dict[str, RowRange]:
+    calibration, test = log.parts["calibration"], log.parts["test"]
+    return dict(log.parts) | {
+        "calibration": RowRange(max(calibration.start, calibration.stop - spec.n_calibration), calibration.stop),
+        "test": RowRange(test.start, min(test.stop, test.start + spec.n_test)),
+    }
+
+
+def _cut(log: EncodedLog, spec: DataSpec) -> EncodedLog:
+    """Limits the parts to the rows a study asks for, around the border between training and calibration."""
+    if not spec.n_calibration:
+        return log
+    border = log.parts["calibration"].start
+    start = max(border - (spec.n_train or border), 0)
+    n_calibration = min(spec.n_calibration, log.n_rows - border)
+    stop = min(border + n_calibration + spec.n_test, log.n_rows)
+    parts = {
+        "train": RowRange(0, border - start),
+        "calibration": RowRange(border - start, border - start + n_calibration),
+        "test": RowRange(border - start + n_calibration, stop - start),
+    }
+    return replace(log.slice(start, stop), parts=parts)
+
+
+def _keep(spec: DataSpec, scored: ScoredLog, folder: Path) -> PreparedData:
+    task = scored.tasks[0]
+    calibration, test = scored.part("calibration"), scored.part("test")
+    names = list(scored.log.field_names)
+    arrays: dict[str, Any] = {}
+    for name, part in (("calibration", calibration), ("test", test)):
+        arrays[f"{name}_logits"] = part.logits[task]
+        arrays[f"{name}_labels"] = part.log.labels[task]
+        arrays[f"{name}_features"] = part.log.features
+    if test.log.groups is not None:
+        arrays["test_groups"] = test.log.groups.astype(np.int64)
+    tables: Any = scored.embeddings or []
+    arrays |= {f"embedding{index}": table for index, table in enumerate(tables)}
+    return write(
+        folder,
+        arrays,
+        {
+            "name": spec.name,
+            "n_calibration": calibration.n_rows,
+            "n_test": test.n_rows,
+            "field_names": names,
+            "main_field": spec.main_field or names[0],
+            "n_embeddings": len(tables),
+            "label_rate_calibration": float(np.mean(calibration.log.labels[task])),
+            "notes": list(scored.notes),
+            "notice": SOURCES[spec.source].notice if spec.source in SOURCES else "",
+        },
+    )

@@ -1,0 +1,78 @@
+"""A study from its file to its leaderboard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from monocal.core.files import atomic_file
+from monocal.lab.ab import AbPlan, run_experiment
+from monocal.lab.studies.evaluator import judge
+from monocal.lab.studies.leaderboard_files import write_results
+from monocal.lab.studies.runner import RunOptions, plan, run_cells
+from monocal.lab.studies.study import Study, read_entries
+
+
+@final
+@dataclass(frozen=True)
+class StudyOutcome:
+    """What a run produced.
+
+    Attributes:
+        rows: One row per cell and metric.
+        leaderboard: Path of the Markdown table.
+        n_run: Cells that were run now; finished ones are not repeated.
+        n_cells: Cells in all.
+        missing: Data sets that are not on this machine, with the reason.
+    """
+
+    rows: list[dict[str, Any]]
+    leaderboard: Path
+    n_run: int
+    n_cells: int
+    missing: dict[str, str]
+
+
+def run_study(study: Study, folder: str | Path, options: RunOptions | None = None) -> StudyOutcome:
+    """Runs every cell that is not finished, judges all of them and writes the leaderboard.
+
+    Arguments:
+        study: What to run.
+        folder: Keeps prepared data, cells and results; running again with the same folder goes on where it stopped.
+        options: Workers, memory, data folder.
+    """
+    folder = Path(folder)
+    chosen = options or RunOptions()
+    cells, missing = plan(study, folder, chosen)
+    n_run = run_cells(cells, chosen)
+    rows = judge(study, cells)
+    path = write_results(study, rows, folder / study.name, missing)
+    return StudyOutcome(rows, path, n_run, len(cells), missing)
+
+
+def run_file(
+    path_or_name: str | Path,
+    folder: str | Path,
+    options: RunOptions | None = None,
+    *,
+    smoke_rows: int | None = None,
+) -> Path:
+    """Runs a study or an online experiment from its file or name and returns the path of its table.
+
+    Arguments:
+        path_or_name: A TOML file, or a shipped study: main, ablation, sensitivity, recipe, scale, ab.
+        folder: Keeps everything; running again goes on where it stopped.
+        options: Workers, memory, data folder.
+        smoke_rows: At most so many rows and one seed, to see that everything runs.
+    """
+    entries, origin = read_entries(path_or_name)
+    if entries.get("kind") == "ab":
+        plan = AbPlan.of(entries, origin)
+        outcome = run_experiment(plan if smoke_rows is None else plan.scaled(smoke_rows))
+        path = Path(folder) / plan.name / "leaderboard.md"
+        with atomic_file(path) as temporary:
+            temporary.write_text(outcome.markdown(), encoding="utf-8")
+        return path
+    study = Study.of(entries, origin)
+    return run_study(study if smoke_rows is None else study.scaled(smoke_rows), folder, options).leaderboard

@@ -1,0 +1,206 @@
+"""A study as one TOML file, read into frozen values; an unknown key stops with a suggestion."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, final
+
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.lab.studies.curves import CurveSpec
+
+DEFAULT_METRICS = ("auc", "gauc", "log_loss", "pcoc", "ece", "frce", "mfrce")
+
+
+@final
+@dataclass(frozen=True)
+class DataSpec:
+    """One data set of a study.
+
+    Arguments:
+        name: What tables call it.
+        kind: `simulated` (a world with known truth), `log` (a raw log that a ranker scores first) or `scored` (a folder
+            that `monocal rank` wrote).
+        world: Name of the simulated world.
+        world_seed: Draws the world.
+        seed: Draws the rows.
+        source: Name of the log's source.
+        file: Where the log lies, relative to the data folder.
+        ranker: Who scores a real log: `deepfm` or `hashed_logistic`.
+        ranker_arguments: Its constructor arguments.
+        n_train: Rows that train the ranker (simulated worlds bring their own scores and need none).
+        n_calibration: Rows that calibrators are fitted on; 0 takes a real log's own parts, 3:1:1 in time order.
+        n_test: Rows that judge them.
+        main_field: The field of FRCE; the first one if empty.
+        max_fields: Use only so many fields; 0 means all.
+    """
+
+    name: str
+    kind: str = "simulated"
+    world: str = "default"
+    world_seed: int = 0
+    seed: int = 0
+    source: str = ""
+    file: str = ""
+    ranker: str = "deepfm"
+    ranker_arguments: Mapping[str, Any] = field(default_factory=dict)
+    n_train: int = 0
+    n_calibration: int = 200_000
+    n_test: int = 200_000
+    main_field: str = ""
+    max_fields: int = 0
+
+
+@final
+@dataclass(frozen=True)
+class CalibratorSpec:
+    """One row of the leaderboard.
+
+    Arguments:
+        name: What tables call it.
+        method: A calibrator's name, or a peer's: `lightgbm`, `mcgrad`.
+        arguments: Constructor arguments.
+        search: Argument name to candidate values, searched on the newest part of the calibration rows.
+        n_trials: How many candidates the search may try.
+        n_seeds: Only the first so many of the study's seeds, for slow methods; 0 means all.
+        use_embeddings: Hand over the ranker's frozen embeddings, where there are any.
+        time_limit_seconds: A cell that takes longer is skipped, with that reason.
+    """
+
+    name: str
+    method: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    search: Mapping[str, list[Any]] = field(default_factory=dict)
+    n_trials: int = 10
+    n_seeds: int = 0
+    use_embeddings: bool = False
+    time_limit_seconds: float = 3600.0
+
+
+@final
+@dataclass(frozen=True)
+class Study:
+    """Data sets × calibrators × seeds.
+
+    Arguments:
+        name: Name of the study.
+        question: What it asks, in a sentence.
+        data: The data sets.
+        calibrators: The calibrators.
+        seeds: Seeds of the calibrators.
+        metrics: What is measured.
+        n_bootstrap: Replicates behind intervals.
+        reference: The calibrator that the others are compared with, beside the best.
+        curves: Figures drawn from the results.
+    """
+
+    name: str
+    question: str
+    data: tuple[DataSpec, ...]
+    calibrators: tuple[CalibratorSpec, ...]
+    seeds: tuple[int, ...] = (0, 1, 2)
+    metrics: tuple[str, ...] = DEFAULT_METRICS
+    n_bootstrap: int = 100
+    reference: str = "none"
+    curves: tuple[CurveSpec, ...] = ()
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Any], origin: str = "the study") -> Study:
+        """Builds a study from plain values and refuses what it does not know.
+
+        Example:
+            >>> Study.of({"name": "s", "question": "?", "data": [{"name": "d"}], "calibratrs": []})
+            Traceback (most recent call last):
+            ...
+            monocal.core.errors.UnknownName: key of the study: got 'calibratrs'; ... did you mean 'calibrators'?
+        """
+        plain = dict(entries)
+        _check_keys(cls, plain, origin)
+        for key in ("name", "question", "data", "calibrators"):
+            if not plain.get(key):
+                raise InvalidInput.of(origin, f"no {key}", f"a value for {key}", "see a shipped study for an example")
+        data = tuple(_build(DataSpec, one, f"data of {origin}") for one in plain.pop("data"))
+        calibrators = tuple(_build(CalibratorSpec, one, f"calibrators of {origin}") for one in plain.pop("calibrators"))
+        lists: dict[str, Any] = {key: tuple(plain.pop(key)) for key in ("seeds", "metrics") if key in plain}
+        curves = tuple(_curve(one, f"curves of {origin}") for one in plain.pop("curves", []))
+        study = cls(data=data, calibrators=calibrators, curves=curves, **lists, **plain)
+        for kind, names in (("data", [d.name for d in data]), ("calibrator", [c.name for c in calibrators])):
+            twice = [name for name in names if names.count(name) > 1]
+            if twice:
+                raise InvalidInput.of(f"{kind} name", f"{twice[0]!r} twice", "every name once", "rename one of them")
+        return study
+
+    def scaled(self, rows: int, seeds: int = 1) -> Study:
+        """Returns the same study with at most so many calibration and test rows and seeds: a smoke run."""
+        data = tuple(
+            replace(
+                one,
+                n_train=min(one.n_train or 2 * rows, 2 * rows),
+                n_calibration=min(one.n_calibration or rows, rows),
+                n_test=min(one.n_test, rows),
+            )
+            for one in self.data
+        )
+        return replace(self, data=data, seeds=self.seeds[:seeds], n_bootstrap=min(self.n_bootstrap, 20))
+
+
+def load_study(path_or_name: str | Path) -> Study:
+    """Reads a study from a TOML file, or a shipped one by name.
+
+    Example:
+        >>> load_study("main").name
+        'main'
+    """
+    entries, origin = read_entries(path_or_name)
+    return Study.of(entries, origin)
+
+
+def read_entries(path_or_name: str | Path) -> tuple[dict[str, Any], str]:
+    """Reads a TOML file, or a shipped one by name; returns its values and what errors call it."""
+    path = Path(path_or_name)
+    shipped = shipped_studies()
+    if path.is_file():
+        text, origin = path.read_text(encoding="utf-8"), path.name
+    elif path.name.removesuffix(".toml") in shipped:
+        origin = path.name.removesuffix(".toml")
+        text = shipped[origin]
+    else:
+        raise UnknownName.among("study", str(path_or_name), shipped)
+    try:
+        return tomllib.loads(text), origin
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput.of("study", f"{origin} ({error})", "a readable TOML file", "mend the file") from error
+
+
+def shipped_studies() -> dict[str, str]:
+    """Returns the text of every study that comes with the package, by name."""
+    folder = files("monocal.lab.studies") / "shipped"
+    return {
+        one.name.removesuffix(".toml"): one.read_text(encoding="utf-8")
+        for one in sorted(folder.iterdir(), key=lambda one: one.name)
+        if one.name.endswith(".toml")
+    }
+
+
+def _curve(entries: Any, origin: str) -> CurveSpec:
+    built: CurveSpec = _build(CurveSpec, entries, origin)
+    return replace(built, metrics=tuple(built.metrics))
+
+
+def _build(kind: Any, entries: Any, origin: str) -> Any:
+    if not isinstance(entries, Mapping):
+        raise InvalidInput.of(origin, repr(entries), "a table", "write [[data]] or [[calibrators]] tables")
+    _check_keys(kind, entries, origin)
+    if "name" not in entries:
+        raise InvalidInput.of(origin, "an entry without name", "a name", 'add name = "…"')
+    return kind(**entries)
+
+
+def _check_keys(kind: Any, entries: Mapping[str, Any], origin: str) -> None:
+    known = [one.name for one in fields(kind)]
+    for key in entries:
+        if key not in known:
+            raise UnknownName.among(f"key of {origin}", key, known)

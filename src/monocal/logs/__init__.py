@@ -1,0 +1,1 @@
+"""Logs on disk: the streaming encoder, encoded and scored logs, splits by time."""

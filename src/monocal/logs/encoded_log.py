@@ -1,0 +1,261 @@
+"""The encoded log: ids, labels and the other columns of a log as memory maps, with the vocabulary that made them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monocal.core.batches import iterate_batches
+from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.core.files import atomic_folder
+from monocal.core.fingerprint import fingerprint
+from monocal.core.samples import Ids, check_features, check_length
+from monocal.logs.log_folder import VOCABULARY, LogManifest, describe_files, map_array
+from monocal.logs.schema import LogSchema
+from monocal.logs.splits import DEFAULT_SHARES, RowRange, split_by_share
+from monocal.vocabulary.vocabulary import Vocabulary
+
+Labels = NDArray[np.int8]
+MISSING_LABEL = -1
+
+
+class LogBatch(NamedTuple):
+    """Some rows of an encoded log."""
+
+    features: Ids
+    labels: dict[str, Labels]
+    weights: NDArray[np.float32] | None
+    rows: NDArray[np.int64] | None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class EncodedLog:
+    """Rows in time order, oldest first, as arrays that may be memory maps; nothing here is ever changed.
+
+    Attributes:
+        features: Ids `(n, F)`, int32, 0 = unseen value.
+        labels: Task to int8 labels: 0, 1, or -1 where the task was not observed.
+        vocabulary: The values behind the ids.
+        schema: What the columns of the raw log meant.
+        times: int64; timestamps and dates are microseconds since 1970 (UTC), integers are as in the log.
+        groups: int32 numbers of the groups, in order of first appearance.
+        weights: float32; None means 1.
+        scores: Task to float64 scores of an existing ranker, in the space that the schema says.
+        sampling_rates: float64 share of negatives kept; None means 1.
+        parts: Named consecutive parts; the vocabulary was fitted on "train" unless asked otherwise.
+        fingerprint: Changes whenever anything above changes.
+        folder: Where the files are; None for a log in memory.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> table = pa.table({"site": ["a", "b", "a", "c"], "click": [0, 1, 0, 0]})
+        >>> schema = LogSchema(labels="click", fields=["site"])
+        >>> vocabulary = Vocabulary.of_table(table, ["site"])
+        >>> log = EncodedLog.of(vocabulary.encode(table), {"click": [0, 1, 0, 0]}, vocabulary, schema)
+        >>> log.n_rows, log.features[:, 0].tolist(), log.slice(0, 2).labels["click"].tolist()
+        (4, [1, 2, 1, 3], [0, 1])
+    """
+
+    features: Ids
+    labels: Mapping[str, Labels]
+    vocabulary: Vocabulary
+    schema: LogSchema
+    fingerprint: str
+    times: NDArray[np.int64] | None = None
+    groups: NDArray[np.int32] | None = None
+    weights: NDArray[np.float32] | None = None
+    scores: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    sampling_rates: NDArray[np.float64] | None = None
+    parts: Mapping[str, RowRange] = field(default_factory=dict)
+    folder: Path | None = None
+
+    @classmethod
+    def of(
+        cls,
+        features: ArrayLike,
+        labels: Mapping[str, ArrayLike],
+        vocabulary: Vocabulary,
+        schema: LogSchema,
+        *,
+        times: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        scores: Mapping[str, ArrayLike] | None = None,
+        sampling_rates: ArrayLike | None = None,
+        shares: Mapping[str, float] = DEFAULT_SHARES,
+    ) -> EncodedLog:
+        """Builds a log from arrays in memory (or already mapped) and fingerprints their contents."""
+        n_rows = len(np.asarray(features))
+        ids = check_features(features, n_rows)
+        if ids.shape[1] != len(vocabulary.names):
+            raise InvalidInput.of(
+                "features", f"{ids.shape[1]} fields", f"{len(vocabulary.names)}, as the vocabulary", "encode again"
+            )
+        columns: dict[str, NDArray[Any]] = {"features": ids}
+        columns |= {f"label:{task}": _check_labels(task, column) for task, column in labels.items()}
+        columns |= {f"score:{task}": np.asarray(column, dtype=np.float64) for task, column in (scores or {}).items()}
+        optional = (
+            ("time", times, np.int64),
+            ("group", groups, np.int32),
+            ("weight", weights, np.float32),
+            ("sampling_rate", sampling_rates, np.float64),
+        )
+        columns |= {name: np.asarray(column, dtype=kind) for name, column, kind in optional if column is not None}
+        for name, column in columns.items():
+            check_length(column, n_rows, name)
+        parts = split_by_share(n_rows, shares)
+        mark = fingerprint(schema.to_dict(), vocabulary.fingerprint, parts, *sorted(columns), *columns.values())
+        return cls._of_columns(columns, vocabulary, schema, mark, parts)
+
+    @classmethod
+    def open(cls, folder: str | Path, *, check_contents: bool = False) -> EncodedLog:
+        """Maps the files of a finished folder into memory.
+
+        The manifest must be whole and every file must have its size; `check_contents` also reads every file
+        and compares checksums. Anything else is refused with `ArtefactError`.
+        """
+        folder = Path(folder)
+        manifest = LogManifest.read(folder)
+        manifest.verify(folder, contents=check_contents)
+        columns = {name: map_array(folder / file) for name, file in manifest.arrays.items()}
+        for name, column in columns.items():
+            if len(column) != manifest.n_rows:
+                raise ArtefactError(f"{folder}: {name} has {len(column)} rows instead of {manifest.n_rows}")
+        parts = {name: RowRange(*part) for name, part in manifest.parts.items()}
+        schema = LogSchema.from_dict(manifest.schema)
+        vocabulary = Vocabulary.load(folder / VOCABULARY)
+        log = cls._of_columns(columns, vocabulary, schema, manifest.fingerprint, parts)
+        return replace(log, folder=folder)
+
+    def save(self, folder: str | Path) -> EncodedLog:
+        """Writes the log as a folder, whole or not at all, and returns the log opened from it."""
+        columns = self._columns()
+        names = {name: array_file(index, name) for index, name in enumerate(columns)}
+        with atomic_folder(folder) as temporary:
+            for name, column in columns.items():
+                np.save(temporary / names[name], column, allow_pickle=False)
+            self.vocabulary.save(temporary / VOCABULARY)
+            files = describe_files(temporary, [*names.values(), VOCABULARY])
+            parts = {name: (part.start, part.stop) for name, part in self.parts.items()}
+            LogManifest(self.n_rows, self.schema.to_dict(), parts, names, files, {}).write(temporary)
+        return EncodedLog.open(folder)
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.features.shape[0])
+
+    @property
+    def n_fields(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(self.labels)
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        return self.vocabulary.names
+
+    @property
+    def field_sizes(self) -> tuple[int, ...]:
+        """Ids per field, the unseen one included."""
+        return self.vocabulary.sizes
+
+    def part(self, name: str) -> EncodedLog:
+        """Returns one of the named parts, as views."""
+        if name not in self.parts:
+            raise UnknownName.among("part", name, self.parts)
+        return self.slice(*self.parts[name])
+
+    def slice(self, start: int, stop: int) -> EncodedLog:
+        """Returns rows `start ≤ row < stop` as views: nothing is copied."""
+        start, stop, _ = slice(start, stop).indices(self.n_rows)
+        return self._with_rows(slice(start, max(start, stop)), fingerprint(self.fingerprint, "slice", start, stop))
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> EncodedLog:
+        """Returns the chosen rows as copies in memory, in the order asked for."""
+        return self._with_rows(rows, fingerprint(self.fingerprint, "rows", np.asarray(rows)))
+
+    def batches(
+        self,
+        batch_rows: int,
+        *,
+        seed: int | None = None,
+        epoch: int = 0,
+        with_rows: bool = False,
+        drop_last: bool = False,
+    ) -> Iterator[LogBatch]:
+        """Yields mini-batches: in row order, or block-shuffled by (seed, epoch); see `iterate_batches`."""
+        wanted = {
+            name: column
+            for name, column in self._columns().items()
+            if name in ("features", "weight") or name.startswith("label:")
+        }
+        for batch in iterate_batches(
+            wanted, batch_rows, seed=seed, epoch=epoch, with_rows=with_rows, drop_last=drop_last
+        ):
+            labels = {task: batch[f"label:{task}"] for task in self.labels}
+            yield LogBatch(batch["features"], labels, batch.get("weight"), batch.get("rows"))
+
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        optional = {
+            "time": self.times,
+            "group": self.groups,
+            "weight": self.weights,
+            "sampling_rate": self.sampling_rates,
+        }
+        return {
+            "features": self.features,
+            **{f"label:{task}": column for task, column in self.labels.items()},
+            **{f"score:{task}": column for task, column in self.scores.items()},
+            **{name: column for name, column in optional.items() if column is not None},
+        }
+
+    def _with_rows(self, rows: Any, mark: str) -> EncodedLog:
+        chosen = {name: column[rows] for name, column in self._columns().items()}
+        return EncodedLog._of_columns(chosen, self.vocabulary, self.schema, mark, {})
+
+    @classmethod
+    def _of_columns(
+        cls,
+        columns: Mapping[str, NDArray[Any]],
+        vocabulary: Vocabulary,
+        schema: LogSchema,
+        mark: str,
+        parts: Mapping[str, RowRange],
+    ) -> EncodedLog:
+        def by_task(kind: str) -> dict[str, NDArray[Any]]:
+            return {name.split(":", 1)[1]: column for name, column in columns.items() if name.startswith(f"{kind}:")}
+
+        return cls(
+            features=columns["features"],
+            labels=by_task("label"),
+            vocabulary=vocabulary,
+            schema=schema,
+            fingerprint=mark,
+            times=columns.get("time"),
+            groups=columns.get("group"),
+            weights=columns.get("weight"),
+            scores=by_task("score"),
+            sampling_rates=columns.get("sampling_rate"),
+            parts=parts,
+        )
+
+
+def _check_labels(task: str, column: ArrayLike) -> Labels:
+    values = np.asarray(column)
+    if not np.isin(values, (MISSING_LABEL, 0, 1)).all():
+        bad = values[~np.isin(values, (MISSING_LABEL, 0, 1))][0]
+        raise InvalidInput.of(f"label of task {task!r}", bad, "0, 1, or -1 for not observed", "turn it into 0/1")
+    return values.astype(np.int8)
+
+
+def array_file(index: int, name: str) -> str:
+    """The file of an array; task names may hold any character, so they are kept in the manifest alone."""
+    return f"{index:02d}_{name.split(':', 1)[0]}.npy"

@@ -1,0 +1,139 @@
+"""From a raw log to an encoded one: read, count, encode, sort, publish; each step can be interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from monocal.core.errors import ArtefactError, InvalidInput
+from monocal.core.fingerprint import fingerprint
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.encoding_input import EncodingInput
+from monocal.logs.encoding_steps import (
+    FitOn,
+    array_files,
+    count_fields,
+    count_groups,
+    encode_rows,
+    sort_rows,
+    write_manifest,
+)
+from monocal.logs.log_folder import LogManifest, is_log_folder
+from monocal.logs.schema import LogSchema
+from monocal.logs.source import SourceStream
+from monocal.logs.splits import DEFAULT_SHARES, Moment, check_shares
+from monocal.logs.training_rows import find_parts
+from monocal.logs.work_folder import WorkFolder
+from monocal.tables.row_problems import OnError, warn_about_skipped
+from monocal.tables.stream import Table
+from monocal.vocabulary.vocabulary import VocabularyBuilder
+
+ENCODER_VERSION = 1
+"""Raised whenever the same input would be encoded differently, so that old results are not taken for new ones."""
+
+
+def encode_log(
+    log: Table | SourceStream,
+    schema: LogSchema | None,
+    folder: str | Path,
+    *,
+    min_count: int | Mapping[str, int] = 2,
+    max_size: int | Mapping[str, int] | None = None,
+    hashed_fields: Mapping[str, int] | None = None,
+    fit_on: FitOn = "train",
+    shares: Mapping[str, float] = DEFAULT_SHARES,
+    cuts: Mapping[str, Moment] | None = None,
+    on_error: OnError | None = None,
+    show_progress: bool | None = None,
+) -> EncodedLog:
+    """Turns a log of any size into ids on disk, in memory that does not grow with its rows.
+
+    The log is read in batches twice: once to count values, once to turn them into ids. A source that is slow to
+    read (text, joined files) is read once and kept as clean rows until both passes are done. Rows that are not in
+    time order are sorted by time, stably.
+
+    The folder appears when everything is finished, never before. If the work is interrupted, calling this
+    function again with the same inputs and options continues it; with others, it starts anew. A finished folder
+    made from the same inputs and options is returned at once.
+
+    Arguments:
+        log: A source's stream, or any table (Parquet, CSV, or in memory).
+        schema: Which column plays which part; None takes the source's.
+        folder: Where the encoded log will be. An encoded log that is there is replaced; anything else is refused.
+        min_count: Values with fewer rows share id 0 with the unseen ones, which thereby learn something: one
+            number, or one per field.
+        max_size: At most so many values, the most frequent ones: one number, or one per field.
+        hashed_fields: Field to number of buckets, for fields with too many values to list.
+        fit_on: "train" counts values in the first part only, as a model in use would have to; "all" counts in
+            the whole log.
+        shares: Part name to its share, in time order; see `split_by_share`.
+        cuts: Part name to the moment it begins, instead of shares; see `split_by_time`.
+        on_error: "raise" refuses the first malformed row, "skip" counts and leaves out malformed rows; None takes
+            the stream's setting ("raise" for tables).
+        show_progress: Whether to show bars; None asks whether standard error is a terminal.
+
+    Example:
+        >>> import tempfile
+        >>> table = {"click": [0, 1, 0, 0, 1], "site": ["a", "b", "a", "a", "c"], "hour": [1, 2, 3, 4, 5]}
+        >>> schema = LogSchema(labels="click", fields=["site"], time="hour")
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     log = encode_log(table, schema, f"{place}/log", min_count=1)
+        ...     log.features[:, 0].tolist(), log.parts["train"], log.vocabulary["site"].values.to_pylist()
+        ([1, 2, 1, 1, 0], RowRange(start=0, stop=3), ['a', 'b'])
+    """
+    given = EncodingInput.of(log, schema, on_error)
+    if fit_on not in get_args(FitOn):
+        raise InvalidInput.of("fit_on", repr(fit_on), '"train" or "all"', "say which rows the vocabulary may see")
+    options: dict[str, Any] = {
+        "min_count": min_count if isinstance(min_count, int) else dict(min_count),
+        "max_size": max_size if max_size is None or isinstance(max_size, int) else dict(max_size),
+        "hashed_fields": dict(hashed_fields or {}),
+        "fit_on": fit_on,
+        "parts": {name: str(at) for name, at in (check_shares(shares) if cuts is None else cuts).items()},
+        "parts_by": "shares" if cuts is None else "moments",
+        "on_error": given.stream.on_error,
+    }
+    VocabularyBuilder(given.schema.fields, hashed_fields)  # refuses unknown names before anything is read
+    target = Path(folder)
+    mark = fingerprint(ENCODER_VERSION, given.identity, given.stream.settings, given.schema.to_dict(), options)
+    done = _finished(target, mark)
+    if done is not None:
+        return done
+    with WorkFolder(target, mark) as work:
+        reader, skipped = given.reader(work.stage, show_progress)
+        if reader.n_rows == 0:
+            raise InvalidInput.of("log", "no usable row", "at least one row", "check the file and the schema")
+        parts = find_parts(reader, given.schema, work.stage, shares, cuts)
+        limits = {"min_count": min_count, "max_size": max_size, "hashed_fields": hashed_fields}
+        vocabulary = count_fields(reader, parts, given.schema, work, fit_on, limits, show_progress)
+        groups = count_groups(reader, work, show_progress) if given.schema.group is not None else None
+        arrays = array_files(given.schema, reader.n_rows, work.path)
+        encode_rows(reader, vocabulary, groups, arrays, work, show_progress)
+        if not parts.is_sorted:
+            sort_rows(arrays, parts, work, show_progress)
+        made_from = {"work": mark, "source": given.stream.name, "files": [path.name for path in given.stream.paths]}
+        notes = {"options": options, "skipped": skipped, "encoder_version": ENCODER_VERSION}
+        write_manifest(arrays, parts.ranges, given.schema, made_from | notes, work.path)
+        work.publish()
+    encoded = EncodedLog.open(target)
+    warn_about_skipped(skipped, encoded.n_rows)
+    return encoded
+
+
+def _finished(target: Path, mark: str) -> EncodedLog | None:
+    """Returns the log that is already there if it is this one; refuses a place that holds something else."""
+    if not target.exists():
+        return None
+    if target.is_dir() and not any(target.iterdir()):
+        return None
+    if not is_log_folder(target):
+        raise InvalidInput.of(
+            "folder", f"{str(target)!r}, which holds something else", "a new folder", "choose another place"
+        )
+    try:
+        if LogManifest.read(target).made_from.get("work") != mark:
+            return None
+        return EncodedLog.open(target)
+    except ArtefactError:
+        return None

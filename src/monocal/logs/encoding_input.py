@@ -1,0 +1,59 @@
+"""What is to be encoded, how it is recognised again, and how its rows are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+from monocal.core.errors import InvalidInput
+from monocal.logs.log_identity import identify_files
+from monocal.logs.log_readers import LogReader, TableReader, spool_source
+from monocal.logs.schema import LogSchema
+from monocal.logs.source import SourceStream
+from monocal.logs.table_source import TableSource
+from monocal.tables.row_problems import OnError
+from monocal.tables.stream import Table, TableStream, find_files, is_parquet, open_table
+
+
+@final
+@dataclass(frozen=True)
+class EncodingInput:
+    """A log about to be encoded.
+
+    Attributes:
+        stream: Its rows.
+        identity: Plain values that change when the files change; a table in memory is among the stream's settings.
+        direct: The table, if reading it twice is cheaper than keeping a copy of its rows.
+    """
+
+    stream: SourceStream
+    identity: Any
+    direct: TableStream | None
+
+    @classmethod
+    def of(cls, log: Table | SourceStream, schema: LogSchema | None, on_error: OnError | None) -> EncodingInput:
+        """Accepts a source's stream, or a table together with its schema."""
+        if isinstance(log, SourceStream):
+            if schema is not None and schema != log.schema:
+                raise InvalidInput.of(
+                    "schema", "another one than the source's", "None", "leave the schema to the source"
+                )
+            return cls(replace(log, on_error=on_error or log.on_error), identify_files(log.paths), None)
+        if schema is None:
+            raise InvalidInput.of("schema", None, "the parts of the columns", "pass a LogSchema with the table")
+        stream = TableSource(schema).open_table(log, on_error=on_error or "raise")
+        is_text = isinstance(log, str | Path) and not all(is_parquet(path) for path in find_files(str(log)))
+        reads_directly = not is_text and stream.on_error == "raise"
+        return cls(stream, identify_files(stream.paths), open_table(log) if reads_directly else None)
+
+    @property
+    def schema(self) -> LogSchema:
+        return self.stream.schema
+
+    def reader(self, stage: Path, show_progress: bool | None) -> tuple[LogReader, dict[str, Any]]:
+        """Returns a reader of the clean rows and a summary of the malformed ones."""
+        if self.direct is not None:
+            return TableReader(self.direct, self.schema), {"n_rows": 0, "examples": []}
+        spool = spool_source(self.stream, stage / "rows.arrow", show_progress)
+        return spool, spool.notes()["skipped"]

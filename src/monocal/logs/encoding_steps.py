@@ -1,0 +1,166 @@
+"""The steps of encoding a log; each leaves a note, so that an interrupted one is repeated or continued."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from monocal.core.errors import InvalidInput
+from monocal.core.progress import progress
+from monocal.core.samples import Ids
+from monocal.logs.array_files import ArrayFile, sync
+from monocal.logs.encoded_log import array_file
+from monocal.logs.log_folder import GROUP_VALUES, VOCABULARY, LogManifest, describe_files
+from monocal.logs.log_readers import LogReader
+from monocal.logs.log_rows import number_types
+from monocal.logs.schema import LogSchema
+from monocal.logs.splits import RowRange
+from monocal.logs.time_order import sort_by_time
+from monocal.logs.training_rows import LogParts
+from monocal.logs.work_folder import WorkFolder
+from monocal.tables.categories import distinct_text
+from monocal.vocabulary.value_counts import ValueCounts
+from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary, VocabularyBuilder
+
+_CHECKPOINT_ROWS = 1 << 21
+
+FitOn = Literal["train", "all"]
+
+
+def count_fields(
+    reader: LogReader,
+    parts: LogParts,
+    schema: LogSchema,
+    work: WorkFolder,
+    fit_on: FitOn,
+    limits: Mapping[str, Any],
+    show_progress: bool | None,
+) -> Vocabulary:
+    """Counts the values of the first part (or of all rows) and returns the vocabulary, kept in the folder."""
+    path = work.path / VOCABULARY
+    if not work.state().get("fields_are_counted"):
+        builder = VocabularyBuilder(schema.fields, limits["hashed_fields"])
+        on_train = fit_on == "train"
+        with progress("counting values", parts.n_training if on_train else reader.n_rows, show=show_progress) as bar:
+            for fields in parts.training_fields(reader) if on_train else _all_fields(reader):
+                builder.add(fields)
+                bar.advance(fields.num_rows)
+        builder.build(min_count=limits["min_count"], max_size=limits["max_size"]).save(path)
+        work.note(fields_are_counted=True)
+    return Vocabulary.load(path)
+
+
+def count_groups(reader: LogReader, work: WorkFolder, show_progress: bool | None) -> FieldVocabulary:
+    """Numbers the groups of all rows in order of first appearance, null last; no group is rare or unseen."""
+    path = work.path / GROUP_VALUES
+    if not work.state().get("groups_are_counted"):
+        values = ValueCounts("group")
+        with progress("numbering groups", reader.n_rows, show=show_progress) as bar:
+            for rows in reader.read(group=True):
+                values.add(_in_order_of_rows(rows.group))
+                bar.advance(rows.n_rows)
+        Vocabulary((FieldVocabulary("group", values.in_order_of_appearance()),)).save(path)
+        work.note(groups_are_counted=True)
+    return Vocabulary.load(path).fields[0]
+
+
+def _in_order_of_rows(column: pa.Array) -> pa.Array:
+    """The distinct values of a column by the first row that has them; a dictionary may have any order."""
+    values, _, which = distinct_text(column, "group")
+    first = np.empty(len(values), dtype=np.int64)
+    first[which[::-1]] = np.arange(len(which))[::-1]
+    return values.take(pa.array(np.argsort(first)))
+
+
+def array_files(schema: LogSchema, n_rows: int, folder: Path) -> list[ArrayFile]:
+    """Returns the files that an encoded log with this schema consists of, the features first."""
+    kinds = {"features": np.dtype(np.int32)} | number_types(schema)
+    if schema.group is not None:
+        kinds["group"] = np.dtype(np.int32)
+    return [
+        ArrayFile(
+            name, folder / array_file(index, name), kind, (n_rows, len(schema.fields)) if index == 0 else (n_rows,)
+        )
+        for index, (name, kind) in enumerate(kinds.items())
+    ]
+
+
+def _all_fields(reader: LogReader) -> Iterator[pa.RecordBatch]:
+    return (rows.fields for rows in reader.read(fields=True))
+
+
+def encode_rows(
+    reader: LogReader,
+    vocabulary: Vocabulary,
+    groups: FieldVocabulary | None,
+    arrays: list[ArrayFile],
+    work: WorkFolder,
+    show_progress: bool | None,
+) -> None:
+    """Writes the ids and numbers of all rows in file order; goes on after the last rows known to be on disk."""
+    if work.state().get("is_encoded"):
+        return
+    n_done = int(work.state().get("n_encoded", 0))
+    if not all(array.holds(n_done) for array in arrays):
+        n_done = 0
+    numbers = tuple(array.name for array in arrays if array.name not in ("features", "group"))
+    n_read, n_noted = 0, n_done
+    with ExitStack() as stack:
+        bar = stack.enter_context(progress("encoding", reader.n_rows, show=show_progress))
+        streams = [stack.enter_context(array.resume(n_done)) for array in arrays]
+        for rows in reader.read(fields=True, group=groups is not None, numbers=numbers):
+            n_read += rows.n_rows
+            bar.advance(rows.n_rows)
+            if n_read <= n_done:
+                continue
+            rows = rows.newest(n_read - n_done)
+            columns = rows.numbers | {"features": _ids(vocabulary, rows.fields, rows.n_rows)}
+            if groups is not None:
+                columns["group"] = groups.encode(rows.group) - 1
+            for array, stream in zip(arrays, streams, strict=True):
+                array.append(stream, columns[array.name])
+            if n_read - n_noted >= _CHECKPOINT_ROWS:
+                for stream in streams:
+                    sync(stream)
+                work.note(n_encoded=n_read)
+                n_noted = n_read
+        for stream in streams:
+            sync(stream)
+    if n_read != reader.n_rows:
+        raise InvalidInput.of(
+            "log", f"{n_read} rows instead of {reader.n_rows}", "a log that stays as it is", "encode it again"
+        )
+    work.note(is_encoded=True)
+
+
+def _ids(vocabulary: Vocabulary, fields: pa.RecordBatch, n_rows: int) -> Ids:
+    return vocabulary.encode(fields) if vocabulary.names else np.zeros((n_rows, 0), dtype=np.int32)
+
+
+def sort_rows(arrays: list[ArrayFile], parts: LogParts, work: WorkFolder, show_progress: bool | None) -> None:
+    """Puts the rows of all arrays into time order."""
+    if parts.times is not None and not work.state().get("is_sorted"):
+        n_steps = 2 * len(arrays) * len(parts.times)
+        with progress("sorting by time", n_steps, unit="values", show=show_progress) as bar:
+            sort_by_time(arrays, parts.times, bar)
+        work.note(is_sorted=True)
+    # the note above is the point of no return: from here on an interrupted exchange is simply finished
+    for array in arrays:
+        if array.sorted_path.exists():
+            array.sorted_path.replace(array.path)
+
+
+def write_manifest(
+    arrays: list[ArrayFile], ranges: Mapping[str, RowRange], schema: LogSchema, made_from: dict[str, Any], folder: Path
+) -> None:
+    """Writes sizes and checksums of all files, which makes the folder a log."""
+    names = {array.name: array.path.name for array in arrays}
+    others = [VOCABULARY] + ([GROUP_VALUES] if schema.group is not None else [])
+    files = describe_files(folder, [*names.values(), *others])
+    parts = {name: (part.start, part.stop) for name, part in ranges.items()}
+    LogManifest(arrays[0].shape[0], schema.to_dict(), parts, names, files, made_from).write(folder)

@@ -1,0 +1,203 @@
+"""Raw rows into clean ones: labels, times, weights and scores as numbers of one type, fields as they are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from monocal.core.errors import InvalidInput
+from monocal.logs.schema import LogSchema
+from monocal.tables.categories import as_text
+from monocal.tables.row_problems import RawRows, RowProblems
+
+MISSING_LABEL = -1
+
+
+class LogRows(NamedTuple):
+    """Rows of a log without malformed ones.
+
+    Attributes:
+        fields: The field columns, named by field.
+        group: The group column, if there is one.
+        numbers: "label:<task>" (int8, -1 = not observed), "time" (int64), "weight" (float32), "score:<task>" and
+            "sampling_rate" (float64).
+    """
+
+    n_rows: int
+    fields: pa.RecordBatch
+    group: pa.Array | None
+    numbers: dict[str, NDArray[Any]]
+
+    def newest(self, n_rows: int) -> LogRows:
+        """Returns the last `n_rows` rows."""
+        if n_rows >= self.n_rows:
+            return self
+        start = self.n_rows - n_rows
+        group = None if self.group is None else self.group.slice(start)
+        numbers = {name: column[start:] for name, column in self.numbers.items()}
+        return LogRows(n_rows, self.fields.slice(start), group, numbers)
+
+
+def number_types(schema: LogSchema) -> dict[str, np.dtype[Any]]:
+    """Returns the name and type of every number column of a log with this schema."""
+    types: dict[str, Any] = {f"label:{task}": np.int8 for task in schema.labels}
+    types |= {f"score:{task}": np.float64 for task in schema.scores or {}}
+    optional: dict[str, tuple[Any, Any]] = {
+        "time": (schema.time, np.int64),
+        "weight": (schema.weight, np.float32),
+        "sampling_rate": (schema.sampling_rate, np.float64),
+    }
+    types |= {name: kind for name, (column, kind) in optional.items() if column is not None}
+    return {name: np.dtype(kind) for name, kind in types.items()}
+
+
+def number_columns(schema: LogSchema) -> dict[str, str]:
+    """Returns the raw column behind every number column; a constant sampling rate has none."""
+    columns = {f"label:{task}": column for task, column in schema.labels.items()}
+    columns |= {f"score:{task}": column for task, column in (schema.scores or {}).items()}
+    rate = schema.sampling_rate if isinstance(schema.sampling_rate, str) else None
+    optional = {"time": schema.time, "weight": schema.weight, "sampling_rate": rate}
+    return columns | {name: column for name, column in optional.items() if column is not None}
+
+
+def clean_rows(
+    raw: RawRows, schema: LogSchema, problems: RowProblems, *, fields: bool, group: bool, numbers: tuple[str, ...]
+) -> LogRows:
+    """Converts the asked columns; a value that does not fit its part makes the row malformed.
+
+    Arguments:
+        raw: Rows that have at least the columns asked for.
+        schema: Which column plays which part.
+        problems: Receives malformed rows.
+        fields: Whether to take the field columns.
+        group: Whether to take the group column.
+        numbers: Which number columns to take, by the names of `number_types`.
+    """
+    columns = number_columns(schema)
+    held: dict[str, NDArray[Any]] = {}
+    for name in numbers:
+        if name not in columns:
+            continue
+        column = raw.batch.column(columns[name])
+        values, bad, wanted = _convert(name, column, schema)
+        if bad.any():
+            raw = problems.drop(raw, bad, column, f"{wanted} in column {columns[name]!r}")
+            values = values[~bad]
+            held = {other: kept[~bad] for other, kept in held.items()}
+        held[name] = values
+    n_rows = raw.batch.num_rows
+    if "sampling_rate" in numbers and isinstance(schema.sampling_rate, float | int):
+        held["sampling_rate"] = np.full(n_rows, float(schema.sampling_rate))
+    kinds = number_types(schema)
+    typed = {name: held[name].astype(kinds[name], copy=False) for name in numbers}
+    chosen = raw.batch.select(list(schema.fields) if fields else [])
+    return LogRows(n_rows, chosen, raw.batch.column(schema.group) if group and schema.group else None, typed)
+
+
+def _convert(name: str, column: pa.Array, schema: LogSchema) -> tuple[NDArray[Any], NDArray[np.bool_], str]:
+    """Returns the values, which rows are bad, and what was wanted."""
+    if pa.types.is_dictionary(column.type):
+        values, bad, wanted = _convert(name, column.dictionary, schema)
+        n = len(column.dictionary)
+        codes = pc.fill_null(column.indices.cast(pa.int64()), n).to_numpy(zero_copy_only=False)
+        null_value, null_bad, _ = _convert(name, pa.nulls(1, column.dictionary.type), schema)
+        return np.append(values, null_value)[codes], np.append(bad, null_bad)[codes], wanted
+    if name == "time":
+        return _times(column)
+    values, missing, bad = _floats(column)
+    if name.startswith("label:"):
+        bad |= ~missing & (values != 0.0) & (values != 1.0)
+        return np.where(missing, MISSING_LABEL, np.where(bad, 0.0, values)), bad, "0, 1 or nothing"
+    bad |= missing
+    if name == "weight":
+        return values, bad | ~(np.isfinite(values) & (values >= 0.0)), "a weight ≥ 0"
+    if name == "sampling_rate":
+        return values, bad | ~((values > 0.0) & (values <= 1.0)), "a sampling rate in (0, 1]"
+    if schema.scores_are == "probability":
+        return values, bad | ~((values >= 0.0) & (values <= 1.0)), "a probability in [0, 1]"
+    return values, bad | ~np.isfinite(values), "a finite logit"
+
+
+def _floats(column: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Returns numbers, which are missing (null, or empty text), and which are not numbers at all."""
+    kind = column.type
+    bad = np.zeros(len(column), dtype=bool)
+    if pa.types.is_null(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        missing = pc.is_null(column).to_numpy(zero_copy_only=False)
+        plain = column.cast(pa.int8()) if pa.types.is_boolean(kind) else column
+        numbers = pc.fill_null(plain.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+        return numbers.copy(), missing.copy(), bad | np.isnan(numbers)
+    text = _text(column, "a number")
+    missing = pc.fill_null(pc.equal(text, ""), True).to_numpy(zero_copy_only=False)
+    numbers, bad = parse_text(pc.if_else(pa.array(missing), "0", text), pa.float64())
+    return numbers, missing.copy(), bad | np.isnan(numbers)
+
+
+def _times(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_], str]:
+    """Timestamps and dates as microseconds since 1970 (UTC); integers as they are; text as either."""
+    wanted = "an integer, a date or a timestamp"
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(column), dtype=np.int64), np.ones(len(column), dtype=bool), wanted
+    if pa.types.is_integer(kind):
+        return _filled(column.cast(pa.int64())), _nulls(column), wanted
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return (
+            _filled(column.cast(pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None))),
+            _nulls(column),
+            wanted,
+        )
+    if pa.types.is_floating(kind):
+        numbers = pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False)
+        whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2.0**53)
+        return np.where(whole, numbers, 0.0).astype(np.int64), ~whole, wanted
+    text = _text(column, wanted)
+    values, bad = parse_text(pc.fill_null(text, ""), pa.int64())
+    if bad.any():
+        moments, no_moment = parse_text(pc.fill_null(text, "").filter(pa.array(bad)), pa.timestamp("us"))
+        values[bad] = moments
+        bad[np.flatnonzero(bad)] = no_moment
+    return values, bad, wanted
+
+
+def parse_text(text: pa.Array, kind: pa.DataType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Parses text column-wise; only if that fails, each distinct value alone to find those that do not parse."""
+    try:
+        return _filled(text.cast(kind)), np.zeros(len(text), dtype=bool)
+    except pa.ArrowInvalid:
+        coded = text.dictionary_encode()
+    scalars = [_parse_one(value, kind) for value in coded.dictionary]
+    codes = coded.indices.to_numpy(zero_copy_only=False)
+    bad = np.array([one is None for one in scalars], dtype=bool)
+    values = _filled(pa.array([None if one is None else one for one in scalars], kind))
+    return values[codes], bad[codes]
+
+
+def _parse_one(value: pa.Scalar, kind: pa.DataType) -> Any:
+    try:
+        return value.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _filled(column: pa.Array) -> NDArray[Any]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    values: NDArray[Any] = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
+    return values.copy()
+
+
+def _nulls(column: pa.Array) -> NDArray[np.bool_]:
+    nulls: NDArray[np.bool_] = pc.is_null(column).to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def _text(column: pa.Array, wanted: str) -> pa.Array:
+    try:
+        return as_text(column, "")
+    except InvalidInput:
+        raise InvalidInput.of("column", f"values of type {column.type}", wanted, "cast the column first") from None

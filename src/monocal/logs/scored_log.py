@@ -1,0 +1,212 @@
+"""The scored log: an encoded log with a ranker's logits and its frozen embeddings, on disk once for all calibrators."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.core.files import atomic_folder
+from monocal.core.fingerprint import fingerprint, fingerprint_file
+from monocal.core.samples import Samples
+from monocal.core.sampling import sampling_shift
+from monocal.core.spaces import Floats
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.log_folder import map_array
+from monocal.logs.schema import LogSchema
+
+MANIFEST = "scored_log.json"
+EMBEDDINGS = "embeddings.npy"
+FORMAT = "monocal scored log"
+SCHEMA_VERSION = 1
+
+Tables = tuple[NDArray[np.float32], ...]
+
+
+class SavableRanker(Protocol):
+    """What a scored log asks of the ranker that is kept beside its scores."""
+
+    @property
+    def is_fitted(self) -> bool: ...
+
+    def save(self, folder: str | Path) -> None: ...
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ScoredLog:
+    """Rows in time order with features, labels and logits; nothing here is ever changed.
+
+    Attributes:
+        log: The encoded log.
+        logits: Task to float64 logits, one per row of the log, possibly memory maps.
+        embeddings: The ranker's frozen table per field, or None if it has none.
+        fingerprint: Changes with the log and with the ranker.
+        notes: What somebody comparing results should know about the ranker's training.
+        folder: Where the files are; None for a log in memory.
+    """
+
+    log: EncodedLog
+    logits: Mapping[str, Floats]
+    embeddings: Tables | None
+    fingerprint: str
+    notes: tuple[str, ...] = ()
+    folder: Path | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return self.log.n_rows
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that have logits."""
+        return tuple(self.logits)
+
+    def part(self, name: str) -> ScoredLog:
+        """Returns one of the log's named parts ("train", "calibration", "test"), as views."""
+        if name not in self.log.parts:
+            raise UnknownName.among("part", name, self.log.parts)
+        return self.slice(*self.log.parts[name])
+
+    def slice(self, start: int, stop: int) -> ScoredLog:
+        """Returns rows `start ≤ row < stop` as views: nothing is copied."""
+        start, stop, _ = slice(start, stop).indices(self.n_rows)
+        logits = {task: column[start:stop] for task, column in self.logits.items()}
+        mark = fingerprint(self.fingerprint, "slice", start, stop)
+        return replace(self, log=self.log.slice(start, stop), logits=logits, fingerprint=mark, folder=None)
+
+    def as_encoded(self) -> EncodedLog:
+        """Returns the encoded log with these logits as its scores, in columns called `<task>_logit`."""
+        schema = replace_scores(self.log.schema, {task: f"{task}_logit" for task in self.logits})
+        return replace(self.log, scores=dict(self.logits), schema=schema, fingerprint=self.fingerprint)
+
+    def samples(self, task: str | None = None) -> Samples:
+        """Returns one task's rows as calibrators and metrics take them.
+
+        Rows where the task was not observed are left out; the log's sampling rate is undone in the logits.
+
+        Arguments:
+            task: One of `tasks`; None means the first.
+        """
+        chosen = self.tasks[0] if task is None else task
+        if chosen not in self.logits:
+            raise UnknownName.among("task", chosen, self.logits)
+        log = self.log
+        labels = np.asarray(log.labels[chosen])
+        rate = log.schema.sampling_rate if isinstance(log.schema.sampling_rate, int | float) else log.sampling_rates
+        samples = Samples(
+            logits=self.logits[chosen] + sampling_shift(rate, self.n_rows),
+            labels=labels.astype(np.float64),
+            features=log.features,
+            weights=None if log.weights is None else log.weights.astype(np.float64),
+        )
+        return samples if labels.size and labels.min() >= 0 else samples.take(np.flatnonzero(labels >= 0))
+
+    def save(self, folder: str | Path, ranker: SavableRanker | None = None) -> ScoredLog:
+        """Writes logits and embeddings as a folder, whole or not at all, and returns the log opened from it.
+
+        The encoded log itself is not copied; its folder and fingerprint are noted.
+
+        Arguments:
+            folder: Where to.
+            ranker: The fitted ranker, to be kept beside the scores in `ranker/`.
+        """
+        target = Path(folder)
+        with atomic_folder(target) as temporary:
+            files = {task: f"{place:02d}_logits.npy" for place, task in enumerate(self.logits)}
+            for task, file in files.items():
+                np.save(temporary / file, np.asarray(self.logits[task], dtype=np.float64), allow_pickle=False)
+            if self.embeddings is not None:
+                _save_tables(temporary / EMBEDDINGS, self.embeddings)
+            names = [*files.values(), *([EMBEDDINGS] if self.embeddings is not None else [])]
+            if ranker is not None and ranker.is_fitted:
+                ranker.save(temporary / "ranker")
+            manifest = {
+                "format": FORMAT,
+                "schema_version": SCHEMA_VERSION,
+                "fingerprint": self.fingerprint,
+                "log_fingerprint": self.log.fingerprint,
+                "log_folder": None if self.log.folder is None else os.path.relpath(self.log.folder, target),
+                "field_sizes": list(self.log.field_sizes),
+                "n_rows": self.n_rows,
+                "logits": files,
+                "notes": list(self.notes),
+                "files": {name: fingerprint_file(temporary / name) for name in names},
+            }
+            (temporary / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False), encoding="utf-8")
+        return ScoredLog.open(target, self.log)
+
+    @classmethod
+    def open(cls, folder: str | Path, log: EncodedLog | None = None, *, check_contents: bool = False) -> ScoredLog:
+        """Maps a finished folder into memory.
+
+        Arguments:
+            folder: What `save` or `rank_log` wrote.
+            log: The encoded log it belongs to; by default it is opened from where it was.
+            check_contents: Reads every file and compares checksums.
+        """
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        if log is None:
+            if manifest["log_folder"] is None:
+                raise InvalidInput.of(
+                    "log", None, "the encoded log these scores belong to", "pass it: ScoredLog.open(folder, log)"
+                )
+            log = EncodedLog.open(folder / manifest["log_folder"])
+        if log.fingerprint != manifest["log_fingerprint"]:
+            raise ArtefactError(f"{folder} belongs to another log than the one given; run rank_log again")
+        if check_contents:
+            for name, checksum in manifest["files"].items():
+                if not (folder / name).is_file() or fingerprint_file(folder / name) != checksum:
+                    raise ArtefactError(f"{folder / name} is missing or not what was written; run rank_log again")
+        logits = {task: map_array(folder / file) for task, file in manifest["logits"].items()}
+        for task, column in logits.items():
+            if len(column) != log.n_rows:
+                raise ArtefactError(f"{folder}: {task} has {len(column)} logits for {log.n_rows} rows")
+        tables = None
+        if EMBEDDINGS in manifest["files"]:
+            tables = tuple(np.split(map_array(folder / EMBEDDINGS), np.cumsum(manifest["field_sizes"])[:-1]))
+        return cls(log, logits, tables, manifest["fingerprint"], tuple(manifest["notes"]), folder)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Reads a scored log's manifest; anything but a whole one of a known version is refused."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise ArtefactError(f"{folder} is not a scored log: it has no {MANIFEST}; run rank_log")
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if manifest["format"] != FORMAT:
+            raise ArtefactError(f"{folder} is not a scored log: its format is {manifest['format']!r}")
+        if manifest["schema_version"] != SCHEMA_VERSION:
+            raise ArtefactError(
+                f"{folder} has schema_version {manifest['schema_version']}; this version reads {SCHEMA_VERSION}"
+            )
+        for name in ("fingerprint", "log_fingerprint", "log_folder", "field_sizes", "logits", "notes", "files"):
+            manifest[name]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtefactError(f"{path} is damaged ({error!r}); run rank_log again") from error
+    return manifest
+
+
+def _save_tables(path: Path, tables: Tables) -> None:
+    n_rows = sum(len(table) for table in tables)
+    joined = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n_rows, tables[0].shape[1]))
+    start = 0
+    for table in tables:
+        joined[start : start + len(table)] = table
+        start += len(table)
+    joined.flush()
+
+
+def replace_scores(schema: LogSchema, columns: Mapping[str, str]) -> LogSchema:
+    """Returns the same schema with logits in the named columns, and only the tasks that have them."""
+    labels = {task: column for task, column in schema.labels.items() if task in columns}
+    return LogSchema.from_dict({**schema.to_dict(), "labels": labels, "scores": dict(columns), "scores_are": "logit"})

@@ -1,0 +1,125 @@
+"""The whole page: one HTML file that needs nothing else and can call nobody."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib import resources
+from pathlib import Path
+
+from monocal.core.version import __version__
+from monocal.findings.report_data import ReportData, TaskReport
+from monocal.report.page.curves import curves
+from monocal.report.page.drift import over_time
+from monocal.report.page.elements import slug, text
+from monocal.report.page.fields import fields
+from monocal.report.page.heat_map import heat_maps
+from monocal.report.page.history import history
+from monocal.report.page.metrics import metrics
+from monocal.report.page.order import order
+from monocal.report.page.overview import overview
+from monocal.report.page.provenance import provenance
+from monocal.report.page.reliability import reliability
+from monocal.report.page.segments import segments
+
+_SECTIONS = (
+    ("Summary", overview),
+    ("Promise and outcome", reliability),
+    ("Metrics", metrics),
+    ("By field value", fields),
+    ("Segments", segments),
+    ("Field × field", heat_maps),
+    ("Over time", over_time),
+    ("What was learned", curves),
+    ("Order", order),
+    ("Training", history),
+)
+
+
+def render(data: ReportData) -> str:
+    r"""Returns the report as one HTML document.
+
+    Styles and script are inside; a content security policy allows exactly these two by their hashes and forbids every
+    request, so that nothing in the data can run or call out. The same data give the same bytes.
+    """
+    style, script = _style(), _asset("page.js")
+    panels = "".join(_panel(task, place, len(data.tasks)) for place, task in enumerate(data.tasks))
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{_hash(style)}'; script-src 'sha256-{_hash(script)}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    summary = " ".join(task.headline.verdict for task in data.tasks)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta name="description" content="{text(summary)}">\n'
+        f'<meta name="generator" content="monocal {text(__version__)}">\n'
+        f"<title>{text(data.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f'<div class="wrap"><header class="page"><div><h1>{text(data.title)}</h1>'
+        f'<div class="sub">{text(_subtitle(data))}</div></div>'
+        f'<button type="button" id="theme" class="js">Dark</button></header>\n'
+        f"{_tabs(data)}<main>\n{panels}\n{provenance(data.provenance, 'made')}</main>\n"
+        f"<footer>Written by monocal {text(__version__)}. This file loads nothing from the network.</footer></div>\n"
+        f'<div id="tip" role="status" aria-live="polite"></div>\n<script>{script}</script>\n</body>\n</html>\n'
+    )
+
+
+def _subtitle(data: ReportData) -> str:
+    first = data.tasks[0]
+    windows = first.drift.windows
+    parts = [f"{data.provenance.n_rows:,} rows"]
+    if windows.calendar:
+        parts.append(f"{windows.label(0)[:10]} to {windows.label(windows.n_windows - 1)[:10]}")
+    if data.provenance.table_name:
+        parts.append(Path(data.provenance.table_name).name)
+    parts.append(", ".join(dict.fromkeys(one.method for one in data.tasks)))
+    return " · ".join(parts)
+
+
+def _tabs(data: ReportData) -> str:
+    if len(data.tasks) < 2:
+        return ""
+    buttons = "".join(
+        f'<button type="button" role="tab" id="tab-{place}" aria-controls="{_identifier(task, place)}">'
+        f"{text(task.name)}</button>"
+        for place, task in enumerate(data.tasks)
+    )
+    return f'<div class="tabs js" role="tablist" aria-label="Tasks">{buttons}</div>\n'
+
+
+def _panel(task: TaskReport, place: int, n_tasks: int) -> str:
+    identifier = _identifier(task, place)
+    parts = [(title, f"{identifier}-{slug(title)}", make) for title, make in _SECTIONS]
+    made = [(title, name, make(task, name)) for title, name, make in parts]
+    made = [one for one in made if one[2]]
+    links = "".join(f'<a href="#{name}">{text(title)}</a>' for title, name, _ in made)
+    several = n_tasks > 1
+    role = f' role="tabpanel" aria-labelledby="tab-{place}"' if several else ""
+    name = f'<h2 class="taskname">Task: {text(task.name)}</h2>' if several else ""
+    body = "\n".join(html for _, _, html in made)
+    return (
+        f'<div class="panel" id="{identifier}"{role}>{name}<nav class="sections" aria-label="Sections">{links}'
+        f'<a href="#made">Reproduce</a></nav>\n{body}</div>'
+    )
+
+
+def _identifier(task: TaskReport, place: int) -> str:
+    return f"task-{place}-{slug(task.name)}"
+
+
+def _style() -> str:
+    dark = _asset("dark.css")
+    both = (
+        f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme]) {{\n{dark}}} }}\n"
+        f':root[data-theme="dark"] {{\n{dark}}}\n'
+    )
+    return _asset("page.css").replace("/*dark*/\n", f"@media screen {{\n{both}}}\n")
+
+
+def _asset(name: str) -> str:
+    return resources.files("monocal.report.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(content: str) -> str:
+    return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

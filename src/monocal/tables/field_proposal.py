@@ -1,0 +1,156 @@
+"""Which columns of a table could serve as fields, and which had better not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from monocal.tables.categories import categorical_columns, distinct_text
+from monocal.tables.stream import Table, TableStream, open_table
+
+SAMPLE_ROWS = 200_000
+_UNIQUE_SHARE = 0.5
+_SUSPICIOUS_SHARE = 0.25
+_FEW_VALUES = 50
+_MANY_ROWS = 500
+_SURE = -20.0
+"""Chance of e^-20 that a value's rows would all have one outcome by luck: two in a billion."""
+
+
+@final
+@dataclass(frozen=True)
+class ProposedField:
+    """One categorical column.
+
+    Attributes:
+        name: The column.
+        n_values: Distinct values in the sample, a null included.
+        most_common: The most frequent value.
+        most_common_share: Its share of the sample.
+        objection: Why it had better not be a field; empty if it may be one.
+    """
+
+    name: str
+    n_values: int
+    most_common: str
+    most_common_share: float
+    objection: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def propose_fields(
+    table: Table, *, exclude: Iterable[str] = (), label: str | None = None, sample_rows: int = SAMPLE_ROWS
+) -> list[ProposedField]:
+    """Looks at the first rows of a table and says which columns could be fields.
+
+    A column is objected to if it has one value only, if most of its values occur once (it names rows), or if it seems
+    to know the outcome: alone it explains a quarter of the label's entropy, or it is one of few values that occur with
+    one outcome only, far more often than luck would have it. Something measured after the fact, such as a watch time,
+    leaks the label into the features; the weaker leaks (a rare follow-up action) only a person can see.
+
+    Arguments:
+        table: Anything `open_table` takes.
+        exclude: Columns with another part to play: scores, weights, times.
+        label: The 0/1 column.
+        sample_rows: How many rows to look at.
+
+    Example:
+        >>> n = np.arange(1000)
+        >>> log = {"row": n, "site": n % 7, "watched": n % 3 == 0, "click": (n % 3 == 0).astype(int)}
+        >>> [(one.name, one.objection) for one in propose_fields(log, label="click")]
+        [('row', 'most values occur once'), ('site', ''),
+         ('watched', 'it seems to know click: it explains 100 % of it')]
+    """
+    stream = open_table(table)
+    if label is not None:
+        stream.require([label], "label column")
+    candidates = categorical_columns(stream.arrow_schema, [*exclude, *([label] if label else [])])
+    sample = _first_rows(stream, [*candidates, *([label] if label else [])], sample_rows)
+    labels = None if label is None else _labels(sample, label)
+    return [_look_at(sample, name, label or "", labels) for name in candidates]
+
+
+def usable_fields(proposed: Iterable[ProposedField]) -> list[str]:
+    """Returns the columns that nothing speaks against."""
+    return [one.name for one in proposed if not one.objection]
+
+
+def _first_rows(stream: TableStream, columns: list[str], n_rows: int) -> pa.Table:
+    names = list(dict.fromkeys(columns))
+    batches, found = [], 0
+    for batch in stream.batches(names):
+        batches.append(batch.slice(0, n_rows - found))
+        found += batches[-1].num_rows
+        if found >= n_rows:
+            break
+    schema = pa.schema([stream.arrow_schema.field(name) for name in names])
+    return pa.Table.from_batches(batches, schema).combine_chunks() if batches else schema.empty_table()
+
+
+def _labels(sample: pa.Table, label: str) -> NDArray[np.float64] | None:
+    column = sample.column(label)
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)):
+        return None
+    values = pc.fill_null(column.cast(pa.int8(), safe=False).cast(pa.float64()), float("nan"))
+    result: NDArray[np.float64] = values.to_numpy()
+    return result
+
+
+def _look_at(sample: pa.Table, name: str, label: str, labels: NDArray[np.float64] | None) -> ProposedField:
+    column = sample.column(name)
+    chunk = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    values, counts, which = distinct_text(chunk, name)
+    if not len(counts):
+        return ProposedField(name, 0, "", 0.0, "no rows")
+    top = int(np.argmax(counts))
+    objection = ""
+    if len(counts) == 1:
+        objection = "one value only"
+    elif len(counts) > _UNIQUE_SHARE * len(which):
+        objection = "most values occur once"
+    elif labels is not None:
+        objection = _knows_the_outcome(values, which, label, labels)
+    return ProposedField(name, len(counts), str(values[top].as_py()), float(counts[top] / counts.sum()), objection)
+
+
+def _knows_the_outcome(values: pa.Array, which: NDArray[np.int64], label: str, labels: NDArray[np.float64]) -> str:
+    seen = np.isfinite(labels)
+    codes, outcomes = which[seen], labels[seen]
+    rate = float(outcomes.mean()) if outcomes.size else 0.0
+    if not 0.0 < rate < 1.0:
+        return ""
+    explained = _explained_share(codes, outcomes, rate, len(values))
+    if explained > _SUSPICIOUS_SHARE:
+        return f"it seems to know {label}: it explains {explained:.0%} of it".replace("%", " %")
+    if len(values) > _FEW_VALUES:
+        return ""
+    rows = np.bincount(codes, minlength=len(values))
+    positives = np.bincount(codes, weights=outcomes, minlength=len(values))
+    for outcome, chance in ((1, rate), (0, 1.0 - rate)):
+        one_outcome = (positives == (rows if outcome else 0)) & (rows >= _MANY_ROWS) & (rows * np.log(chance) < _SURE)
+        if one_outcome.any():
+            worst = int(np.argmax(np.where(one_outcome, rows, 0)))
+            return f"{label} is always {outcome} where it is {values[worst].as_py()} ({rows[worst]:,} rows)"
+    return ""
+
+
+def _explained_share(codes: NDArray[np.int64], outcomes: NDArray[np.float64], rate: float, n_values: int) -> float:
+    """The share of the label's entropy that a value's rate in the even rows explains in the odd rows."""
+    known, fresh = slice(0, None, 2), slice(1, None, 2)
+    rows = np.bincount(codes[known], minlength=n_values)
+    positives = np.bincount(codes[known], weights=outcomes[known], minlength=n_values)
+    p = ((positives + rate) / (rows + 1.0))[codes[fresh]]
+    y = outcomes[fresh]
+    if not y.size:
+        return 0.0
+    loss = -np.mean(y * np.log(p) + (1.0 - y) * np.log1p(-p))
+    alone = -np.mean(y * np.log(rate) + (1.0 - y) * np.log1p(-rate))
+    return float(1.0 - loss / alone) if alone > 0.0 else 0.0

@@ -1,0 +1,87 @@
+"""Writing a table batch by batch to Parquet or CSV; the file appears whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from monocal.core.errors import InvalidInput
+from monocal.core.files import atomic_file
+from monocal.tables.csv_lines import csv_header, csv_lines
+
+WRITABLE_ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
+
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+
+
+class TableWriter(Protocol):
+    """Takes batches of one schema."""
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Appends the rows of a batch."""
+
+
+class _CsvWriter:
+    def __init__(self, sink: Any, schema: pa.Schema, delimiter: str) -> None:
+        self._sink, self._delimiter = sink, delimiter
+        sink.write(csv_header(schema, delimiter))
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self._sink.write(csv_lines(batch, self._delimiter))
+
+
+@contextmanager
+def write_table(path: str | Path, schema: pa.Schema) -> Iterator[TableWriter]:
+    """Opens a writer whose file is renamed into place when everything was written, and removed on any error.
+
+    Arguments:
+        path: The file; its ending decides between Parquet and (compressed) CSV or TSV.
+        schema: Columns and types of every batch.
+
+    Example:
+        >>> import tempfile
+        >>> batch = pa.record_batch({"pctr": [0.1, 0.2], "site": ["a", "b"]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with write_table(Path(folder) / "a.csv", batch.schema) as writer:
+        ...         writer.write_batch(batch)
+        ...     (Path(folder) / "a.csv").read_text().split()
+        ['pctr,site', '0.1,a', '0.2,b']
+    """
+    target = Path(path)
+    check_writable(target)
+    with atomic_file(target) as temporary:
+        if target.name.lower().endswith((".parquet", ".pq")):
+            with pq.ParquetWriter(temporary, schema, compression="zstd", use_dictionary=_repeating(schema)) as parquet:
+                yield parquet
+        else:
+            with _sink(temporary, target) as sink:
+                yield _CsvWriter(sink, schema, "\t" if ".tsv" in target.name.lower() else ",")
+
+
+def check_writable(path: Path) -> None:
+    """Refuses a path whose ending says nothing about the format, and a folder."""
+    if path.is_dir() or not path.name.lower().endswith(WRITABLE_ENDINGS):
+        raise InvalidInput.of(
+            "output file", repr(str(path)), f"a file ending in {', '.join(WRITABLE_ENDINGS)}", "add the ending you want"
+        )
+
+
+def _repeating(schema: pa.Schema) -> list[str]:
+    # scores hardly repeat, so a dictionary of them would only cost time and space
+    return [one.name for one in schema if not pa.types.is_floating(one.type)]
+
+
+@contextmanager
+def _sink(temporary: Path, target: Path) -> Iterator[Any]:
+    compression = _COMPRESSIONS.get(target.suffix.lower())
+    with pa.OSFile(str(temporary), "wb") as raw:
+        if compression is None:
+            yield raw
+        else:
+            with pa.CompressedOutputStream(raw, compression) as packed:
+                yield packed

@@ -1,0 +1,72 @@
+"""Counting the values of one field over a stream."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from monocal.tables.categories import distinct_text
+from monocal.vocabulary.growing_dictionary import GrowingDictionary
+
+
+@final
+class ValueCounts:
+    """How often each value of a field occurred so far.
+
+    Memory grows with the number of distinct values (32 to 60 bytes and the text of each), not with the rows.
+
+    Example:
+        >>> counts = ValueCounts("site")
+        >>> counts.add(pa.array(["a", "b", "a"]))
+        >>> counts.add(pa.array(["c", "b", "a", None]))
+        >>> counts.frequent(min_count=2).to_pylist()
+        ['a', 'b']
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._seen = GrowingDictionary()
+        self._counts: NDArray[np.int64] = np.zeros(64, dtype=np.int64)
+        self._n_null = 0
+
+    def add(self, column: pa.Array) -> None:
+        """Counts the values of one more batch."""
+        values, counts, _ = distinct_text(column, self.name)
+        if values.null_count:
+            is_null = pc.is_null(values).to_numpy(zero_copy_only=False)
+            self._n_null += int(counts[is_null].sum())
+            values, counts = values.filter(pc.is_valid(values)), counts[~is_null]
+        numbers = self._seen.add(values)
+        if len(self._seen) > len(self._counts):
+            room = max(len(self._seen), len(self._counts) + len(self._counts) // 2)
+            self._counts = np.concatenate((self._counts, np.zeros(room - len(self._counts), dtype=np.int64)))
+        np.add.at(self._counts, numbers, counts)
+
+    def in_order_of_appearance(self) -> pa.Array:
+        """Returns every value seen, oldest first; null comes last."""
+        texts = self._seen.values()
+        return pa.concat_arrays([texts, pa.nulls(1, pa.string())]) if self._n_null else texts
+
+    def frequent(self, *, min_count: int = 1, max_size: int | None = None) -> pa.Array:
+        """Returns the values with at least `min_count` rows, the most frequent first, at most `max_size` of them.
+
+        Ties are broken by the value itself (null last), so the result does not depend on row order.
+        """
+        counts = self._counts[: len(self._seen)]
+        if self._n_null:
+            counts = np.append(counts, self._n_null)
+        chosen = np.flatnonzero(counts >= min_count)
+        if max_size is not None and 0 < max_size < len(chosen):
+            # ties at the edge are settled by the sort below, so all of them must be in it
+            edge = np.partition(counts[chosen], len(chosen) - max_size)[len(chosen) - max_size]
+            chosen = chosen[counts[chosen] >= edge]
+        kept = pa.table(
+            {"value": self.in_order_of_appearance().take(pa.array(chosen)), "count": pa.array(counts[chosen])}
+        )
+        order = pc.sort_indices(kept, sort_keys=[("count", "descending"), ("value", "ascending")])
+        values = kept["value"].take(order if max_size is None else order[:max_size])
+        return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)

@@ -1,0 +1,261 @@
+"""Values of categorical fields and their ids; id 0 is every value that was not there at fitting time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.core.files import atomic_file
+from monocal.core.fingerprint import fingerprint
+from monocal.core.samples import Ids
+from monocal.tables.categories import as_text, categorical_columns, distinct_text
+from monocal.vocabulary.text_hash import hash_one, hash_text
+from monocal.vocabulary.value_counts import ValueCounts
+from monocal.vocabulary.value_index import ValueIndex
+
+__all__ = ["FieldVocabulary", "Vocabulary", "VocabularyBuilder", "as_text", "categorical_columns"]
+
+
+@final
+@dataclass(frozen=True)
+class FieldVocabulary:
+    """The values of one field in id order: value k has id k + 1, anything else has id 0.
+
+    A null is a value of its own when it was seen at fitting time. Values are compared as text, so that 7, "7"
+    and a dictionary-encoded 7 are the same value.
+
+    A field with too many values to list may be hashed instead: every text has an id in 1 … n_buckets, different
+    texts may share one, and only null has id 0.
+
+    Arguments:
+        name: The field.
+        values: Distinct texts, at most one of them null; empty for a hashed field.
+        n_buckets: How many ids the texts are hashed to; None for a field with listed values.
+
+    Example:
+        >>> site = FieldVocabulary("site", pa.array(["news", "games"]))
+        >>> site.encode(pa.array(["games", "shop", "news", None])).tolist(), site.size
+        ([2, 0, 1, 0], 3)
+        >>> hashed = FieldVocabulary.hashed("device", 1000)
+        >>> hashed.encode(pa.array(["a99f214a", None])).tolist(), hashed.size
+        ([762, 0], 1001)
+    """
+
+    name: str
+    values: pa.Array
+    n_buckets: int | None = None
+
+    @classmethod
+    def hashed(cls, name: str, n_buckets: int) -> FieldVocabulary:
+        """Returns a field whose values are hashed to `n_buckets` ids."""
+        if not 1 <= n_buckets < 2**31 - 1:
+            raise InvalidInput.of(f"buckets of field {name!r}", n_buckets, "1 to 2,147,483,646", "use 1,000,000")
+        return cls(name, pa.array([], pa.string()), n_buckets)
+
+    @property
+    def size(self) -> int:
+        """How many ids there are, the unseen one included."""
+        return (len(self.values) if self.n_buckets is None else self.n_buckets) + 1
+
+    def encode(self, column: pa.Array | pa.ChunkedArray) -> Ids:
+        """Returns the id of every row; every distinct value is looked up once."""
+        if isinstance(column, pa.ChunkedArray):
+            if column.num_chunks == 0:
+                return np.zeros(0, dtype=np.int32)
+            return np.concatenate([self.encode(chunk) for chunk in column.chunks])
+        if pa.types.is_string(column.type):
+            return self._ids_of_text(column)
+        values, _, which = distinct_text(column, self.name)
+        ids: Ids = self._ids_of_text(values)[which]
+        return ids
+
+    def hashed_id(self, text: str) -> int:
+        """Returns the id of one text in a hashed field, as `encode` would; for lookups of single values."""
+        if self.n_buckets is None:
+            raise InvalidInput.of(f"field {self.name!r}", "listed values", "a hashed field", "use encode")
+        return hash_one(text) % self.n_buckets + 1
+
+    def _ids_of_text(self, text: pa.Array) -> Ids:
+        if self.n_buckets is not None:
+            ids = (hash_text(text)[0] % np.uint64(self.n_buckets)).astype(np.int32) + np.int32(1)
+        else:
+            ids = self._id_of_number[self._index.find(text)]
+        if text.null_count:
+            ids[pc.is_null(text).to_numpy(zero_copy_only=False)] = self._null_id
+        return ids
+
+    @cached_property
+    def _index(self) -> ValueIndex:
+        index = ValueIndex(self.values.drop_null())
+        if len(index) + self.values.null_count != len(self.values) or self.values.null_count > 1:
+            raise InvalidInput.of(f"values of field {self.name!r}", "a value twice", "distinct values", "drop one")
+        return index
+
+    @cached_property
+    def _id_of_number(self) -> Ids:
+        """Ids by number in the index, with a 0 at the end so that number -1 (unseen) finds it."""
+        ids = np.arange(1, len(self.values) + 1, dtype=np.int32)
+        if self.values.null_count:
+            ids = np.delete(ids, self._null_id - 1)
+        return np.append(ids, np.int32(0))
+
+    @cached_property
+    def _null_id(self) -> int:
+        if not self.values.null_count:
+            return 0
+        return int(pc.is_null(self.values).to_numpy(zero_copy_only=False).argmax()) + 1
+
+
+@final
+@dataclass(frozen=True)
+class Vocabulary:
+    """The vocabularies of all fields, in field order.
+
+    Example:
+        >>> table = pa.table({"site": ["a", "b", "a"], "hour": [1, 2, 2]})
+        >>> vocabulary = Vocabulary.of_table(table, ["site", "hour"])
+        >>> vocabulary.sizes, vocabulary.encode(table).tolist()
+        ((3, 3), [[1, 2], [2, 1], [1, 1]])
+    """
+
+    fields: tuple[FieldVocabulary, ...]
+
+    @classmethod
+    def of_table(
+        cls, table: pa.Table, fields: Sequence[str], *, min_count: int = 1, max_size: int | None = None
+    ) -> Vocabulary:
+        """Counts the values of a table in memory; see `VocabularyBuilder` for streams."""
+        builder = VocabularyBuilder(fields)
+        builder.add(table)
+        return builder.build(min_count=min_count, max_size=max_size)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.fields)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Ids per field, the unseen one included."""
+        return tuple(one.size for one in self.fields)
+
+    def __getitem__(self, name: str) -> FieldVocabulary:
+        for one in self.fields:
+            if one.name == name:
+                return one
+        raise UnknownName.among("field", name, self.names)
+
+    def encode(self, table: pa.Table | pa.RecordBatch) -> Ids:
+        """Returns the ids `(rows, fields)` of a table that has all the fields (other columns are ignored)."""
+        for name in self.names:
+            if name not in table.schema.names:
+                raise UnknownName.among("field column", name, table.schema.names)
+        ids = np.empty((table.num_rows, len(self.fields)), dtype=np.int32)
+        for index, one in enumerate(self.fields):
+            ids[:, index] = one.encode(table.column(one.name))
+        return ids
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes whenever a field, its place, or any value of it changes."""
+        return fingerprint(*[part for one in self.fields for part in (one.name, one.n_buckets, _ipc_bytes(one.values))])
+
+    def save(self, path: str | Path) -> None:
+        """Writes one Arrow IPC file, atomically."""
+        schema = pa.schema([("field", pa.string()), ("values", pa.large_list(pa.string())), ("n_buckets", pa.int64())])
+        with (
+            atomic_file(path) as temporary,
+            pa.OSFile(str(temporary), "wb") as sink,
+            pa.ipc.new_file(sink, schema) as writer,
+        ):
+            for one in self.fields:
+                whole = pa.LargeListArray.from_arrays([0, len(one.values)], one.values)
+                row = [pa.array([one.name]), whole, pa.array([one.n_buckets], pa.int64())]
+                writer.write_batch(pa.RecordBatch.from_arrays(row, schema=schema))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Vocabulary:
+        """Reads what `save` wrote; a damaged file is refused."""
+        try:
+            with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+                batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+                return cls(
+                    tuple(
+                        FieldVocabulary(
+                            batch["field"][0].as_py(),
+                            batch["values"][0].values.cast(pa.string()),
+                            batch["n_buckets"][0].as_py(),
+                        )
+                        for batch in batches
+                    )
+                )
+        except (pa.ArrowInvalid, OSError, KeyError) as error:
+            raise ArtefactError(f"vocabulary {Path(path).name} cannot be read ({error}); nothing was loaded") from error
+
+
+@final
+class VocabularyBuilder:
+    """Counts values over a stream of batches and turns the counts into a vocabulary.
+
+    Memory grows with the number of distinct values, not with the number of rows.
+
+    Arguments:
+        field_names: The fields, in order.
+        hashed_fields: Field to number of buckets, for fields whose values are hashed instead of listed.
+    """
+
+    def __init__(self, field_names: Sequence[str], hashed_fields: Mapping[str, int] | None = None) -> None:
+        self.field_names = tuple(field_names)
+        self.hashed_fields = dict(hashed_fields or {})
+        for name in self.hashed_fields:
+            if name not in self.field_names:
+                raise UnknownName.among("hashed field", name, self.field_names)
+        self._counts = {name: ValueCounts(name) for name in self.field_names if name not in self.hashed_fields}
+
+    def add(self, batch: pa.Table | pa.RecordBatch) -> None:
+        """Counts the values of one more batch."""
+        for name, counts in self._counts.items():
+            if name not in batch.schema.names:
+                raise UnknownName.among("field column", name, batch.schema.names)
+            column = batch.column(name)
+            for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+                counts.add(chunk)
+
+    def build(
+        self,
+        *,
+        min_count: int | Mapping[str, int] = 1,
+        max_size: int | Mapping[str, int] | None = None,
+    ) -> Vocabulary:
+        """Returns values with at least `min_count` rows, the most frequent first, at most `max_size` a field.
+
+        Ties are broken by the value itself, so the result does not depend on row order.
+
+        Arguments:
+            min_count: One number, or one per field (1 where a field is not mentioned).
+            max_size: One number, or one per field (no limit where a field is not mentioned).
+        """
+        built = []
+        for name in self.field_names:
+            if name in self.hashed_fields:
+                built.append(FieldVocabulary.hashed(name, self.hashed_fields[name]))
+                continue
+            least = min_count.get(name, 1) if isinstance(min_count, Mapping) else min_count
+            most = max_size.get(name) if isinstance(max_size, Mapping) else max_size
+            built.append(FieldVocabulary(name, self._counts[name].frequent(min_count=least, max_size=most)))
+        return Vocabulary(tuple(built))
+
+
+def _ipc_bytes(values: pa.Array) -> bytes:
+    sink = pa.BufferOutputStream()
+    batch = pa.RecordBatch.from_arrays([values], names=["values"])
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())

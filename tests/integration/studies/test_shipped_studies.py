@@ -1,0 +1,59 @@
+"""Every shipped study runs at a smoke size, with all its calibrators, and draws what it promises."""
+
+from dataclasses import replace
+
+import pytest
+
+from monocal.lab.studies.cells import finish, run_cell
+from monocal.lab.studies.run_study import run_file, run_study
+from monocal.lab.studies.study import DataSpec, load_study, read_entries, shipped_studies
+
+ROWS = 800
+STUDIES = [name for name in shipped_studies() if read_entries(name)[0].get("kind") != "ab"]
+
+
+def run_here(cells, options):
+    """Runs cells in this process, so that torch is loaded once; `test_studies` has them in processes of their own."""
+    waiting = {cell.folder: cell for cell in cells}
+    for cell in waiting.values():
+        try:
+            run_cell(cell)
+        except ImportError as error:
+            finish(cell, {"status": "skipped", "reason": str(error)})
+    return len(waiting)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", STUDIES)
+def test_shipped_study_runs_at_smoke_size(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("monocal.lab.studies.run_study.run_cells", run_here)
+    study = load_study(name)
+    simulated = [one for one in study.data if one.kind == "simulated"] or [DataSpec("stand-in")]
+    outcome = run_study(replace(study, data=tuple(simulated[:1])).scaled(ROWS), tmp_path)
+    text = outcome.leaderboard.read_text()
+    skipped = {row["calibrator"]: row["reason"] for row in outcome.rows if row["status"] != "ok"}
+    # MCGrad is a large package of its own, installed by `make bench-peers`
+    assert {name: why for name, why in skipped.items() if "mcgrad" not in why} == {}
+    assert all(f"| {one.name} |" in text for one in study.calibrators if one.name not in skipped)
+    assert all((tmp_path / study.name / f"{study.name}-{curve.name}.svg").is_file() for curve in study.curves)
+    assert "<table>" in (tmp_path / study.name / "leaderboard.html").read_text()
+
+
+def test_shipped_online_experiment_runs_at_smoke_size(tmp_path):
+    assert "UMC" in run_file("ab", tmp_path, smoke_rows=ROWS).read_text()
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_curves_name_what_the_study_has(name):
+    study = load_study(name)
+    known = {one.name for one in study.data} | {one.name for one in study.calibrators}
+    for curve in study.curves:
+        assert set(curve.points) <= known
+    assert study.reference in {one.name for one in study.calibrators}
+
+
+def test_plus_means_that_the_loss_is_there():
+    """FAC, SBCR and DESC have no auxiliary loss unless asked, also with the preset `authors`."""
+    plus = [one for one in load_study("ablation").calibrators if one.name.endswith("+")]
+    assert [one.name for one in plus] == ["FAC+", "SBCR+", "DESC+"]
+    assert all(one.arguments["sc_weight"] > 0 for one in plus)

@@ -1,0 +1,164 @@
+"""Studies end to end at a smoke size: cells, cache, skips, resume after a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.lab.studies.cells import fit_and_predict
+from monocal.lab.studies.prepare import prepare
+from monocal.lab.studies.run_study import run_study
+from monocal.lab.studies.runner import RunOptions
+from monocal.lab.studies.study import CalibratorSpec, DataSpec, Study
+
+SRC = Path(__file__).parents[3] / "src"
+
+
+def small(*calibrators, rows=3000, seeds=(0,)):
+    data = (DataSpec("world", n_calibration=rows, n_test=rows),)
+    return Study("small", "a question?", data, calibrators, seeds=seeds, n_bootstrap=10)
+
+
+def test_study_writes_long_results_and_a_leaderboard(tmp_path):
+    study = small(CalibratorSpec("none", "none"), CalibratorSpec("platt", "platt"))
+    outcome = run_study(study, tmp_path)
+    assert (outcome.n_run, outcome.n_cells) == (2, 2)
+    rows = pq.read_table(tmp_path / "small" / "results.parquet").to_pylist()
+    assert {row["metric"] for row in rows} == {*study.metrics, "kl_to_truth", "error_to_truth"}
+    text = outcome.leaderboard.read_text()
+    assert text.index("| platt |") < text.index("| none |")
+    assert "monocal bench small" in text
+
+
+def test_finished_cells_are_never_run_again(tmp_path):
+    study = small(CalibratorSpec("none", "none"))
+    run_study(study, tmp_path)
+    longer = replace(study, calibrators=(*study.calibrators, CalibratorSpec("beta", "beta")))
+    outcome = run_study(longer, tmp_path)
+    assert (outcome.n_run, outcome.n_cells) == (1, 2)
+    renamed = replace(longer, calibrators=(CalibratorSpec("uncalibrated", "none"), CalibratorSpec("beta", "beta")))
+    assert run_study(renamed, tmp_path).n_run == 0
+
+
+def test_methods_without_randomness_run_once_for_all_seeds(tmp_path):
+    outcome = run_study(small(CalibratorSpec("platt", "platt"), seeds=(0, 1, 2)), tmp_path)
+    assert (outcome.n_run, outcome.n_cells) == (1, 3)
+
+
+def test_a_failing_cell_is_skipped_with_its_reason(tmp_path):
+    study = small(
+        CalibratorSpec("none", "none"),
+        CalibratorSpec("broken", "lightgbm", arguments={"objective": "nonsense"}),
+    )
+    outcome = run_study(study, tmp_path)
+    reasons = {row["calibrator"]: row["reason"] for row in outcome.rows}
+    assert reasons["none"] == ""
+    assert "Unknown objective" in reasons["broken"]
+    assert "broken: skipped, process ended with 1" in outcome.leaderboard.read_text()
+
+
+def test_a_cell_beyond_its_time_limit_is_stopped(tmp_path):
+    study = small(CalibratorSpec("none", "none"), CalibratorSpec("slow", "lightgbm", time_limit_seconds=0.01))
+    outcome = run_study(study, tmp_path)
+    assert any("stopped after its time limit" in row["reason"] for row in outcome.rows)
+
+
+def test_a_cell_beyond_its_memory_is_stopped(tmp_path):
+    outcome = run_study(small(CalibratorSpec("none", "none")), tmp_path, RunOptions(memory_bytes=1 << 20))
+    assert any("beyond its share" in row["reason"] for row in outcome.rows)
+
+
+def test_search_uses_the_newest_calibration_rows_only(tmp_path):
+    spec = CalibratorSpec("histogram", "histogram", search={"n_bins": [2, 10]})
+    run_study(small(spec, CalibratorSpec("none", "none")), tmp_path)
+    (result,) = [
+        json.loads(path.read_text())
+        for path in (tmp_path / "cells").glob("*/result.json")
+        if "search" in json.loads(path.read_text())
+    ]
+    assert result["search"]["arguments"]["n_bins"] in (2, 10)
+    assert result["search"]["n_trials"] == 2
+
+
+def test_calibrators_cannot_see_test_labels(tmp_path):
+    data = prepare(DataSpec("world", n_calibration=500, n_test=500), tmp_path, None)
+    (data.folder / "test_labels.npy").unlink()
+    answers = fit_and_predict("platt", {}, data.calibration(), data.test(), 0)
+    assert answers.shape == (500,)
+
+
+def test_missing_data_are_named_with_the_reason(tmp_path):
+    study = replace(
+        small(CalibratorSpec("none", "none")),
+        data=(DataSpec("world", n_calibration=500, n_test=500), DataSpec("avazu", kind="log", source="avazu")),
+    )
+    outcome = run_study(study, tmp_path)
+    assert "--data-dir" in outcome.missing["avazu"]
+    assert "Skipped: " in outcome.leaderboard.read_text()
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        (
+            {"name": "s", "question": "?", "data": [{"name": "d", "wrld": "x"}], "calibrators": [{"name": "n"}]},
+            "did you mean 'world'",
+        ),
+        ({"name": "s", "question": "?", "data": [{"name": "d"}], "calibrators": []}, "no calibrators"),
+        ({"name": "s", "question": "?", "dta": []}, "did you mean 'data'"),
+    ],
+)
+def test_a_wrong_study_file_says_what_is_wrong(entries, message):
+    with pytest.raises((UnknownName, InvalidInput), match=message):
+        Study.of(entries)
+
+
+def test_killing_a_study_repeats_no_finished_cell(tmp_path):
+    script = """
+import sys
+from monocal.lab.studies.run_study import run_study
+from monocal.lab.studies.runner import RunOptions
+from monocal.lab.studies.study import CalibratorSpec, DataSpec, Study
+specs = tuple(CalibratorSpec(f"h{k}", "histogram", {"n_bins": k}) for k in range(2, 8))
+data = (DataSpec("w", n_calibration=2000, n_test=2000),)
+study = Study("killed", "?", data, specs, seeds=(0,), n_bootstrap=5, reference="h2")
+print("run", run_study(study, sys.argv[1], RunOptions(workers=1)).n_run)
+"""
+    environment = os.environ | {"PYTHONPATH": str(SRC)}
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    first = subprocess.Popen(command, env=environment)
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("cells/*/result.json"))) < 2:
+        assert time.monotonic() < deadline
+        assert first.poll() is None
+        time.sleep(0.05)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    time.sleep(0.5)
+    finished = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cells/*/result.json")}
+    assert 2 <= len(finished) < 6
+    second = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    n_run = int(second.stdout.split("run ")[1])
+    assert n_run >= 6 - len(finished) - 1  # the cell that was under way may have finished by itself
+    assert n_run <= 6 - len(finished)
+    assert all(path.stat().st_mtime_ns == when for path, when in finished.items())
+
+
+def test_a_log_without_groups_is_resampled_by_rows(tmp_path):
+    """With one group for all rows the bootstrap would have one unit, and everything would tie."""
+    study = small(CalibratorSpec("none", "none"), CalibratorSpec("platt", "platt"), rows=6000)
+    folder = prepare(study.data[0], tmp_path, None).folder
+    (folder / "test_groups.npy").unlink()
+    outcome = run_study(study, tmp_path)
+    found = {(row["calibrator"], row["metric"]): row for row in outcome.rows}
+    assert ("none", "gauc") not in found
+    assert found["none", "log_loss"]["verdict_to_best"] == "worse"
+    assert found["none", "log_loss"]["low"] < found["none", "log_loss"]["value"] < found["none", "log_loss"]["high"]

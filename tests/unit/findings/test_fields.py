@@ -1,0 +1,117 @@
+"""Field values, segments and heat maps find what was planted, and only that."""
+
+import numpy as np
+import pytest
+
+from monocal.findings.fields import field_results
+from monocal.findings.heat_map import heat_map
+from monocal.findings.pairs import MOST_VALUES, joint_cells, worst_fields
+from monocal.findings.segments import worst_segments
+
+
+def test_only_the_planted_value_is_flagged_and_calibration_mends_it(make_rows, world):
+    truth, labels, rng = world
+    site, hour = rng.integers(0, 200, 40_000), rng.integers(0, 24, 40_000)
+    rows = make_rows(labels, np.where(site == 3, 2.0 * truth, truth), truth, {"site": site, "hour": hour})
+    found = {one.name: one for one in field_results(rows)}
+    assert found["site"].before.flagged.nonzero()[0].tolist() == [3]
+    assert found["site"].after.n_flagged + found["hour"].before.n_flagged + found["hour"].after.n_flagged == 0
+    assert found["site"].before.low[3] < 2.0 < found["site"].before.high[3]
+    assert 1.0 < found["site"].before.shrunk[3] < found["site"].before.pcoc[3]
+    assert found["site"].outside_before
+    assert not any(one.outside_after for one in found.values())
+
+
+def test_a_right_forecast_raises_few_alarms(make_rows):
+    rng = np.random.default_rng(11)
+    alarms = []
+    for _ in range(60):
+        truth = rng.uniform(0.02, 0.2, 6_000)
+        fields = {f"f{size}": rng.integers(0, size, 6_000) for size in (3, 10, 40, 400)}
+        found = field_results(make_rows((rng.random(6_000) < truth).astype(float), truth, fields=fields))
+        alarms.append(any(one.outside_after for one in found))
+        assert all(one.outside_after or one.after.n_flagged == 0 for one in found)
+    assert np.mean(alarms) <= 0.13
+
+
+def test_a_small_field_is_not_punished_for_a_large_one(make_rows, world):
+    truth, labels, rng = world
+    device, site = rng.integers(0, 4, 40_000), rng.integers(0, 8_000, 40_000)
+    forecast = np.where(device == 2, 1.15 * truth, truth)
+    alone = field_results(make_rows(labels, forecast, fields={"device": device}))[0]
+    together = field_results(make_rows(labels, forecast, fields={"device": device, "site": site}))[0]
+    assert alone.before.flagged.tolist() == together.before.flagged.tolist() == [False, False, True, False]
+
+
+def test_the_long_tail_is_shrunk_not_folded(make_rows, world):
+    truth, labels, rng = world
+    rare = np.minimum(rng.zipf(1.5, 40_000), 3_000)
+    _, ids = np.unique(rare, return_inverse=True)
+    (found,) = field_results(make_rows(labels, truth, fields={"site": ids}))
+    assert len(found.values) == ids.max() + 1
+    silent = found.cells.observed == 0.0
+    assert silent.any()
+    assert np.isnan(found.before.pcoc[silent]).all()
+    assert np.isinf(found.before.high[silent]).all()
+    assert np.isfinite(found.before.shrunk).all()
+    assert np.abs(np.log(found.before.shrunk)).max() < 0.5
+
+
+def test_shown_values_are_the_worst_and_the_largest(make_rows, world):
+    truth, labels, _ = world
+    site = np.minimum(np.arange(40_000) // 100, 300)
+    rows = make_rows(labels, np.where(site == 250, 3.0 * truth, truth), fields={"site": site})
+    (found,) = field_results(rows, n_shown=10)
+    assert len(found.shown) == len(set(found.shown.tolist())) == 10
+    assert found.shown[0] == 250
+    assert 300 in found.shown
+
+
+@pytest.fixture
+def interaction(make_rows, world):
+    """Two fields that are right one by one and wrong together, and a third that does not matter."""
+    truth, labels, rng = world
+    site, device, hour = rng.integers(0, 8, 40_000), rng.integers(0, 2, 40_000), rng.integers(0, 12, 40_000)
+    sign = np.where((site % 2) == device, 1.3, 0.7)
+    fields = {"site": site, "device": device, "hour": hour}
+    return make_rows(labels, truth * sign, truth, fields, values=np.where(site == 0, 10.0, 1.0))
+
+
+def test_an_interaction_is_the_worst_pair_of_the_heat_map(interaction):
+    results = field_results(interaction)
+    names = worst_fields(results)
+    found = heat_map(results, names, joint_cells(interaction, results, names))
+    assert (found.grids[0].first, found.grids[0].second) == ("site", "device")
+    i, j, k = (found.fields.index(name) for name in ("site", "device", "hour"))
+    assert found.before[i, j] == found.before[j, i] == pytest.approx(0.3, abs=0.08)
+    assert found.before[i, i] < 0.12
+    assert found.before[j, k] < found.resolution_before[j, k]
+    assert found.after[i, j] < 0.12
+    assert found.grids[0].before[0, 0] == pytest.approx(1.3, abs=0.2)
+
+
+def test_the_worst_segment_is_named_and_gone_afterwards(interaction):
+    results = field_results(interaction)
+    pairs = joint_cells(interaction, results, worst_fields(results))
+    found = worst_segments(results, pairs)
+    assert found.has_value
+    assert found.n_flagged_before >= 10
+    assert found.n_flagged_after == 0
+    dearest = max(found.worst, key=lambda one: abs(one.before.value_gap))
+    assert ("site", "site_0") in dearest.parts
+    assert dearest.after.value_gap == 0.0
+    assert dearest.before.value_gap == pytest.approx(10.0 * dearest.before.gap, rel=0.01)
+
+
+def test_no_fields_no_segments(make_rows):
+    found = worst_segments([], [])
+    assert (found.worst, found.n_candidates) == ((), 0)
+    assert heat_map([], [], []) is None
+
+
+def test_values_beyond_the_limit_take_no_part_in_pairs(make_rows):
+    ids = np.arange(2_000) % 600
+    rows = make_rows(np.arange(2_000) % 2, np.full(2_000, 0.5), fields={"many": ids, "two": np.arange(2_000) % 2})
+    (pair,) = joint_cells(rows, field_results(rows), ["many", "two"])
+    assert pair.first_place.max() == MOST_VALUES - 1
+    assert pair.cells.weight.sum() == np.sum(ids < MOST_VALUES)

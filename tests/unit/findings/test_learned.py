@@ -1,0 +1,90 @@
+"""What was learned: curves, sweeps and training histories."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import monocal
+from monocal.core.spaces import logit
+from monocal.findings.curves import learned_curves
+from monocal.findings.history import training_run
+from monocal.findings.monotone_sweep import sweep_monotone
+from monocal.findings.rows import read_log
+from monocal.judging.table_rows import RowColumns, TaskColumns
+
+
+def learned(method, **arguments):
+    log = monocal.simulate_log(8_000, seed=4).table()
+    model = monocal.fit(
+        log, method=method, score="pctr", label="click", fields=["device", "position", "hour"], **arguments
+    )
+    columns = RowColumns(tasks={"click": TaskColumns("click", "pctr")}, fields=model.field_names)
+    rows = read_log(model, log, columns, ()).tasks[0]
+    return model, learned_curves(model.task().calibrator, model.vocabulary, rows)
+
+
+def test_the_extremes_are_extreme():
+    _, found = learned("wide_logistic")
+    shifts = {curve.name: curve.shift for curve in found.curves}
+    assert shifts["raised most"] == max(shifts.values())
+    assert shifts["lowered most"] == min(shifts.values())
+    assert shifts["lowered most"] < shifts["typical"] < shifts["raised most"]
+    assert "only unseen values" in shifts
+
+
+def test_a_feature_blind_method_has_one_curve():
+    model, found = learned("platt")
+    assert [curve.name for curve in found.curves] == ["every row"]
+    expected = model.task().calibrator.predict(found.scores)
+    assert found.curves[0].calibrated == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("method", ["platt", "wide_logistic", "isotonic", "umc"])
+def test_the_sweep_finds_no_fall_in_monotone_methods(method):
+    _, found = learned(method)
+    assert found.sweep.holds
+    assert found.sweep.n_steps >= 2_000 * found.sweep.n_contexts
+    # sixty-four feature rows, fewer where the extreme ones are among the frequent ones
+    assert found.sweep.n_contexts in (range(60, 65) if method in ("wide_logistic", "umc") else [1])
+    assert (found.sweep.n_ties > 0) == (method == "isotonic")
+
+
+def test_the_sweep_finds_a_fall_and_says_where():
+    wavy = SimpleNamespace(
+        tags=SimpleNamespace(monotone="none"), predict_samples=lambda samples: np.sin(samples.logits)
+    )
+    found = sweep_monotone(wavy, None)
+    assert not found.holds
+    assert "the prediction falls" in found.fall
+
+
+def test_the_values_that_set_a_row_apart_are_named():
+    model, found = learned("wide_logistic")
+    raised = next(curve for curve in found.curves if curve.name == "raised most")
+    assert 1 <= len(raised.values) <= 2
+    assert {field for field, _ in raised.values} <= set(model.field_names)
+
+
+def test_curves_are_those_of_the_model():
+    model, found = learned("wide_logistic", recent_share=0.2)
+    unseen = found.curves[-1]
+    table = {"pctr": found.scores, **{name: ["never met"] * len(found.scores) for name in model.field_names}}
+    assert logit(unseen.calibrated) == pytest.approx(logit(model.predict(table)))
+    assert found.recent_shift != 0.0
+
+
+def test_a_calibrator_that_was_not_trained_has_no_history():
+    assert training_run(monocal.calibrator("platt")) is None
+    assert training_run(SimpleNamespace(history_={"train_losses": [], "held_out_losses": []})) is None
+
+
+def test_the_history_of_a_trained_network_is_read_and_survives_saving(tmp_path):
+    log = monocal.simulate_log(3_000, seed=4).table()
+    model = monocal.fit(log, method="umc", score="pctr", label="click", fields=["device"])
+    run = training_run(model.task().calibrator)
+    assert run.n_checks == run.held_out_losses.size >= 2
+    assert run.held_out_losses[run.best_check] == run.held_out_losses.min()
+    model.save(tmp_path / "model")
+    again = training_run(monocal.load(tmp_path / "model").task().calibrator)
+    assert again.held_out_losses.tolist() == run.held_out_losses.tolist()

@@ -1,0 +1,80 @@
+"""Paired differences find what separate intervals hide."""
+
+import numpy as np
+import pytest
+
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.judging import compare, evaluate
+
+
+@pytest.fixture(scope="module")
+def log():
+    rng = np.random.default_rng(0)
+    truth = rng.beta(2.0, 18.0, 20_000)
+    return (rng.random(20_000) < truth).astype(float), truth
+
+
+def test_a_small_improvement_is_seen_although_intervals_overlap(log):
+    labels, truth = log
+    first, second = evaluate(labels, truth**1.06), evaluate(labels, truth)
+    result = compare(first, second)
+    assert first.interval("log_loss").low < second.interval("log_loss").high
+    assert result.verdict("log_loss") == "better"
+    assert compare(second, first).verdict("log_loss") == "worse"
+    low, high = result.interval("log_loss")
+    assert low < result.difference("log_loss") < high < 0.0
+
+
+def test_equal_forecasts_tie(log):
+    labels, truth = log
+    result = compare(evaluate(labels, truth, n_bootstrap=40), evaluate(labels, truth, n_bootstrap=40))
+    assert {entry["verdict"] for entry in result.as_dict().values()} == {"tie"}
+
+
+def test_equally_good_forecasts_tie(log):
+    labels, truth = log
+    rng = np.random.default_rng(1)
+    one, other = (np.clip(truth * rng.uniform(0.9, 1.1, truth.shape), 0.0, 1.0) for _ in range(2))
+    assert compare(evaluate(labels, one), evaluate(labels, other)).verdict("brier") == "tie"
+
+
+def test_pcoc_is_judged_by_its_distance_from_one(log):
+    labels, truth = log
+    high, low, right = (evaluate(labels, factor * truth) for factor in (1.2, 0.8, 1.0))
+    assert compare(high, right).verdict("pcoc") == "better"
+    assert compare(low, right).verdict("pcoc") == "better"
+    assert compare(right, low).verdict("pcoc") == "worse"
+    assert compare(low, right).difference("pcoc") > 0.0
+
+
+def test_ranking_metrics_want_more(log):
+    labels, truth = log
+    noise = np.random.default_rng(2).normal(0.0, 0.05, truth.shape)
+    blurred = np.clip(truth + noise, 0.0, 1.0)
+    assert compare(evaluate(labels, blurred), evaluate(labels, truth)).verdict("auc") == "better"
+
+
+def test_the_table_reads_well(log):
+    labels, truth = log
+    wanted = ["auc", "gauc", "ece"]
+    table = str(compare(evaluate(labels, 1.2 * truth, metrics=wanted), evaluate(labels, truth, metrics=wanted)))
+    line = next(line for line in table.splitlines() if line.startswith("ece"))
+    assert line.endswith("better")
+    assert "gauc" not in table
+
+
+def test_other_rows_are_refused(log):
+    labels, truth = log
+    first = evaluate(labels, truth)
+    with pytest.raises(InvalidInput, match="second: got a report with other labels; wanted two forecasts of the same"):
+        compare(first, evaluate(1.0 - labels, truth))
+    with pytest.raises(InvalidInput, match="a report with other weights"):
+        compare(first, evaluate(labels, truth, weights=np.ones_like(truth)))
+    with pytest.raises(InvalidInput, match="second: got seed 1 and n_bootstrap 200; wanted those of the first"):
+        compare(first, evaluate(labels, truth, seed=1))
+
+
+def test_unknown_metric_is_refused(log):
+    labels, truth = log
+    with pytest.raises(UnknownName, match="did you mean 'ece'"):
+        compare(evaluate(labels, truth), evaluate(labels, truth)).verdict("ecee")

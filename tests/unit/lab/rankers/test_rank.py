@@ -1,0 +1,123 @@
+"""Ranking keeps its result, recognises repeated work, and refuses what does not belong together."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.lab.rankers import DeepFM, HashedLogistic, MultiTaskDeepFM, Precomputed, ScoredLog, load_ranker, rank_log
+from monocal.lab.simulator import simulate_log
+from monocal.logs.encoded_log import EncodedLog
+
+SMALL = {"hidden": (8,), "n_dimensions": 4, "batch_rows": 512, "n_threads": 1}
+
+
+@pytest.fixture(scope="module")
+def saved_log(tmp_path_factory):
+    return simulate_log(4000, world="multitask").encoded().save(tmp_path_factory.mktemp("logs") / "log")
+
+
+def test_every_row_gets_a_logit_and_the_training_part_alone_is_learned_from(saved_log, tmp_path):
+    scored = rank_log(saved_log, DeepFM(**SMALL), tmp_path / "scored")
+    by_hand = DeepFM(**SMALL).fit(saved_log.part("train"))
+    assert scored.tasks == ("click",)
+    assert np.array_equal(scored.logits["click"], by_hand.score(saved_log))
+    assert all(np.array_equal(a, b) for a, b in zip(scored.embeddings, by_hand.embeddings(), strict=True))
+    assert "lazy" in scored.notes[0]
+
+
+def test_repeated_work_is_recognised(saved_log, tmp_path):
+    first = rank_log(saved_log, DeepFM(**SMALL), tmp_path / "scored")
+    stamp = (tmp_path / "scored" / "scored_log.json").stat().st_mtime_ns
+    again = rank_log(saved_log, DeepFM(**{**SMALL, "n_threads": 2}), tmp_path / "scored")
+    assert (tmp_path / "scored" / "scored_log.json").stat().st_mtime_ns == stamp
+    assert first.fingerprint == again.fingerprint
+    other = rank_log(saved_log, DeepFM(**SMALL, seed=5), tmp_path / "scored")
+    assert (tmp_path / "scored" / "scored_log.json").stat().st_mtime_ns != stamp
+    assert other.fingerprint != first.fingerprint
+
+
+def test_no_work_folder_is_left_and_the_ranker_is_kept(saved_log, tmp_path):
+    scored = rank_log(saved_log, MultiTaskDeepFM(**SMALL), tmp_path / "scored")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["scored"]
+    kept = load_ranker(tmp_path / "scored" / "ranker")
+    assert np.array_equal(kept.score(saved_log, "long_view"), scored.logits["long_view"])
+
+
+def test_a_fitted_ranker_is_used_as_it_is(saved_log, tmp_path):
+    fitted = HashedLogistic(bits=12).fit(saved_log.slice(0, 500))
+    scored = rank_log(saved_log, fitted, tmp_path / "scored")
+    assert np.array_equal(scored.logits["click"], fitted.score(saved_log))
+
+
+def test_scores_of_the_log_itself_pass_through(saved_log, tmp_path):
+    scored = rank_log(saved_log, Precomputed(), tmp_path / "scored")
+    assert scored.embeddings is None
+    assert np.allclose(1 / (1 + np.exp(-scored.logits["long_view"])), saved_log.scores["long_view"], atol=1e-9)
+
+
+def test_a_scored_log_opens_again_with_its_log(saved_log, tmp_path):
+    scored = rank_log(saved_log, DeepFM(**SMALL), tmp_path / "scored")
+    opened = ScoredLog.open(tmp_path / "scored", check_contents=True)
+    assert opened.fingerprint == scored.fingerprint
+    assert np.array_equal(opened.logits["click"], scored.logits["click"])
+    assert np.array_equal(opened.log.features, saved_log.features)
+    part = opened.part("calibration")
+    rows = saved_log.parts["calibration"].rows
+    assert np.array_equal(part.logits["click"], scored.logits["click"][rows])
+    assert np.array_equal(part.log.features, saved_log.features[rows])
+
+
+def test_samples_leave_out_what_was_not_observed_and_undo_the_sampling(saved_log):
+    labels = saved_log.labels["click"].copy()
+    labels[::3] = -1
+    rates = np.full(saved_log.n_rows, 0.1)
+    log = EncodedLog.of(
+        saved_log.features, {"click": labels}, saved_log.vocabulary, saved_log.schema, sampling_rates=rates
+    )
+    samples = ScoredLog(log, {"click": np.zeros(log.n_rows)}, None, "mark").samples()
+    assert samples.n_rows == np.count_nonzero(labels >= 0)
+    assert np.allclose(samples.logits, np.log(0.1))
+    assert np.array_equal(samples.known_labels, labels[labels >= 0])
+
+
+def test_what_does_not_belong_together_is_refused(saved_log, tmp_path):
+    scored = rank_log(saved_log, HashedLogistic(bits=12), tmp_path / "scored")
+    with pytest.raises(ArtefactError, match="belongs to another log"):
+        ScoredLog.open(tmp_path / "scored", saved_log.slice(0, 10))
+    with pytest.raises(UnknownName, match="part: got 'calib'.*did you mean 'calibration'"):
+        scored.part("calib")
+    with pytest.raises(UnknownName, match="task: got 'clck'"):
+        scored.samples("clck")
+    with pytest.raises(UnknownName, match="part: got 'trian'"):
+        rank_log(saved_log, DeepFM(**SMALL), tmp_path / "other", train_part="trian")
+    with pytest.raises(ArtefactError, match="is not a scored log"):
+        ScoredLog.open(tmp_path)
+    path = tmp_path / "scored" / "scored_log.json"
+    manifest = json.loads(path.read_text())
+    (tmp_path / "scored" / manifest["logits"]["click"]).write_bytes(b"")
+    with pytest.raises(ArtefactError, match="not what was written"):
+        ScoredLog.open(tmp_path / "scored", check_contents=True)
+    path.write_text(json.dumps(manifest | {"schema_version": 2}))
+    with pytest.raises(ArtefactError, match="schema_version 2"):
+        ScoredLog.open(tmp_path / "scored")
+    path.write_text("{")
+    with pytest.raises(ArtefactError, match="is damaged"):
+        ScoredLog.open(tmp_path / "scored")
+
+
+def test_scores_of_a_log_in_memory_need_that_log(tmp_path):
+    log = simulate_log(500).encoded()
+    rank_log(log, HashedLogistic(bits=12), tmp_path / "scored")
+    assert ScoredLog.open(tmp_path / "scored", log).n_rows == 500
+    with pytest.raises(InvalidInput, match="the encoded log these scores belong to"):
+        ScoredLog.open(tmp_path / "scored")
+
+
+def test_importing_rankers_does_not_load_torch():
+    code = "import sys, monocal.lab.rankers; print([m for m in ('torch', 'numba') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,129 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary, VocabularyBuilder
+
+FORMS = {
+    "text": lambda values: pa.array(values, pa.string()),
+    "large text": lambda values: pa.array(values, pa.large_string()),
+    "text view": lambda values: pa.array(values, pa.string_view()),
+    "dictionary": lambda values: pa.array(values, pa.string()).dictionary_encode(),
+    "slice of a dictionary": lambda values: pa.array(["x", *values, "y"], pa.string()).dictionary_encode()[1:-1],
+    "chunks": lambda values: pa.chunked_array([pa.array(values[:2], pa.string()), pa.array(values[2:], pa.string())]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_arrow_form_of_a_column_gives_the_same_ids(form):
+    values = ["b", "a", None, "z", "b", ""]
+    vocabulary = Vocabulary.of_table(pa.table({"f": FORMS[form](["b", "a", None, "b", "", "", ""])}), ["f"])
+    assert vocabulary["f"].values.to_pylist() == ["", "b", "a", None]
+    assert vocabulary.encode(pa.table({"f": FORMS[form](values)}))[:, 0].tolist() == [2, 3, 4, 0, 2, 1]
+
+
+def test_numbers_booleans_and_text_are_compared_as_text():
+    vocabulary = FieldVocabulary("f", pa.array(["7", "-1", "true"]))
+    assert vocabulary.encode(pa.array([7, -1, 8])).tolist() == [1, 2, 0]
+    assert vocabulary.encode(pa.array([7, None], pa.int8())).tolist() == [1, 0]
+    assert vocabulary.encode(pa.array([True, False])).tolist() == [3, 0]
+    assert vocabulary.encode(pa.array([7, 7, -1]).dictionary_encode()).tolist() == [1, 1, 2]
+
+
+def test_null_is_a_value_only_when_it_was_seen():
+    seen = Vocabulary.of_table(pa.table({"f": ["a", None]}), ["f"])
+    unseen = Vocabulary.of_table(pa.table({"f": ["a", "b"]}), ["f"])
+    column = pa.table({"f": pa.array([None, "a"])})
+    assert seen.encode(column)[:, 0].tolist() == [2, 1]
+    assert unseen.encode(column)[:, 0].tolist() == [0, 1]
+
+
+def test_min_count_and_max_size_keep_the_most_frequent_values():
+    table = pa.table({"f": ["a"] * 5 + ["d"] * 3 + ["c"] * 3 + ["b"] * 3 + ["e"]})
+    assert Vocabulary.of_table(table, ["f"])["f"].values.to_pylist() == ["a", "b", "c", "d", "e"]
+    assert Vocabulary.of_table(table, ["f"], min_count=3)["f"].values.to_pylist() == ["a", "b", "c", "d"]
+    assert Vocabulary.of_table(table, ["f"], max_size=2)["f"].values.to_pylist() == ["a", "b"]
+    assert Vocabulary.of_table(table, ["f"], max_size=0)["f"].size == 1
+    assert Vocabulary.of_table(table, ["f"], min_count=9)["f"].size == 1
+
+
+def test_limits_may_differ_by_field():
+    table = pa.table({"f": ["a", "a", "b"], "g": ["x", "x", "y"]})
+    builder = VocabularyBuilder(["f", "g"])
+    builder.add(table)
+    assert builder.build(min_count={"f": 2}, max_size={"g": 1}).sizes == (2, 2)
+    assert builder.build(min_count={"f": 2}).sizes == (2, 3)
+
+
+def test_the_result_does_not_depend_on_row_order_or_batches():
+    rng = np.random.default_rng(0)
+    values = np.char.add("v", rng.integers(0, 300, 5000).astype(str))
+    whole = Vocabulary.of_table(pa.table({"f": values}), ["f"], min_count=2)
+    builder = VocabularyBuilder(["f"])
+    for batch in pa.table({"f": rng.permutation(values)}).to_batches(max_chunksize=321):
+        builder.add(batch)
+    assert builder.build(min_count=2).fingerprint == whole.fingerprint
+    names, counts = np.unique(values, return_counts=True)
+    order = np.lexsort((names, -counts))
+    assert whole["f"].values.to_pylist() == [str(names[i]) for i in order if counts[i] >= 2]
+
+
+def test_hashed_fields_need_no_values_and_spread_evenly(tmp_path):
+    builder = VocabularyBuilder(["f", "g"], hashed_fields={"g": 16})
+    table = pa.table({"f": ["a"] * 8000, "g": [f"user {i}" for i in range(8000)]})
+    builder.add(table)
+    vocabulary = builder.build()
+    ids = vocabulary.encode(table)[:, 1]
+    assert vocabulary.sizes == (2, 17)
+    counts = np.bincount(ids, minlength=17)
+    assert counts[0] == 0
+    assert counts[1:].min() > 400
+    vocabulary.save(tmp_path / "v.arrow")
+    loaded = Vocabulary.load(tmp_path / "v.arrow")
+    assert np.array_equal(loaded.encode(table), vocabulary.encode(table))
+    assert loaded.fingerprint == vocabulary.fingerprint
+    assert loaded["g"].encode(pa.array([None, "user 1"])).tolist() == [0, ids[1]]
+    assert [loaded["g"].hashed_id(f"user {i}") for i in range(50)] == ids[:50].tolist()
+    with pytest.raises(InvalidInput, match="field 'f': got listed values; wanted a hashed field"):
+        loaded["f"].hashed_id("a")
+
+
+def test_saved_values_come_back_in_order(tmp_path):
+    vocabulary = Vocabulary(
+        (FieldVocabulary("f", pa.array(["b", None, "a"])), FieldVocabulary("empty", pa.array([], pa.string())))
+    )
+    vocabulary.save(tmp_path / "v.arrow")
+    loaded = Vocabulary.load(tmp_path / "v.arrow")
+    assert [one.values.to_pylist() for one in loaded.fields] == [["b", None, "a"], []]
+    assert loaded.encode(pa.table({"f": ["a", "b", None, "c"], "empty": ["x"] * 4})).tolist() == [
+        [3, 0],
+        [1, 0],
+        [2, 0],
+        [0, 0],
+    ]
+    (tmp_path / "v.arrow").write_bytes((tmp_path / "v.arrow").read_bytes()[:-30])
+    with pytest.raises(ArtefactError, match=r"vocabulary v\.arrow cannot be read"):
+        Vocabulary.load(tmp_path / "v.arrow")
+
+
+def test_fingerprint_changes_with_values_order_names_and_buckets():
+    def made(name="f", values=("a", "b"), n_buckets=None):
+        return Vocabulary((FieldVocabulary(name, pa.array(values, pa.string()), n_buckets),)).fingerprint
+
+    assert len({made(), made(name="g"), made(values=("b", "a")), made(values=("ab",)), made(n_buckets=3)}) == 5
+    assert made() == made()
+
+
+def test_what_cannot_be_encoded_is_named():
+    vocabulary = Vocabulary.of_table(pa.table({"site": ["a"]}), ["site"])
+    with pytest.raises(UnknownName, match=r"field column: got 'site'; .* did you mean 'site_id'"):
+        vocabulary.encode(pa.table({"site_id": ["a"]}))
+    with pytest.raises(InvalidInput, match="field 'site': got values of type double"):
+        vocabulary.encode(pa.table({"site": [0.5]}))
+    with pytest.raises(InvalidInput, match="values of field 'f': got a value twice"):
+        FieldVocabulary("f", pa.array(["a", "a"])).encode(pa.array(["a"]))
+    with pytest.raises(UnknownName, match="hashed field: got 'sit'"):
+        VocabularyBuilder(["site"], hashed_fields={"sit": 5})
+    with pytest.raises(InvalidInput, match="buckets of field 'site': got 0"):
+        VocabularyBuilder(["site"], hashed_fields={"site": 0}).build()
