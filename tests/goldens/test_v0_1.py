@@ -1,0 +1,46 @@
+"""What version 0.1.0 wrote is read forever: models of every method, an encoded log, two scored logs with their rankers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import monocal
+from monocal.lab.rankers import load_ranker
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.scored_log import ScoredLog
+
+HERE = Path(__file__).parent / "v0_1"
+EXPECTED = json.loads((HERE / "models" / "expected.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED["answers"]))
+def test_model_of_version_0_1_gives_the_answers_of_version_0_1(name):
+    found = monocal.load(HERE / "models" / name).predict(EXPECTED["probe"])
+    expected = EXPECTED["answers"][name]
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for task, answers in expected.items():
+            np.testing.assert_allclose(found[task], answers, rtol=0.0, atol=1e-12)
+    else:
+        np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-12)
+
+
+def test_every_saved_golden_is_tested():
+    assert {path.name for path in (HERE / "models").iterdir() if path.is_dir()} == set(EXPECTED["answers"])
+
+
+def test_encoded_log_of_version_0_1_opens():
+    log = EncodedLog.open(HERE / "logs" / "prepared")
+    assert log.n_rows == 1500
+    assert log.field_names == ("site_id", "ad_id")
+    assert log.field_sizes == (119, 128)
+
+
+@pytest.mark.parametrize("name", ["ranked", "ranked_hashed"])
+def test_scored_log_and_ranker_of_version_0_1_open_and_agree(name):
+    scored = ScoredLog.open(HERE / "logs" / name)
+    assert scored.tasks == ("click",)
+    again = load_ranker(HERE / "logs" / name / "ranker").score_tasks(scored.log)["click"]
+    np.testing.assert_allclose(again, scored.logits["click"], rtol=0.0, atol=1e-5)
