@@ -1,4 +1,4 @@
-"""What version 0.1.0 wrote is read forever: models of every method, an encoded log, two scored logs with their rankers."""
+"""What version 0.1.0 wrote is read forever: models of every method, an encoded log, scored logs with their rankers."""
 
 import json
 from pathlib import Path
