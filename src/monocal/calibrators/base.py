@@ -17,6 +17,7 @@ from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning
+from monocal.core.log_loss import log_loss
 from monocal.core.samples import Samples
 from monocal.core.sampling import SamplingRate
 from monocal.core.spaces import Floats, ScoreSpace, check_score_space, logit, sigmoid
@@ -249,8 +250,8 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         trial._receive_embeddings(getattr(self, "_embeddings", None))
         trial.n_fields_, trial.recent_shift_, trial.fell_back_ = self.n_fields_, 0.0, False
         trial._fit(older)
-        before = _log_loss(sigmoid(recent.logits), recent)
-        after = _log_loss(trial.predict_samples(recent), recent)
+        before = log_loss(logit(sigmoid(recent.logits)), recent.known_labels, recent.weights)
+        after = log_loss(logit(trial.predict_samples(recent)), recent.known_labels, recent.weights)
         if after <= before:
             return False
         warnings.warn(
@@ -280,13 +281,6 @@ class LogitCalibrator(Calibrator):
 
     def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
         return sigmoid(self._predict_logits(samples) + shift)
-
-
-def _log_loss(probabilities: Floats, samples: Samples) -> float:
-    p = np.clip(probabilities, 1e-7, 1.0 - 1e-7)
-    y = samples.known_labels
-    losses = -(y * np.log(p) + (1.0 - y) * np.log1p(-p))
-    return float(np.average(losses, weights=samples.weights))
 
 
 def _has_both_classes(samples: Samples) -> bool:

@@ -15,6 +15,7 @@ from monocal.findings.rows import FieldColumn, TaskRows
 from monocal.findings.spread import Spread, levelled, spread_of
 from monocal.findings.windows import Windows, cut_windows
 from monocal.judging.small_counts import MatchedCounts, discoveries, ratio_interval, two_sided_p_value
+from monocal.metrics.stability_index import StabilityIndex, stability_index
 
 
 @final
@@ -71,7 +72,7 @@ class Drift:
         after: The calibrated one.
         moved: Values whose calibrated PCOC moved beyond noise, the largest gaps first.
         n_values: Values that were tested for it.
-        score_shift: Population stability index of the score against the rows the model was fitted on; NaN if unknown.
+        score_shift: Stability of the score against the rows the model was fitted on.
     """
 
     windows: Windows
@@ -80,7 +81,7 @@ class Drift:
     after: DriftLine
     moved: tuple[Moved, ...]
     n_values: int
-    score_shift: float
+    score_shift: StabilityIndex
 
     def line(self, side: Side) -> DriftLine:
         return self.before if side == "before" else self.after
@@ -109,18 +110,14 @@ def drift(
     )
 
 
-def score_shift(rows: TaskRows, fit_facts: Mapping[str, Any]) -> float:
-    r"""Returns the population stability index :math:`\sum (a-b)\ln(a/b)` of the score between fit and now.
-
-    Below 0.1 is usually called stable, above 0.25 a shift.
-    """
+def score_shift(rows: TaskRows, fit_facts: Mapping[str, Any]) -> StabilityIndex:
+    """Compares the score's distribution with that of the rows the model was fitted on; NaN if those are unknown."""
     edges, shares = fit_facts.get("score_edges_logit"), fit_facts.get("score_shares")
     if edges is None or shares is None or len(shares) < 2:
-        return float("nan")
+        return StabilityIndex(float("nan"), float("nan"))
     place = np.searchsorted(np.asarray(edges, dtype=np.float64), rows.logits)
-    now = np.bincount(place, weights=rows.weights, minlength=len(shares)) / rows.total_weight
-    then, now = (np.maximum(np.asarray(one, dtype=np.float64), 1e-6) for one in (shares, now))
-    return float(np.sum((now - then) * np.log(now / then)))
+    counts = np.bincount(place, weights=rows.weights, minlength=len(shares))
+    return stability_index(fit_facts["n_rows"] * np.asarray(shares, dtype=np.float64), counts)
 
 
 def _line(cells: Cells, windows: Windows, side: Side, confidence: float) -> DriftLine:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
-
-from monocal.core.spaces import SCORE_EPSILON
+from monocal.core.log_loss import log_losses
+from monocal.core.spaces import logit
 from monocal.metrics.forecast import Forecast
 from monocal.metrics.sums import SumSummary, Term, cell_terms
 
@@ -27,11 +26,9 @@ class LogTotals(SumSummary):
     r"""Row count, positives, and the summed negative log-likelihood; p is clipped to :math:`[10^{-7}, 1-10^{-7}]`."""
 
     def _terms(self, forecast: Forecast) -> tuple[Term, ...]:
-        clipped = np.clip(forecast.probabilities, SCORE_EPSILON, 1.0 - SCORE_EPSILON)
-        if_negative = -np.log1p(-clipped)
-        if_positive = -np.log(clipped)
+        logits = logit(forecast.probabilities)
         return (
             Term("weight", 1.0, 0.0),
             Term("positive", 0.0, 1.0),
-            Term("loss", if_negative, if_positive - if_negative),
+            Term("loss", log_losses(logits, 0.0), -logits),
         )

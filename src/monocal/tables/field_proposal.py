@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from monocal.core.log_loss import log_loss
+from monocal.core.spaces import logit
 from monocal.tables.categories import categorical_columns, distinct_text
 from monocal.tables.stream import Table, TableStream, open_table
 
@@ -151,6 +153,5 @@ def _explained_share(codes: NDArray[np.int64], outcomes: NDArray[np.float64], ra
     y = outcomes[fresh]
     if not y.size:
         return 0.0
-    loss = -np.mean(y * np.log(p) + (1.0 - y) * np.log1p(-p))
-    alone = -np.mean(y * np.log(rate) + (1.0 - y) * np.log1p(-rate))
-    return float(1.0 - loss / alone) if alone > 0.0 else 0.0
+    alone = log_loss(logit(np.full(y.size, rate)), y)
+    return 1.0 - log_loss(logit(p), y) / alone if alone > 0.0 else 0.0

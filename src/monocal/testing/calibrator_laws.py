@@ -14,9 +14,10 @@ from sklearn.base import clone
 from monocal.calibrators import Calibrator
 from monocal.calibrators.base import NotFitted
 from monocal.core.errors import InvalidInput, MonocalWarning
+from monocal.core.log_loss import log_loss
 from monocal.core.monotonicity import assert_monotone, probe_logits
 from monocal.core.samples import Ids
-from monocal.core.spaces import Floats
+from monocal.core.spaces import Floats, logit
 from monocal.lab.simulator import Affine, simulate_log
 
 N_ROWS = 4000
@@ -303,5 +304,4 @@ def _global_generators() -> list[NDArray[Any]]:
 
 
 def _log_loss(p: Floats, labels: NDArray[np.float64]) -> float:
-    p = np.clip(p, 1e-7, 1.0 - 1e-7)
-    return float(-np.mean(labels * np.log(p) + (1.0 - labels) * np.log1p(-p)))
+    return log_loss(logit(p), labels)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from monocal.core.batches import iterate_batches
+from monocal.core.log_loss import log_loss
 from monocal.core.progress import Progress, progress
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
@@ -159,9 +159,7 @@ def _has_stopped(history: TrainingHistory, options: TrainingOptions) -> bool:
 
 
 def _log_loss(network: Trainable, rows: Samples) -> float:
-    logits = evaluate(network, rows)
-    losses = np.logaddexp(0.0, logits) - rows.known_labels * logits
-    return float(np.average(losses, weights=rows.weights))
+    return log_loss(evaluate(network, rows), rows.known_labels, rows.weights)
 
 
 def _columns(rows: Samples) -> dict[str, NDArray[Any]]:

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 from monocal.core.errors import MonocalWarning
+from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, sigmoid
 
 _RIDGE = 1e-14
@@ -102,7 +103,7 @@ def _newton(design: Floats, targets: Floats, weights: Floats, penalty: Floats, m
 
 
 def _loss(scores: Floats, targets: Floats, weights: Floats) -> float:
-    return float(np.sum(weights * (np.logaddexp(0.0, scores) - targets * scores)))
+    return float(np.sum(weights * log_losses(scores, targets)))
 
 
 def _null_space(rows: Floats, k: int) -> Floats:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from monocal.core.log_loss import log_losses
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
 
@@ -176,7 +177,7 @@ def add_loss_and_gradient(
         gradient[here] += np.bincount(features[:, field], residual, here.stop - here.start)
     gradient[n_shifts] += float(residual @ logits)
     gradient[n_shifts + 1] += float(residual.sum())
-    return float(np.sum(weights * (np.logaddexp(0.0, z) - labels * z)))
+    return float(np.sum(weights * log_losses(z, labels)))
 
 
 def _logit_of_mean(p: Floats, weights: Floats) -> float:

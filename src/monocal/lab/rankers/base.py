@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
+from monocal.core.log_loss import log_loss
 from monocal.core.spaces import Floats
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.scored_log import Tables
@@ -205,6 +206,5 @@ def _mean_log_loss(logits: Floats, log: EncodedLog, task: str) -> float:
     rows = labels >= 0
     if not rows.any():
         return float("nan")
-    weights = np.ones(log.n_rows) if log.weights is None else log.weights.astype(np.float64)
-    losses = np.logaddexp(0.0, logits) - np.maximum(labels, 0) * logits
-    return float(np.average(losses[rows], weights=weights[rows]))
+    weights = None if log.weights is None else log.weights[rows].astype(np.float64)
+    return log_loss(logits[rows], labels[rows], weights)

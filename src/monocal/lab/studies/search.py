@@ -7,6 +7,8 @@ from typing import Any, final
 
 import numpy as np
 
+from monocal.core.log_loss import log_loss
+from monocal.core.spaces import logit
 from monocal.lab.studies.cells import Cell, fit_and_predict
 from monocal.lab.studies.prepared import CalibrationRows, TestRows
 
@@ -40,8 +42,7 @@ def search_arguments(cell: Cell, rows: CalibrationRows) -> Found:
     def loss(trial: Any) -> float:
         chosen = {name: trial.suggest_categorical(name, values) for name, values in cell.spec.search.items()}
         p = fit_and_predict(cell.spec.method, {**cell.spec.arguments, **chosen}, older, newest, cell.seed)
-        p = np.clip(p, 1e-7, 1.0 - 1e-7)
-        return float(-np.mean(labels * np.log(p) + (1.0 - labels) * np.log1p(-p)))
+        return log_loss(logit(p), labels)
 
     n_candidates = int(np.prod([len(values) for values in cell.spec.search.values()]))
     n_trials = min(cell.spec.n_trials, n_candidates)

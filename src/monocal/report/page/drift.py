@@ -10,6 +10,7 @@ from monocal.findings.cells import SIDES
 from monocal.findings.drift import Drift, DriftLine, Moved
 from monocal.findings.numbers import count, p_value, percent, ratio, signed_percent
 from monocal.findings.report_data import TaskReport
+from monocal.metrics.stability_index import StabilityIndex
 from monocal.report.page.elements import (
     Cell,
     Column,
@@ -128,11 +129,14 @@ def _words(line: DriftLine) -> str:
     )
 
 
-def _shift_words(shift: float) -> str:
-    if not math.isfinite(shift):
+def _shift_words(shift: StabilityIndex) -> str:
+    if not math.isfinite(shift.value):
         return ""
-    word = "stable" if shift < 0.1 else ("somewhat shifted" if shift < 0.25 else "shifted")
-    return f" Against the rows the model was fitted on, the score is {word} (population stability index {shift:.3f})."
+    word = "stable" if shift.value < 0.1 else ("somewhat shifted" if shift.value < 0.25 else "shifted")
+    return (
+        f" Against the rows the model was fitted on, the score is {word} (population stability index "
+        f"{shift.value:.3f}; chance alone gives {shift.noise:.3f})."
+    )
 
 
 _MOVED_COLUMNS = (
