@@ -170,13 +170,13 @@ def _only_import(log: Path, folder: Path) -> dict:
 
 
 def _encode(log: Path, folder: Path) -> dict:
+    from monocal.core.roles import Roles
     from monocal.logs.encoder import encode_log
-    from monocal.logs.schema import LogSchema
 
     target = folder / f"encoded_{log.stem}_{log.suffix[1:]}"
     shutil.rmtree(target, ignore_errors=True)
     wall, cpu = time.perf_counter(), time.process_time()
-    encoded = encode_log(log, LogSchema(labels="click", fields=_FIELDS, time="time"), target)
+    encoded = encode_log(log, Roles(labels="click", fields=_FIELDS, time="time"), target)
     return {
         "wall_s": time.perf_counter() - wall,
         "cpu_s": time.process_time() - cpu,

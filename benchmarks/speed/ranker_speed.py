@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from monocal.core.files import atomic_file
+from monocal.core.roles import Roles
 from monocal.lab.rankers import DeepFM, HashedLogistic, MultiTaskDeepFM
 from monocal.lab.rankers.fm.dense import DenseBuffers, DenseShape, DenseViews
 from monocal.lab.rankers.fm.field_plan import FieldPlan
@@ -25,7 +26,6 @@ from monocal.lab.rankers.fm.model import CHUNK_ROWS
 from monocal.lab.rankers.fm.trainer import FmTrainer
 from monocal.lab.simulator.fields import draw_power_law
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.schema import LogSchema
 from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 
 AVAZU = (7, 7, 4737, 7745, 26, 8552, 559, 36, 2686408, 6729486, 8251, 5, 4, 2626, 8, 9, 435, 4, 68, 172, 60)
@@ -111,7 +111,7 @@ def draw_log(n_rows: int) -> EncodedLog:
     names = [f"field_{place:02d}" for place in range(len(AVAZU))]
     vocabulary = Vocabulary(tuple(FieldVocabulary.hashed(name, size) for name, size in zip(names, AVAZU, strict=True)))
     labels = {task: (rng.random(n_rows) < rate).astype(np.int8) for task, rate in _TASKS.items()}
-    return EncodedLog.of(np.stack(columns, axis=1), labels, vocabulary, LogSchema(labels=list(labels), fields=names))
+    return EncodedLog.of(np.stack(columns, axis=1), labels, vocabulary, Roles(labels=list(labels), fields=names))
 
 
 _TASKS = {"click": 0.17, "effective_view": 0.1, "long_view": 0.05}

@@ -26,10 +26,10 @@ tables.TableStream.batches.__defaults__ = (None, 8192, ())
 batches.iterate_batches.__kwdefaults__["window_rows"] = batches.WINDOW_ROWS = 16384
 time_order._CHUNK_ROWS, time_order._BUCKET_ROWS = 8192, 16384
 from monocal.logs.encoder import encode_log
-from monocal.logs.schema import LogSchema
+from monocal.core.roles import Roles
 
 log, folder, n_fields = sys.argv[1:]
-schema = LogSchema(labels="y", fields=[f"f{i}" for i in range(int(n_fields))], time="t")
+schema = Roles(labels="y", fields=[f"f{i}" for i in range(int(n_fields))], time="t")
 
 def peak():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024

@@ -12,13 +12,13 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from monocal.core.errors import ArtefactError, InvalidInput
+from monocal.core.roles import Roles
 from monocal.logs import encoder
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.encoder import encode_log
-from monocal.logs.schema import LogSchema
 from monocal.vocabulary.vocabulary import Vocabulary
 
-SCHEMA = LogSchema(labels="y", fields=["f", "g"], time="t", group="f")
+SCHEMA = Roles(labels="y", fields=["f", "g"], time="t", group="f")
 N_ROWS = 2000
 
 # the child stops for good where it is told to, and says so; the parent then kills it
@@ -26,7 +26,7 @@ CHILD = """
 import sys, time
 from monocal.logs import array_files, encoder, encoding_steps, spool, time_order, work_folder
 from monocal.tables import csv_rows
-from monocal.logs.schema import LogSchema
+from monocal.core.roles import Roles
 
 where, log, folder = sys.argv[1:]
 encoding_steps._CHECKPOINT_ROWS = 300
@@ -49,7 +49,7 @@ owner = {"csv_rows": csv_rows}.get(module.split(".")[0]) or sys.modules["monocal
 for part in module.split(".")[1:]:
     owner = getattr(owner, part)
 stop_at(owner, name, int(n_calls))
-schema = LogSchema(labels="y", fields=["f", "g"], time="t", group="f")
+schema = Roles(labels="y", fields=["f", "g"], time="t", group="f")
 encoder.encode_log(log, schema, folder, min_count=1)
 """
 

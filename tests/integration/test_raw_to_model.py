@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
+from monocal.core.roles import Roles
 from monocal.lab.rankers import rank_log, ranker
 from monocal.lab.sources import SOURCES, TableSource
 from monocal.logs.encoder import encode_log
-from monocal.logs.schema import LogSchema
 
 N_ROWS = 3_000
 
@@ -122,7 +122,7 @@ def test_raw_files_become_a_calibrated_model(name, tmp_path):
     raw.mkdir()
     WRITERS[name](world, raw)
     if name == "table":
-        source = TableSource(LogSchema(labels="click", fields=["item", "user"], time="day"))
+        source = TableSource(Roles(labels="click", fields=["item", "user"], time="day"))
     else:
         source = SOURCES[name]()
     log = encode_log(source.open(raw), None, tmp_path / "encoded")

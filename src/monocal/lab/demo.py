@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from monocal.core.files import atomic_file
+from monocal.core.roles import Roles
 from monocal.core.spaces import sigmoid
 from monocal.judging.compare_methods import MethodComparison, compare_methods
 from monocal.lab.rankers import rank_log, ranker
 from monocal.lab.simulator import find_world, write_simulated_log
 from monocal.logs.encoder import encode_log
-from monocal.logs.schema import LogSchema
 from monocal.models import Model, fit
 from monocal.report import write_report
 from monocal.tables.stream import read_columns
@@ -90,7 +90,7 @@ def run_demo(
     fields = tuple(one.name for one in find_world("default").fields)
     raw = folder / "log.parquet"
     write_simulated_log(raw, n_rows, seed=seed, world="default")
-    schema = LogSchema(labels=_LABEL, fields=fields, time=_TIME, group=_USER)
+    schema = Roles(labels=_LABEL, fields=fields, time=_TIME, group=_USER)
     shutil.rmtree(folder / "encoded", ignore_errors=True)
     shutil.rmtree(folder / "ranked", ignore_errors=True)
     log = encode_log(raw, schema, folder / "encoded")

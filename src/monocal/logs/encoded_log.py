@@ -14,9 +14,9 @@ from monocal.core.batches import iterate_batches
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.files import atomic_folder
 from monocal.core.fingerprint import fingerprint
+from monocal.core.roles import Roles
 from monocal.core.samples import Ids, check_features, check_length
 from monocal.logs.log_folder import VOCABULARY, LogManifest, describe_files, map_array
-from monocal.logs.schema import LogSchema
 from monocal.logs.splits import DEFAULT_SHARES, RowRange, split_by_share
 from monocal.vocabulary.vocabulary import Vocabulary
 
@@ -55,7 +55,7 @@ class EncodedLog:
     Example:
         >>> import pyarrow as pa
         >>> table = pa.table({"site": ["a", "b", "a", "c"], "click": [0, 1, 0, 0]})
-        >>> schema = LogSchema(labels="click", fields=["site"])
+        >>> schema = Roles(labels="click", fields=["site"])
         >>> vocabulary = Vocabulary.of_table(table, ["site"])
         >>> log = EncodedLog.of(vocabulary.encode(table), {"click": [0, 1, 0, 0]}, vocabulary, schema)
         >>> log.n_rows, log.features[:, 0].tolist(), log.slice(0, 2).labels["click"].tolist()
@@ -65,7 +65,7 @@ class EncodedLog:
     features: Ids
     labels: Mapping[str, Labels]
     vocabulary: Vocabulary
-    schema: LogSchema
+    schema: Roles
     fingerprint: str
     times: NDArray[np.int64] | None = None
     groups: NDArray[np.int32] | None = None
@@ -81,7 +81,7 @@ class EncodedLog:
         features: ArrayLike,
         labels: Mapping[str, ArrayLike],
         vocabulary: Vocabulary,
-        schema: LogSchema,
+        schema: Roles,
         *,
         times: ArrayLike | None = None,
         groups: ArrayLike | None = None,
@@ -128,7 +128,7 @@ class EncodedLog:
             if len(column) != manifest.n_rows:
                 raise ArtefactError(f"{folder}: {name} has {len(column)} rows instead of {manifest.n_rows}")
         parts = {name: RowRange(*part) for name, part in manifest.parts.items()}
-        schema = LogSchema.from_dict(manifest.schema)
+        schema = Roles.from_dict(manifest.schema)
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         log = cls._of_columns(columns, vocabulary, schema, manifest.fingerprint, parts)
         return replace(log, folder=folder)
@@ -226,7 +226,7 @@ class EncodedLog:
         cls,
         columns: Mapping[str, NDArray[Any]],
         vocabulary: Vocabulary,
-        schema: LogSchema,
+        schema: Roles,
         mark: str,
         parts: Mapping[str, RowRange],
     ) -> EncodedLog:

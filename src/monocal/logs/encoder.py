@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.core.fingerprint import fingerprint
+from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.encoding_input import EncodingInput
 from monocal.logs.encoding_steps import (
@@ -20,7 +21,6 @@ from monocal.logs.encoding_steps import (
     write_manifest,
 )
 from monocal.logs.log_folder import LogManifest, is_log_folder
-from monocal.logs.schema import LogSchema
 from monocal.logs.source import SourceStream
 from monocal.logs.splits import DEFAULT_SHARES, Moment, check_shares
 from monocal.logs.training_rows import find_parts
@@ -35,7 +35,7 @@ ENCODER_VERSION = 1
 
 def encode_log(
     log: Table | SourceStream,
-    schema: LogSchema | None,
+    schema: Roles | None,
     folder: str | Path,
     *,
     min_count: int | Mapping[str, int] = 2,
@@ -76,7 +76,7 @@ def encode_log(
     Example:
         >>> import tempfile
         >>> table = {"click": [0, 1, 0, 0, 1], "site": ["a", "b", "a", "a", "c"], "hour": [1, 2, 3, 4, 5]}
-        >>> schema = LogSchema(labels="click", fields=["site"], time="hour")
+        >>> schema = Roles(labels="click", fields=["site"], time="hour")
         >>> with tempfile.TemporaryDirectory() as place:
         ...     log = encode_log(table, schema, f"{place}/log", min_count=1)
         ...     log.features[:, 0].tolist(), log.parts["train"], log.vocabulary["site"].values.to_pylist()

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, final
 
 from monocal.core.errors import InvalidInput
+from monocal.core.roles import Roles
 from monocal.logs.log_identity import identify_files
 from monocal.logs.log_readers import LogReader, TableReader, spool_source
-from monocal.logs.schema import LogSchema
 from monocal.logs.source import SourceStream
 from monocal.logs.table_source import TableSource
 from monocal.tables.row_problems import OnError
@@ -32,7 +32,7 @@ class EncodingInput:
     direct: TableStream | None
 
     @classmethod
-    def of(cls, log: Table | SourceStream, schema: LogSchema | None, on_error: OnError | None) -> EncodingInput:
+    def of(cls, log: Table | SourceStream, schema: Roles | None, on_error: OnError | None) -> EncodingInput:
         """Accepts a source's stream, or a table together with its schema."""
         if isinstance(log, SourceStream):
             if schema is not None and schema != log.schema:
@@ -41,14 +41,14 @@ class EncodingInput:
                 )
             return cls(replace(log, on_error=on_error or log.on_error), identify_files(log.paths), None)
         if schema is None:
-            raise InvalidInput.of("schema", None, "the parts of the columns", "pass a LogSchema with the table")
+            raise InvalidInput.of("schema", None, "the parts of the columns", "pass a Roles with the table")
         stream = TableSource(schema).open_table(log, on_error=on_error or "raise")
         is_text = isinstance(log, str | Path) and not all(is_parquet(path) for path in find_files(str(log)))
         reads_directly = not is_text and stream.on_error == "raise"
         return cls(stream, identify_files(stream.paths), open_table(log) if reads_directly else None)
 
     @property
-    def schema(self) -> LogSchema:
+    def schema(self) -> Roles:
         return self.stream.schema
 
     def reader(self, stage: Path, show_progress: bool | None) -> tuple[LogReader, dict[str, Any]]:

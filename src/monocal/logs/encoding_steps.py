@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
+from monocal.core.roles import Roles
 from monocal.core.samples import Ids
 from monocal.logs.array_files import ArrayFile, sync
 from monocal.logs.encoded_log import array_file
 from monocal.logs.log_folder import GROUP_VALUES, VOCABULARY, LogManifest, describe_files
 from monocal.logs.log_readers import LogReader
 from monocal.logs.log_rows import number_types
-from monocal.logs.schema import LogSchema
 from monocal.logs.splits import RowRange
 from monocal.logs.time_order import sort_by_time
 from monocal.logs.training_rows import LogParts
@@ -35,7 +35,7 @@ FitOn = Literal["train", "all"]
 def count_fields(
     reader: LogReader,
     parts: LogParts,
-    schema: LogSchema,
+    schema: Roles,
     work: WorkFolder,
     fit_on: FitOn,
     limits: Mapping[str, Any],
@@ -77,7 +77,7 @@ def _in_order_of_rows(column: pa.Array) -> pa.Array:
     return values.take(pa.array(np.argsort(first)))
 
 
-def array_files(schema: LogSchema, n_rows: int, folder: Path) -> list[ArrayFile]:
+def array_files(schema: Roles, n_rows: int, folder: Path) -> list[ArrayFile]:
     """Returns the files that an encoded log with this schema consists of, the features first."""
     kinds = {"features": np.dtype(np.int32)} | number_types(schema)
     if schema.group is not None:
@@ -156,7 +156,7 @@ def sort_rows(arrays: list[ArrayFile], parts: LogParts, work: WorkFolder, show_p
 
 
 def write_manifest(
-    arrays: list[ArrayFile], ranges: Mapping[str, RowRange], schema: LogSchema, made_from: dict[str, Any], folder: Path
+    arrays: list[ArrayFile], ranges: Mapping[str, RowRange], schema: Roles, made_from: dict[str, Any], folder: Path
 ) -> None:
     """Writes sizes and checksums of all files, which makes the folder a log."""
     names = {array.name: array.path.name for array in arrays}

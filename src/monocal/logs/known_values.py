@@ -30,10 +30,10 @@ def keep_values_of(
         max_size: The most values a field keeps; the most frequent stay.
 
     Example:
-        >>> from monocal.logs.schema import LogSchema
+        >>> from monocal.core.roles import Roles
         >>> table = pa.table({"site": ["a", "b", "b", "c"]})
         >>> vocabulary = Vocabulary.of_table(table, ["site"])
-        >>> schema = LogSchema(labels="click", fields=["site"])
+        >>> schema = Roles(labels="click", fields=["site"])
         >>> log = EncodedLog.of(vocabulary.encode(table), {"click": [0, 1, 0, 0]}, vocabulary, schema)
         >>> known = keep_values_of(log, 0, 3)
         >>> known.vocabulary["site"].values.to_pylist(), known.features[:, 0].tolist()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Protocol, final
 
 from monocal.core.progress import progress
+from monocal.core.roles import Roles
 from monocal.logs.log_rows import LogRows, clean_rows, number_columns, number_types
-from monocal.logs.schema import LogSchema
 from monocal.logs.source import SourceStream
 from monocal.logs.spool import Spool
 from monocal.logs.table_source import table_rows
@@ -31,7 +31,7 @@ class LogReader(Protocol):
 class TableReader:
     """Reads a Parquet file or a table in memory; a malformed row stops the reading with its number."""
 
-    def __init__(self, stream: TableStream, schema: LogSchema) -> None:
+    def __init__(self, stream: TableStream, schema: Roles) -> None:
         self._stream, self._schema = stream, schema
 
     @property

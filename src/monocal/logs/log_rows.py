@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.logs.schema import LogSchema
+from monocal.core.roles import Roles
 from monocal.tables.categories import as_text
 from monocal.tables.row_problems import RawRows, RowProblems
 
@@ -42,7 +42,7 @@ class LogRows(NamedTuple):
         return LogRows(n_rows, self.fields.slice(start), group, numbers)
 
 
-def number_types(schema: LogSchema) -> dict[str, np.dtype[Any]]:
+def number_types(schema: Roles) -> dict[str, np.dtype[Any]]:
     """Returns the name and type of every number column of a log with this schema."""
     types: dict[str, Any] = {f"label:{task}": np.int8 for task in schema.labels}
     types |= {f"score:{task}": np.float64 for task in schema.scores or {}}
@@ -55,7 +55,7 @@ def number_types(schema: LogSchema) -> dict[str, np.dtype[Any]]:
     return {name: np.dtype(kind) for name, kind in types.items()}
 
 
-def number_columns(schema: LogSchema) -> dict[str, str]:
+def number_columns(schema: Roles) -> dict[str, str]:
     """Returns the raw column behind every number column; a constant sampling rate has none."""
     columns = {f"label:{task}": column for task, column in schema.labels.items()}
     columns |= {f"score:{task}": column for task, column in (schema.scores or {}).items()}
@@ -65,7 +65,7 @@ def number_columns(schema: LogSchema) -> dict[str, str]:
 
 
 def clean_rows(
-    raw: RawRows, schema: LogSchema, problems: RowProblems, *, fields: bool, group: bool, numbers: tuple[str, ...]
+    raw: RawRows, schema: Roles, problems: RowProblems, *, fields: bool, group: bool, numbers: tuple[str, ...]
 ) -> LogRows:
     """Converts the asked columns; a value that does not fit its part makes the row malformed.
 
@@ -98,7 +98,7 @@ def clean_rows(
     return LogRows(n_rows, chosen, raw.batch.column(schema.group) if group and schema.group else None, typed)
 
 
-def _convert(name: str, column: pa.Array, schema: LogSchema) -> tuple[NDArray[Any], NDArray[np.bool_], str]:
+def _convert(name: str, column: pa.Array, schema: Roles) -> tuple[NDArray[Any], NDArray[np.bool_], str]:
     """Returns the values, which rows are bad, and what was wanted."""
     if pa.types.is_dictionary(column.type):
         values, bad, wanted = _convert(name, column.dictionary, schema)

@@ -20,7 +20,6 @@ from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.log_folder import map_array
-from monocal.logs.schema import LogSchema
 
 MANIFEST = "scored_log.json"
 EMBEDDINGS = "embeddings.npy"
@@ -84,7 +83,7 @@ class ScoredLog:
 
     def as_encoded(self) -> EncodedLog:
         """Returns the encoded log with these logits as its scores, in columns called `<task>_logit`."""
-        schema = replace_scores(self.log.schema, {task: f"{task}_logit" for task in self.logits})
+        schema = self.log.schema.with_logits({task: f"{task}_logit" for task in self.logits})
         return replace(self.log, scores=dict(self.logits), schema=schema, fingerprint=self.fingerprint)
 
     def samples(self, task: str | None = None) -> Samples:
@@ -204,9 +203,3 @@ def _save_tables(path: Path, tables: Tables) -> None:
         joined[start : start + len(table)] = table
         start += len(table)
     joined.flush()
-
-
-def replace_scores(schema: LogSchema, columns: Mapping[str, str]) -> LogSchema:
-    """Returns the same schema with logits in the named columns, and only the tasks that have them."""
-    labels = {task: column for task, column in schema.labels.items() if task in columns}
-    return LogSchema.from_dict({**schema.to_dict(), "labels": labels, "scores": dict(columns), "scores_are": "logit"})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, final
 
 from monocal.core.errors import InvalidInput
-from monocal.logs.schema import LogSchema
+from monocal.core.roles import Roles
 from monocal.tables.row_problems import OnError, RawRows, RowProblems
 
 
@@ -28,7 +28,7 @@ class SourceStream:
     """
 
     name: str
-    schema: LogSchema
+    schema: Roles
     paths: tuple[Path, ...]
     read: Callable[[RowProblems], Iterator[RawRows]]
     settings: dict[str, Any]
@@ -55,7 +55,7 @@ class Source(ABC):
 
     @property
     @final
-    def schema(self) -> LogSchema:
+    def schema(self) -> Roles:
         return self._schema()
 
     @final
@@ -78,7 +78,7 @@ class Source(ABC):
         )
 
     @abstractmethod
-    def _schema(self) -> LogSchema:
+    def _schema(self) -> Roles:
         """Returns the meaning of the columns that `_rows` yields."""
 
     @abstractmethod

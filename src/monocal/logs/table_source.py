@@ -8,9 +8,9 @@ from typing import Any, final
 
 import numpy as np
 
+from monocal.core.roles import Roles
 from monocal.logs.log_identity import identify_table
 from monocal.logs.log_rows import number_columns
-from monocal.logs.schema import LogSchema
 from monocal.logs.source import Source, SourceStream
 from monocal.tables.csv_rows import CsvFormat, csv_header, csv_rows
 from monocal.tables.row_problems import OnError, RawRows, RowProblems
@@ -25,7 +25,7 @@ class TableSource(Source):
         schema: Which column plays which part; a missing column is refused with the nearest one that exists.
 
     Example:
-        >>> source = TableSource(LogSchema(labels="click", fields=["site"]))
+        >>> source = TableSource(Roles(labels="click", fields=["site"]))
         >>> stream = source.open_table({"click": [0, 1], "site": ["a", "b"], "other": [1.5, 2.5]})
         >>> next(stream.batches()).to_pydict()
         {'click': [0, 1], 'site': ['a', 'b']}
@@ -33,7 +33,7 @@ class TableSource(Source):
 
     name = "table"
 
-    def __init__(self, schema: LogSchema) -> None:
+    def __init__(self, schema: Roles) -> None:
         self._given = schema
 
     def open_table(self, table: Table, *, on_error: OnError = "raise") -> SourceStream:
@@ -51,7 +51,7 @@ class TableSource(Source):
             on_error,
         )
 
-    def _schema(self) -> LogSchema:
+    def _schema(self) -> Roles:
         return self._given
 
     def _settings(self) -> dict[str, Any]:

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
+from monocal.core.roles import Roles
 from monocal.logs.array_files import ArrayFile
 from monocal.logs.log_readers import LogReader
-from monocal.logs.schema import LogSchema
 from monocal.logs.splits import Moment, RowRange, as_integer_moment, split_by_share
 from monocal.logs.time_order import count_before, is_sorted, oldest_rows
 
@@ -65,7 +65,7 @@ class LogParts:
 
 def find_parts(
     reader: LogReader,
-    schema: LogSchema,
+    schema: Roles,
     stage: Path,
     shares: Mapping[str, float],
     cuts: Mapping[str, Moment] | None,

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
+from monocal.core.roles import Roles
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace, sigmoid
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.schema import LogSchema
 from monocal.logs.scored_log import ScoredLog
 from monocal.models.model import Model, TaskModel
 from monocal.tables.categories import distinct_text
@@ -123,7 +123,7 @@ def fit(
     return Model(**{**vars(model), "canary": _canary(model, log)})
 
 
-def encode_table(table: Table, schema: LogSchema, *, min_count: int = 1, max_size: int | None = None) -> EncodedLog:
+def encode_table(table: Table, schema: Roles, *, min_count: int = 1, max_size: int | None = None) -> EncodedLog:
     """Reads the columns of a schema in two passes (count values, then encode) and returns them in memory."""
     stream = open_table(table)
     schema.check_columns(stream.column_names)
@@ -183,7 +183,7 @@ def table_schema(
     group: str | None = None,
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
-) -> LogSchema:
+) -> Roles:
     """Returns the schema of a table that has scores already; arguments as in `fit`.
 
     Example:
@@ -197,7 +197,7 @@ def table_schema(
         tasks = {label: (label, score)}
     elif score is not None or label is not None:
         raise InvalidInput.of("tasks", "tasks and score or label", "one of the two", "put every task into tasks")
-    return LogSchema(
+    return Roles(
         labels={name: columns[0] for name, columns in tasks.items()},
         fields=fields,
         weight=weight,

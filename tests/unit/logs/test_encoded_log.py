@@ -5,11 +5,11 @@ import pyarrow as pa
 import pytest
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.schema import LogSchema
 from monocal.vocabulary.vocabulary import Vocabulary
 
-SCHEMA = LogSchema(labels=["click", "buy"], fields=["site", "hour"], time="t", group="u", weight="w")
+SCHEMA = Roles(labels=["click", "buy"], fields=["site", "hour"], time="t", group="u", weight="w")
 
 
 def _log(n_rows=50, **changes):

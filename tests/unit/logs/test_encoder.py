@@ -8,12 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
+from monocal.core.roles import Roles
 from monocal.lab.sources import TableSource
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.encoder import encode_log
-from monocal.logs.schema import LogSchema
 
-SCHEMA = LogSchema(labels={"click": "y"}, fields=["site", "hour"], time="t", group="user", weight="w", scores="s")
+SCHEMA = Roles(labels={"click": "y"}, fields=["site", "hour"], time="t", group="user", weight="w", scores="s")
 
 
 def _table(n_rows=200, seed=0):
@@ -78,13 +78,13 @@ def test_every_form_of_a_log_encodes_to_the_same_rows(form, tmp_path):
 
 def test_groups_are_numbered_by_first_appearance_whatever_the_dictionary(tmp_path):
     coded = pa.DictionaryArray.from_arrays(pa.array([2, 0, 2, None, 1]), pa.array(["a", "b", "c"]))
-    log = encode_log({"y": [0] * 5, "u": coded}, LogSchema(labels="y", group="u"), tmp_path / "out")
+    log = encode_log({"y": [0] * 5, "u": coded}, Roles(labels="y", group="u"), tmp_path / "out")
     assert log.groups.tolist() == [0, 1, 0, 3, 2]
 
 
 def test_values_are_counted_in_the_training_part_unless_told_otherwise(tmp_path):
     table = pa.table({"y": [0, 1, 0, 1, 0], "f": ["a", "b", "a", "c", "b"]})
-    schema = LogSchema(labels="y", fields=["f"])
+    schema = Roles(labels="y", fields=["f"])
     train = encode_log(table, schema, tmp_path / "train", min_count=1)
     everything = encode_log(table, schema, tmp_path / "all", min_count=1, fit_on="all")
     assert train.features[:, 0].tolist() == [1, 2, 1, 0, 2]
@@ -94,7 +94,7 @@ def test_values_are_counted_in_the_training_part_unless_told_otherwise(tmp_path)
 
 def test_rare_values_share_the_unseen_id_by_default(tmp_path):
     table = pa.table({"y": [0] * 10, "f": ["a"] * 5 + ["b"] + ["a"] * 4})
-    log = encode_log(table, LogSchema(labels="y", fields=["f"]), tmp_path / "out", shares={"train": 1})
+    log = encode_log(table, Roles(labels="y", fields=["f"]), tmp_path / "out", shares={"train": 1})
     assert log.features[:, 0].tolist() == [1] * 5 + [0] + [1] * 4
 
 
@@ -129,7 +129,7 @@ def test_parts_by_moments(tmp_path):
     with pytest.raises(InvalidInput, match=r"cuts: got .*; wanted moments in order"):
         encode_log(_table(), SCHEMA, tmp_path / "b", cuts={"calibration": 1500, "test": 1000})
     with pytest.raises(InvalidInput, match="wanted a schema with a time column"):
-        encode_log({"y": [0, 1]}, LogSchema(labels="y"), tmp_path / "c", cuts=cuts)
+        encode_log({"y": [0, 1]}, Roles(labels="y"), tmp_path / "c", cuts=cuts)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_parts_by_moments(tmp_path):
     ],
 )
 def test_times_of_every_type(times, moments, tmp_path):
-    log = encode_log({"y": [0, 1], "t": times}, LogSchema(labels="y", time="t"), tmp_path / "out")
+    log = encode_log({"y": [0, 1], "t": times}, Roles(labels="y", time="t"), tmp_path / "out")
     assert log.times.tolist() == moments
 
 
@@ -154,12 +154,12 @@ def test_times_of_every_type(times, moments, tmp_path):
     [pa.array([0, 1, None]), pa.array([False, True, None]), pa.array(["0", "1", ""]), pa.array([0.0, 1.0, None])],
 )
 def test_labels_of_every_type_and_missing_ones(labels, tmp_path):
-    log = encode_log({"y": labels, "f": [1, 2, 3]}, LogSchema(labels="y", fields=["f"]), tmp_path / "out")
+    log = encode_log({"y": labels, "f": [1, 2, 3]}, Roles(labels="y", fields=["f"]), tmp_path / "out")
     assert log.labels["y"].tolist() == [0, 1, -1]
 
 
 def test_a_constant_sampling_rate_becomes_a_column(tmp_path):
-    log = encode_log({"y": [0, 1]}, LogSchema(labels="y", sampling_rate=0.25), tmp_path / "out")
+    log = encode_log({"y": [0, 1]}, Roles(labels="y", sampling_rate=0.25), tmp_path / "out")
     assert log.sampling_rates.tolist() == [0.25, 0.25]
     assert log.features.shape == (2, 0)
 
@@ -178,7 +178,7 @@ BAD_ROWS = [
 @pytest.mark.parametrize(("column", "values", "wanted", "shown"), BAD_ROWS)
 def test_a_bad_value_is_refused_with_its_row_or_skipped(column, values, wanted, shown, tmp_path):
     good = {"y": [0, 1, 0], "f": ["a", "b", "c"], "t": [1, 2, 3], "w": [1, 2, 3], "s": [0.1, 0.2, 0.3], "r": [1, 1, 1]}
-    schema = LogSchema(labels="y", fields=["f"], time="t", weight="w", scores="s", sampling_rate="r")
+    schema = Roles(labels="y", fields=["f"], time="t", weight="w", scores="s", sampling_rate="r")
     table = good | {column: values}
     with pytest.raises(InvalidInput, match=rf"the table, row 1: got {shown}; wanted {wanted}"):
         encode_log(table, schema, tmp_path / "out")
@@ -189,7 +189,7 @@ def test_a_bad_value_is_refused_with_its_row_or_skipped(column, values, wanted, 
 
 
 def test_logits_may_be_any_finite_number(tmp_path):
-    schema = LogSchema(labels="y", scores="s", scores_are="logit")
+    schema = Roles(labels="y", scores="s", scores_are="logit")
     assert encode_log({"y": [0, 1], "s": [-3.0, 9.0]}, schema, tmp_path / "a").scores["y"].tolist() == [-3.0, 9.0]
     with pytest.raises(InvalidInput, match="row 1: got inf; wanted a finite logit"):
         encode_log({"y": [0, 1], "s": [-3.0, float("inf")]}, schema, tmp_path / "b")
@@ -210,7 +210,7 @@ def test_the_same_inputs_and_options_return_at_once(tmp_path, monkeypatch):
 
 
 def test_a_changed_file_or_table_is_noticed(tmp_path):
-    schema = LogSchema(labels="y", fields=["f"])
+    schema = Roles(labels="y", fields=["f"])
     first = encode_log({"y": [0, 1], "f": ["a", "b"]}, schema, tmp_path / "out", min_count=1, fit_on="all")
     again = encode_log({"y": [0, 1], "f": ["b", "a"]}, schema, tmp_path / "out", min_count=1, fit_on="all")
     assert _decoded(again, "f") == ["b", "a"]
@@ -218,7 +218,7 @@ def test_a_changed_file_or_table_is_noticed(tmp_path):
 
 
 def test_another_table_in_memory_is_noticed_behind_a_stream_too(tmp_path):
-    source = TableSource(LogSchema(labels="y", fields=["f"]))
+    source = TableSource(Roles(labels="y", fields=["f"]))
     for values in (["a", "b"], ["b", "a"]):
         stream = source.open_table({"y": [0, 1], "f": values})
         log = encode_log(stream, None, tmp_path / "out", min_count=1, fit_on="all")
@@ -244,13 +244,13 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
 
 def test_a_failed_run_leaves_no_result(tmp_path):
     with pytest.raises(InvalidInput, match="row 1: got 2"):
-        encode_log({"y": [0, 2]}, LogSchema(labels="y"), tmp_path / "out")
+        encode_log({"y": [0, 2]}, Roles(labels="y"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_wrong_arguments_are_named(tmp_path):
     with pytest.raises(UnknownName, match=r"field column: got 'hours'; .* did you mean 'hour'"):
-        encode_log(_table(), LogSchema(labels="y", fields=["hours"]), tmp_path / "out")
+        encode_log(_table(), Roles(labels="y", fields=["hours"]), tmp_path / "out")
     with pytest.raises(InvalidInput, match="fit_on: got 'test'"):
         encode_log(_table(), SCHEMA, tmp_path / "out", fit_on="test")
     with pytest.raises(InvalidInput, match="on_error: got 'ignore'"):
@@ -262,4 +262,4 @@ def test_wrong_arguments_are_named(tmp_path):
     with pytest.raises(InvalidInput, match="log: got no usable row"):
         encode_log(_table(0), SCHEMA, tmp_path / "out")
     with pytest.raises(InvalidInput, match="field 'unused': got values of type double"):
-        encode_log(_table(), LogSchema(labels="y", fields=["unused"]), tmp_path / "out")
+        encode_log(_table(), Roles(labels="y", fields=["unused"]), tmp_path / "out")

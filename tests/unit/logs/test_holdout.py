@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monocal.core.errors import InvalidInput
+from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.holdout import hold_out_recent
 from monocal.logs.known_values import keep_values_of
-from monocal.logs.schema import LogSchema
 from monocal.vocabulary.vocabulary import Vocabulary
 
 
@@ -47,9 +47,7 @@ def test_bad_shares_and_too_few_rows():
 def log_of(sites):
     table = pa.table({"site": sites})
     vocabulary = Vocabulary.of_table(table, ["site"])
-    return EncodedLog.of(
-        vocabulary.encode(table), {"y": np.zeros(len(sites))}, vocabulary, LogSchema("y", fields=["site"])
-    )
+    return EncodedLog.of(vocabulary.encode(table), {"y": np.zeros(len(sites))}, vocabulary, Roles("y", fields=["site"]))
 
 
 @settings(max_examples=40, deadline=None)

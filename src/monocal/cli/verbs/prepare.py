@@ -13,7 +13,7 @@ from monocal.cli.output import print_json, remark
 from monocal.core.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
-    from monocal.logs.schema import LogSchema
+    from monocal.core.roles import Roles
 
 EXAMPLES = """
 monocal prepare log.parquet --label click --fields site_id,app_id,hour --time timestamp --out prepared/
@@ -133,21 +133,21 @@ def _schema(
     logits: bool,
     *,
     needed: bool,
-) -> LogSchema | None:
-    from monocal.logs.schema import LogSchema
+) -> Roles | None:
+    from monocal.core.roles import Roles
 
     named = [label, task, fields, time, group, weights, rate]
     if file is not None:
         if any(named):
             raise InvalidInput.of("--schema", "a file and columns", "one of the two", "put every column into the file")
-        return LogSchema.from_toml(file)
+        return Roles.from_toml(file)
     tasks = arguments.tasks(task) or {}
     labels = {name: name for name in arguments.names(label)} | {name: columns[0] for name, columns in tasks.items()}
     if not labels:
         if needed or any(named):
             raise InvalidInput.of("--label", None, "the label column", "write --label click, or --schema schema.toml")
         return None
-    return LogSchema(
+    return Roles(
         labels,
         [name for name in arguments.names(fields) if name != "none"],
         time=time,

@@ -27,10 +27,10 @@ class Precomputed(Ranker):
     Example:
         >>> import pyarrow as pa
         >>> from monocal.logs.encoded_log import EncodedLog
-        >>> from monocal.logs.schema import LogSchema
+        >>> from monocal.core.roles import Roles
         >>> from monocal.vocabulary.vocabulary import Vocabulary
         >>> vocabulary = Vocabulary.of_table(pa.table({"site": ["a", "b"]}), ["site"])
-        >>> schema = LogSchema(labels="click", fields=["site"], scores="pctr")
+        >>> schema = Roles(labels="click", fields=["site"], scores="pctr")
         >>> log = EncodedLog.of([[1], [2]], {"click": [0, 1]}, vocabulary, schema, scores={"click": [0.5, 0.8]})
         >>> Precomputed().score(log).round(3).tolist()
         [0.0, 1.386]

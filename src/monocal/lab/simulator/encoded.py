@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from monocal.core.roles import Roles
 from monocal.lab.simulator.table import field_values
 from monocal.lab.simulator.tasks import TASKS
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.schema import LogSchema
 from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def to_encoded_log(log: SimulatedLog) -> EncodedLog:
             for name, size in zip(log.field_names, log.field_sizes, strict=True)
         )
     )
-    schema = LogSchema(
+    schema = Roles(
         labels={task: task for task in log.tasks},
         fields=log.field_names,
         time="timestamp",

@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.roles import Roles
 from monocal.lab.sources.feature_lists import first_features
 from monocal.lab.sources.side_table import SideTable
-from monocal.logs.schema import LogSchema
 from monocal.logs.source import Source, find_file
 from monocal.tables.csv_rows import CsvFormat, csv_rows
 from monocal.tables.row_problems import RawRows, RowProblems
@@ -53,8 +53,8 @@ class AliCCP(Source):
                 raise UnknownName.among("task", task, TASKS)
         self.tasks = tuple(tasks)
 
-    def _schema(self) -> LogSchema:
-        return LogSchema(labels=self.tasks, fields=(*USER_FIELDS, *ITEM_FIELDS), group="101")
+    def _schema(self) -> Roles:
+        return Roles(labels=self.tasks, fields=(*USER_FIELDS, *ITEM_FIELDS), group="101")
 
     def _settings(self) -> dict[str, Any]:
         return {"tasks": list(self.tasks)}

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.logs.schema import LogSchema
+from monocal.core.roles import Roles
 from monocal.logs.source import Source, find_file
 from monocal.tables.csv_rows import CsvFormat, csv_header, csv_rows
 from monocal.tables.row_problems import RawRows, RowProblems
@@ -37,8 +37,8 @@ class Avazu(Source):
 
     name = "avazu"
 
-    def _schema(self) -> LogSchema:
-        return LogSchema(labels="click", fields=FIELDS, time="time", group="site_id")
+    def _schema(self) -> Roles:
+        return Roles(labels="click", fields=FIELDS, time="time", group="site_id")
 
     def _files(self, raw_dir: Path) -> Sequence[Path]:
         return [find_file(raw_dir, ("train", "train.csv"), "Avazu")]

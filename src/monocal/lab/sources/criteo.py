@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 import pyarrow as pa
 
-from monocal.logs.schema import LogSchema
+from monocal.core.roles import Roles
 from monocal.logs.source import Source, find_file
 from monocal.tables.categories import distinct_text
 from monocal.tables.csv_rows import CsvFormat, csv_rows
@@ -36,8 +36,8 @@ class Criteo(Source):
 
     name = "criteo"
 
-    def _schema(self) -> LogSchema:
-        return LogSchema(labels={"click": "label"}, fields=(*INTEGERS, *CATEGORIES))
+    def _schema(self) -> Roles:
+        return Roles(labels={"click": "label"}, fields=(*INTEGERS, *CATEGORIES))
 
     def _files(self, raw_dir: Path) -> Sequence[Path]:
         return [find_file(raw_dir, ("train.txt", "train.tsv", "train.csv"), "Criteo")]

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
+from monocal.core.roles import Roles
 from monocal.lab.sources.side_table import SideTable
 from monocal.logs.log_rows import parse_text
-from monocal.logs.schema import LogSchema
 from monocal.logs.source import Source
 from monocal.tables.csv_rows import CsvFormat, csv_rows
 from monocal.tables.row_problems import RawRows, RowProblems
@@ -37,9 +37,9 @@ _NUMBERS = ("time_ms", "play_time_ms", "duration_ms", "hourmin")
 _LOG_COLUMNS = ("user_id", "video_id", "tab", "is_click", "long_view", *_NUMBERS)
 
 
-def kuairand_schema() -> LogSchema:
+def kuairand_schema() -> Roles:
     """The schema of KuaiRand rows: three tasks, 36 fields known before the outcome."""
-    return LogSchema(labels=TASKS, fields=FIELDS, time="time", group="user_id")
+    return Roles(labels=TASKS, fields=FIELDS, time="time", group="user_id")
 
 
 @final
@@ -63,7 +63,7 @@ class KuaiRand(Source):
     def __init__(self, with_random: bool = False) -> None:
         self.with_random = with_random
 
-    def _schema(self) -> LogSchema:
+    def _schema(self) -> Roles:
         return kuairand_schema()
 
     def _settings(self) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import final
 import numpy as np
 import pyarrow as pa
 
+from monocal.core.roles import Roles
 from monocal.lab.sources.kuairand import FIELDS, NOTICE, derived_columns, kuairand_schema
-from monocal.logs.schema import LogSchema
 from monocal.logs.source import Source, find_file
 from monocal.logs.table_source import table_rows
 from monocal.tables.row_problems import RawRows, RowProblems
@@ -27,7 +27,7 @@ class KuaiRandPure(Source):
     name = "kuairand_pure"
     notice = NOTICE
 
-    def _schema(self) -> LogSchema:
+    def _schema(self) -> Roles:
         return kuairand_schema()
 
     def _files(self, raw_dir: Path) -> Sequence[Path]:

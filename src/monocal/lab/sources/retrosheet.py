@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from monocal.core.errors import UnknownName
-from monocal.logs.schema import LogSchema
+from monocal.core.roles import Roles
 from monocal.logs.source import Source, find_file
 from monocal.logs.table_source import table_rows
 from monocal.tables.row_problems import RawRows, RowProblems
@@ -46,9 +46,9 @@ class Retrosheet(Source):
                 raise UnknownName.among("task", task, TASKS)
         self.tasks = tuple(tasks)
 
-    def _schema(self) -> LogSchema:
+    def _schema(self) -> Roles:
         labels = {task: TASKS[task] for task in self.tasks}
-        return LogSchema(labels=labels, fields=FIELDS, time="timestamp", group="pitcher")
+        return Roles(labels=labels, fields=FIELDS, time="timestamp", group="pitcher")
 
     def _settings(self) -> dict[str, Any]:
         return {"tasks": list(self.tasks)}

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
+from monocal.core.roles import Roles
 from monocal.lab.sources import SOURCES, AliCCP, Avazu, Criteo, KuaiRand, KuaiRandPure, Retrosheet, Source, TableSource
 from monocal.lab.sources.criteo import bucket
 from monocal.logs.encoder import encode_log
-from monocal.logs.schema import LogSchema
 from monocal.tables import csv_rows as csv_module
 
 AVAZU_HEADER = (
@@ -297,14 +297,14 @@ def test_retrosheet_parquet(tmp_path):
 
 def test_a_users_text_table_is_read_with_care(tmp_path):
     (tmp_path / "log.csv").write_text("y,site,t\n0,a,2022-01-01\n1,b\n1,c,2022-01-02\n")
-    source = TableSource(LogSchema(labels="y", fields=["site"], time="t"))
+    source = TableSource(Roles(labels="y", fields=["site"], time="t"))
     with pytest.raises(InvalidInput, match=r"log\.csv, line 3: got 2 columns; wanted 3 columns"):
         _encode(source.open(tmp_path / "log.csv"), tmp_path / "out")
     with pytest.warns(MonocalWarning, match="left out 1"):
         log = _encode(source.open(tmp_path / "log.csv", on_error="skip"), tmp_path / "out")
     assert _decoded(log, "site") == ["a", "c"]
     with pytest.raises(UnknownName, match=r"field column: got 'sites'.*did you mean 'site'"):
-        TableSource(LogSchema(labels="y", fields=["sites"])).open(tmp_path / "log.csv")
+        TableSource(Roles(labels="y", fields=["sites"])).open(tmp_path / "log.csv")
 
 
 def test_every_exported_source_is_registered_by_its_name():

@@ -1,63 +1,63 @@
 import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.logs.schema import LogSchema
+from monocal.core.roles import Roles
 
 
 def test_one_label_column_names_its_task():
-    schema = LogSchema(labels="click", fields=["site"], scores="pctr")
-    assert dict(schema.labels) == {"click": "click"}
-    assert schema.scores == {"click": "pctr"}
+    roles = Roles(labels="click", fields=["site"], scores="pctr")
+    assert dict(roles.labels) == {"click": "click"}
+    assert roles.scores == {"click": "pctr"}
 
 
 def test_columns_lists_every_column_once():
-    schema = LogSchema(labels={"view": "is_view"}, fields=["user", "item"], time="t", group="user", sampling_rate="r")
-    assert schema.columns == ("is_view", "user", "item", "t", "r")
+    roles = Roles(labels={"view": "is_view"}, fields=["user", "item"], time="t", group="user", sampling_rate="r")
+    assert roles.columns == ("is_view", "user", "item", "t", "r")
 
 
-def test_plain_values_give_an_equal_schema():
-    schema = LogSchema(labels=["a", "b"], fields=["x"], weight="w", scores={"a": "s"}, scores_are="logit")
-    assert LogSchema.from_dict(schema.to_dict()) == schema
+def test_plain_values_give_equal_roles():
+    roles = Roles(labels=["a", "b"], fields=["x"], weight="w", scores={"a": "s"}, scores_are="logit")
+    assert Roles.from_dict(roles.to_dict()) == roles
 
 
 def test_toml_with_and_without_a_schema_table(tmp_path):
     body = 'labels = "click"\nfields = ["site"]\ntime = "hour"\nsampling_rate = 0.5\n'
     (tmp_path / "a.toml").write_text(body)
     (tmp_path / "b.toml").write_text("[schema]\n" + body)
-    expected = LogSchema(labels="click", fields=["site"], time="hour", sampling_rate=0.5)
-    assert LogSchema.from_toml(tmp_path / "a.toml") == expected
-    assert LogSchema.from_toml(tmp_path / "b.toml") == expected
+    expected = Roles(labels="click", fields=["site"], time="hour", sampling_rate=0.5)
+    assert Roles.from_toml(tmp_path / "a.toml") == expected
+    assert Roles.from_toml(tmp_path / "b.toml") == expected
 
 
 def test_unknown_toml_key_is_refused_with_the_nearest_one(tmp_path):
     (tmp_path / "a.toml").write_text('label = "click"\n')
     with pytest.raises(UnknownName, match=r"key of a.toml: got 'label'; .* did you mean 'labels'\?"):
-        LogSchema.from_toml(tmp_path / "a.toml")
+        Roles.from_toml(tmp_path / "a.toml")
 
 
 def test_broken_toml_says_where(tmp_path):
     (tmp_path / "a.toml").write_text("labels = \n")
     with pytest.raises(InvalidInput, match=r"a.toml \(.*line 1.*\); wanted a readable TOML file"):
-        LogSchema.from_toml(tmp_path / "a.toml")
+        Roles.from_toml(tmp_path / "a.toml")
     with pytest.raises(InvalidInput, match=r"none\.toml"):
-        LogSchema.from_toml(tmp_path / "none.toml")
+        Roles.from_toml(tmp_path / "none.toml")
 
 
 def test_toml_without_labels(tmp_path):
     (tmp_path / "a.toml").write_text('fields = ["site"]\n')
     with pytest.raises(InvalidInput, match=r"a.toml: got no labels"):
-        LogSchema.from_toml(tmp_path / "a.toml")
+        Roles.from_toml(tmp_path / "a.toml")
 
 
 @pytest.mark.parametrize(
     ("schema", "missing", "role", "near"),
     [
-        (LogSchema(labels="clicks", fields=["site"]), "clicks", "label of task 'clicks'", "click"),
-        (LogSchema(labels="click", fields=["siteid"]), "siteid", "field", "site"),
-        (LogSchema(labels="click", time="hours"), "hours", "time", "hour"),
-        (LogSchema(labels="click", group="user"), "user", "group", "user_id"),
-        (LogSchema(labels="click", weight="wight"), "wight", "weight", "weight"),
-        (LogSchema(labels="click", scores="ctr"), "ctr", "score of task 'click'", "pctr"),
+        (Roles(labels="clicks", fields=["site"]), "clicks", "label of task 'clicks'", "click"),
+        (Roles(labels="click", fields=["siteid"]), "siteid", "field", "site"),
+        (Roles(labels="click", time="hours"), "hours", "time", "hour"),
+        (Roles(labels="click", group="user"), "user", "group", "user_id"),
+        (Roles(labels="click", weight="wight"), "wight", "weight", "weight"),
+        (Roles(labels="click", scores="ctr"), "ctr", "score of task 'click'", "pctr"),
     ],
 )
 def test_missing_column_is_named_with_its_role_and_the_nearest_column(schema, missing, role, near):
@@ -83,6 +83,6 @@ def test_missing_column_is_named_with_its_role_and_the_nearest_column(schema, mi
         ({"labels": "click", "scores_are": "odds"}, "scores_are: got 'odds'"),
     ],
 )
-def test_a_schema_that_cannot_work_is_refused(arguments, message):
+def test_roles_that_cannot_work_is_refused(arguments, message):
     with pytest.raises(InvalidInput, match=message):
-        LogSchema(**arguments)
+        Roles(**arguments)

@@ -1,0 +1,248 @@
+"""Which column of a table is what: labels, scores, fields, time, group, weight, sampling rate and more."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, final
+
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.spaces import ScoreSpace, check_score_space
+
+_LATER_KEYS = ("slices", "winners", "value")
+"""Left out of `to_dict` when empty: logs that were written before these roles existed keep their fingerprints."""
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Roles:
+    """Says which column of a table plays which part.
+
+    A column that is a label, a score, a weight or a sampling rate is never a field as well: it would leak the
+    outcome into the features. A column that rows are only judged by is a slice, which may be anything.
+
+    Arguments:
+        labels: Task name to 0/1 column. One column name, or several, stand for tasks of the same name. A null
+            label means that the task was not observed in that row.
+        fields: Categorical columns that a model may use, in the order of their ids.
+        time: Column that orders the rows: whole numbers, timestamps or dates.
+        group: Column of the user, query or session, for metrics within groups.
+        weight: Column that says how often a row counts.
+        sampling_rate: Share of negatives kept: one number in (0, 1], or a column of them.
+        scores: Task name to the column of an existing ranker's score; one column name if there is one task.
+        scores_are: The space of those scores.
+        slices: Categorical columns that rows are judged by beside the fields.
+        winners: 0/1 column of rows that were shown or won.
+        value: Column with what one positive of a row is worth, such as the bid.
+
+    Example:
+        >>> roles = Roles(labels="click", fields=["site_id", "app_id"], time="hour", scores="pctr")
+        >>> roles.tasks, roles.scores, roles.columns
+        (('click',), {'click': 'pctr'}, ('click', 'site_id', 'app_id', 'hour', 'pctr'))
+        >>> roles.check_columns(["click", "site", "app_id", "hour", "pctr"])
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.UnknownName: field column: got 'site_id'; wanted one of ... did you mean 'site'?
+    """
+
+    labels: Mapping[str, str]
+    fields: tuple[str, ...]
+    time: str | None = None
+    group: str | None = None
+    weight: str | None = None
+    sampling_rate: str | float | None = None
+    scores: Mapping[str, str] | None = None
+    scores_are: ScoreSpace = "probability"
+    slices: tuple[str, ...] = ()
+    winners: str | None = None
+    value: str | None = None
+
+    def __init__(
+        self,
+        labels: str | Sequence[str] | Mapping[str, str],
+        fields: Sequence[str] = (),
+        *,
+        time: str | None = None,
+        group: str | None = None,
+        weight: str | None = None,
+        sampling_rate: str | float | None = None,
+        scores: str | Mapping[str, str] | None = None,
+        scores_are: ScoreSpace = "probability",
+        slices: Sequence[str] = (),
+        winners: str | None = None,
+        value: str | None = None,
+    ) -> None:
+        for argument, names in (("fields", fields), ("slices", slices)):
+            if isinstance(names, str):
+                raise InvalidInput.of(argument, repr(names), "a list of column names", f"write [{names!r}]")
+        tasks = _as_mapping(labels)
+        given = {"labels": tasks, "fields": tuple(fields), "time": time, "group": group, "weight": weight}
+        given |= {"sampling_rate": sampling_rate, "scores": _scores_by_task(scores, tasks), "scores_are": scores_are}
+        given |= {"slices": tuple(dict.fromkeys(slices)), "winners": winners, "value": value}
+        for name, part in given.items():
+            object.__setattr__(self, name, part)
+        self._check()
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        score: str | None = None,
+        label: str | None = None,
+        tasks: Mapping[str, tuple[str, str]] | None = None,
+        **others: Any,
+    ) -> Roles:
+        """Returns the roles of a table with scores: one task by `score` and `label`, or several by `tasks`.
+
+        Arguments:
+            score: Column of the one task's score.
+            label: Column of its label, which names the task.
+            tasks: Task to (label column, score column).
+            others: The other roles, by name.
+
+        Example:
+            >>> Roles.of(score="pctr", label="click", weight="w").scores
+            {'click': 'pctr'}
+            >>> Roles.of(tasks={"view": ("is_view", "pview"), "buy": ("is_buy", "pbuy")}).labels
+            {'view': 'is_view', 'buy': 'is_buy'}
+        """
+        if tasks is None:
+            if score is None or label is None:
+                missing = "score" if score is None else "label"
+                raise InvalidInput.of(
+                    missing, None, f"the name of the {missing} column", f'pass {missing}="…", or --{missing} …'
+                )
+            tasks = {label: (label, score)}
+        elif score is not None or label is not None:
+            raise InvalidInput.of("tasks", "tasks and score or label", "one of the two", "put every task into tasks")
+        labels = {name: columns[0] for name, columns in tasks.items()}
+        return cls(labels, scores={name: columns[1] for name, columns in tasks.items()}, **others)
+
+    @classmethod
+    def from_dict(cls, entries: Mapping[str, Any], origin: str = "the schema") -> Roles:
+        """Builds roles from plain values; an unknown key is refused with the nearest known one."""
+        known = [one.name for one in fields(cls)]
+        for key in entries:
+            if key not in known:
+                raise UnknownName.among(f"key of {origin}", key, known)
+        if "labels" not in entries:
+            raise InvalidInput.of(origin, "no labels", "the label column of each task", 'add labels = "click"')
+        return cls(**entries)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Roles:
+        """Reads roles from a TOML file: its `[schema]` table if there is one, else the whole file."""
+        name = Path(path).name
+        try:
+            entries = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise InvalidInput.of(
+                "schema file", f"{name} ({error})", "a readable TOML file", "mend the file"
+            ) from error
+        table = entries.get("schema", entries)
+        if not isinstance(table, dict):
+            raise InvalidInput.of(name, f"schema = {table!r}", "a table", "write [schema] on a line of its own")
+        return cls.from_dict(table, name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values that `from_dict` turns back into equal roles."""
+        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        for name, part in plain.items():
+            if isinstance(part, tuple | Mapping):
+                plain[name] = list(part) if isinstance(part, tuple) else dict(part)
+        return {name: part for name, part in plain.items() if part or name not in _LATER_KEYS}
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(self.labels)
+
+    @property
+    def score_columns(self) -> dict[str, str]:
+        """Task to score column; empty where there are no scores yet."""
+        return dict(self.scores or {})
+
+    @property
+    def rate_column(self) -> str | None:
+        """The column of sampling rates; None if the rate is a number or not known."""
+        return self.sampling_rate if isinstance(self.sampling_rate, str) else None
+
+    @property
+    def category_columns(self) -> tuple[str, ...]:
+        """Fields and slices, each once."""
+        return tuple(dict.fromkeys([*self.fields, *self.slices]))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that plays a part, each once."""
+        return tuple(dict.fromkeys(column for _, column in self._parts()))
+
+    def check_columns(self, available: Iterable[str]) -> None:
+        """Refuses the first column that is missing from `available` and suggests the nearest one that is there."""
+        known = list(available)
+        for part, column in self._parts():
+            if column not in known:
+                raise UnknownName.among(f"{part} column", column, known)
+
+    def with_logits(self, columns: Mapping[str, str]) -> Roles:
+        """Returns the same roles with logits in the named columns, and only the tasks that have them."""
+        labels = {task: column for task, column in self.labels.items() if task in columns}
+        return Roles.from_dict({**self.to_dict(), "labels": labels, "scores": dict(columns), "scores_are": "logit"})
+
+    def _parts(self) -> list[tuple[str, str]]:
+        single = {"time": self.time, "group": self.group, "weight": self.weight, "sampling rate": self.rate_column}
+        single |= {"winners": self.winners, "value": self.value}
+        return [
+            *[(f"label of task {task!r}", column) for task, column in self.labels.items()],
+            *[("field", column) for column in self.fields],
+            *[("slice", column) for column in self.slices],
+            *[(part, column) for part, column in single.items() if column is not None],
+            *[(f"score of task {task!r}", column) for task, column in self.score_columns.items()],
+        ]
+
+    def _check(self) -> None:
+        if not self.labels:
+            raise InvalidInput.of("labels", "no task", "at least one label column", 'pass labels="click"')
+        for part, column in self._parts():
+            if not isinstance(column, str) or not column:
+                raise InvalidInput.of(part, repr(column), "a column name", "name the column as it is in the log")
+        for index, column in enumerate(self.fields):
+            if column in self.fields[:index]:
+                raise InvalidInput.of("fields", f"{column!r} twice", "every field once", "remove the second one")
+        outcomes = {*self.labels.values(), *self.score_columns.values(), self.weight, self.sampling_rate}
+        for column in self.fields:
+            if column in outcomes:
+                raise InvalidInput.of(
+                    "fields",
+                    f"{column!r}, which is also a label, score, weight or sampling rate",
+                    "columns known before the outcome",
+                    "remove it from fields",
+                )
+        rate = self.sampling_rate
+        if rate is not None and not isinstance(rate, str) and not 0.0 < rate <= 1.0:
+            raise InvalidInput.of(
+                "sampling_rate", rate, "the share of negatives kept, in (0, 1]", "pass 0.1 if one in ten was kept"
+            )
+        check_score_space(self.scores_are)
+
+
+def _as_mapping(labels: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    if isinstance(labels, str):
+        return {labels: labels}
+    return dict(labels) if isinstance(labels, Mapping) else {column: column for column in labels}
+
+
+def _scores_by_task(scores: str | Mapping[str, str] | None, labels: Mapping[str, str]) -> dict[str, str] | None:
+    if scores is None:
+        return None
+    if isinstance(scores, str):
+        if len(labels) != 1:
+            raise InvalidInput.of(
+                "scores", repr(scores), "a column per task", f"pass a mapping with the keys {', '.join(labels)}"
+            )
+        return {next(iter(labels)): scores}
+    for task in scores:
+        if task not in labels:
+            raise UnknownName.among("task of scores", task, labels)
+    return dict(scores) or None
