@@ -78,7 +78,13 @@ class Roles:
             if isinstance(names, str):
                 raise InvalidInput.of(argument, repr(names), "a list of column names", f"write [{names!r}]")
         tasks = _as_mapping(labels)
-        given = {"labels": tasks, "fields": tuple(fields), "time": time, "group": group, "weight": weight}
+        given: dict[str, Any] = {
+            "labels": tasks,
+            "fields": tuple(fields),
+            "time": time,
+            "group": group,
+            "weight": weight,
+        }
         given |= {"sampling_rate": sampling_rate, "scores": _scores_by_task(scores, tasks), "scores_are": scores_are}
         given |= {"slices": tuple(dict.fromkeys(slices)), "winners": winners, "value": value}
         for name, part in given.items():

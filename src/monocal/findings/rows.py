@@ -15,9 +15,9 @@ from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Ids
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats, sigmoid, to_logits
-from monocal.judging.encode import EncodedColumn
 from monocal.judging.table_rows import RowColumns, TableRows, read_rows
 from monocal.models.model import Model
+from monocal.tables.encoded_column import EncodedColumn
 from monocal.tables.stream import Table, open_table
 from monocal.vocabulary.vocabulary import FieldVocabulary
 

@@ -12,10 +12,10 @@ from monocal.core.errors import InvalidInput
 from monocal.core.samples import check_weights
 from monocal.core.sampling import SamplingRate, sampling_shift
 from monocal.core.spaces import Floats, ScoreSpace, check_score_space, sigmoid, to_logits
-from monocal.judging.encode import encode_values
 from monocal.judging.report import Report
 from monocal.metrics import METRICS, AnyMetric, Forecast, metric, values_of
 from monocal.metrics.forecast import check_probabilities
+from monocal.tables.encoded_column import encode_values
 
 
 def evaluate(

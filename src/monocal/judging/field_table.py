@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.sampling import SamplingRate
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.judging.encode import EncodedColumn, encode_values
 from monocal.judging.evaluate import forecast_of
 from monocal.judging.small_counts import discoveries, matched_counts, ratio_interval, shrunk_ratio, two_sided_p_value
 from monocal.metrics.intervals import check_confidence
+from monocal.tables.encoded_column import EncodedColumn, encode_values
 
 _SHOWN_ROWS = 20
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.judging.encode import EncodedColumn, encode_values
 from monocal.models.model import Model
-from monocal.tables.columns import labels_or_missing, moments, numbers
+from monocal.tables.columns import labels_or_missing, moments_of, numbers
+from monocal.tables.encoded_column import EncodedColumn, encode_values
 from monocal.tables.stream import Table, TableStream, open_table
 from monocal.tables.time_window import moment_of
 
@@ -178,7 +178,7 @@ def _read_batch(batch: pa.RecordBatch, columns: RowColumns, model: Model | None,
     if columns.group is not None:
         keep("group", batch.column(columns.group))
     if columns.time is not None:
-        keep("time", moments(batch, columns.time))
+        keep("time", moments_of(batch, columns.time))
     for role, column in (("weight", columns.weight), ("winners", columns.winners), ("value", columns.value)):
         if column is not None:
             keep(role, numbers(batch, column, role))
@@ -233,5 +233,5 @@ def _window(stream: TableStream, time: str | None, since: str | None, until: str
 
 
 def _in_window(batch: pa.RecordBatch, time: str, first: float, end: float) -> pa.RecordBatch:
-    at = moments(batch, time)
+    at = moments_of(batch, time)
     return batch.filter(pa.array((at >= first) & (at < end)))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.tables.categories import as_text
+from monocal.tables.moments import WANTED, moments, parse_text
 from monocal.tables.row_problems import RawRows, RowProblems
 
 MISSING_LABEL = -1
@@ -107,7 +108,7 @@ def _convert(name: str, column: pa.Array, schema: Roles) -> tuple[NDArray[Any], 
         null_value, null_bad, _ = _convert(name, pa.nulls(1, column.dictionary.type), schema)
         return np.append(values, null_value)[codes], np.append(bad, null_bad)[codes], wanted
     if name == "time":
-        return _times(column)
+        return (*moments(column), WANTED)
     values, missing, bad = _floats(column)
     if name.startswith("label:"):
         bad |= ~missing & (values != 0.0) & (values != 1.0)
@@ -135,65 +136,6 @@ def _floats(column: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_], N
     missing = pc.fill_null(pc.equal(text, ""), True).to_numpy(zero_copy_only=False)
     numbers, bad = parse_text(pc.if_else(pa.array(missing), "0", text), pa.float64())
     return numbers, missing.copy(), bad | np.isnan(numbers)
-
-
-def _times(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_], str]:
-    """Timestamps and dates as microseconds since 1970 (UTC); integers as they are; text as either."""
-    wanted = "an integer, a date or a timestamp"
-    kind = column.type
-    if pa.types.is_null(kind):
-        return np.zeros(len(column), dtype=np.int64), np.ones(len(column), dtype=bool), wanted
-    if pa.types.is_integer(kind):
-        return _filled(column.cast(pa.int64())), _nulls(column), wanted
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return (
-            _filled(column.cast(pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None))),
-            _nulls(column),
-            wanted,
-        )
-    if pa.types.is_floating(kind):
-        numbers = pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False)
-        whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2.0**53)
-        return np.where(whole, numbers, 0.0).astype(np.int64), ~whole, wanted
-    text = _text(column, wanted)
-    values, bad = parse_text(pc.fill_null(text, ""), pa.int64())
-    if bad.any():
-        moments, no_moment = parse_text(pc.fill_null(text, "").filter(pa.array(bad)), pa.timestamp("us"))
-        values[bad] = moments
-        bad[np.flatnonzero(bad)] = no_moment
-    return values, bad, wanted
-
-
-def parse_text(text: pa.Array, kind: pa.DataType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Parses text column-wise; only if that fails, each distinct value alone to find those that do not parse."""
-    try:
-        return _filled(text.cast(kind)), np.zeros(len(text), dtype=bool)
-    except pa.ArrowInvalid:
-        coded = text.dictionary_encode()
-    scalars = [_parse_one(value, kind) for value in coded.dictionary]
-    codes = coded.indices.to_numpy(zero_copy_only=False)
-    bad = np.array([one is None for one in scalars], dtype=bool)
-    values = _filled(pa.array([None if one is None else one for one in scalars], kind))
-    return values[codes], bad[codes]
-
-
-def _parse_one(value: pa.Scalar, kind: pa.DataType) -> Any:
-    try:
-        return value.cast(kind)
-    except pa.ArrowInvalid:
-        return None
-
-
-def _filled(column: pa.Array) -> NDArray[Any]:
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.int64())
-    values: NDArray[Any] = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
-    return values.copy()
-
-
-def _nulls(column: pa.Array) -> NDArray[np.bool_]:
-    nulls: NDArray[np.bool_] = pc.is_null(column).to_numpy(zero_copy_only=False)
-    return nulls
 
 
 def _text(column: pa.Array, wanted: str) -> pa.Array:

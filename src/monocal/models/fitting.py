@@ -19,7 +19,7 @@ from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.scored_log import ScoredLog
 from monocal.models.model import Model, TaskModel
 from monocal.tables.categories import distinct_text
-from monocal.tables.columns import labels_or_missing, moments, numbers
+from monocal.tables.columns import labels_or_missing, moments_of, numbers
 from monocal.tables.stream import Table, TableStream, open_table
 from monocal.vocabulary.value_index import ValueIndex
 from monocal.vocabulary.vocabulary import Vocabulary, VocabularyBuilder
@@ -145,7 +145,7 @@ def encode_table(table: Table, schema: Roles, *, min_count: int = 1, max_size: i
             if schema.weight is not None:
                 keep("weight", numbers(batch, schema.weight, "weight"))
             if schema.time is not None:
-                keep("time", moments(batch, schema.time))
+                keep("time", moments_of(batch, schema.time))
             if schema.group is not None:
                 keep("group", _numbered(batch, schema.group, groups))
             if isinstance(schema.sampling_rate, str):

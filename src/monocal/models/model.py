@@ -17,6 +17,7 @@ from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.models.fusion import Fusion
 from monocal.tables.columns import numbers
+from monocal.tables.rows import Rows
 from monocal.tables.stream import BATCH_ROWS, Table, open_table
 from monocal.vocabulary.vocabulary import Vocabulary
 
@@ -117,6 +118,24 @@ class Model:
         }
         rates = numbers(batch, rate, "sampling rate") if isinstance(rate, str) else rate
         return self.predict_ids(self.vocabulary.encode(batch), scores, rates)
+
+    def predict_rows(self, rows: Rows) -> dict[str, Floats]:
+        """Returns the probabilities of rows that were read, for each of their tasks."""
+        fields = {name: rows.fields[name] for name in self.field_names}
+        lookups = [self.vocabulary[name].encode(column.known_values) for name, column in fields.items()]
+        answers = {task: np.empty(rows.n_rows) for task in rows.scores}
+        with progress("calibrating", rows.n_rows) as bar:
+            for start in range(0, rows.n_rows, PREDICT_BATCH_ROWS):
+                at = slice(start, min(start + PREDICT_BATCH_ROWS, rows.n_rows))
+                ids = np.empty((at.stop - start, len(lookups)), dtype=np.int32)
+                for index, (lookup, column) in enumerate(zip(lookups, fields.values(), strict=True)):
+                    ids[:, index] = lookup[column.ids[at]]
+                scores = {task: column[at] for task, column in rows.scores.items()}
+                rates = rows.rates[at] if isinstance(rows.rates, np.ndarray) else rows.rates
+                for task, found in self.predict_ids(ids, scores, rates).items():
+                    answers[task][at] = found
+                bar.advance(at.stop - start)
+        return answers
 
     def predict_ids(
         self, ids: Ids, scores: Mapping[str, Floats], sampling_rate: Floats | float | None = None

@@ -15,9 +15,18 @@ from monocal.core.errors import InvalidInput
 
 def as_text(column: pa.Array, name: str) -> pa.Array:
     """Returns a column of category values as strings; refuses types that are not categories."""
-    kind = column.type
-    if pa.types.is_string(kind):
-        return column
+    _check_category(column.type, name)
+    return column if pa.types.is_string(column.type) else column.cast(pa.string())
+
+
+def check_categories(schema: pa.Schema, fields: Iterable[str]) -> None:
+    """Refuses the first field whose column does not hold categories."""
+    for name in fields:
+        kind = schema.field(name).type
+        _check_category(kind.value_type if pa.types.is_dictionary(kind) else kind, name)
+
+
+def _check_category(kind: pa.DataType, name: str) -> None:
     if pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_decimal(kind):
         raise InvalidInput.of(
             f"field {name!r}",
@@ -25,7 +34,6 @@ def as_text(column: pa.Array, name: str) -> pa.Array:
             "a categorical column (text, integers, booleans, dates)",
             "cast it to text, or bin it into a few integer classes first",
         )
-    return column.cast(pa.string())
 
 
 def distinct_text(column: pa.Array, name: str) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64]]:

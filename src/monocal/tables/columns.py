@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
+from monocal.tables.moments import WANTED, WAY_OUT, Moments, moments
 
 Batch = Any
 """A record batch or a table."""
 
 
-def numbers(batch: Batch, column: str, role: str) -> Floats:
-    """Returns a numeric column without nulls as float64.
+def numbers(batch: Batch, column: str, role: str, first_row: int = 0) -> Floats:
+    """Returns a numeric column without nulls as float64; errors count rows from `first_row`.
 
     Example:
         >>> numbers(pa.table({"pctr": [0.1, 0.2]}), "pctr", "score").tolist()
@@ -29,7 +30,7 @@ def numbers(batch: Batch, column: str, role: str) -> Floats:
     """
     values = _numeric(batch, column, role)
     if values.null_count:
-        row = int(pc.index(pc.is_null(values), True).as_py())
+        row = first_row + int(pc.index(pc.is_null(values), True).as_py())
         raise InvalidInput.of(
             f"{role} column {column!r}",
             f"null at row {row} ({values.null_count} such rows)",
@@ -39,7 +40,7 @@ def numbers(batch: Batch, column: str, role: str) -> Floats:
     return _to_numpy(values)
 
 
-def labels_or_missing(batch: Batch, column: str, role: str) -> NDArray[np.int8]:
+def labels_or_missing(batch: Batch, column: str, role: str, first_row: int = 0) -> NDArray[np.int8]:
     """Returns 0/1 labels as int8, and −1 where the label is null (the task was not observed there)."""
     values = _to_numpy(pc.fill_null(_numeric(batch, column, role), -1.0))
     missing = _numeric(batch, column, role).is_null().to_numpy(zero_copy_only=False)
@@ -48,38 +49,30 @@ def labels_or_missing(batch: Batch, column: str, role: str) -> NDArray[np.int8]:
         row = int(bad[0])
         raise InvalidInput.of(
             f"{role} column {column!r}",
-            f"{values[row]:g} at row {row}",
+            f"{values[row]:g} at row {first_row + row}",
             "0 or 1 (or null where the task was not observed)",
             "turn the label into 0/1 before fitting",
         )
     return values.astype(np.int8)
 
 
-def moments(batch: Batch, column: str) -> NDArray[np.int64]:
-    """Returns a time column as int64: microseconds for dates and timestamps, the number itself for integers."""
+def moments_of(batch: Batch, column: str, first_row: int = 0) -> Moments:
+    """Returns a time column as int64 by the rule of `monocal.tables.moments`; refuses the first row without a moment.
+
+    Example:
+        >>> moments_of(pa.table({"day": [1.0, 1.5]}), "day")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: time column 'day': got 1.5 at row 1; wanted a whole number, ...
+    """
     values = _one_array(batch, column)
-    kind = values.type
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        values = values.cast(pa.timestamp("us")).cast(pa.int64())
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        try:
-            values = values.cast(pa.timestamp("us")).cast(pa.int64())
-        except pa.ArrowInvalid as error:
-            raise InvalidInput.of(
-                f"time column {column!r}", f"text ({error})", "timestamps, dates or integers", "parse it first"
-            ) from error
-    elif pa.types.is_floating(kind):
-        values = pc.round(values).cast(pa.int64())
-    elif not pa.types.is_integer(kind):
+    found, bad = moments(values, column)
+    if bad.any():
+        row = int(np.argmax(bad))
         raise InvalidInput.of(
-            f"time column {column!r}", f"values of type {kind}", "timestamps, dates or integers", "convert it first"
+            f"time column {column!r}", f"{values[row].as_py()} at row {first_row + row}", WANTED, WAY_OUT
         )
-    if values.null_count:
-        raise InvalidInput.of(
-            f"time column {column!r}", f"{values.null_count} nulls", "a moment in every row", "drop those rows first"
-        )
-    result: NDArray[np.int64] = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return result
+    return found
 
 
 def _numeric(batch: Batch, column: str, role: str) -> pa.Array:

@@ -3,10 +3,39 @@
 from __future__ import annotations
 
 import datetime
+import math
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
+from monocal.tables.columns import moments_of
+
+
+class TimeWindow(NamedTuple):
+    """Moments `first ≤ moment < end` of a time column."""
+
+    column: str
+    first: float
+    end: float
+
+    @classmethod
+    def of(cls, schema: pa.Schema, time: str | None, since: str | None, until: str | None) -> TimeWindow | None:
+        """Returns the window that two texts say, or None where neither is given."""
+        if since is None and until is None:
+            return None
+        if time is None:
+            raise InvalidInput.of(
+                "time", None, "the column that since and until refer to", "name the time column, --time timestamp"
+            )
+        kind = schema.field(time).type
+        first = -math.inf if since is None else moment_of(since, kind, "since")
+        return cls(time, first, math.inf if until is None else moment_of(until, kind, "until"))
+
+    def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the rows of a batch that lie in the window."""
+        at = moments_of(batch, self.column)
+        return batch.filter(pa.array((at >= self.first) & (at < self.end)))
 
 
 def moment_of(text: str, kind: pa.DataType, argument: str = "moment") -> int:

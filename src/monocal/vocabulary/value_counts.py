@@ -59,14 +59,24 @@ class ValueCounts:
         counts = self._counts[: len(self._seen)]
         if self._n_null:
             counts = np.append(counts, self._n_null)
-        chosen = np.flatnonzero(counts >= min_count)
-        if max_size is not None and 0 < max_size < len(chosen):
-            # ties at the edge are settled by the sort below, so all of them must be in it
-            edge = np.partition(counts[chosen], len(chosen) - max_size)[len(chosen) - max_size]
-            chosen = chosen[counts[chosen] >= edge]
-        kept = pa.table(
-            {"value": self.in_order_of_appearance().take(pa.array(chosen)), "count": pa.array(counts[chosen])}
-        )
-        order = pc.sort_indices(kept, sort_keys=[("count", "descending"), ("value", "ascending")])
-        values = kept["value"].take(order if max_size is None else order[:max_size])
-        return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
+        return most_frequent(self.in_order_of_appearance(), counts, min_count=min_count, max_size=max_size)
+
+
+def most_frequent(
+    values: pa.Array, counts: NDArray[np.int64], *, min_count: int = 1, max_size: int | None = None
+) -> pa.Array:
+    """Returns the texts with at least `min_count` rows, the most frequent first, ties by the text itself, null last.
+
+    Example:
+        >>> most_frequent(pa.array(["b", "c", "a"]), np.array([2, 7, 2]), max_size=2).to_pylist()
+        ['c', 'a']
+    """
+    chosen = np.flatnonzero(counts >= max(min_count, 1))
+    if max_size is not None and 0 < max_size < len(chosen):
+        # ties at the edge are settled by the sort below, so all of them must be in it
+        edge = np.partition(counts[chosen], len(chosen) - max_size)[len(chosen) - max_size]
+        chosen = chosen[counts[chosen] >= edge]
+    kept = pa.table({"value": values.take(pa.array(chosen)), "count": pa.array(counts[chosen])})
+    order = pc.sort_indices(kept, sort_keys=[("count", "descending"), ("value", "ascending")])
+    sorted_values = kept["value"].take(order if max_size is None else order[:max_size])
+    return sorted_values.combine_chunks() if sorted_values.num_chunks != 1 else sorted_values.chunk(0)

@@ -17,8 +17,9 @@ from monocal.core.files import atomic_file
 from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Ids
 from monocal.tables.categories import as_text, categorical_columns, distinct_text
+from monocal.tables.encoded_column import EncodedColumn
 from monocal.vocabulary.text_hash import hash_one, hash_text
-from monocal.vocabulary.value_counts import ValueCounts
+from monocal.vocabulary.value_counts import ValueCounts, most_frequent
 from monocal.vocabulary.value_index import ValueIndex
 
 __all__ = ["FieldVocabulary", "Vocabulary", "VocabularyBuilder", "as_text", "categorical_columns"]
@@ -151,6 +152,35 @@ class Vocabulary:
             if one.name == name:
                 return one
         raise UnknownName.among("field", name, self.names)
+
+    @classmethod
+    def of_columns(
+        cls, columns: Mapping[str, EncodedColumn], *, min_count: int = 1, max_size: int | None = None
+    ) -> Vocabulary:
+        """Counts the values of rows in memory.
+
+        Example:
+            >>> from monocal.tables.encoded_column import encode_values
+            >>> Vocabulary.of_columns({"site": encode_values(["b", "a", "a"], 3, "site")})["site"].values.to_pylist()
+            ['a', 'b']
+        """
+        fields = []
+        for name, column in columns.items():
+            texts = as_text(column.known_values, name).dictionary_encode(null_encoding="encode")
+            counts = np.bincount(column.ids, minlength=len(texts))
+            # values that differ may have one text, so counts are added up by text
+            by_text = np.bincount(texts.indices.to_numpy(), weights=counts, minlength=len(texts.dictionary))
+            kept = most_frequent(texts.dictionary, by_text.astype(np.int64), min_count=min_count, max_size=max_size)
+            fields.append(FieldVocabulary(name, kept))
+        return cls(tuple(fields))
+
+    def encode_columns(self, columns: Mapping[str, EncodedColumn], n_rows: int) -> Ids:
+        """Returns the ids `(rows, fields)` of rows in memory; every distinct value is looked up once."""
+        ids = np.empty((n_rows, len(self.fields)), dtype=np.int32)
+        for index, one in enumerate(self.fields):
+            column = columns[one.name]
+            ids[:, index] = one.encode(column.known_values)[column.ids]
+        return ids
 
     def encode(self, table: pa.Table | pa.RecordBatch) -> Ids:
         """Returns the ids `(rows, fields)` of a table that has all the fields (other columns are ignored)."""

@@ -13,8 +13,8 @@ import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.judging import evaluate
-from monocal.judging.encode import encode_values
 from monocal.metrics import METRICS, metric
+from monocal.tables.encoded_column import encode_values
 
 
 @pytest.fixture

@@ -166,8 +166,8 @@ def test_a_constant_sampling_rate_becomes_a_column(tmp_path):
 
 BAD_ROWS = [
     ("y", [0, 2, 1], "0, 1 or nothing in column 'y'", "2"),
-    ("t", [1, None, 3], "an integer, a date or a timestamp in column 't'", "None"),
-    ("t", ["1", "soon", "3"], "an integer, a date or a timestamp in column 't'", "'soon'"),
+    ("t", [1, None, 3], "a whole number, a date or a timestamp in column 't'", "None"),
+    ("t", ["1", "soon", "3"], "a whole number, a date or a timestamp in column 't'", "'soon'"),
     ("w", [1.0, -2.0, 1.0], "a weight ≥ 0 in column 'w'", r"-2\.0"),
     ("w", ["1", "many", "2"], "a weight ≥ 0 in column 'w'", "'many'"),
     ("s", [0.1, 1.5, 0.2], r"a probability in \[0, 1\] in column 's'", r"1\.5"),

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.lab.sources.side_table import SideTable
-from monocal.logs.log_rows import parse_text
 from monocal.logs.source import Source
 from monocal.tables.csv_rows import CsvFormat, csv_rows
+from monocal.tables.moments import parse_text
 from monocal.tables.row_problems import RawRows, RowProblems
 
 NOTICE = "KuaiRand: Gao et al., KuaiRand: an unbiased sequential recommendation dataset, CIKM 2022. CC BY-SA 4.0."

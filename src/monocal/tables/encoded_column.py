@@ -1,4 +1,4 @@
-"""Any column of values as small integer ids."""
+"""A column of values as small integer ids."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.metrics.forecast import IdColumn
+
+IdColumn = NDArray[np.integer[Any]]
 
 _ALWAYS_SMALL = 1 << 16
 
@@ -32,6 +34,17 @@ class EncodedColumn:
             return list(ids.tolist())
         known = self.values.to_pylist()
         return [known[number] for number in ids.tolist()]
+
+    @property
+    def known_values(self) -> Any:
+        """The value behind each id, from 0 to the largest, as an Arrow array."""
+        import pyarrow as pa
+
+        return pa.array(np.arange(int(self.ids.max(initial=-1)) + 1)) if self.values is None else self.values
+
+    def take(self, rows: Any) -> EncodedColumn:
+        """Returns the chosen rows."""
+        return EncodedColumn(self.ids[rows], self.values)
 
 
 def encode_values(values: Any, n_rows: int, argument: str) -> EncodedColumn:

@@ -1,0 +1,105 @@
+"""Reading a table: batch by batch into rows, each column checked for the part it plays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from monocal.core.errors import InvalidInput
+from monocal.core.progress import progress
+from monocal.core.roles import Roles
+from monocal.tables.categories import check_categories
+from monocal.tables.coded import coded, join_coded
+from monocal.tables.columns import labels_or_missing, moments_of, numbers
+from monocal.tables.moments import Kind, check_one_kind, kinds_of_moments
+from monocal.tables.rows import Rows
+from monocal.tables.stream import Table, open_table
+from monocal.tables.time_window import TimeWindow
+
+
+def read(table: Table, roles: Roles, *, since: str | None = None, until: str | None = None) -> Rows:
+    """Reads the columns that play a part, in one pass over the table.
+
+    Arguments:
+        table: Anything `open_table` takes.
+        roles: Which column plays which part; a missing one is refused with the nearest one that exists.
+        since: Rows before this moment are left out.
+        until: Rows at or after this moment are left out.
+
+    Example:
+        >>> rows = read({"click": [0, 1], "pctr": [0.1, 0.5], "day": [1, 2]}, Roles.of(score="pctr", label="click"))
+        >>> rows.scores["click"].tolist()
+        [0.1, 0.5]
+    """
+    stream = open_table(table)
+    roles.check_columns(stream.column_names)
+    window = TimeWindow.of(stream.arrow_schema, roles.time, since, until)
+    check_categories(stream.arrow_schema, roles.fields)
+    texts = [*roles.category_columns, *([roles.group] if roles.group else [])]
+    parts: dict[str, list[Any]] = {}
+    kinds: set[Kind] = set()
+    n_rows = 0
+    with progress("reading", stream.n_rows) as bar:
+        for batch in stream.batches(roles.columns, dictionary_columns=list(dict.fromkeys(texts))):
+            if roles.time is not None:
+                kinds |= kinds_of_moments(batch.column(roles.time))
+                check_one_kind(kinds, roles.time)
+            kept = batch if window is None else window.rows_of(batch)
+            if kept.num_rows:
+                for name, column in _columns(kept, roles, n_rows).items():
+                    parts.setdefault(name, []).append(column)
+                n_rows += kept.num_rows
+            bar.advance(batch.num_rows)
+    if not n_rows:
+        raise InvalidInput.of(
+            "table", "no rows", "at least one row", "check the file and the filter, or widen --since and --until"
+        )
+    return _rows(parts, roles, has_dates=bool(kinds) and "number" not in kinds)
+
+
+def _columns(batch: pa.RecordBatch, roles: Roles, first_row: int) -> dict[str, Any]:
+    """One batch as arrays, by part and name."""
+    found: dict[str, Any] = {}
+    for task, column in roles.labels.items():
+        found[f"label:{task}"] = labels_or_missing(batch, column, "label", first_row)
+    for task, column in roles.score_columns.items():
+        found[f"score:{task}"] = numbers(batch, column, "score", first_row)
+    for name in roles.category_columns:
+        found[f"field:{name}"] = coded(batch.column(name))
+    if roles.group is not None:
+        found["group"] = coded(batch.column(roles.group))
+    if roles.time is not None:
+        found["time"] = moments_of(batch, roles.time, first_row)
+    single = {"weight": roles.weight, "sampling rate": roles.rate_column}
+    single |= {"winners": roles.winners, "value": roles.value}
+    for part, one in single.items():
+        if one is not None:
+            found[part] = numbers(batch, one, part, first_row)
+    return found
+
+
+def _rows(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Rows:
+    # columns are joined one after the other and their pieces let go, so that at most one of them is there twice
+    def joined(name: str) -> NDArray[Any] | None:
+        return np.concatenate(parts.pop(name)) if name in parts else None
+
+    def by_task(part: str, tasks: Any) -> dict[str, Any]:
+        return {task: joined(f"{part}:{task}") for task in tasks}
+
+    winners = joined("winners")
+    return Rows(
+        roles=roles,
+        labels=by_task("label", roles.labels),
+        scores=by_task("score", roles.score_columns),
+        fields={name: join_coded(parts.pop(f"field:{name}")) for name in roles.category_columns},
+        groups=join_coded(parts.pop("group")).ids if "group" in parts else None,
+        weights=joined("weight"),
+        times=joined("time"),
+        rates=roles.sampling_rate if isinstance(roles.sampling_rate, int | float) else joined("sampling rate"),
+        winners=None if winners is None else winners != 0.0,
+        values=joined("value"),
+        has_dates=has_dates,
+    )
