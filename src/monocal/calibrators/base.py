@@ -20,7 +20,7 @@ from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning
 from monocal.core.log_loss import log_loss
 from monocal.core.samples import Samples
 from monocal.core.sampling import SamplingRate
-from monocal.core.spaces import Floats, ScoreSpace, check_score_space, logit, sigmoid
+from monocal.core.spaces import Floats, ScoreSpace, check_score_space, logit, shift_probabilities, sigmoid
 
 GUARD_SHARE = 0.2
 """The most recent share of rows on which `guard=True` judges the fit."""
@@ -205,7 +205,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
         probabilities = self._predict(samples)
-        return sigmoid(logit(probabilities) + shift) if shift != 0.0 else probabilities
+        return shift_probabilities(probabilities, shift) if shift != 0.0 else probabilities
 
     def _row_scorer(self, shift: float) -> RowScorer | None:
         """Returns a quick scorer that adds `shift` to its logits, or None if `_predict` is quick enough."""

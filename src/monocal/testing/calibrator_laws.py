@@ -15,15 +15,13 @@ from monocal.calibrators import Calibrator
 from monocal.calibrators.base import NotFitted
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.log_loss import log_loss
-from monocal.core.monotonicity import assert_monotone, probe_logits
+from monocal.core.monotonicity import Predict, assert_monotone
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, logit
 from monocal.lab.simulator import Affine, simulate_log
+from monocal.testing.monotone_probes import Curve, dense_probes
 
 N_ROWS = 4000
-ROUNDING = 1e-12
-"""Decreases up to this size in probability are rounding. Methods trained by batches are not granted it: they integrate
-or add up positive pieces and can keep order to the last bit."""
 
 Law = Callable[[Calibrator], None]
 
@@ -86,23 +84,18 @@ def check_output_is_a_probability_for_any_logit(calibrator: Calibrator) -> None:
 
 
 def check_monotone_as_tagged(calibrator: Calibrator) -> None:
-    """On a fitted model, over a dense sweep and chains of neighbouring numbers, for several feature rows."""
+    """On a fitted model, to the last bit: 16,000 steps, the curve's kinks and chains of neighbouring numbers."""
     tag = calibrator.tags.monotone
     if tag == "none":
         return
     one, features = _fitted(calibrator)
-    some = features[np.linspace(0, len(features) - 1, 7).astype(int)]
-    assert_monotone(
-        lambda logits, rows: one.predict(logits, features=rows, scores_are="logit"),
-        np.concatenate([some, np.zeros_like(some[:1])]),
-        logits=np.union1d(probe_logits(-12.0, 12.0, n_points=1001, n_chains=20), _neighbours(-3.0, 200)),
-        tolerance=0.0 if _is_trained_by_batches(calibrator) else ROUNDING,
-    )
-    if tag == "strict":
-        grid = np.linspace(-10.0, 10.0, 401)
-        for row in some:
-            p = one.predict(grid, features=np.repeat(row[None], grid.size, axis=0), scores_are="logit")
-            assert np.all(np.diff(p) > 0.0), "tagged strict, but two scores apart have the same prediction"
+    some = np.concatenate([features[np.linspace(0, len(features) - 1, 4).astype(int)], np.zeros_like(features[:1])])
+    for row in some[:, None]:
+        predict = _curve(one, row)
+        assert_monotone(_without_rows(predict), logits=dense_probes(predict))
+        if tag == "strict":
+            steps = np.diff(predict(np.linspace(-10.0, 10.0, 401)))
+            assert np.all(steps > 0.0), "tagged strict, but two scores apart have the same prediction"
 
 
 def check_rows_are_independent(calibrator: Calibrator) -> None:
@@ -286,12 +279,15 @@ def _is_trained_by_batches(calibrator: Calibrator) -> bool:
     return not calibrator.tags.weights_exactly
 
 
-def _neighbours(start: float, n_numbers: int) -> Floats:
-    """Returns consecutive float64 numbers."""
-    chain = [start]
-    for _ in range(n_numbers - 1):
-        chain.append(float(np.nextafter(chain[-1], np.inf)))
-    return np.asarray(chain)
+def _curve(fitted: Calibrator, row: Ids) -> Curve:
+    def predict(logits: Floats) -> Floats:
+        return fitted.predict(logits, features=np.repeat(row, logits.size, axis=0), scores_are="logit")
+
+    return predict
+
+
+def _without_rows(predict: Curve) -> Predict:
+    return lambda logits, _: predict(logits)
 
 
 def _global_generators() -> list[NDArray[Any]]:

@@ -10,7 +10,7 @@ from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
-from monocal.core.spaces import Floats
+from monocal.core.spaces import Floats, round_logits
 
 
 @final
@@ -20,7 +20,8 @@ class BetaCalibrator(LogitCalibrator):
     .. math:: p = \sigma(a \ln s - b \ln(1-s) + c), \qquad a, b \ge 0
 
     The exact posterior when the scores of both classes are beta-distributed; contains Platt (a = b). Strictly
-    increasing unless a = b = 0. The free intercept makes PCOC 1 on the fitting rows.
+    increasing unless a = b = 0; logits less than 2e-13 apart count as equal. The free intercept makes PCOC 1 on the
+    fitting rows.
 
     References:
         Kull, Silva Filho, Flach. Beta calibration. AISTATS 2017.
@@ -49,5 +50,10 @@ class BetaCalibrator(LogitCalibrator):
 
 
 def _log_parts(logits: Floats) -> tuple[Floats, Floats]:
-    """Returns ln s and −ln(1 − s), both increasing in the logit and exact at both ends."""
-    return -np.logaddexp(0.0, -logits), np.logaddexp(0.0, logits)
+    """Returns ln s and −ln(1 − s), both increasing in the logit, in float64, too, and exact at both ends.
+
+    `logaddexp` would add a falling correction to a rising number and fall by a unit in the last place here and
+    there; logits are at most 40, so nothing overflows without it.
+    """
+    z = round_logits(logits)
+    return -np.log1p(np.exp(-z)), np.log1p(np.exp(z))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -11,7 +12,7 @@ from monocal.calibrators.statistical.binning import Variant, check_variant
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
-from monocal.core.spaces import Floats
+from monocal.core.spaces import Floats, round_logits
 
 _SHIFT = 13.0
 _SMALLEST, _LARGEST = 1e-4, 26.0
@@ -31,7 +32,8 @@ class GammaCalibrator(LogitCalibrator):
 
     Arguments:
         l2: Penalty on a and b beside the summed loss.
-        variant: `"authors"` uses the constraint rows of the UMC authors' script, which belong to Gauss scaling.
+        variant: `"authors"` uses the constraint rows of the UMC authors' script, which belong to Gauss scaling; with
+            them the map may fall near the ends of the range.
 
     Example:
         >>> calibrator = GammaCalibrator().fit([0.1, 0.3, 0.5, 0.6, 0.9], [0, 1, 0, 1, 1])
@@ -48,6 +50,9 @@ class GammaCalibrator(LogitCalibrator):
         super().__init__(recent_share=recent_share, guard=guard)
         self.l2 = l2
         self.variant = variant
+
+    def _tags(self) -> Tags:
+        return replace(self.class_tags, monotone="weak" if self.variant == "monocal" else "none")
 
     def _fit(self, samples: Samples) -> None:
         check_variant(self.variant)
@@ -70,8 +75,31 @@ class GammaCalibrator(LogitCalibrator):
 
     def _predict_logits(self, samples: Samples) -> Floats:
         r = _shifted(samples.logits)
-        return self.a_ * np.log(r) + self.b_ * r + self.c_
+        if self.variant == "authors":
+            return self.a_ * np.log(r) + self.b_ * r + self.c_
+        return _increasing_sum(self.a_, self.b_, r) + self.c_
 
 
 def _shifted(logits: Floats) -> Floats:
-    return np.clip(logits + _SHIFT, _SMALLEST, _LARGEST)
+    return np.clip(round_logits(logits + _SHIFT), _SMALLEST, _LARGEST)
+
+
+def _increasing_sum(a: float, b: float, r: Floats) -> Floats:
+    """Returns a ln r + b r as a sum of terms that rise with r, if its slope is nowhere negative.
+
+    With one sign against the other, the falling term is taken together with as much of the rising one as it needs
+    to be flat at the end of the range and to rise before it: for a < 0 that is |a| (d − ln(1 + d)) with
+    d = r / 10⁻⁴ − 1, for b < 0 it is 26 |b| (ln(1 − d) + d) with d = 1 − r / 26.
+    """
+    if a < 0.0:
+        d = (r - _SMALLEST) / _SMALLEST
+        rest = max(b + a / _SMALLEST, 0.0)
+        left: Floats = rest * r - a * (d - np.log1p(d)) - a * (1.0 - np.log(_SMALLEST))
+        return left
+    if b < 0.0:
+        d = (_LARGEST - r) / _LARGEST
+        rest = max(a + b * _LARGEST, 0.0)
+        flat = -b * _LARGEST
+        right: Floats = rest * np.log(r) - flat * (-np.log1p(-d) - d) + flat * (np.log(_LARGEST) - 1.0)
+        return right
+    return a * np.log(r) + b * r

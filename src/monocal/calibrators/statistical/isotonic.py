@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from monocal.calibrators.base import Calibrator
+from monocal.calibrators.statistical.broken_line import interpolate
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, sigmoid
@@ -41,4 +42,4 @@ class IsotonicCalibrator(Calibrator):
         self.rates_: Floats = np.asarray(solver.y_thresholds_, dtype=np.float64)
 
     def _predict(self, samples: Samples) -> Floats:
-        return np.interp(sigmoid(samples.logits), self.knots_, self.rates_)
+        return interpolate(sigmoid(samples.logits), self.knots_, self.rates_)

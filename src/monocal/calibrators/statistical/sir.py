@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 import numpy as np
 
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.statistical.binning import Binning, Variant, bin_edges, bin_of, check_variant, was_zero
+from monocal.calibrators.statistical.broken_line import interpolate
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
@@ -30,7 +32,8 @@ class SirCalibrator(Calibrator):
         n_bins: Number of bins; the UMC authors use 10 (Avazu) and 15 (AliCCP).
         binning: `"width"` or `"mass"`.
         variant: `"authors"` reproduces the UMC authors' script with its stale merge weights, its single pass and its
-            slope epsilon; it refuses data on which that script fails.
+            slope epsilon; a score of 0 gets the last line's value, so order is not promised. It refuses data on which
+            that script fails.
 
     Example:
         >>> calibrator = SirCalibrator(n_bins=2).fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1])
@@ -54,6 +57,9 @@ class SirCalibrator(Calibrator):
         self.n_bins = n_bins
         self.binning = binning
         self.variant = variant
+
+    def _tags(self) -> Tags:
+        return replace(self.class_tags, monotone="weak" if self.variant == "monocal" else "none")
 
     def _fit(self, samples: Samples) -> None:
         check_variant(self.variant)
@@ -103,7 +109,7 @@ class SirCalibrator(Calibrator):
     def _predict(self, samples: Samples) -> Floats:
         p = sigmoid(samples.logits)
         if self.variant == "monocal":
-            return np.interp(p, self.knots_, self.rates_)
+            return interpolate(p, self.knots_, self.rates_)
         slopes = np.diff(self.rates_) / (np.diff(self.knots_) + _AUTHORS_EPSILON)
         intercepts = self.rates_[1:] - slopes * self.knots_[1:]
         segment = np.clip(np.digitize(p, self.knots_, right=True) - 1, 0, len(slopes) - 1)
