@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import monocal
 from monocal.calibrators import CALIBRATORS
-from monocal.serving.engine import Engine, Request
+from monocal.serving import Engine, Request
 
 N_FIELDS, N_SHARED = 21, 11
 RESULT = Path(__file__).parents[1] / "results" / "engine_latency.md"

@@ -31,7 +31,7 @@ from monocal.lab.rankers.fm.request_scorer import RequestScorer
 from monocal.lab.simulator import SimulatedLog, World, find_world, simulate_log
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model, TaskModel
-from monocal.serving.engine import Engine, Request
+from monocal.serving import Engine, Request
 
 RESULT = Path(__file__).parents[1] / "results" / "serving_overhead.md"
 N_CANDIDATES = 100

@@ -8,22 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from monocal.serving.app import create_app as create_app
-    from monocal.serving.engine import Engine as Engine
-    from monocal.serving.request import Answer as Answer
-    from monocal.serving.request import Request as Request
+    from monocal.serving.engine.engine import Engine as Engine
+    from monocal.serving.engine.request import Answer as Answer
+    from monocal.serving.engine.request import Request as Request
+    from monocal.serving.http.app import create_app as create_app
     from monocal.serving.settings import Settings as Settings
-    from monocal.serving.supervisor import run as run
-    from monocal.serving.supervisor import serve as serve
+    from monocal.serving.workers.supervisor import run as run
+    from monocal.serving.workers.supervisor import serve as serve
 
 _HOMES = {
-    "Engine": "engine",
-    "Request": "request",
-    "Answer": "request",
+    "Engine": "engine.engine",
+    "Request": "engine.request",
+    "Answer": "engine.request",
     "Settings": "settings",
-    "create_app": "app",
-    "serve": "supervisor",
-    "run": "supervisor",
+    "create_app": "http.app",
+    "serve": "workers.supervisor",
+    "run": "workers.supervisor",
 }
 
 __all__ = ["Engine", "Request", "Answer", "Settings", "create_app", "serve", "run"]

@@ -6,12 +6,10 @@ import json
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, final, get_args
+from typing import Any, final, get_args
 
 from monocal.core.errors import InvalidInput, UnknownName
-
-MissingFields = Literal["refuse", "unseen"]
-"""What a request without one of the model's fields gets: a refusal, or an answer as for an unseen value."""
+from monocal.serving.engine.request import MissingFields
 
 METRICS_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 """Where prometheus-client looks for the folder in which workers add up their metrics."""

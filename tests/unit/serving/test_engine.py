@@ -15,8 +15,8 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Samples
 from monocal.core.spaces import logit, to_logits
 from monocal.models import Fusion
-from monocal.serving.engine import Engine, Request
-from monocal.serving.quick_logits import quick_logits
+from monocal.serving import Engine, Request
+from monocal.serving.engine.quick_logits import quick_logits
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 SCORES = {"click": "pctr", "effective_view": "pev", "long_view": "plv"}
@@ -93,7 +93,7 @@ def test_every_neural_method_is_served_with_its_offline_numbers(log, neural):
 def test_neural_models_are_served_without_torch(neural, tmp_path):
     folders = [str(model.save(tmp_path / str(place))) for place, model in enumerate(neural.values())]
     program = (
-        "import sys; from monocal.serving.engine import Engine, Request;"
+        "import sys; from monocal.serving import Engine, Request;"
         f"engines = [Engine.load(folder) for folder in {folders!r}];"
         "asked = Request({'click': [0.5]}, shared={'site_id': 'site_1', 'country': 'country_1'});"
         "answers = [engine.calibrate(asked) for engine in engines];"
@@ -303,7 +303,7 @@ def test_unseen_values_do_not_grow_the_look_up(model):
 def test_the_engine_needs_no_torch(model, tmp_path):
     folder = model.save(tmp_path / "model")
     program = (
-        "import sys; from monocal.serving.engine import Engine, Request;"
+        "import sys; from monocal.serving import Engine, Request;"
         f"engine = Engine.load({str(folder)!r}, missing_fields='unseen');"
         "engine.calibrate(Request({'click': [0.5]}));"
         "print([name for name in ('torch', 'numba', 'starlette', 'orjson') if name in sys.modules])"

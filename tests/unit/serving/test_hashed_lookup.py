@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from monocal.serving.lookup import FieldLookup
+from monocal.serving.engine.field_lookup import FieldLookup
 from monocal.vocabulary.vocabulary import FieldVocabulary
 
 

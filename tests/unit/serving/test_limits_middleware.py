@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from monocal.serving.limits import Limits
+from monocal.serving.http.limits import Limits
 from monocal.serving.settings import Settings
 
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from monocal.serving.drift import RecentSums, population_stability, running_pcoc, stability_noise
-from monocal.serving.engine import Engine, Request
-from monocal.serving.live_metrics import LiveMetrics
+from monocal.serving import Engine, Request
+from monocal.serving.runtime.drift import RecentSums, population_stability, running_pcoc, stability_noise
+from monocal.serving.runtime.live_metrics import LiveMetrics
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 

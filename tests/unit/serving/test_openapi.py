@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from monocal.serving import Settings, create_app
-from monocal.serving.app import OPENAPI
-from monocal.serving.engine import Engine
-from monocal.serving.openapi import openapi
-from monocal.serving.payloads import CALIBRATE_MEMBERS
+from monocal.serving.engine.engine import Engine
+from monocal.serving.http.app import OPENAPI
+from monocal.serving.http.calibrate_bodies import CALIBRATE_MEMBERS
+from monocal.serving.http.openapi import openapi
 
 
 def test_every_route_is_described_and_nothing_else(model):

@@ -1,4 +1,4 @@
-"""Snapshots, the crew's file and the model store, without HTTP."""
+"""Snapshots, the board's file and the model store, without HTTP."""
 
 import asyncio
 import gc
@@ -9,9 +9,9 @@ import pytest
 
 from monocal.core.errors import ArtefactError
 from monocal.models import read_manifest
-from monocal.serving.crew import Crew
-from monocal.serving.snapshot import Snapshots, signature
-from monocal.serving.swap import ModelStore
+from monocal.serving.runtime.model_store import ModelStore
+from monocal.serving.runtime.snapshots import Snapshots, signature
+from monocal.serving.runtime.worker_board import WorkerBoard
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_the_engine_does_not_read_the_published_files_any_more(store, folder, mo
     for path in (store._snapshots.home).rglob("*"):
         if path.is_file():
             path.write_bytes(b"")
-    from monocal.serving.engine import Request
+    from monocal.serving.engine.engine import Request
 
     answer = store.engine.calibrate(Request({"click": [0.2]}, shared=dict.fromkeys(model.field_names, "a")))
     assert 0.0 < answer.probabilities["click"][0] < 1.0
@@ -138,24 +138,24 @@ def test_a_model_for_other_requests_is_refused(store, folder, model, log, what):
 
 
 def test_workers_hear_of_a_load_and_tell_how_it_went(tmp_path):
-    first = Crew.create(tmp_path / "crew", 3)
-    crew = [Crew(tmp_path / "crew", slot) for slot in range(3)]
+    first = WorkerBoard.create(tmp_path / "board", 3)
+    board = [WorkerBoard(tmp_path / "board", slot) for slot in range(3)]
     assert first.n_workers == 3
-    number = crew[0].ask_for_load(0)
-    assert [one.wanted(0) for one in crew] == [number] * 3
-    assert crew[1].wanted(1) == 0
-    crew[0].report(0, number, "switched")
-    crew[2].report(0, number, "refused")
-    assert crew[1].outcomes(0, number) == {"pending": 1, "switched": 1, "unchanged": 0, "refused": 1}
-    crew[1].report(0, number + 1, "unchanged")
-    assert crew[1].outcomes(0, number)["pending"] == 0
+    number = board[0].ask_for_load(0)
+    assert [one.wanted(0) for one in board] == [number] * 3
+    assert board[1].wanted(1) == 0
+    board[0].report(0, number, "switched")
+    board[2].report(0, number, "refused")
+    assert board[1].outcomes(0, number) == {"pending": 1, "switched": 1, "unchanged": 0, "refused": 1}
+    board[1].report(0, number + 1, "unchanged")
+    assert board[1].outcomes(0, number)["pending"] == 0
 
 
 def test_a_worker_is_ready_only_under_its_own_process_id(tmp_path):
     import os
 
-    crew = Crew.create(tmp_path / "crew", 2)
-    crew.report_ready()
-    assert crew.is_ready(0, os.getpid())
-    assert not crew.is_ready(0, os.getpid() + 1)
-    assert not crew.is_ready(1, os.getpid())
+    board = WorkerBoard.create(tmp_path / "board", 2)
+    board.report_ready()
+    assert board.is_ready(0, os.getpid())
+    assert not board.is_ready(0, os.getpid() + 1)
+    assert not board.is_ready(1, os.getpid())

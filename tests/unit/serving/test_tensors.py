@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monocal.core.errors import InvalidInput
-from monocal.serving.tensors import NUMERIC_TYPES, read_tensors, write_outputs
+from monocal.serving.http.open_inference_tensors import NUMERIC_TYPES, read_tensors, write_outputs
 
 
 def described(name, datatype, n, size):

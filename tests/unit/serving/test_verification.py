@@ -7,8 +7,8 @@ import pytest
 
 import monocal
 from monocal.core.errors import ArtefactError
-from monocal.serving.engine import Engine
-from monocal.serving.verification import verify
+from monocal.serving.engine.engine import Engine
+from monocal.serving.engine.verification import verify
 
 
 @pytest.fixture

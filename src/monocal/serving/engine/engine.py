@@ -15,11 +15,10 @@ from monocal.core.spaces import Floats, as_float_column
 from monocal.models.artefact import load_model, read_manifest
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model
-from monocal.serving.encoding import FieldEncoder
-from monocal.serving.quick_logits import quick_logits
-from monocal.serving.request import Answer, Request
-from monocal.serving.settings import MissingFields
-from monocal.serving.verification import verify
+from monocal.serving.engine.field_encoder import FieldEncoder
+from monocal.serving.engine.quick_logits import quick_logits
+from monocal.serving.engine.request import Answer, MissingFields, Request
+from monocal.serving.engine.verification import verify
 
 _WARM_UP_CALLS = 20
 

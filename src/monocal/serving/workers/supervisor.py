@@ -21,8 +21,8 @@ from typing import Any, final
 from prometheus_client.multiprocess import mark_process_dead
 
 from monocal.core.errors import MonocalError
-from monocal.serving.crew import Crew
 from monocal.serving.logs import log_event, start_logging
+from monocal.serving.runtime.worker_board import WorkerBoard
 from monocal.serving.settings import METRICS_FOLDER_VARIABLE, Settings
 
 _LOOK_SECONDS = 0.1
@@ -80,8 +80,8 @@ def run(settings: Settings) -> None:
         log_event("listening", host=host, port=port, workers=settings.workers, model=settings.name)
         if settings.workers == 1:
             # a supervisor has no use for these, and starts sooner without
-            from monocal.serving.app import create_app
-            from monocal.serving.worker import run_server
+            from monocal.serving.http.app import create_app
+            from monocal.serving.workers.worker import run_server
 
             run_server(create_app(settings), settings, listening)
         else:
@@ -127,7 +127,7 @@ class Supervisor:
 
     def run(self) -> None:
         (self.home / "metrics").mkdir()
-        self._crew = Crew.create(self.home / "crew", self.settings.workers)
+        self._board = WorkerBoard.create(self.home / "board", self.settings.workers)
         before = {one: signal.signal(one, self._ask_to_stop) for one in (signal.SIGTERM, signal.SIGINT)}
         try:
             for slot in range(self.settings.workers):
@@ -141,7 +141,7 @@ class Supervisor:
                 signal.signal(one, handler)
 
     def _start(self, slot: int, n_failures: int) -> None:
-        package_home = str(Path(__file__).resolve().parents[2])
+        package_home = str(Path(__file__).resolve().parents[3])
         paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {
             **os.environ,
@@ -151,7 +151,7 @@ class Supervisor:
         }
         handle = self.listening.fileno()
         process = subprocess.Popen(
-            [sys.executable, "-m", "monocal.serving.worker"],
+            [sys.executable, "-m", "monocal.serving.workers.worker"],
             stdin=subprocess.PIPE,
             pass_fds=[handle],
             env=environment,
@@ -166,7 +166,7 @@ class Supervisor:
 
     def _look_after_workers(self) -> None:
         for slot, worker in list(self._workers.items()):
-            if not self._was_ready and self._crew.is_ready(slot, worker.process.pid):
+            if not self._was_ready and self._board.is_ready(slot, worker.process.pid):
                 self._was_ready = True
             code = worker.process.poll()
             if code is None:

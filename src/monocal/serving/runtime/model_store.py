@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import final
 
 from monocal.core.errors import ArtefactError, MonocalError
-from monocal.serving.engine import Engine
+from monocal.serving.engine.engine import Engine
+from monocal.serving.engine.request import MissingFields
 from monocal.serving.logs import log_event, log_failure
-from monocal.serving.settings import MissingFields
-from monocal.serving.snapshot import Signature, Snapshots, signature
+from monocal.serving.runtime.snapshots import Signature, Snapshots, signature
 
 
 @final

@@ -10,8 +10,8 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Ids
-from monocal.serving.lookup import FieldLookup
-from monocal.serving.request import Request
+from monocal.serving.engine.field_lookup import FieldLookup
+from monocal.serving.engine.request import Request
 from monocal.vocabulary.vocabulary import Vocabulary
 
 

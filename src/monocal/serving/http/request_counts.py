@@ -7,14 +7,14 @@ from typing import final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monocal.serving.live_metrics import LiveMetrics
 from monocal.serving.logs import log_event
+from monocal.serving.runtime.live_metrics import LiveMetrics
 
 _NOWHERE = "none"
 
 
 @final
-class Instrument:
+class RequestCounts:
     """ASGI middleware around everything else.
 
     Endpoints are named by their function, so a client cannot make up new label values.

@@ -9,11 +9,11 @@ import numpy as np
 
 from monocal.core.errors import MonocalError
 from monocal.core.spaces import Floats
-from monocal.serving.engine import Engine
-from monocal.serving.live_metrics import DIFFERENCES, LiveMetrics
+from monocal.serving.engine.engine import Engine
+from monocal.serving.engine.request import Answer, Request
 from monocal.serving.logs import log_failure
-from monocal.serving.request import Answer, Request
-from monocal.serving.swap import ModelStore
+from monocal.serving.runtime.live_metrics import DIFFERENCES, LiveMetrics
+from monocal.serving.runtime.model_store import ModelStore
 
 
 @final

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hmac
 from typing import Any
 
-import orjson
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
 from monocal.core.errors import UnknownName
-from monocal.serving.refusals import CONFLICT, NO_TOKEN, NOT_ALLOWED, NOT_FOUND, Refusal
-from monocal.serving.service import ACTIVE, SHADOW, Service, service_of
+from monocal.serving.http.answering import json_response, service_of
+from monocal.serving.http.refusals import CONFLICT, NO_TOKEN, NOT_ALLOWED, NOT_FOUND, Refusal
+from monocal.serving.runtime.service import ACTIVE, SHADOW, Service
 from monocal.serving.settings import SHADOW_NAME
 
 MODEL, LOAD = "/v1/models/{name}", "/v1/models/{name}/load"
@@ -33,7 +33,7 @@ async def describe(http: HttpRequest) -> Response:
         "missing_fields": engine.missing_fields,
         "last_refusal": store.last_refusal or None,
     }
-    return Response(orjson.dumps(said), media_type="application/json")
+    return json_response(said)
 
 
 async def load(http: HttpRequest) -> Response:
@@ -45,7 +45,7 @@ async def load(http: HttpRequest) -> Response:
     if done.outcome == "refused":
         raise Refusal(CONFLICT, f"{done.reason}; {done.version} goes on serving.", facts={"version": done.version})
     said = {"model": service.stores[number].name, "outcome": done.outcome, "version": done.version, "workers": workers}
-    return Response(orjson.dumps(said), media_type="application/json")
+    return json_response(said)
 
 
 def check_token(http: HttpRequest, token: str | None) -> None:

@@ -1,34 +1,25 @@
-"""The Open Inference Protocol, version 2, over HTTP: so that clients of other servers find their way."""
+"""Bodies of the Open Inference Protocol: which tensors are what, in and out."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import orjson
-from starlette.requests import Request as HttpRequest
-from starlette.responses import Response
-from starlette.routing import Route
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats
-from monocal.core.version import __version__
-from monocal.serving.engine import Engine
-from monocal.serving.payloads import object_of, parse_object
-from monocal.serving.refusals import MALFORMED, NOT_FOUND, TOO_LARGE, Refusal
-from monocal.serving.request import Answer, Request
-from monocal.serving.service import Service, service_of
-from monocal.serving.tensors import Tensor, read_tensors, write_outputs
+from monocal.serving.engine.engine import Engine
+from monocal.serving.engine.request import Answer, Request
+from monocal.serving.http.calibrate_bodies import object_of
+from monocal.serving.http.open_inference_tensors import Tensor, read_tensors
+from monocal.serving.http.refusals import TOO_LARGE, Refusal
 
-SERVER, LIVE, READY, MODEL = "/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/{name}"
+PLATFORM = "monocal"
 
 SCORE, FIELD, PROBABILITY = "score.", "field.", "probability."
 """Prefixes of tensor names, so that a task and a field of the same name do not meet."""
 
 SAMPLING_RATE, IDS, FUSED = "sampling_rate", "ids", "fused"
-HEADER_LENGTH = "Inference-Header-Content-Length"
-
-_PLATFORM = "monocal"
 
 
 def metadata(name: str, engine: Engine) -> dict[str, Any]:
@@ -43,7 +34,7 @@ def metadata(name: str, engine: Engine) -> dict[str, Any]:
     return {
         "name": name,
         "versions": [engine.version],
-        "platform": _PLATFORM,
+        "platform": PLATFORM,
         "inputs": inputs,
         "outputs": outputs,
     }
@@ -110,71 +101,6 @@ def outputs_of(body: dict[str, Any], answer: Answer) -> tuple[dict[str, Floats],
     return chosen, as_binary
 
 
-async def infer(http: HttpRequest) -> Response:
-    """Answers an inference request in the form it came: JSON, or JSON with binary data behind it."""
-    service = service_of(http)
-    name = _check_model(service, http)
-    content = await http.body()
-    head, raw = _cut(content, http.headers.get(HEADER_LENGTH))
-    body = parse_object(head)
-    engine = service.engine
-    request = request_of(body, raw, service.settings.max_rows, len(engine.field_names))
-    answer = service.calibrate(request, engine)
-    columns, as_binary = outputs_of(body, answer)
-    described, raw_out = write_outputs(columns, as_binary)
-    said: dict[str, Any] = {"model_name": name, "model_version": answer.version, "outputs": described}
-    if isinstance(body.get("id"), str):
-        said["id"] = body["id"]
-    content_out = orjson.dumps(said, option=orjson.OPT_SERIALIZE_NUMPY)
-    after = service.record(http, request, answer)
-    if not raw_out:
-        return Response(content_out, media_type="application/json", background=after)
-    return Response(
-        content_out + raw_out,
-        headers={HEADER_LENGTH: str(len(content_out))},
-        media_type="application/octet-stream",
-        background=after,
-    )
-
-
-async def live(http: HttpRequest) -> Response:
-    return _json({"live": True})
-
-
-async def ready(http: HttpRequest) -> Response:
-    return _json({"ready": service_of(http).is_ready})
-
-
-async def server_metadata(http: HttpRequest) -> Response:
-    return _json({"name": _PLATFORM, "version": __version__, "extensions": ["binary_tensor_data"]})
-
-
-async def model_metadata(http: HttpRequest) -> Response:
-    service = service_of(http)
-    name = _check_model(service, http)
-    return _json(metadata(name, service.engine))
-
-
-async def model_ready(http: HttpRequest) -> Response:
-    service = service_of(http)
-    return _json({"name": _check_model(service, http), "ready": True})
-
-
-def routes() -> list[Route]:
-    found = [
-        Route(SERVER, server_metadata),
-        Route(LIVE, live),
-        Route(READY, ready),
-    ]
-    for start in (MODEL, f"{MODEL}/versions/{{version}}"):
-        found += [
-            Route(start, model_metadata),
-            Route(f"{start}/ready", model_ready),
-            Route(f"{start}/infer", infer, methods=["POST"]),
-        ]
-    return found
-
-
 def _ids(tensor: Tensor) -> Any:
     if len(tensor.shape) != 2:
         raise InvalidInput.of("shape of input 'ids'", list(tensor.shape), "[candidates, fields]", "send both sizes")
@@ -206,28 +132,6 @@ def _check_one_column(tensor: Tensor) -> None:
         )
 
 
-def _check_model(service: Service, http: HttpRequest) -> str:
-    name = http.path_params["name"]
-    if name != service.settings.name:
-        raise Refusal(NOT_FOUND, str(UnknownName.among("model", name, [service.settings.name])))
-    version = http.path_params.get("version")
-    if version is not None and version != service.engine.version:
-        raise Refusal(NOT_FOUND, str(UnknownName.among("version", version, [service.engine.version])))
-    return service.settings.name
-
-
-def _cut(content: bytes, header: str | None) -> tuple[bytes, bytes]:
-    if header is None:
-        return content, b""
-    if not header.isascii() or not header.isdigit() or len(header) > 12 or int(header) > len(content):
-        raise Refusal(
-            MALFORMED,
-            f"{HEADER_LENGTH}: got {header[:20]!r}; wanted the length of the JSON part, at most {len(content)} bytes. "
-            "Way out: leave it out if there is no binary data.",
-        )
-    return content[: int(header)], content[int(header) :]
-
-
 def _flag(parameters: dict[str, Any], name: str, otherwise: bool) -> bool:
     value = parameters.get(name, otherwise)
     if type(value) is not bool:
@@ -237,7 +141,3 @@ def _flag(parameters: dict[str, Any], name: str, otherwise: bool) -> bool:
 
 def _described(name: str, datatype: str) -> dict[str, Any]:
     return {"name": name, "datatype": datatype, "shape": [-1]}
-
-
-def _json(value: dict[str, Any]) -> Response:
-    return Response(orjson.dumps(value), media_type="application/json")

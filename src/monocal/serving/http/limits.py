@@ -10,8 +10,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monocal.core.errors import InvalidInput
-from monocal.serving.logs import log_failure
-from monocal.serving.refusals import (
+from monocal.serving.http.refusals import (
     HEADERS_TOO_LARGE,
     MALFORMED,
     OUR_FAULT,
@@ -23,6 +22,7 @@ from monocal.serving.refusals import (
     refusal_response,
     unusable,
 )
+from monocal.serving.logs import log_failure
 from monocal.serving.settings import Settings
 
 _CLOSE = {"connection": "close"}

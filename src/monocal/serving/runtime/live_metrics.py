@@ -19,9 +19,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from monocal.core.spaces import Floats
-from monocal.serving.drift import RecentSums, population_stability, running_pcoc, stability_noise
-from monocal.serving.engine import Engine
-from monocal.serving.request import Answer
+from monocal.serving.engine.engine import Engine
+from monocal.serving.engine.request import Answer
+from monocal.serving.runtime.drift import RecentSums, population_stability, running_pcoc, stability_noise
 from monocal.serving.settings import METRICS_FOLDER_VARIABLE
 
 LATENCY_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)

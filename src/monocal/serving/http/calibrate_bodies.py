@@ -12,8 +12,8 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.models.fusion import Fusion
-from monocal.serving.refusals import MALFORMED, TOO_LARGE, Refusal
-from monocal.serving.request import Request
+from monocal.serving.engine.request import Request
+from monocal.serving.http.refusals import MALFORMED, TOO_LARGE, Refusal
 
 CALIBRATE_MEMBERS = ("scores", "shared", "fields", "ids", "sampling_rate", "fusion", "other")
 FUSION_MEMBERS = ("weights", "powers")
@@ -32,7 +32,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
         >>> parse_object(b'{"scores": NaN}')
         Traceback (most recent call last):
         ...
-        monocal.serving.refusals.Refusal: body: got malformed JSON (...); wanted a JSON object. ...
+        monocal.serving.http.refusals.Refusal: body: got malformed JSON (...); wanted a JSON object. ...
     """
     try:
         value = orjson.loads(body)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
 from monocal.core.errors import UnknownName
-from monocal.serving.payloads import calibrate_request, feedback_of, parse_object
-from monocal.serving.service import service_of
+from monocal.serving.http.answering import counted, json_response, service_of
+from monocal.serving.http.calibrate_bodies import calibrate_request, feedback_of, parse_object
 
 CALIBRATE, FEEDBACK = "/v1/calibrate", "/v1/feedback"
 
@@ -28,8 +27,7 @@ async def calibrate(http: HttpRequest) -> Response:
     }
     if answer.fused is not None:
         said["fused"] = answer.fused
-    content = orjson.dumps(said, option=orjson.OPT_SERIALIZE_NUMPY)
-    return Response(content, media_type="application/json", background=service.record(http, request, answer))
+    return counted(http, json_response(said), request, answer)
 
 
 async def feedback(http: HttpRequest) -> Response:
@@ -44,8 +42,7 @@ async def feedback(http: HttpRequest) -> Response:
             raise UnknownName.among("task", task, service.engine.task_names)
     for task, (probabilities, labels) in found.items():
         service.metrics.observe_feedback(task, probabilities, labels)
-    counted = {task: int(labels.size) for task, (_, labels) in found.items()}
-    return Response(orjson.dumps({"counted": counted}), media_type="application/json")
+    return json_response({"counted": {task: int(labels.size) for task, (_, labels) in found.items()}})
 
 
 def routes() -> list[Route]:

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import orjson
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,25 +17,26 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from monocal.serving import admin, natural, open_inference
-from monocal.serving.crew import Crew
-from monocal.serving.instrument import Instrument
-from monocal.serving.limits import Limits
-from monocal.serving.openapi import openapi
-from monocal.serving.refusals import WRONG_METHOD, refusal_response
-from monocal.serving.service import Service, service_of
+from monocal.serving.http import admin_routes, calibrate_routes, open_inference_routes
+from monocal.serving.http.answering import json_response, service_of
+from monocal.serving.http.limits import Limits
+from monocal.serving.http.openapi import openapi
+from monocal.serving.http.refusals import WRONG_METHOD, refusal_response
+from monocal.serving.http.request_counts import RequestCounts
+from monocal.serving.runtime.service import Service
+from monocal.serving.runtime.worker_board import WorkerBoard
 from monocal.serving.settings import Settings
 
 METRICS, OPENAPI = "/metrics", "/openapi.json"
 
 
-def create_app(settings: Settings, *, home: Path | None = None, crew: Crew | None = None) -> Starlette:
+def create_app(settings: Settings, *, home: Path | None = None, board: WorkerBoard | None = None) -> Starlette:
     """Returns the application; its models are loaded when it starts up and freed when it shuts down.
 
     Arguments:
         settings: What to serve, and how much of it at a time.
         home: A folder that all workers share for private copies of models; None makes a temporary one.
-        crew: What workers tell each other; None means that there is one worker.
+        board: What workers tell each other; None means that there is one worker.
 
     Example:
         >>> import monocal
@@ -57,7 +57,7 @@ def create_app(settings: Settings, *, home: Path | None = None, crew: Crew | Non
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         with tempfile.TemporaryDirectory(prefix="monocal-") as temporary:
             at = Path(temporary) if home is None else home
-            service = Service.build(settings, at, crew or Crew.create(at / "crew", 1))
+            service = Service.build(settings, at, board or WorkerBoard.create(at / "board", 1))
             service.start()
             app.state.service = service
             running = asyncio.create_task(service.run())
@@ -71,14 +71,14 @@ def create_app(settings: Settings, *, home: Path | None = None, crew: Crew | Non
 
     return Starlette(
         routes=[
-            *natural.routes(),
-            *open_inference.routes(),
-            *admin.routes(),
+            *calibrate_routes.routes(),
+            *open_inference_routes.routes(),
+            *admin_routes.routes(),
             Route(METRICS, metrics),
             Route(OPENAPI, describe_api),
         ],
         middleware=[
-            Middleware(Instrument, access_log=settings.access_log),
+            Middleware(RequestCounts, access_log=settings.access_log),
             Middleware(Limits, settings=settings),
         ],
         exception_handlers={HTTPException: _refuse},
@@ -96,7 +96,7 @@ async def metrics(http: HttpRequest) -> Response:
 async def describe_api(http: HttpRequest) -> Response:
     """Answers with the OpenAPI document of the model now serving."""
     service = service_of(http)
-    return Response(orjson.dumps(openapi(service.settings, service.engine)), media_type="application/json")
+    return json_response(openapi(service.settings, service.engine))
 
 
 async def _refuse(http: HttpRequest, error: Any) -> Response:

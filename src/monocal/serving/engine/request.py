@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Literal, final
 
 from numpy.typing import ArrayLike
 
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.models.fusion import Fusion
+
+MissingFields = Literal["refuse", "unseen"]
+"""What a request without one of the model's fields gets: a refusal, or an answer as for an unseen value."""
 
 Value = str | int | bool | None
 """A raw field value; the vocabulary compares values as text, so 7 and "7" are the same one."""

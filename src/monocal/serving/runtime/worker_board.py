@@ -20,14 +20,14 @@ _PER_WORKER = 5
 
 
 @final
-class Crew:
+class WorkerBoard:
     """A small file that all workers map into memory; each writes its own row and reads everybody's.
 
     One worker gets an admin call, but all have to load. It raises the number of the load wanted; the others see that
     within a fraction of a second, load, and write down the number and the outcome.
 
     Arguments:
-        path: The file, made by `Crew.create`.
+        path: The file, made by `WorkerBoard.create`.
         slot: This worker's row.
     """
 
@@ -39,7 +39,7 @@ class Crew:
         self._rows = numbers[_N_MODELS:].reshape(-1, _PER_WORKER)
 
     @classmethod
-    def create(cls, path: Path, n_workers: int) -> Crew:
+    def create(cls, path: Path, n_workers: int) -> WorkerBoard:
         """Makes the file."""
         np.zeros(_N_MODELS + n_workers * _PER_WORKER, dtype=np.int64).tofile(path)
         return cls(path)

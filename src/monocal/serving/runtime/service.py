@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import final
 
 import numpy as np
-from starlette.background import BackgroundTask
-from starlette.requests import Request as HttpRequest
 
-from monocal.serving.crew import Crew
-from monocal.serving.engine import Engine
-from monocal.serving.live_metrics import LiveMetrics
-from monocal.serving.request import Answer, Request
+from monocal.serving.engine.engine import Engine
+from monocal.serving.engine.request import Answer, Request
+from monocal.serving.runtime.live_metrics import LiveMetrics
+from monocal.serving.runtime.model_store import Load, ModelStore
+from monocal.serving.runtime.shadow import Shadow
+from monocal.serving.runtime.snapshots import Snapshots
+from monocal.serving.runtime.worker_board import WorkerBoard
 from monocal.serving.settings import SHADOW_NAME, Settings
-from monocal.serving.shadow import Shadow
-from monocal.serving.snapshot import Snapshots
-from monocal.serving.swap import Load, ModelStore
 
 ACTIVE, SHADOW = 0, 1
-"""Numbers of the models in the crew's file."""
+"""Numbers of the models in the board's file."""
 
 _LOOK_SECONDS = 0.2
 _FLUSH_SECONDS = 1.0
@@ -40,24 +40,24 @@ class Service:
         metrics: What `/metrics` tells.
         store: The model that answers.
         shadow: The model that only compares, if there is one.
-        crew: What this worker tells the others.
+        board: What this worker tells the others.
     """
 
     settings: Settings
     metrics: LiveMetrics
     store: ModelStore
     shadow: Shadow | None
-    crew: Crew
+    board: WorkerBoard
     _seen: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def build(cls, settings: Settings, home: Path, crew: Crew) -> Service:
+    def build(cls, settings: Settings, home: Path, board: WorkerBoard) -> Service:
         """Puts a worker's parts together; `start` brings them to life.
 
         Arguments:
             settings: The service's settings.
             home: A folder for private copies of models, the same for all workers.
-            crew: What this worker tells the others.
+            board: What this worker tells the others.
         """
         metrics = LiveMetrics()
         store = ModelStore(
@@ -78,7 +78,7 @@ class Service:
                 on_load=lambda outcome: metrics.loads.labels(SHADOW_NAME, outcome).inc(),
             )
             shadow = Shadow(beside, metrics)
-        return cls(settings, metrics, store, shadow, crew)
+        return cls(settings, metrics, store, shadow, board)
 
     @property
     def engine(self) -> Engine:
@@ -90,7 +90,7 @@ class Service:
 
     @property
     def stores(self) -> dict[int, ModelStore]:
-        """The models by their numbers in the crew's file."""
+        """The models by their numbers in the board's file."""
         found = {ACTIVE: self.store}
         if self.shadow is not None:
             found[SHADOW] = self.shadow.store
@@ -104,21 +104,20 @@ class Service:
                 raise ArithmeticError("a model gave an answer that is not a number")
         return answer
 
-    def record(self, http: HttpRequest, request: Request, answer: Answer) -> BackgroundTask | None:
+    def after_answer(self, request: Request, answer: Answer) -> Callable[[], Awaitable[None]] | None:
         """Counts a request; returns what is left to do once its answer has gone out."""
-        http.scope["monocal_rows"] = answer.n_rows
         self.metrics.observe(answer)
         if self.shadow is None or not self.shadow.store.is_ready:
             return None
-        return BackgroundTask(self.shadow.compare, request, answer, self.engine)
+        return partial(self.shadow.compare, request, answer, self.engine)
 
     def start(self) -> None:
         """Loads the models; raises if there is nothing sound to serve."""
         for model, store in self.stores.items():
-            self._seen[model] = self.crew.wanted(model)
+            self._seen[model] = self.board.wanted(model)
             store.start()
-            self.crew.report(model, self._seen[model], "switched")
-        self.crew.report_ready()
+            self.board.report(model, self._seen[model], "switched")
+        self.board.report_ready()
 
     async def load(self, model: int) -> tuple[Load, dict[str, int]]:
         """Loads a model here and, if that went well, in every other worker.
@@ -128,16 +127,16 @@ class Service:
         load = await self.stores[model].load()
         if load.outcome == "refused":
             return load, {}
-        number = self._seen[model] = self.crew.ask_for_load(model)
-        self.crew.report(model, number, load.outcome)
+        number = self._seen[model] = self.board.ask_for_load(model)
+        self.board.report(model, number, load.outcome)
         deadline = time.monotonic() + _LOAD_SECONDS
-        while (outcomes := self.crew.outcomes(model, number))["pending"] and time.monotonic() < deadline:
+        while (outcomes := self.board.outcomes(model, number))["pending"] and time.monotonic() < deadline:
             await asyncio.sleep(_LOOK_SECONDS / 4)
         return load, outcomes
 
     async def run(self) -> None:
-        """Follows the crew and the folders and hands over metrics, until it is cancelled."""
-        jobs = [self._follow_crew(), self._flush_metrics()]
+        """Follows the board and the folders and hands over metrics, until it is cancelled."""
+        jobs = [self._follow_board(), self._flush_metrics()]
         if self.settings.watch:
             jobs += [store.watch(self.settings.watch_seconds) for store in self.stores.values()]
         tasks = [asyncio.create_task(job) for job in jobs]
@@ -149,23 +148,17 @@ class Service:
                 with suppress(asyncio.CancelledError):
                     await task
 
-    async def _follow_crew(self) -> None:
+    async def _follow_board(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             for model, store in self.stores.items():
-                wanted = self.crew.wanted(model)
+                wanted = self.board.wanted(model)
                 if wanted > self._seen[model]:
                     self._seen[model] = wanted
                     load = await store.load()
-                    self.crew.report(model, wanted, load.outcome)
+                    self.board.report(model, wanted, load.outcome)
 
     async def _flush_metrics(self) -> None:
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
             self.metrics.flush()
-
-
-def service_of(http: HttpRequest) -> Service:
-    """Returns the service that a request reached."""
-    service: Service = http.app.state.service
-    return service

@@ -1,4 +1,4 @@
-"""One worker process: `python -m monocal.serving.worker`, with orders on standard input."""
+"""One worker process: `python -m monocal.serving.workers.worker`, with orders on standard input."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import final
 import uvicorn
 from starlette.applications import Starlette
 
-from monocal.serving.app import create_app
-from monocal.serving.crew import Crew
+from monocal.serving.http.app import create_app
+from monocal.serving.http.connection import bounded_protocol
 from monocal.serving.logs import log_event, start_logging
-from monocal.serving.protocol import bounded_protocol
+from monocal.serving.runtime.worker_board import WorkerBoard
 from monocal.serving.settings import Settings
 
 BACKLOG = 2048
@@ -81,9 +81,9 @@ def main() -> None:
     start_logging()
     threading.Thread(target=_stop_with_the_supervisor, daemon=True).start()
     home = Path(orders["home"])
-    crew = Crew(home / "crew", orders["slot"])
+    board = WorkerBoard(home / "board", orders["slot"])
     listening = socket.socket(fileno=orders["socket"])
-    run_server(create_app(settings, home=home, crew=crew), settings, listening)
+    run_server(create_app(settings, home=home, board=board), settings, listening)
     log_event("worker stopped", slot=orders["slot"])
 
 

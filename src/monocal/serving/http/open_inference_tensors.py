@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats
-from monocal.serving.payloads import object_of
-from monocal.serving.refusals import TOO_LARGE, Refusal
+from monocal.serving.http.calibrate_bodies import object_of
+from monocal.serving.http.refusals import TOO_LARGE, Refusal
 
 NUMERIC_TYPES = {
     "BOOL": "?",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from monocal.core.version import __version__
-from monocal.serving import admin, natural
-from monocal.serving.engine import Engine
-from monocal.serving.open_inference import HEADER_LENGTH, LIVE, MODEL, READY, SERVER
-from monocal.serving.payloads import FEEDBACK_MEMBERS, FUSION_MEMBERS
-from monocal.serving.refusals import KINDS, OUR_FAULT
+from monocal.serving.engine.engine import Engine
+from monocal.serving.http import admin_routes
+from monocal.serving.http.calibrate_bodies import FEEDBACK_MEMBERS, FUSION_MEMBERS
+from monocal.serving.http.calibrate_routes import CALIBRATE, FEEDBACK
+from monocal.serving.http.open_inference_routes import HEADER_LENGTH, LIVE, MODEL, READY, SERVER
+from monocal.serving.http.open_inference_tensors import TENSOR_TYPES
+from monocal.serving.http.refusals import KINDS, OUR_FAULT
 from monocal.serving.settings import Settings
-from monocal.serving.tensors import TENSOR_TYPES
 
 Document = dict[str, Any]
 
@@ -30,8 +31,8 @@ def openapi(settings: Settings, engine: Engine) -> Document:
         MODEL: {"get": _read("Tensors the model takes and gives", settings, _METADATA)},
         f"{MODEL}/ready": {"get": _read("Whether the model answers", settings, {"type": "object"})},
         f"{MODEL}/infer": {"post": _infer(settings, engine)},
-        admin.MODEL: {"get": _read("What the model is", settings, {"type": "object"})},
-        admin.LOAD: {"post": _load(settings)},
+        admin_routes.MODEL: {"get": _read("What the model is", settings, {"type": "object"})},
+        admin_routes.LOAD: {"post": _load(settings)},
     }
     return {
         "openapi": "3.1.0",
@@ -41,8 +42,8 @@ def openapi(settings: Settings, engine: Engine) -> Document:
             "summary": "Calibrated probabilities for the scores of a ranking model.",
         },
         "paths": {
-            natural.CALIBRATE: {"post": _post("Calibrate candidates", _calibrate(settings, engine), _answer(engine))},
-            natural.FEEDBACK: {"post": _post("Send labels back", _feedback(settings, engine), _COUNTED)},
+            CALIBRATE: {"post": _post("Calibrate candidates", _calibrate(settings, engine), _answer(engine))},
+            FEEDBACK: {"post": _post("Send labels back", _feedback(settings, engine), _COUNTED)},
             SERVER: {"get": _get("About the server", {"type": "object"})},
             LIVE: {"get": _get("Whether the server runs", {"type": "object"})},
             READY: {"get": _get("Whether models are loaded", {"type": "object"})},

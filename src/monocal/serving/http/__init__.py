@@ -1,0 +1,1 @@
+"""The service as seen from the network: calls, bodies, bounds and refusals."""

@@ -1,0 +1,1 @@
+"""Processes: a worker, and the supervisor that starts, watches and replaces workers."""
