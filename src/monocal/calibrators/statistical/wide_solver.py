@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from monocal.calibrators.statistical.common_directions import CommonDirections
 from monocal.core.log_loss import log_losses
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
@@ -31,6 +32,7 @@ class WideParameters:
         shifts: One per id, field after field; 0 for id 0, the unseen value.
         offsets: Where each field starts; the last entry is the total.
         curvature: Of every shift's loss, without the penalty, where the search started.
+        n_evaluations: How often the search looked at all rows.
     """
 
     slope: float
@@ -38,6 +40,7 @@ class WideParameters:
     shifts: Floats
     offsets: NDArray[np.int64]
     curvature: Floats
+    n_evaluations: int = 0
 
 
 def field_offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -71,8 +74,10 @@ def solve_wide(
     r"""Minimises the logistic loss of :math:`a z + c + \sum_f \delta_{f, x_f}` plus
     :math:`\sum_f \tfrac{\lambda_f}{2}\|\delta_f\|^2`.
 
-    L-BFGS on variables scaled by the square root of the diagonal curvature at the start, so that frequent and
-    rare values converge together; the slope is kept non-negative. Memory beside the rows: a few tables.
+    L-BFGS on the variables of `CommonDirections`, in which frequent and rare values, whole fields, slope and
+    intercept converge together. The slope is kept non-negative: where the free optimum has a negative one, the best
+    with a ≥ 0 has a = 0, and the rest is solved again beside it. At the end each field's shifts are recentred, so
+    that a row with an unseen value does not depend on where the search stopped. Memory beside the rows: a few tables.
 
     Arguments:
         logits: z, one per row.
@@ -87,67 +92,108 @@ def solve_wide(
         start: Where to start; slope 1 and no shifts if not given.
     """
     offsets = field_offsets(sizes)
-    n_shifts = int(offsets[-1])
     penalty = np.repeat(np.broadcast_to(np.asarray(l2, dtype=np.float64), sizes.shape), sizes)
-    theta = np.zeros(n_shifts + 2)
-    if start is None:
-        rate = float(np.average(labels, weights=weights))
-        theta[n_shifts] = 1.0
-        theta[n_shifts + 1] = np.log(rate / (1.0 - rate)) - _logit_of_mean(sigmoid(logits), weights)
-    else:
-        theta[:n_shifts] = start.shifts
-        theta[n_shifts:] = start.slope, start.intercept
-    curvature = _curvature(logits, weights, features, offsets, theta)
-    diagonal = curvature.copy()
-    diagonal[:n_shifts] += penalty
-    scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-9))
+    rows = logits, labels, weights, features
+    first = _first_parameters(logits, labels, weights, offsets) if start is None else start
+    found = _search(rows, first, penalty, tolerance, max_iterations, slope_is_free=slope_is_free)
+    if found.slope < 0.0:
+        flat = replace(found, slope=0.0)
+        again = _search(rows, flat, penalty, tolerance, max_iterations, slope_is_free=False)
+        found = replace(again, n_evaluations=found.n_evaluations + again.n_evaluations)
+    return recentred(found)
+
+
+def recentred(found: WideParameters) -> WideParameters:
+    """Moves the mean of each field's shifts into the intercept.
+
+    Where every row has a known value of the field, the sum of intercept and shift stays what it was and the penalty
+    falls to its least; so the optimum is always centred, and a search that stopped early is brought nearer to it.
+    Values without rows keep a shift of 0; a field with unseen values among its rows is left alone, because for
+    those rows the intercept is all there is.
+    """
+    shifts, intercept = found.shifts.copy(), found.intercept
+    for first, end in zip(found.offsets[:-1], found.offsets[1:], strict=True):
+        if found.curvature[first] > 0.0:
+            continue
+        with_rows = found.curvature[first:end] > 0.0
+        if with_rows.any():
+            mean = float(shifts[first:end][with_rows].mean())
+            shifts[first:end][with_rows] -= mean
+            intercept += mean
+    return replace(found, shifts=shifts, intercept=intercept)
+
+
+def _first_parameters(logits: Floats, labels: Floats, weights: Floats, offsets: NDArray[np.int64]) -> WideParameters:
+    rate = float(np.average(labels, weights=weights))
+    intercept = float(np.log(rate / (1.0 - rate)) - _logit_of_mean(sigmoid(logits), weights))
+    nothing = np.zeros(int(offsets[-1]))
+    return WideParameters(1.0, intercept, nothing, offsets, nothing)
+
+
+def _search(
+    rows: tuple[Floats, Floats, Floats, Ids],
+    start: WideParameters,
+    penalty: Floats,
+    tolerance: float,
+    max_iterations: int,
+    *,
+    slope_is_free: bool,
+) -> WideParameters:
+    """Returns the optimum, with a slope of any sign if it is free."""
+    logits, labels, weights, features = rows
+    offsets, n_shifts = start.offsets, start.shifts.shape[0]
+    theta = np.concatenate([start.shifts, [start.slope, start.intercept]])
+    curvature, together = _second_derivatives(logits, weights, features, offsets, theta)
+    scaling = CommonDirections(curvature, together, penalty, offsets, slope_is_free=slope_is_free)
     add_rows = _loss_of_rows(features.shape[0] * features.shape[1])
-    unseen = offsets[:-1]
+    held = np.append(offsets[:-1], [] if slope_is_free else [n_shifts]).astype(np.int64)
 
     def loss_and_gradient(scaled: Floats) -> tuple[float, Floats]:
-        at = scaled * scale
+        at = scaling.parameters(scaled)
         gradient = np.zeros_like(at)
         gradient[:n_shifts] = penalty * at[:n_shifts]
         loss = 0.5 * float(gradient[:n_shifts] @ at[:n_shifts])
         for first in range(0, logits.shape[0], _BLOCK_ROWS):
-            rows = slice(first, first + _BLOCK_ROWS)
-            ids = np.ascontiguousarray(features[rows])
-            loss += add_rows(logits[rows], labels[rows], weights[rows], ids, offsets, at, gradient)
-        gradient[unseen] = 0.0
-        if not slope_is_free:
-            gradient[n_shifts] = 0.0
-        return loss, gradient * scale
+            block = slice(first, first + _BLOCK_ROWS)
+            ids = np.ascontiguousarray(features[block])
+            loss += add_rows(logits[block], labels[block], weights[block], ids, offsets, at, gradient)
+        gradient[held] = 0.0
+        return loss, scaling.gradient(gradient)
 
     found = minimize(
         loss_and_gradient,
-        theta / scale,
+        scaling.scaled(theta),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(None, None)] * n_shifts + [(0.0, None), (None, None)],
         options={"maxiter": max_iterations, "maxfun": 2 * max_iterations, "ftol": tolerance, "gtol": 0.0, "maxcor": 10},
     )
-    theta = found.x * scale
+    theta = scaling.parameters(found.x)
+    slope = float(theta[n_shifts]) if slope_is_free else start.slope
     return WideParameters(
-        float(theta[n_shifts]), float(theta[n_shifts + 1]), theta[:n_shifts], offsets, curvature[:n_shifts]
+        slope, float(theta[n_shifts + 1]), theta[:n_shifts], offsets, curvature[:n_shifts], int(found.nfev)
     )
 
 
-def _curvature(logits: Floats, weights: Floats, features: Ids, offsets: NDArray[np.int64], theta: Floats) -> Floats:
-    """Returns the diagonal of the loss's second derivative."""
-    n_shifts = int(offsets[-1])
-    result = np.zeros(n_shifts + 2)
+def _second_derivatives(
+    logits: Floats, weights: Floats, features: Ids, offsets: NDArray[np.int64], theta: Floats
+) -> tuple[Floats, Floats]:
+    """Returns the diagonal of the loss's second derivative, and its values along fields, slope and intercept."""
+    n_shifts, n_fields = int(offsets[-1]), features.shape[1]
+    diagonal = np.zeros(n_shifts + 2)
+    together = np.zeros((n_fields + 2, n_fields + 2))
     for first in range(0, logits.shape[0], _BLOCK_ROWS):
         rows = slice(first, first + _BLOCK_ROWS)
         ids = np.asarray(features[rows])
         z = logits[rows]
         p = sigmoid(add_shifts(theta[n_shifts] * z + theta[n_shifts + 1], ids, theta[:n_shifts], offsets))
         bend = weights[rows] * p * (1.0 - p)
-        for field in range(ids.shape[1]):
+        for field in range(n_fields):
             here = slice(offsets[field], offsets[field + 1])
-            result[here] += np.bincount(ids[:, field], bend, here.stop - here.start)
-        result[n_shifts] += float(bend @ z**2)
-        result[n_shifts + 1] += float(bend.sum())
-    return result
+            diagonal[here] += np.bincount(ids[:, field], bend, here.stop - here.start)
+        common = np.column_stack([ids > 0, z, np.ones_like(z)])
+        together += (common.T * bend) @ common
+    diagonal[n_shifts:] = together[n_fields, n_fields], together[-1, -1]
+    return diagonal, together
 
 
 def _loss_of_rows(n_cells: int) -> Callable[..., float]:
