@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from monocal.calibrators import CALIBRATORS
-from monocal.calibrators.neural.compiled_umc import CompiledUmc
+from monocal.calibrators.neural.umc.arrays import CompiledUmc
 from monocal.core.files import atomic_file
 from monocal.core.spaces import sigmoid
 from monocal.lab.rankers import MultiTaskDeepFM

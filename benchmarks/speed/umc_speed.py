@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numba
@@ -27,9 +27,11 @@ import numpy as np
 import torch
 from paper_formula import PaperUmc, bce
 
+from monocal.calibrators.neural.torch_maps import ContextEncoder, UmcMap
 from monocal.core.files import atomic_file
 from monocal.kernels.exact_integral import integrate, pack_integrand
-from monocal.nn import ContextEncoder, UmcMap, fold_umc
+from monocal.kernels.predictor import FoldedPredictor
+from monocal.kernels.umc_predictor import umc_predictor
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results" / "umc_speed.md"
 SIZES = (7, 7, 4737, 7745, 26, 8552, 559, 36, 10_000, 10_000, 8251, 5, 4, 2626, 8, 9, 435, 4, 68, 172, 60)
@@ -61,9 +63,9 @@ class Bench:
         if not with_predictors:
             return
         self.predictors = {
-            "concat": fold_umc(self.umc, self.encoder),
-            "shared": fold_umc(self.umc, self.encoder, shared_fields=range(N_SHARED)),
-            "knots": fold_umc(self.knots, self.encoder),
+            "concat": predictor_of(self.umc, self.encoder),
+            "shared": predictor_of(self.umc, self.encoder, shared_fields=range(N_SHARED)),
+            "knots": predictor_of(self.knots, self.encoder),
         }
 
     def step(self, model: torch.nn.Module, *, fields: bool) -> None:
@@ -84,6 +86,17 @@ class Bench:
             self.logits[:2000], self.ids[:2000]
         )
         return float(np.abs(difference).max())
+
+
+def predictor_of(umc: UmcMap, encoder: ContextEncoder, shared_fields: Sequence[int] = ()) -> FoldedPredictor:
+    """Returns the compiled predictor with the weights of our map."""
+    return umc_predictor(
+        {name: tensor.detach().numpy() for name, tensor in umc.state_dict().items()},
+        field_sizes=SIZES,
+        integrand=umc.integrand,
+        vectors=encoder.table.numpy(),
+        shared_fields=shared_fields,
+    )
 
 
 def paper_of(umc: UmcMap, width: int, *, published: bool) -> PaperUmc:

@@ -19,8 +19,8 @@ def test_no_file_is_called_utils_or_helper():
 
 def test_every_calibrator_file_is_exported():
     for kind in ("statistical", "neural"):
-        for path in (SOURCE / "calibrators" / kind).glob("*.py"):
-            module = importlib.import_module(f"monocal.calibrators.{kind}.{path.stem}")
+        for path in (SOURCE / "calibrators" / kind).rglob("*.py"):
+            module = importlib.import_module(".".join(["monocal", *path.relative_to(SOURCE).with_suffix("").parts]))
             for value in vars(module).values():
                 defined_here = inspect.isclass(value) and value.__module__ == module.__name__
                 if defined_here and issubclass(value, Calibrator) and not inspect.isabstract(value):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from monocal.calibrators.neural.modules.blocked_mlp import BLOCK_ROWS, blocked_mlp
+from monocal.calibrators.neural.modules.mlp import Mlp, generator_of, linear
+from monocal.calibrators.neural.torch_maps import ContextEncoder, DescMap, FacMap, SbcrMap, UmcMap
 from monocal.kernels.field_sums import number_values
-from monocal.nn import ContextEncoder, DescMap, FacMap, SbcrMap, UmcMap
-from monocal.nn.blocked_mlp import BLOCK_ROWS, blocked_mlp
-from monocal.nn.mlp import Mlp, generator_of, linear
 
 SIZES = [4, 200, 3000, 7]
 N_ROWS = 3 * BLOCK_ROWS + 17
@@ -127,8 +127,3 @@ def test_values_are_numbered_field_by_field():
     assert len(np.unique(batch.rows)) == len(batch.rows) == batch.starts[-1]
     for f in range(4):
         assert set(batch.rows[batch.starts[f] : batch.starts[f + 1]]) == set(ids[:, f] + offsets[f])
-
-
-def test_dense_features_cannot_stay_fields():
-    with pytest.raises(ValueError, match="ids beside 1 dense features"):
-        ContextEncoder(SIZES, n_dense=1).fields(field_ids())

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from monocal.nn import ContextEncoder, WideShift
-from monocal.nn.context import field_offsets
+from monocal.calibrators.neural.modules.context_encoder import field_offsets
+from monocal.calibrators.neural.torch_maps import ContextEncoder, WideShift
 
 SIZES = [3, 2, 4]
 IDS = torch.tensor([[1, 1, 3], [0, 0, 0], [2, 0, 1]], dtype=torch.int32)
@@ -50,15 +50,6 @@ def test_a_frozen_table_is_copied():
     encoder = ContextEncoder(SIZES, table=table)
     table += 1.0
     assert encoder(IDS).abs().sum() == 0
-
-
-def test_dense_features_are_appended():
-    encoder = ContextEncoder(SIZES, n_dimensions=2, n_dense=1)
-    context = encoder(IDS, torch.tensor([[5.0], [6.0], [7.0]]))
-    assert context.shape == (3, encoder.width) == (3, 7)
-    assert context[:, -1].tolist() == [5.0, 6.0, 7.0]
-    with pytest.raises(ValueError, match=r"dense: got None; wanted shape \(3, 1\)"):
-        encoder(IDS)
 
 
 def test_sparse_gradients_touch_only_the_rows_in_the_batch():

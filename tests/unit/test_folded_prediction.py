@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from monocal.calibrators.neural.torch_maps import ContextEncoder, UmcMap, WideShift
 from monocal.core.monotonicity import assert_monotone, probe_logits
-from monocal.nn import ContextEncoder, UmcMap, WideShift, fold_umc
+from monocal.kernels.umc_predictor import umc_predictor
 
 SIZES = [4, 50, 7, 300, 3, 90, 12]
 KNOTS = np.linspace(-5, 3, 9)
@@ -27,9 +28,6 @@ FORMS = {
     "concat": {"hidden": (20, 12), "rescaling_hidden": (30, 25)},
     "concat, one rescaling layer": {"hidden": (9, 17), "rescaling_hidden": (16,)},
     "concat, no rescaling": {"rescaling": False},
-    "trunk": {"integrand": "trunk", "trunk": (40, 24)},
-    "trunk narrower than the integrand": {"integrand": "trunk", "trunk": (8,)},
-    "trunk, no rescaling": {"integrand": "trunk", "trunk": (24,), "rescaling": False},
     "knots": {"integrand": "knots", "knots": KNOTS, "trunk": (40, 24, 16)},
     "knots, no rescaling": {"integrand": "knots", "knots": KNOTS, "trunk": (40,), "rescaling": False},
     "few knots": {"integrand": "knots", "knots": [-1.0, 0.5], "trunk": (40, 24), "rescaling": False},
@@ -52,7 +50,15 @@ def build(form, *, wide=True, features=True, factor=1.0, **layout):
     if shifts is not None:
         disturb_(shifts)
     parts = (umc, encoder if features else None, shifts)
-    return parts, fold_umc(*parts, intercept=0.25, **layout)
+    return parts, umc_predictor(
+        {name: tensor.detach().numpy() for name, tensor in umc.state_dict().items()},
+        field_sizes=SIZES if features or wide else [],
+        integrand=umc.integrand,
+        vectors=encoder.table.detach().numpy() if features else None,
+        wide_shifts=shifts.shifts.detach().numpy() if wide else None,
+        intercept=0.25,
+        **layout,
+    )
 
 
 def rows(n_rows=N_ROWS, seed=0):
@@ -165,18 +171,6 @@ def test_refuses_ids_of_another_schema():
     _, predictor = build("concat")
     with pytest.raises(ValueError, match=r"ids have shape \(2, 6\), wanted \(2, 7\)"):
         predictor.score(np.zeros(2), np.zeros((2, 6), np.int32))
-
-
-def test_refuses_a_foreign_encoder_and_dense_features():
-    umc = UmcMap(35)
-    with pytest.raises(
-        ValueError, match="encoder: got a context of 14 numbers; wanted the encoder of the map's context"
-    ):
-        fold_umc(umc, ContextEncoder(SIZES, n_dimensions=2))
-    with pytest.raises(ValueError, match="encoder: got None"):
-        fold_umc(umc)
-    with pytest.raises(ValueError, match="encoder: got 1 dense features"):
-        fold_umc(umc, ContextEncoder(SIZES, n_dimensions=2, n_dense=1))
 
 
 def test_the_sweep_of_a_production_check_is_cheap():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from monocal.calibrators.neural.torch_maps import UmcMap
+from monocal.calibrators.neural.umc.knot_integral import KnotIntegral
+from monocal.calibrators.neural.umc.quadrature import clenshaw_curtis, gauss_legendre, quadrature
 from monocal.core.errors import MonocalWarning
-from monocal.nn import UmcMap
-from monocal.nn.knot_integral import KnotIntegral
-from monocal.nn.quadrature import clenshaw_curtis, gauss_legendre, quadrature
 
 CONTEXT = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
 LOGITS = torch.linspace(-4, 4, 30)
@@ -16,7 +16,7 @@ LOGITS = torch.linspace(-4, 4, 30)
 def test_without_the_kernel_the_exact_integral_warns_and_uses_quadrature(monkeypatch):
     umc = UmcMap(5, identity_start=False)
     exact = umc(LOGITS, CONTEXT)
-    monkeypatch.setattr("monocal.nn.exact_integral.numba_is_installed", lambda: False)
+    monkeypatch.setattr("monocal.calibrators.neural.modules.compiled_path.numba_is_installed", lambda: False)
     with pytest.warns(MonocalWarning, match="needs numba and CPU tensors; using Clenshaw-Curtis"):
         approximate = umc(LOGITS, CONTEXT)
     torch.testing.assert_close(approximate, exact, rtol=1e-2, atol=1e-2)
@@ -38,15 +38,6 @@ def test_more_nodes_approach_the_exact_integral():
 
     for integral in ("clenshaw_curtis", "gauss_legendre"):
         assert error(integral, 8) > 3 * error(integral, 50) > 9 * error(integral, 400)
-
-
-def test_the_authors_weights_change_the_result_by_less_than_a_ten_thousandth():
-    correct, authors = (
-        UmcMap(5, identity_start=False, integral="clenshaw_curtis", variant=variant)(LOGITS, CONTEXT)
-        for variant in ("correct", "authors")
-    )
-    difference = (correct - authors).abs().max().item()
-    assert 0 < difference < 1e-3
 
 
 def test_a_bounded_scale_cannot_overflow():
@@ -104,8 +95,6 @@ def test_refusals(arguments, message):
 def test_quadrature_refusals():
     with pytest.raises(ValueError, match="rule: got 'simpson'"):
         quadrature("simpson", 3)
-    with pytest.raises(ValueError, match=r"variant: got 'author'; .* did you mean 'authors'"):
-        clenshaw_curtis(4, "author")
     for rule in (clenshaw_curtis, gauss_legendre):
         with pytest.raises(ValueError, match="n_steps: got 0"):
             rule(0)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from monocal.kernels.compiled import compiled
 
 Floats32 = NDArray[np.float32]
 
@@ -18,7 +19,7 @@ _BLOCK = 8
 """Rows that share one reading of the weights."""
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def add_products(rows: Any, matrix: Any, out: Any) -> None:
     """Adds `rows @ matrix` to `out`; inputs that are 0 are skipped, as most are after a ReLU.
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from monocal.kernels.compiled import FUSED_STEPS, compiled
 
 Floats32 = NDArray[np.float32]
 Ints32 = NDArray[np.int32]
@@ -49,7 +50,7 @@ def embedding_kernels(n_dimensions: int) -> EmbeddingKernels:
     n_dims = n_dimensions
 
     # Contraction may fuse a multiplication and an addition; reordering sums would not be reproducible.
-    @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+    @compiled(freedom=FUSED_STEPS)
     def gather(
         features: Ints32,
         sizes: Ints64,
@@ -94,7 +95,7 @@ def embedding_kernels(n_dimensions: int) -> EmbeddingKernels:
                 sums[row, k] = total[k]
             pairs[row] = np.float32(0.5) * pair
 
-    @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+    @compiled(freedom=FUSED_STEPS)
     def update(
         field: int,
         column: int,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from monocal.kernels.compiled import REORDERED_SUMS, compiled
 from monocal.kernels.integral_walk import Ids, Matrix, Vector
 
 MOST_COLUMNS = 4096
@@ -50,7 +50,7 @@ def number_values(field_ids: NDArray[Any], sizes: NDArray[np.int64]) -> BatchVal
     return BatchValues(slots, rows[:n_values], starts)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _number(field_ids: Any, sizes: Ids, seen: Any, slots: Any, rows: Ids, starts: Ids) -> int:
     n_rows, n_fields = field_ids.shape
     n = 0
@@ -72,7 +72,7 @@ def _number(field_ids: Any, sizes: Ids, seen: Any, slots: Any, rows: Ids, starts
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@compiled(freedom=REORDERED_SUMS)
 def sum_rows(slots: Any, table: Matrix, biases: Vector, out: Matrix) -> None:
     """Writes `biases + Σ_f table[slots[r, f]]` into every row r of `out`."""
     n_rows, n_fields = slots.shape
@@ -93,7 +93,7 @@ def sum_rows(slots: Any, table: Matrix, biases: Vector, out: Matrix) -> None:
             f += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def scatter_rows(slots: Any, gradients: Matrix, out: Matrix) -> None:
     """Adds every row of `gradients` to the rows of `out` that its ids stand for."""
     n_rows, n_fields = slots.shape

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from monocal.kernels.compiled import compiled
 from monocal.kernels.exact_integral import IntegrandWeights
 from monocal.kernels.folded_net import N_COLUMNS, N_WIDEST, FoldedNet
 from monocal.kernels.folded_rows import BLOCK, TILE, run_layers, sum_fields
@@ -18,7 +18,7 @@ from monocal.kernels.predictor import FoldedPredictor
 from monocal.kernels.rescaling import bounded_scale
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def score_rows(
     logits: Vector,
     field_ids: Any,
@@ -36,8 +36,8 @@ def score_rows(
 ) -> None:
     """Writes calibrated logits into `out`.
 
-    `constants`: the integrand's last bias, beta, intercept. The plan ends with: whether the network emits the offsets,
-    the output that is w (b follows) or -1, the skipping column that is the wide shift or -1.
+    `constants`: the integrand's last bias, beta, intercept. The plan ends with the output that is w (b follows) or -1
+    and the skipping column that is the wide shift or -1.
     """
     n_rows = logits.shape[0]
     n_block = min(n_rows, BLOCK)
@@ -53,7 +53,7 @@ def score_rows(
     n_first = slopes.shape[0]
     n_second = third.shape[0]
     third_bias = np.float32(constants[0])
-    offsets_from_net, w_column, wide_column = plan[-3], plan[-2], plan[-1]
+    w_column, wide_column = plan[-2], plan[-1]
     shared_from = -1
     first = 0
     while first < n_rows:
@@ -63,7 +63,7 @@ def score_rows(
                 plan, layers, table, vectors, projections, field_ids, first + row, shared_from, sums, row, n_block
             )
         result = 0
-        if w_column >= 0 or offsets_from_net == 1:
+        if w_column >= 0:
             result = run_layers(n_here, plan, layers, sums, work, active, inputs)
         for row in range(n_here):
             scale, shift = 1.0, constants[2]
@@ -72,9 +72,6 @@ def score_rows(
             if w_column >= 0:
                 scale = bounded_scale(float(work[result + row, w_column]))
                 shift += float(work[result + row, w_column + 1])
-            if offsets_from_net == 1:
-                for k in range(n_first):
-                    sums[row, k] = work[result + row, k]
             area = integrate_row(
                 row,
                 np.float32(logits[first + row]),
@@ -104,15 +101,13 @@ class FoldedUmc(FoldedPredictor):
     The result never decreases in t for fixed ids: all but U is a constant of the row, and U does not decrease.
 
     Arguments:
-        net: The folded network. Its skipping columns are the integrand's offsets (unless `offsets_from_net`), then
-            the wide shift if there is one; its outputs are the offsets if `offsets_from_net`, then w and b if
-            `rescaling`.
+        net: The folded network. Its skipping columns are the integrand's offsets, then the wide shift if there is
+            one; its outputs are w and b if `rescaling`.
         integrand: Packed weights of the integrand.
         beta: Constant of the integral.
         intercept: Added to every result.
         rescaling: Whether the network returns w and b; otherwise the integral is not rescaled.
         wide: Whether the last skipping column is a wide shift.
-        offsets_from_net: Whether a deep trunk emits the integrand's offsets.
     """
 
     def __init__(
@@ -124,14 +119,11 @@ class FoldedUmc(FoldedPredictor):
         intercept: float = 0.0,
         rescaling: bool = True,
         wide: bool = False,
-        offsets_from_net: bool = False,
     ) -> None:
-        n_first = integrand.slopes.shape[0]
         super().__init__(net)
         self.integrand = integrand
         constants = np.array([integrand.third_bias, beta, intercept], np.float64)
-        w_column = n_first * offsets_from_net if rescaling else -1
-        places = np.array([int(offsets_from_net), w_column, net.n_skip - 1 if wide else -1], np.int64)
+        places = np.array([0 if rescaling else -1, net.n_skip - 1 if wide else -1], np.int64)
         self._rest = (
             *(np.concatenate([net.plan, places]), net.table, net.vectors, net.projections, net.weights),
             *(integrand.slopes, integrand.weights, integrand.biases, integrand.third),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from monocal.kernels.compiled import vector
 from monocal.kernels.folded_net import (
     FIRST_FIELD,
     MOST_COLUMNS,
@@ -19,7 +20,7 @@ from monocal.kernels.folded_net import (
     N_SKIP,
     N_VECTOR,
 )
-from monocal.kernels.integral_walk import FIRST, ZERO, Ids, Matrix, Vector, vector
+from monocal.kernels.integral_walk import FIRST, ZERO, Ids, Matrix, Vector
 
 TILE = 32
 """Inputs of a layer that are taken together, so that their weights (32 × 200 numbers) stay in the fastest cache."""

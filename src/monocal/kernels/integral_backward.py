@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from monocal.kernels.compiled import compiled, scalar, vector
 from monocal.kernels.integral_walk import (
     ACTIVE_FROM,
     ACTIVE_ID,
@@ -36,10 +36,8 @@ from monocal.kernels.integral_walk import (
     moment_below,
     pass_kink,
     saturation,
-    scalar,
     start_output,
     start_row,
-    vector,
 )
 from monocal.kernels.limits import CAP
 
@@ -115,7 +113,7 @@ def pull_unit(
     d_slopes[k] += sign * direction * pull_q
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def pull_rows(
     first: int,
     last: int,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from monocal.kernels.compiled import compiled, scalar
 from monocal.kernels.integral_walk import (
     CROSSING_AT,
     CROSSING_ID,
@@ -25,7 +25,6 @@ from monocal.kernels.integral_walk import (
     list_crossings,
     pass_kink,
     saturation,
-    scalar,
     start_output,
     start_row,
 )
@@ -99,7 +98,7 @@ def integrate_row(
     return float(direction) * total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def integrate_rows(
     first: int,
     last: int,

@@ -21,8 +21,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from monocal.kernels.compiled import scalar, vector
 from monocal.kernels.limits import CAP
 
 LANES = 8
@@ -55,10 +55,6 @@ SLACK: Number = np.float32(1.000001)
 NOTHING: Number = np.uint64(0)
 SMALL_STEP = 0.02
 LOWEST_EXPONENT = -700.0
-
-scalar: Any = njit(nogil=True, error_model="numpy", forceinline=True)
-vector: Any = njit(nogil=True, error_model="numpy", forceinline=True, fastmath={"reassoc", "contract", "nsz"})
-"""Lets the compiler reorder sums, which a vectorised reduction needs. Not used where order matters."""
 
 
 @scalar

@@ -6,12 +6,12 @@ import math
 from typing import Any, final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from monocal.kernels.compiled import compiled, scalar
 from monocal.kernels.folded_net import N_COLUMNS, N_WIDEST, FoldedNet
 from monocal.kernels.folded_rows import BLOCK, TILE, run_layers, sum_fields
-from monocal.kernels.integral_walk import Ids, Matrix, Number, Vector, scalar
+from monocal.kernels.integral_walk import Ids, Matrix, Number, Vector
 from monocal.kernels.predictor import FoldedPredictor
 from monocal.kernels.rescaling import bounded_scale
 
@@ -66,7 +66,7 @@ def integrate_knots(t: float, knots: Vector, n_knots: int, raw: Matrix, row: int
     return u - (knots[0] - t) * h
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def score_knot_rows(
     logits: Vector,
     field_ids: Any,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from monocal.kernels.integral_walk import scalar
+from monocal.kernels.compiled import scalar
 from monocal.kernels.limits import LOG_SCALE_LIMIT
 
 

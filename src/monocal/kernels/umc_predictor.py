@@ -21,7 +21,7 @@ def umc_predictor(
     state: State,
     *,
     field_sizes: Sequence[int],
-    integrand: Literal["concat", "trunk", "knots"],
+    integrand: Literal["concat", "knots"],
     vectors: NDArray[Any] | None = None,
     wide_shifts: NDArray[Any] | None = None,
     intercept: float = 0.0,
@@ -31,7 +31,7 @@ def umc_predictor(
     """Returns what scores rows of ids exactly as the torch modules do, without torch.
 
     Arguments:
-        state: The map's arrays under the names of `monocal.nn.UmcMap.state_dict()`, as numpy arrays.
+        state: The map's arrays under the names of UMC's torch module, as numpy arrays.
         field_sizes: How many ids each field has; empty if there are no features at all.
         integrand: The form the map was built with.
         vectors: The context encoder's table `(sum(field_sizes), d)`; None if the map ignores features.
@@ -74,7 +74,7 @@ def umc_predictor(
         state["curve.third.weight"][0],
         float(state["curve.third.bias"][0]),
     )
-    return FoldedUmc(net, packed, offsets_from_net=skip is None, **common)
+    return FoldedUmc(net, packed, **common)
 
 
 def _network(state: State, integrand: str, n_shape: int, n_inputs: int) -> tuple[list[Layer], Layer | None, int]:

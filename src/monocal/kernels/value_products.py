@@ -6,16 +6,17 @@ only looked up and added; in the backward pass gradients are added up per value 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from monocal.kernels.compiled import compiled
 
 Floats32 = NDArray[np.float32]
 Ints32 = NDArray[np.int32]
 Ints64 = NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def add_folded(
     rows: Ints32, fields: Ints64, shifts: Ints64, tables: Floats32, bias: Floats32, hidden: Floats32
 ) -> None:
@@ -39,7 +40,7 @@ def add_folded(
                 hidden[row, k] += tables[value, k]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def sum_by_value(rows: Ints32, fields: Ints64, shifts: Ints64, gradients: Floats32, totals: Floats32) -> None:
     """Sets `totals` to the sum of the gradients of all rows that have a value, value by value.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
+from monocal.kernels.compiled import compiled
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def add_loss_and_gradient(
     logits: Any, labels: Any, weights: Any, features: Any, offsets: Any, theta: Any, gradient: Any
 ) -> float:

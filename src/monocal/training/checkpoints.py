@@ -14,11 +14,11 @@ from monocal.core.files import atomic_folder
 from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Samples
 from monocal.losses import Loss
-from monocal.nn.trainable import Trainable
 from monocal.training.averaging import WeightAverage
 from monocal.training.history import TrainingHistory
 from monocal.training.optimisers import Optimisers
 from monocal.training.options import TrainingOptions
+from monocal.training.trainable import Trainable
 
 _JSON, _TENSORS = "checkpoint.json", "checkpoint.safetensors"
 _FREE = ("n_threads", "checkpoint", "show_progress")

@@ -16,7 +16,6 @@ from monocal.core.progress import Progress, progress
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 from monocal.losses import CrossEntropy, Loss
-from monocal.nn.trainable import Trainable
 from monocal.training.averaging import WeightAverage
 from monocal.training.checkpoints import TrainingState, load_checkpoint, save_checkpoint, training_mark
 from monocal.training.diagnosis import diverged
@@ -24,6 +23,7 @@ from monocal.training.history import TrainingHistory
 from monocal.training.optimisers import Optimisers
 from monocal.training.options import TrainingOptions
 from monocal.training.threads import torch_threads
+from monocal.training.trainable import Trainable
 
 EVALUATION_ROWS = 16_384
 """Rows per forward pass without gradients."""
@@ -52,11 +52,15 @@ def train(
         options: Rates, batches, stopping, checkpoints.
 
     Example:
-        >>> from monocal.nn.field_map import FieldMap
-        >>> from monocal.nn.umc import UmcMap
+        >>> class Line(Trainable):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.line = torch.nn.Parameter(torch.tensor([1.0, 0.0]))
+        ...     def forward(self, logits, field_ids=None):
+        ...         return self.line[0] * logits + self.line[1]
         >>> z = np.linspace(-2, 2, 4000)
         >>> y = (np.arange(4000) * 0.618034) % 1 < 1 / (1 + np.exp(-(2 * z - 1)))
-        >>> network = FieldMap(UmcMap(0, integrand="knots", knots=[-1.0, 0.0, 1.0]))
+        >>> network = Line()
         >>> history = train(
         ...     network, Samples.of(z, y, scores_are="logit"), options=TrainingOptions(20, 500, learning_rate=0.05)
         ... )

@@ -7,15 +7,14 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from monocal.nn.context import ContextEncoder
-
 
 @final
 class Optimisers:
     """Splits a network's trainable weights between Adam and its lazy form.
 
-    Tables of an encoder built with `sparse=True` get gradients for the rows of the batch alone, and the lazy form
-    updates only those; a step then costs the time of the batch however long the table is.
+    The weights of a module whose attribute `sparse` is true, as torch's own embeddings have it, get gradients for the
+    rows of the batch alone, and the lazy form updates only those; a step then costs the time of the batch however long
+    the table is.
 
     Arguments:
         network: The network; frozen weights are left out.
@@ -23,7 +22,10 @@ class Optimisers:
 
     def __init__(self, network: nn.Module) -> None:
         sparse_tables = {
-            id(module.table) for module in network.modules() if isinstance(module, ContextEncoder) and module.sparse
+            id(weight)
+            for module in network.modules()
+            if getattr(module, "sparse", False)
+            for weight in module.parameters(recurse=False)
         }
         trainable = [one for one in network.parameters() if one.requires_grad]
         self.dense = [one for one in trainable if id(one) not in sparse_tables]

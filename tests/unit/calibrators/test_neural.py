@@ -99,7 +99,7 @@ def test_arrays_give_the_numbers_of_the_torch_network(log, trained, method, argu
 def test_umc_without_numba_gives_the_numbers_of_the_compiled_loops(log, fitted):
     one = fitted("umc")
     plain = NeuralCalibrator._prepare(one, one.weights_)
-    np.testing.assert_allclose(plain(log.logits, log.features), one._prepared()(log.logits, log.features), atol=2e-6)
+    np.testing.assert_allclose(plain(log.logits, log.features), one._fitted_map()(log.logits, log.features), atol=2e-6)
 
 
 @pytest.mark.parametrize(("method", "arguments"), MAPS, ids=IDS)
@@ -123,8 +123,8 @@ MONOTONE = [
 @pytest.mark.parametrize(("method", "arguments", "compiled"), MONOTONE)
 def test_monotone_with_sharp_weights(log, fitted, monkeypatch, method, arguments, compiled):
     if not compiled:
-        for module in ("layers", "umc"):
-            monkeypatch.setattr(f"monocal.calibrators.neural.{module}.is_there", lambda package: False)
+        for module in ("arrays.layers", "umc.calibrator"):
+            monkeypatch.setattr(f"monocal.calibrators.neural.{module}.numba_is_installed", lambda: False)
     one = fitted(method, **arguments)
     sharp = {
         name: array * 10.0 if name.startswith("curve.") and name.endswith(("weight", "bias", "constants")) else array

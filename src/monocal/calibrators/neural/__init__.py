@@ -1,9 +1,9 @@
 """Calibrators trained by gradient descent. The export list is the registry; torch is imported only when fitting."""
 
-from monocal.calibrators.neural.adacalib import AdaCalibrator
-from monocal.calibrators.neural.desc import DescCalibrator
-from monocal.calibrators.neural.fac import FacCalibrator
-from monocal.calibrators.neural.sbcr import SbcrCalibrator
-from monocal.calibrators.neural.umc import UmcCalibrator
+from monocal.calibrators.neural.adacalib.calibrator import AdaCalibrator
+from monocal.calibrators.neural.desc.calibrator import DescCalibrator
+from monocal.calibrators.neural.fac.calibrator import FacCalibrator
+from monocal.calibrators.neural.sbcr.calibrator import SbcrCalibrator
+from monocal.calibrators.neural.umc.calibrator import UmcCalibrator
 
 __all__ = ["UmcCalibrator", "FacCalibrator", "SbcrCalibrator", "DescCalibrator", "AdaCalibrator"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from monocal.calibrators.neural.settings import Preset
+from monocal.calibrators.neural.fitting.presets import Preset
 from monocal.calibrators.statistical.field_shrinkage import Penalty
 
 Embeddings = Literal["auto", "own", "ranker", "none"]

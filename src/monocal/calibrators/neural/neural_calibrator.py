@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.neural.arguments import Auxiliary, Embeddings
-from monocal.calibrators.neural.context import Context, Weights
-from monocal.calibrators.neural.encoders import encoder_arrays, encoder_for
-from monocal.calibrators.neural.field_values import field_sizes
-from monocal.calibrators.neural.objective import objective
+from monocal.calibrators.neural.arrays.context_table import ContextTable, Weights
+from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, by_arrays, curve_weights
+from monocal.calibrators.neural.fitting.encoders import encoder_arrays, encoder_for
+from monocal.calibrators.neural.fitting.field_values import field_sizes
+from monocal.calibrators.neural.fitting.map_inputs import MapInputs
+from monocal.calibrators.neural.fitting.objective import objective
+from monocal.calibrators.neural.fitting.presets import PRESETS, FitSettings, Preset, batch_rows_for
+from monocal.calibrators.neural.fitting.warm_start import Start, logistic_start, refit_shifts
 from monocal.calibrators.neural.packages import need
-from monocal.calibrators.neural.plan import Plan
-from monocal.calibrators.neural.prepared import Curve, Prepared, by_arrays, curve_weights
-from monocal.calibrators.neural.settings import PRESETS, FitSettings, Preset, batch_rows_for
-from monocal.calibrators.neural.warm_start import Start, logistic_start, refit_shifts
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, Penalty, check_penalty
 from monocal.calibrators.statistical.wide_solver import field_offsets
 from monocal.calibrators.tags import Tags
@@ -32,9 +32,9 @@ from monocal.core.spaces import Floats
 if TYPE_CHECKING:
     from torch import nn
 
+    from monocal.calibrators.neural.modules.monotone_map import MonotoneMap
+    from monocal.calibrators.neural.modules.wide_shift import WideShift
     from monocal.losses import Loss
-    from monocal.nn.monotone_map import MonotoneMap
-    from monocal.nn.wide import WideShift
     from monocal.training import TrainingOptions
 
 CHUNK_ROWS = 65_536
@@ -141,7 +141,7 @@ class NeuralCalibrator(LogitCalibrator):
     # Hooks of a method
 
     @abstractmethod
-    def _build(self, plan: Plan) -> MonotoneMap:
+    def _build(self, inputs: MapInputs) -> MonotoneMap:
         """Returns the torch map to train."""
 
     @abstractmethod
@@ -171,10 +171,10 @@ class NeuralCalibrator(LogitCalibrator):
 
     def _context(self, weights: Weights) -> Callable[[Ids], Any] | None:
         """Returns the same on numpy arrays."""
-        found = Context.of(weights)
+        found = ContextTable.of(weights)
         return None if found is None else found.look_up
 
-    def _prepare(self, weights: Weights) -> Prepared:
+    def _prepare(self, weights: Weights) -> FittedMap:
         """Returns the fitted map as one function, ready for many calls."""
         return by_arrays(weights, self._curve(curve_weights(weights)), self._context(weights))
 
@@ -186,7 +186,7 @@ class NeuralCalibrator(LogitCalibrator):
 
     def _fit(self, samples: Samples) -> None:
         need("torch", f"fitting {self.name!r}", "neural")
-        from monocal.nn.field_map import ChosenValues, FieldMap
+        from monocal.calibrators.neural.modules.field_map import ChosenValues, FieldMap
         from monocal.training import train
 
         check_penalty(self.l2)
@@ -198,7 +198,7 @@ class NeuralCalibrator(LogitCalibrator):
         rows = start.entering(older)
         encoder = self._encoder(rows, sizes)
         width = int(getattr(encoder, "width", 0))
-        curve = self._build(Plan(rows, sizes, width, width // max(len(sizes), 1), settings.warm_start))
+        curve = self._build(MapInputs(rows, sizes, width, width // max(len(sizes), 1), settings.warm_start))
         history = train(
             FieldMap(curve, encoder=encoder, wide=_frozen_shifts(sizes, start)),
             rows,
@@ -269,16 +269,16 @@ class NeuralCalibrator(LogitCalibrator):
         return self._logits(self._seen(samples))
 
     def _logits(self, samples: Samples) -> Floats:
-        bend = self._prepared()
+        fitted = self._fitted_map()
         result = np.empty(samples.n_rows)
         for first in range(0, samples.n_rows, CHUNK_ROWS):
             rows = slice(first, first + CHUNK_ROWS)
-            result[rows] = bend(samples.logits[rows], None if samples.features is None else samples.features[rows])
+            result[rows] = fitted(samples.logits[rows], None if samples.features is None else samples.features[rows])
         return result
 
-    def _prepared(self) -> Prepared:
+    def _fitted_map(self) -> FittedMap:
         # built once per fit or load, because a served model predicts many times
-        kept: tuple[Weights, Prepared] | None = vars(self).get("_kept")
+        kept: tuple[Weights, FittedMap] | None = vars(self).get("_kept")
         if kept is None or kept[0] is not self.weights_:
             kept = self.weights_, self._prepare(self.weights_)
             self._kept = kept
@@ -318,7 +318,7 @@ def split_off_recent(samples: Samples, share: float) -> tuple[Samples, Samples |
 
 
 def _frozen_shifts(sizes: Sequence[int], start: Start) -> WideShift | None:
-    from monocal.nn.wide import WideShift
+    from monocal.calibrators.neural.modules.wide_shift import WideShift
 
     if start.shifts is None:
         return None

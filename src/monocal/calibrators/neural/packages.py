@@ -20,12 +20,7 @@ def need(package: str, step: str, extra: str) -> None:
         ...
         monocal.calibrators.neural.packages.MissingPackage: flying needs the package 'no_such_package', ...
     """
-    if not is_there(package):
+    if find_spec(package) is None:
         raise MissingPackage(
             f"{step} needs the package {package!r}, which is not installed. Way out: pip install 'monocal[{extra}]'"
         )
-
-
-def is_there(package: str) -> bool:
-    """Says whether a package can be imported, without importing it."""
-    return find_spec(package) is not None

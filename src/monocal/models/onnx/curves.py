@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from monocal.calibrators.neural.broken_line import BrokenLineCurve
-from monocal.calibrators.neural.context import Weights
-from monocal.calibrators.neural.sbcr import MASS_FLOOR
+from monocal.calibrators.neural.arrays.broken_line import BrokenLineCurve
+from monocal.calibrators.neural.arrays.context_table import Weights
+from monocal.calibrators.neural.sbcr.arrays import MASS_FLOOR
 from monocal.core.spaces import Floats
 from monocal.models.onnx.builder import GraphBuilder
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from monocal.calibrators.neural.context import Context, Weights
-from monocal.calibrators.neural.layers import Layers
+from monocal.calibrators.neural.arrays.context_table import ContextTable, Weights
+from monocal.calibrators.neural.arrays.layers import Layers
 from monocal.models.onnx.builder import GraphBuilder
 
 
@@ -14,7 +14,7 @@ def write_context(graph: GraphBuilder, weights: Weights, features: str) -> str |
 
     Rare values share the slot of unseen ones, so the table holds one vector per slot and ids go through `slots`.
     """
-    context = Context.of(weights)
+    context = ContextTable.of(weights)
     if context is None or not features:
         return None
     ids = graph.known_ids(features, np.diff(context.offsets).tolist())

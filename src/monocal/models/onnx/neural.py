@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from monocal.calibrators.neural.broken_line import LINE_EPSILON, BrokenLineCurve
-from monocal.calibrators.neural.context import Weights
-from monocal.calibrators.neural.layers import Layers
-from monocal.calibrators.neural.prepared import curve_weights
+from monocal.calibrators.neural.arrays.broken_line import LINE_EPSILON, BrokenLineCurve
+from monocal.calibrators.neural.arrays.context_table import Weights
+from monocal.calibrators.neural.arrays.fitted_map import curve_weights
+from monocal.calibrators.neural.arrays.layers import Layers
 from monocal.kernels.limits import LOG_SCALE_LIMIT
 from monocal.models.onnx.builder import GraphBuilder, Writer
 from monocal.models.onnx.curves import (
@@ -84,9 +84,9 @@ def _around(write_curve: CurveWriter) -> Writer:
         slope, intercept = (float(one) for one in weights["affine"])
         start = graph.add(graph.multiply(logits, slope), intercept)
         context = write_context(graph, weights, features)
-        bent = write_curve(graph, calibrator, curve_weights(weights), start, context)
+        values = write_curve(graph, calibrator, curve_weights(weights), start, context)
         shifts = write_shifts(graph, weights, features)
-        return bent if shifts is None else graph.add(bent, shifts)
+        return values if shifts is None else graph.add(values, shifts)
 
     return write
 

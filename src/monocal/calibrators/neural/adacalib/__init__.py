@@ -1,0 +1,1 @@
+"""AdaCalib: one broken line per value of one field."""

@@ -1,0 +1,1 @@
+"""What the fitted maps share on numpy arrays; nothing here imports torch."""

@@ -1,0 +1,44 @@
+"""A fitted map as one function of logits and field ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from monocal.calibrators.neural.arrays.context_table import Weights
+from monocal.calibrators.statistical.wide_solver import add_shifts
+from monocal.core.samples import Ids
+from monocal.core.spaces import Floats
+
+Curve = Callable[[Floats, Any], Floats]
+"""Calibrated logits `(n,)` from logits `(n,)` and context rows, on numpy arrays."""
+
+FittedMap = Callable[[Floats, Ids | None], Floats]
+"""Calibrated logits `(n,)` from the ranker's logits and field ids."""
+
+
+def curve_weights(weights: Weights) -> Weights:
+    """Returns the arrays of the curve alone, under the names of its torch module."""
+    start = "curve."
+    return {name[len(start) :]: value for name, value in weights.items() if name.startswith(start)}
+
+
+def by_arrays(weights: Weights, curve: Curve, context: Callable[[Ids], Any] | None) -> FittedMap:
+    """Joins affine start, context, curve and shifts.
+
+    Shifts are added to each other first and to the curve last: for a fixed feature row that is one constant, and
+    adding a constant keeps the curve's order after rounding.
+    """
+    slope, intercept = weights["affine"]
+
+    def calibrated(logits: Floats, features: Ids | None) -> Floats:
+        ids = None if features is None else np.asarray(features)
+        values = curve(slope * logits + intercept, None if context is None or ids is None else context(ids))
+        if "wide.shifts" not in weights or ids is None:
+            return values
+        base = np.full(logits.shape[0], weights["wide.intercept"][0])
+        return values + add_shifts(base, ids, weights["wide.shifts"], weights["wide.offsets"])
+
+    return calibrated

@@ -1,0 +1,1 @@
+"""DESC: deep ensemble shape calibration."""

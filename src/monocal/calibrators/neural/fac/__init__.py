@@ -1,0 +1,1 @@
+"""FAC: field-aware calibration."""

@@ -1,0 +1,1 @@
+"""What neural fits share around the training itself."""

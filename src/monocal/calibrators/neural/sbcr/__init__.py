@@ -1,0 +1,1 @@
+"""SBCR's calibration module."""

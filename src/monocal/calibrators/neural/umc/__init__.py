@@ -1,0 +1,1 @@
+"""UMC: unconstrained monotone calibration."""

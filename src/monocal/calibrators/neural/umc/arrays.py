@@ -1,0 +1,148 @@
+"""UMC's fitted map without torch: by the compiled loops, or by numpy where numba is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators.neural.arrays.context_table import ContextTable, Weights
+from monocal.calibrators.neural.arrays.fitted_map import curve_weights
+from monocal.calibrators.neural.arrays.layers import Layers
+from monocal.calibrators.row_scorer import RowScorer
+from monocal.core.samples import Ids
+from monocal.core.spaces import Floats, sigmoid
+from monocal.kernels.limits import LOG_SCALE_LIMIT
+
+
+def positive(values: Floats) -> Floats:
+    r"""Maps any number to a positive one, :math:`1 + \mathrm{ELU}(u) = e^{\min(u,0)} + \max(u,0)`."""
+    result: Floats = np.exp(np.minimum(values, 0.0)) + np.maximum(values, 0.0)
+    return result
+
+
+@final
+class KnotsCurve:
+    r"""Integrates the broken line through positive heights at fixed knots, then rescales.
+
+    Never decreases in the logit for a fixed context row: a rising segment is evaluated from its left end and a
+    falling one from its right end, so that only non-negative numbers are multiplied and added to a growing
+    distance; partial sums are the same for every logit; all in float64. See `umc.knot_integral`.
+
+    Arguments:
+        weights: Arrays under the names of the torch map.
+
+    Example:
+        One row with heights 1, 1, 3 at knots -1, 0, 1.
+
+        >>> curve = KnotsCurve({"curve.knots": np.array([-1.0, 0.0, 1.0]), "beta": np.zeros(1),
+        ...                     "constants": np.array([0.0, 0.0, 2.0])})
+        >>> curve(np.array([-2.0, -0.5, 1.0, 2.0]), None).tolist()
+        [-2.0, -0.5, 2.0, 5.0]
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        self.knots: Floats = weights["curve.knots"].astype(np.float64)
+        self.beta = float(weights["beta"][0])
+        self.constants = weights.get("constants")
+        self.trunk = None if self.constants is not None else Layers.of(weights, "trunk")
+
+    def __call__(self, logits: Floats, context: NDArray[np.float32] | None) -> Floats:
+        if self.trunk is not None:
+            assert context is not None
+            raw = self.trunk(context).astype(np.float64)
+        else:
+            assert self.constants is not None
+            raw = np.repeat(self.constants.astype(np.float64)[None], logits.shape[0], axis=0)
+        n_knots = self.knots.shape[0]
+        area = integrate_knots(logits, self.knots, positive(raw[:, :n_knots]))
+        if raw.shape[1] == n_knots:
+            return area + self.beta
+        scales = np.exp(np.clip(raw[:, n_knots], -LOG_SCALE_LIMIT, LOG_SCALE_LIMIT))
+        return scales * area + (scales * self.beta + raw[:, n_knots + 1])
+
+
+def integrate_knots(logits: Floats, knots: Floats, heights: Floats) -> Floats:
+    """Integrates every row's broken line `(n, K)` from the middle knot to its logit."""
+    n_knots = knots.shape[0]
+    middle = (n_knots - 1) // 2
+    steps = np.diff(knots) * (heights[:, 1:] + heights[:, :-1]) * 0.5
+    values = np.empty_like(heights)
+    values[:, middle] = knots[middle]
+    for k in range(middle, n_knots - 1):
+        values[:, k + 1] = values[:, k] + steps[:, k]
+    for k in range(middle, 0, -1):
+        values[:, k - 1] = values[:, k] - steps[:, k - 1]
+    segment = np.clip(np.searchsorted(knots, logits, side="right") - 1, 0, n_knots - 2)
+    rows = np.arange(logits.shape[0])
+    left, right = knots[segment], knots[segment + 1]
+    h0, h1 = heights[rows, segment], heights[rows, segment + 1]
+    u0, u1 = values[rows, segment], values[rows, segment + 1]
+    inside = np.clip(logits, left, right)
+    halved = (h1 - h0) / (2.0 * (right - left))
+    rise, fall = inside - left, right - inside
+    from_left = np.minimum(u0 + rise * (h0 + rise * np.maximum(halved, 0.0)), u1)
+    from_right = np.maximum(u1 - fall * (h1 - fall * np.minimum(halved, 0.0)), u0)
+    below = np.maximum(left - logits, 0.0) * h0
+    above = np.maximum(logits - right, 0.0) * h1
+    result: Floats = np.where(h1 >= h0, from_left, from_right) - below + above
+    return result
+
+
+@final
+class CompiledUmc:
+    """Calibrated logits of a fitted UMC, from the ranker's logits and field ids. A row's result depends on that row
+    alone, to the last bit.
+
+    Arguments:
+        weights: What the calibrator learned.
+        shared_fields: Fields that are usually equal in consecutive rows: they are summed first, and once while they
+            stay the same. Another choice gives the same numbers up to rounding.
+    """
+
+    def __init__(self, weights: Weights, shared_fields: Sequence[int] = ()) -> None:
+        from monocal.kernels.umc_predictor import umc_predictor
+
+        context = ContextTable.of(weights)
+        offsets = [weights[name] for name in ("encoder.offsets", "wide.offsets") if name in weights]
+        # a ranker's table and the fitting rows may know different numbers of values
+        sizes = np.max([np.diff(one) for one in offsets], axis=0) if offsets else np.zeros(0, np.int64)
+        state = curve_weights(weights)
+        self.slope, self.intercept = (float(one) for one in weights["affine"])
+        self.n_fields = len(sizes)
+        self.predictor = umc_predictor(
+            state,
+            field_sizes=sizes.tolist(),
+            integrand="knots" if "curve.knots" in state else "concat",
+            vectors=None if context is None else _per_id(context.vectors(), context.offsets, sizes),
+            wide_shifts=_per_id(weights["wide.shifts"], weights["wide.offsets"], sizes)
+            if "wide.shifts" in weights
+            else None,
+            intercept=float(weights["wide.intercept"][0]) if "wide.intercept" in weights else 0.0,
+        )
+
+    def __call__(self, logits: Floats, features: Ids | None) -> Floats:
+        ids = np.zeros((logits.shape[0], 0), np.int32) if features is None or self.n_fields == 0 else features
+        return self.predictor.score(self.slope * logits + self.intercept, ids)
+
+    def row_scorer(self, shift: float) -> RowScorer:
+        """Returns probabilities of small requests, with `shift` added to every logit."""
+
+        def score(logits: Floats, ids: Ids) -> Floats:
+            return sigmoid(self(logits, ids) + shift)
+
+        return score
+
+
+def _per_id(values: NDArray[Any], offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[Any]:
+    """Lengthens every field's rows to its size; the rows added are those of id 0, as for any id out of range."""
+    if np.array_equal(np.diff(offsets), sizes):
+        return values
+    places = [
+        offsets[field] + np.where(np.arange(size) < offsets[field + 1] - offsets[field], np.arange(size), 0)
+        for field, size in enumerate(sizes)
+    ]
+    result: NDArray[Any] = values[np.concatenate(places)]
+    return result

@@ -1,0 +1,195 @@
+"""UMC, the method this package is built around."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Unpack, final, get_args
+
+import numpy as np
+
+from monocal.calibrators.neural.arguments import NeuralArguments
+from monocal.calibrators.neural.arrays.broken_line import LINE_EPSILON, BrokenLineCurve
+from monocal.calibrators.neural.arrays.context_table import Weights
+from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap
+from monocal.calibrators.neural.fitting.map_inputs import MapInputs
+from monocal.calibrators.neural.fitting.presets import FitSettings
+from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
+from monocal.calibrators.neural.packages import need
+from monocal.calibrators.neural.umc.arrays import CompiledUmc, KnotsCurve
+from monocal.calibrators.row_scorer import RowScorer
+from monocal.core.errors import UnknownName
+from monocal.core.samples import Samples
+from monocal.core.spaces import Floats
+from monocal.kernels.compiled import numba_is_installed
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from monocal.calibrators.neural.modules.monotone_map import MonotoneMap
+
+Integrand = Literal["knots", "concat"]
+Integral = Literal["exact", "clenshaw_curtis", "gauss_legendre"]
+_OUTER_QUANTILE = 0.005
+_AUTHORS_BIAS_SCALE = 1e-4
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Layer widths: of the trunk (`knots`), of the integrand and of the rescaling network (`concat`)."""
+
+    trunk: tuple[int, ...]
+    integrand: tuple[int, int]
+    rescaling: tuple[int, ...]
+
+
+SIZES: dict[str, Widths] = {
+    "default": Widths((128, 128), (50, 50), (200, 200)),
+    "small": Widths((32,), (32, 32), (64, 64)),
+    "paper": Widths((256, 128, 128), (50, 50), (200, 200)),
+}
+
+
+@final
+class UmcCalibrator(NeuralCalibrator):
+    r"""Integrates a positive network of score and features, then rescales by the features.
+
+    .. math:: z' = e^{w(x)} \left( \int h(v, x)\,dv + \beta \right) + b(x), \qquad h > 0
+
+    Any increasing curve can be learned, another one for every feature row, and none that decreases: for a fixed
+    feature row a higher score never gets a lower probability, also in floating point, because the integral is
+    computed exactly and its pieces are non-negative after rounding. Two impressions with different features may
+    swap, so AUC can move.
+
+    The integrand h comes in two forms. `knots`: a network of the features emits h at fixed quantiles of the score,
+    linear in between. `concat`, the paper's: a network of score and features together.
+
+    References:
+        Bai et al. Unconstrained monotonic calibration of predictions in deep ranking systems. SIGIR 2025.
+
+    Arguments:
+        integrand: `knots` or `concat`; presets `paper` and `authors` are always `concat`.
+        integral: How `concat` is integrated while training: `exact`, or a fixed rule of about 50 nodes. Prediction is
+            always exact.
+        size: Layer widths, `default`, `small` or `paper`.
+        n_knots: Number of knots.
+        rescaling: Without it w = b = 0 for every row.
+        use_features: Without it one curve of the score for all rows, not rescaled, no shifts.
+        umnn: Without it a broken line of the score takes the integral's place: one curve for all rows.
+        shared: Everything that `NeuralCalibrator` takes.
+
+    Example:
+        On phones high scores are too high, on desktops they are right.
+
+        >>> random = np.random.default_rng(0)
+        >>> z, device = random.normal(-1, 1, 20_000), random.integers(1, 3, 20_000)
+        >>> truth = np.where(device == 1, 0.5 * z - 0.5, z)
+        >>> clicks = random.random(20_000) < 1 / (1 + np.exp(-truth))
+        >>> umc = UmcCalibrator().fit(z, clicks, features=device[:, None], scores_are="logit")
+        >>> p = umc.predict([1.0, 1.0], features=[[1], [2]])
+        >>> bool(p[0] < 0.56 < 0.68 < p[1])
+        True
+    """
+
+    name = "umc"
+
+    def __init__(
+        self,
+        *,
+        integrand: Integrand = "knots",
+        integral: Integral = "exact",
+        size: Literal["default", "small", "paper"] = "default",
+        n_knots: int = 12,
+        rescaling: bool = True,
+        use_features: bool = True,
+        umnn: bool = True,
+        **shared: Unpack[NeuralArguments],
+    ) -> None:
+        super().__init__(**shared)
+        self.integrand = integrand
+        self.integral = integral
+        self.size = size
+        self.n_knots = n_knots
+        self.rescaling = rescaling
+        self.use_features = use_features
+        self.umnn = umnn
+
+    def _build(self, inputs: MapInputs) -> MonotoneMap:
+        import torch
+
+        from monocal.calibrators.neural.modules.broken_line import PiecewiseMap
+        from monocal.calibrators.neural.umc.torch_map import UmcMap
+
+        if self.integral not in get_args(Integral):
+            raise UnknownName.among("integral", self.integral, get_args(Integral))
+        if self.size not in SIZES:
+            raise UnknownName.among("size", self.size, SIZES)
+        if not self.umnn:
+            return PiecewiseMap(epsilon=LINE_EPSILON, hard_monotone=True)
+        widths = SIZES[self.size if self.preset == "monocal" else "paper"]
+        integrand = self._integrand_in_use()
+        return UmcMap(
+            inputs.context_width,
+            integrand=integrand,
+            integral=self.integral,
+            rescaling=self.rescaling and self.use_features,
+            identity_start=inputs.warm_start,
+            hidden=widths.integrand,
+            rescaling_hidden=widths.rescaling,
+            trunk=widths.trunk,
+            knots=score_knots(inputs.rows.logits, self.n_knots).tolist() if integrand == "knots" else None,
+            n_threads=self.n_threads or torch.get_num_threads(),
+            bias_scale=0.0 if inputs.warm_start else _AUTHORS_BIAS_SCALE,
+            seed=self.seed,
+        )
+
+    def _curve(self, weights: Weights) -> Curve:
+        if not self.umnn:
+            line = BrokenLineCurve(weights, LINE_EPSILON, hard_monotone=True)
+            return lambda logits, context: line(logits)
+        if "curve.knots" not in weights:
+            need("numba", 'predicting with umc(integrand="concat")', "neural")
+        return KnotsCurve(weights)
+
+    def _prepare(self, weights: Weights) -> FittedMap:
+        return CompiledUmc(weights) if self.umnn and numba_is_installed() else super()._prepare(weights)
+
+    def _row_scorer(self, shift: float) -> RowScorer | None:
+        fitted = self._fitted_map()
+        return fitted.row_scorer(shift) if isinstance(fitted, CompiledUmc) else None
+
+    def _encoder(self, samples: Samples, sizes: Sequence[int]) -> nn.Module | None:
+        return super()._encoder(samples, sizes) if self._looks_at_features() else None
+
+    def _settings(self) -> FitSettings:
+        settings = super()._settings()
+        return settings if self._looks_at_features() else replace(settings, wide=False)
+
+    def _published_sc_weight(self) -> float:
+        return {"paper": 1.0, "authors": 1e-2}.get(self.preset, 0.0)
+
+    def _looks_at_features(self) -> bool:
+        return self.use_features and self.umnn
+
+    def _integrand_in_use(self) -> Integrand:
+        if self.integrand not in get_args(Integrand):
+            raise UnknownName.among("integrand", self.integrand, get_args(Integrand))
+        if self.preset == "monocal" and self.integrand == "knots":
+            return "knots"
+        need("numba", 'fitting umc(integrand="concat")', "neural")
+        return "concat"
+
+
+def score_knots(logits: Floats, n_knots: int) -> Floats:
+    """Returns increasing knots at quantiles of the logits, at least two of them however the logits repeat.
+
+    Example:
+        >>> score_knots(np.array([2.0, 2.0, 2.0]), 12).tolist()
+        [1.5, 2.5]
+    """
+    quantiles = np.linspace(_OUTER_QUANTILE, 1.0 - _OUTER_QUANTILE, max(n_knots, 2))
+    knots: Floats = np.unique(np.quantile(logits, quantiles))
+    # knots that nearly touch would make a segment whose slope is all rounding
+    apart = np.concatenate([[True], np.diff(knots) > 1e-6 * max(float(np.ptp(knots)), 1e-300)])
+    knots = knots[apart]
+    return knots if knots.shape[0] > 1 else knots[0] + np.array([-0.5, 0.5])

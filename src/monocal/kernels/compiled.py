@@ -1,0 +1,69 @@
+"""The one decorator of all compiled loops. Loads numba when the first loop is defined, not before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+REORDERED_SUMS = frozenset({"reassoc", "contract", "nsz"})
+"""Lets the compiler reorder sums, which a vectorised reduction needs. Not for sums whose order matters."""
+
+FUSED_STEPS = frozenset({"contract"})
+"""Lets the compiler fuse a multiplication and an addition; sums keep their order."""
+
+
+@cache
+def numba_is_installed() -> bool:
+    """Says whether loops can be compiled, without importing numba."""
+    return find_spec("numba") is not None
+
+
+def compiled(*, freedom: frozenset[str] = frozenset(), inline: bool = False) -> Callable[[Callable[..., Any]], Any]:
+    """Returns a decorator that compiles a loop, outside Python's lock and with numpy's rules for division.
+
+    A loop that is called from Python is kept on disk, beside its source or in the user's cache folder, so that only
+    the first process on a machine compiles it. Where neither can be written (a read-only installation without a home,
+    a package inside a zip file), it is compiled in every process instead: slower to start, otherwise the same.
+
+    Without numba the function stays as it is: the same numbers, in the interpreter's time.
+
+    Arguments:
+        freedom: What the compiler may do to floating-point sums.
+        inline: For steps that only other loops call; they become part of these and are not kept themselves.
+
+    Example:
+        >>> import numpy as np
+        >>> @compiled()
+        ... def total(values):
+        ...     result = 0.0
+        ...     for value in values:
+        ...         result += value
+        ...     return result
+        >>> total(np.array([0.5, 0.25]))
+        0.75
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        if not numba_is_installed():
+            return function
+        from numba import njit
+
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(freedom)}
+        if inline:
+            return njit(forceinline=True, **options)(function)
+        try:
+            return njit(cache=True, **options)(function)
+        except (RuntimeError, OSError):
+            # numba looks for a place when the loop is defined, and finding none is an error there
+            return njit(**options)(function)
+
+    return decorate
+
+
+scalar = compiled(inline=True)
+"""A step of other loops."""
+
+vector = compiled(inline=True, freedom=REORDERED_SUMS)
+"""A step of other loops whose sums may be reordered."""
