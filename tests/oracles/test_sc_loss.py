@@ -153,6 +153,15 @@ def test_field_calibration_loss_sees_errors_that_cancel_in_a_bin():
     assert SmoothCalibrationLoss(10, 0.0)(torch.zeros(4), labels).item() == pytest.approx(0.0, abs=1e-12)
 
 
+def test_field_calibration_averages_of_a_constant_batch_are_that_batch():
+    ids = torch.tensor([[1], [1], [2], [2]])
+    logits, labels = torch.tensor([0.0, 1.0, -2.0, 0.5]), torch.tensor([1.0, 1.0, 0.0, 1.0])
+    alone = FieldCalibrationLoss([3], tau=0.0)(logits, labels, None, ids).item()
+    averaged = FieldCalibrationLoss([3], tau=0.95)
+    for _ in range(3):
+        assert averaged(logits, labels, None, ids).item() == pytest.approx(alone, rel=1e-9)
+
+
 def test_field_calibration_loss_needs_ids():
     with pytest.raises(ValueError, match="pass them, or use SmoothCalibrationLoss"):
         FieldCalibrationLoss([3])(torch.zeros(2), torch.ones(2))

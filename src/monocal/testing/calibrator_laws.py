@@ -79,8 +79,11 @@ def check_output_is_a_probability_for_any_logit(calibrator: Calibrator) -> None:
     assert np.isfinite(ends).all(), "scores 0 and 1 have no finite prediction"
     unseen = np.zeros_like(features[:1])
     first = one.predict([0.3], features=unseen)
-    beyond = one.predict([0.3], features=np.full_like(unseen, 2**31 - 1))
-    np.testing.assert_array_equal(first, beyond, err_msg="an id beyond the table is not treated as unseen")
+    for beyond in (np.full_like(unseen, 2**31 - 1), features.max(axis=0, keepdims=True) + 1):
+        answer = one.predict([0.3], features=beyond)
+        np.testing.assert_array_equal(first, answer, err_msg="an id beyond the table is not treated as unseen")
+        answer = one.row_scorer()(logit([0.3]), beyond)
+        np.testing.assert_array_equal(first, answer, err_msg="an id beyond the table is served otherwise")
 
 
 def check_monotone_as_tagged(calibrator: Calibrator) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import ArtefactError
+from monocal.core.spaces import sigmoid
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.verification import verify
 
@@ -36,6 +37,53 @@ def test_answers_that_are_no_probabilities_are_refused(platt):
     platt.tasks[0].calibrator.intercept_ = float("nan")
     with pytest.raises(ArtefactError, match="task 'click': some answers are not probabilities"):
         verify(replace(platt, canary={}))
+
+
+def test_answers_above_1_are_refused_even_if_they_rise(platt, monkeypatch):
+    calibrator = platt.tasks[0].calibrator
+    monkeypatch.setattr(type(calibrator), "row_scorer", lambda _: lambda logits, ids: sigmoid(logits) + 1e-3)
+    with pytest.raises(ArtefactError, match="task 'click': some answers are not probabilities"):
+        verify(replace(platt, canary={}))
+
+
+def test_answers_below_0_are_refused_even_if_they_rise(platt, monkeypatch):
+    calibrator = platt.tasks[0].calibrator
+    monkeypatch.setattr(type(calibrator), "row_scorer", lambda _: lambda logits, ids: sigmoid(logits) - 1e-3)
+    with pytest.raises(ArtefactError, match="task 'click': some answers are not probabilities"):
+        verify(replace(platt, canary={}))
+
+
+def test_the_row_of_unseen_values_is_swept_too(model, monkeypatch):
+    """A map that falls for unseen values alone is noticed, although no canary row holds them."""
+    assert (model.canary["ids"] > 0).any(axis=1).all(), "the canary holds a row of unseen values itself"
+    calibrator = model.tasks[0].calibrator
+    sound = calibrator.row_scorer()
+
+    def score(logits, ids):
+        answers = sound(logits, ids)
+        return np.where((ids == 0).all(axis=1), 1.0 - answers, answers)
+
+    monkeypatch.setattr(type(calibrator), "row_scorer", lambda _: score)
+    with pytest.raises(ArtefactError, match="the prediction falls .* though wide_logistic is monotone"):
+        verify(model)
+
+
+def test_canary_answers_that_are_not_numbers_are_refused(platt):
+    answers = platt.canary["answer0"].copy()
+    answers[-1] = np.nan
+    with pytest.raises(ArtefactError, match="canary rows differ by nan"):
+        verify(replace(platt, canary={**platt.canary, "answer0": answers}))
+
+
+def test_the_canary_of_every_task_counts(log):
+    """A number that is not one in the second task is not hidden by the first task's good answers."""
+    tasks = {"one": ("click", "pctr"), "two": ("click", "pctr")}
+    model = monocal.fit(log, method="platt", tasks=tasks)
+    model.verify_canary()
+    for index in range(2):
+        off = {**model.canary, f"answer{index}": np.full_like(model.canary["answer0"], np.nan)}
+        with pytest.raises(ArtefactError, match="canary rows differ by nan"):
+            replace(model, canary=off).verify_canary()
 
 
 def test_an_altered_file_is_refused_at_load(model, tmp_path):
