@@ -9,8 +9,8 @@ from monocal.cli.output import interval, number, print_table
 
 if TYPE_CHECKING:
     from monocal.judging.compare_methods import MethodComparison, MethodResult
-    from monocal.judging.evaluate_table import TaskEvaluation
     from monocal.judging.field_table import FieldTable
+    from monocal.judging.judge_rows import TaskEvaluation
     from monocal.judging.judgement import Judgement
     from monocal.judging.selection import Selection
 

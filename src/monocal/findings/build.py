@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from monocal.calibrators import CALIBRATORS
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput
+from monocal.core.roles import Roles
 from monocal.findings.curves import learned_curves
 from monocal.findings.drift import drift
 from monocal.findings.fields import field_results
@@ -23,7 +24,6 @@ from monocal.findings.reliability import reliability
 from monocal.findings.report_data import ReportData, TaskReport
 from monocal.findings.rows import LogRows, TaskRows, read_log
 from monocal.findings.segments import worst_segments
-from monocal.judging.table_rows import RowColumns, TaskColumns
 from monocal.models.artefact import load_model
 from monocal.models.model import Model
 from monocal.tables.stream import Table
@@ -82,19 +82,10 @@ def build_report(
     """
     loaded = model if isinstance(model, Model) else load_model(model)
     sliced = _fields(loaded, fields)
-    columns = RowColumns(
-        tasks=_tasks(loaded, label),
-        fields=tuple(dict.fromkeys([*loaded.field_names, *sliced])),
-        group=groups,
-        weight=weight,
-        time=time,
-        value=value,
-        sampling_rate=loaded.sampling_rate,
-        scores_are=loaded.scores_are,
-    )
-    log = read_log(loaded, table, columns, sliced, since=since, until=until)
+    roles = loaded.roles(label, group=groups, weight=weight, time=time, value=value, slices=sliced)
+    log = read_log(loaded, table, roles, sliced, since=since, until=until)
     measuring = {"confidence": confidence, "n_bootstrap": n_bootstrap, "n_floor": n_floor, "seed": seed}
-    tasks = tuple(_task(loaded, rows, log, columns, measuring) for rows in log.tasks)
+    tasks = tuple(_task(loaded, rows, log, roles, measuring) for rows in log.tasks)
     language = "python" if command is None else "shell"
     given: dict[str, Any] = {
         "label": label,
@@ -123,7 +114,7 @@ def build_report(
     )
 
 
-def _task(model: Model, rows: TaskRows, log: LogRows, columns: RowColumns, measuring: Mapping[str, Any]) -> TaskReport:
+def _task(model: Model, rows: TaskRows, log: LogRows, roles: Roles, measuring: Mapping[str, Any]) -> TaskReport:
     one = model.task(rows.task)
     confidence, seed = measuring["confidence"], measuring["seed"]
     metrics = metric_table(rows, **measuring)
@@ -145,12 +136,12 @@ def _task(model: Model, rows: TaskRows, log: LogRows, columns: RowColumns, measu
         method=one.calibrator.name,
         method_summary=(CALIBRATORS[one.calibrator.name].__doc__ or "").strip().splitlines()[0],
         score=one.score,
-        label=columns.tasks[rows.task].label,
+        label=roles.labels[rows.task],
         weight=rows.total_weight,
         observed=rows.n_positive,
         fell_back=bool(one.calibrator.fell_back_),
-        groups=columns.group,
-        value=columns.value,
+        groups=roles.group,
+        value=roles.value,
         headline=headline(metrics, results, segments, over_time, order),
         metrics=metrics,
         reliability=reliability(rows, confidence),
@@ -162,24 +153,6 @@ def _task(model: Model, rows: TaskRows, log: LogRows, columns: RowColumns, measu
         order=order,
         history=training_run(one.calibrator),
     )
-
-
-def _tasks(model: Model, label: str | Mapping[str, str] | None) -> dict[str, TaskColumns]:
-    fitted = {one.name: one.label for one in model.tasks}
-    if isinstance(label, str):
-        if len(fitted) > 1:
-            raise InvalidInput.of(
-                "label",
-                repr(label),
-                f"one label column per task ({', '.join(fitted)})",
-                "pass a mapping of task to column, or nothing to use the columns of the fit",
-            )
-        label = dict.fromkeys(fitted, label)
-    for name in label or {}:
-        if name not in fitted:
-            raise UnknownName.among("task of label", name, fitted)
-    columns = {**fitted, **(label or {})}
-    return {one.name: TaskColumns(columns[one.name], one.score) for one in model.tasks}
 
 
 def _fields(model: Model, fields: Sequence[str] | None) -> tuple[str, ...]:

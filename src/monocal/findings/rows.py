@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.fingerprint import fingerprint
+from monocal.core.roles import Roles
 from monocal.core.samples import Ids
-from monocal.core.sampling import sampling_shift
-from monocal.core.spaces import Floats, sigmoid, to_logits
-from monocal.judging.table_rows import RowColumns, TableRows, read_rows
+from monocal.core.spaces import Floats, sigmoid
 from monocal.models.model import Model
 from monocal.tables.encoded_column import EncodedColumn
+from monocal.tables.read import read
+from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
 from monocal.vocabulary.vocabulary import FieldVocabulary
 
@@ -98,7 +98,7 @@ class LogRows:
 def read_log(
     model: Model,
     table: Table,
-    columns: RowColumns,
+    roles: Roles,
     sliced: tuple[str, ...],
     *,
     since: str | None = None,
@@ -109,25 +109,27 @@ def read_log(
     Arguments:
         model: The model.
         table: The table.
-        columns: Which column plays which part; its fields hold those of the model and those to slice by.
+        roles: Which column plays which part; its fields are the model's, its slices those to slice by.
         sliced: The fields to slice by.
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
     """
     stream = open_table(table)
-    rows = read_rows(stream, columns, model=model, since=since, until=until)
+    model.check_columns(stream.column_names)
+    rows = read(stream, roles, since=since, until=until)
+    calibrated = model.predict_rows(rows)
     model_ids = {name: _model_ids(rows.fields[name], model.vocabulary[name]) for name in model.field_names}
     fields = tuple(_by_frequency(name, rows.fields[name], model_ids.get(name)) for name in sliced)
     contexts = _contexts([model_ids[name] for name in model.field_names], rows.n_rows)
     return LogRows(
-        tuple(_task(rows, name, fields, contexts) for name in columns.tasks),
+        tuple(_task(rows, calibrated[name], name, fields, contexts) for name in roles.tasks),
         rows.n_rows,
-        columns.time is not None and not _is_number(stream.arrow_schema.field(columns.time).type),
+        rows.has_dates,
         _fingerprint(rows, fields),
     )
 
 
-def _task(rows: TableRows, name: str, fields: tuple[FieldColumn, ...], contexts: Ids) -> TaskRows:
+def _task(rows: Rows, calibrated: Floats, name: str, fields: tuple[FieldColumn, ...], contexts: Ids) -> TaskRows:
     labels = rows.labels[name]
     observed: Any = slice(None) if np.all(labels >= 0) else np.flatnonzero(labels >= 0)
     kept = labels[observed].astype(np.float64)
@@ -135,8 +137,7 @@ def _task(rows: TableRows, name: str, fields: tuple[FieldColumn, ...], contexts:
         raise InvalidInput.of(
             f"label of {name!r}", "only nulls", "at least one observed label", "check the label column"
         )
-    rates = rows.rates[observed] if isinstance(rows.rates, np.ndarray) else rows.rates
-    logits = to_logits(rows.scores[name][observed], rows.scores_are) + sampling_shift(rates, kept.shape[0])
+    logits = rows.observed(name).logits(name)
 
     def of(column: Any) -> Any:
         return None if column is None else column[observed]
@@ -146,7 +147,7 @@ def _task(rows: TableRows, name: str, fields: tuple[FieldColumn, ...], contexts:
         labels=kept,
         logits=logits,
         before=sigmoid(logits),
-        after=rows.calibrated[name][observed],
+        after=calibrated[observed],
         fields=tuple(FieldColumn(one.name, one.ids[observed], one.values, one.unseen_share) for one in fields),
         weights=of(rows.weights),
         times=of(rows.times),
@@ -167,11 +168,7 @@ def _by_frequency(name: str, column: EncodedColumn, model_ids: Ids | None) -> Fi
 
 
 def _model_ids(column: EncodedColumn, vocabulary: FieldVocabulary) -> Ids:
-    if column.values is None:
-        known = pa.array(np.arange(int(column.ids.max()) + 1))
-    else:
-        known = column.values
-    ids: Ids = vocabulary.encode(known)[column.ids]
+    ids: Ids = vocabulary.encode(column.known_values)[column.ids]
     return ids
 
 
@@ -182,7 +179,7 @@ def _contexts(columns: list[Ids], n_rows: int) -> Ids:
     return np.unique(np.stack([column[spread] for column in columns], axis=1), axis=0)
 
 
-def _fingerprint(rows: TableRows, fields: tuple[FieldColumn, ...]) -> str:
+def _fingerprint(rows: Rows, fields: tuple[FieldColumn, ...]) -> str:
     columns: Mapping[str, Any] = {
         **{f"label {name}": column for name, column in rows.labels.items()},
         **{f"score {name}": column for name, column in rows.scores.items()},
@@ -194,7 +191,3 @@ def _fingerprint(rows: TableRows, fields: tuple[FieldColumn, ...]) -> str:
         "groups": rows.groups,
     }
     return fingerprint(*[part for name, column in columns.items() for part in (name, column)])
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

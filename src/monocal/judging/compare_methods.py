@@ -12,17 +12,19 @@ import numpy as np
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.core.errors import MonocalError, UnknownName
 from monocal.core.progress import progress
+from monocal.core.roles import Roles
 from monocal.core.spaces import ScoreSpace
 from monocal.judging.compare import Comparison, Verdict, compare
-from monocal.judging.held_out import FittedRows, is_clock_column, split_log
-from monocal.judging.judged_fit import judge
+from monocal.judging.judge_rows import Judging, judge_rows
 from monocal.judging.judgement import headline_metrics
 from monocal.judging.report import Report
 from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.held_out import HeldOut, hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
 from monocal.logs.scored_log import ScoredLog
 from monocal.metrics import METRICS
-from monocal.models.fitting import encode_table, fit, table_schema
+from monocal.models.fitting import fit_log
+from monocal.tables.read import read
 from monocal.tables.stream import Table
 
 UNCALIBRATED = "none"
@@ -161,9 +163,10 @@ def compare_methods(
     embeddings = table.embeddings if isinstance(table, ScoredLog) else None
     if isinstance(table, ScoredLog):
         table = table.as_encoded()
-    schema = None
-    if not isinstance(table, EncodedLog):
-        schema = table_schema(
+    if isinstance(table, EncodedLog):
+        table = _one_task(table, label)
+    else:
+        roles = Roles.of(
             score=score,
             label=label,
             fields=fields,
@@ -173,30 +176,17 @@ def compare_methods(
             sampling_rate=sampling_rate,
             scores_are=scores_are,
         )
-    log = table if isinstance(table, EncodedLog) else encode_table(table, schema)  # type: ignore[arg-type]
-    log = _one_task(log, label)
-    is_clock = schema is not None and time is not None and is_clock_column(table, time)
-    rows = split_log(log, holdout, min_count=min_count, max_size=max_size, is_clock=is_clock)
-    by = _sorting_metric(metric, bool(log.field_names))
-    wanted = list(
-        dict.fromkeys(
-            [by, *(metrics or headline_metrics(has_fields=bool(log.field_names), has_groups=log.groups is not None))]
-        )
-    )
+        table = read(table, roles)
+    rows = hold_out(table, holdout, min_count=min_count, max_size=max_size)
+    has_fields = bool(rows.test.fields)
+    by = _sorting_metric(metric, has_fields)
+    headline = headline_metrics(has_fields=has_fields, has_groups=rows.test.groups is not None)
+    judging = Judging(list(dict.fromkeys([by, *(metrics or headline)])), n_bootstrap=n_bootstrap, seed=seed)
     results = []
     with progress("comparing", len(chosen), unit="methods") as bar:
         for name in chosen:
             bar.note(name)
-            results.append(
-                _run(
-                    name,
-                    rows,
-                    {"frozen_embeddings": embeddings, **(arguments or {}).get(name, {})},
-                    wanted,
-                    n_bootstrap,
-                    seed,
-                )
-            )
+            results.append(_run(name, rows, embeddings, (arguments or {}).get(name, {}), judging))
             bar.advance(1)
     return MethodComparison(by, _ranked(results, by), rows.holdout)
 
@@ -209,16 +199,17 @@ def _one_task(log: EncodedLog, task: str | None) -> EncodedLog:
 
 
 def _run(
-    method: str, rows: FittedRows, arguments: Mapping[str, Any], metrics: list[str], n_bootstrap: int, seed: int
+    method: str, rows: HeldOut, embeddings: Sequence[Any] | None, arguments: Mapping[str, Any], judging: Judging
 ) -> MethodResult:
     started = clock.perf_counter()
     try:
-        model = fit(rows.fit, method=method, **arguments)
+        model = fit_log(rows.fit, method, arguments, embeddings)
     except MonocalError as problem:
         return MethodResult(method, None, clock.perf_counter() - started, str(problem))
     seconds = clock.perf_counter() - started
-    judged = judge(model, rows, metrics=metrics, n_bootstrap=n_bootstrap, seed=seed)
-    return MethodResult(method, next(iter(judged.values())).last, seconds)
+    calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
+    (found,) = judge_rows(rows.test, calibrated, judging).values()
+    return MethodResult(method, found.judgement.last, seconds)
 
 
 def _ranked(results: list[MethodResult], by: str) -> tuple[MethodResult, ...]:

@@ -1,50 +1,19 @@
-"""From a table to judgements: before and after calibration, by field, and on what was selected."""
+"""From a table to judgements."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
 from monocal.core.errors import InvalidInput
-from monocal.core.sampling import sampling_shift
-from monocal.core.spaces import Floats, ScoreSpace, sigmoid, to_logits
-from monocal.judging.evaluate import evaluate
-from monocal.judging.field_table import FieldTable, field_table
-from monocal.judging.judgement import Judgement, headline_metrics
-from monocal.judging.product import Product, ProductCheck, check_products
-from monocal.judging.report import Report
-from monocal.judging.selection import Selection, ranks_within, selection
-from monocal.judging.table_rows import RowColumns, TableRows, TaskColumns, read_rows
+from monocal.core.roles import Roles
+from monocal.core.spaces import ScoreSpace
+from monocal.judging.judge_rows import Judging, TaskEvaluation, check_row_products, judge_rows
+from monocal.judging.product import Product, ProductCheck
 from monocal.models.model import Model
-from monocal.tables.stream import Table
-
-BEFORE, AFTER = "before", "after"
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class TaskEvaluation:
-    """One task of a table.
-
-    Attributes:
-        judgement: Metrics before and after calibration.
-        by: Field to its tables, by stage ("before", "after").
-        selections: The selected rows, by stage; empty if all rows count.
-    """
-
-    judgement: Judgement
-    by: dict[str, dict[str, FieldTable]] = field(default_factory=dict)
-    selections: dict[str, Selection] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            **self.judgement.as_dict(),
-            "by": {name: {stage: one.as_dict() for stage, one in tables.items()} for name, tables in self.by.items()},
-            "selection": {stage: one.as_dict() for stage, one in self.selections.items()},
-        }
+from monocal.tables.read import read
+from monocal.tables.stream import Table, open_table
 
 
 @final
@@ -124,119 +93,23 @@ def evaluate_table(
         >>> round(click.judgement.before.value("pcoc"), 1), len(click.by["device"]["before"])
         (2.0, 5)
     """
-    columns = RowColumns(
-        tasks=_tasks(model, score, label, tasks),
-        fields=list(dict.fromkeys([*_fields(model, fields), *by])),
-        group=group,
-        weight=weight,
-        winners=winners,
-        time=time,
-        sampling_rate=model.sampling_rate if sampling_rate is None and model is not None else sampling_rate,
-        scores_are=scores_are if model is None else model.scores_are,
-    )
     if top_k is not None and (group is None or top_k < 1):
         raise InvalidInput.of(
             "top_k", f"{top_k} with group {group}", "a number ≥ 1 and a group column", "add --group user_id"
         )
-    rows = read_rows(table, columns, model=model, since=since, until=until)
-    options: dict[str, Any] = {"n_bootstrap": n_bootstrap, "seed": seed}
-    found = {name: _judge_task(rows, name, by, top_k, metrics, options) for name in columns.tasks}
-    return TableEvaluation(rows.n_rows, found, _products(rows, columns, products))
-
-
-def _judge_task(
-    rows: TableRows,
-    name: str,
-    by: Sequence[str],
-    top_k: int | None,
-    metrics: Sequence[str] | None,
-    options: Mapping[str, Any],
-) -> TaskEvaluation:
-    observed = np.flatnonzero(rows.labels[name] >= 0)
-    if not observed.size:
-        raise InvalidInput.of(f"labels of task {name!r}", "only nulls", "some labels", "check the label column")
-    if observed.size < rows.n_rows:
-        rows = rows.take(observed)
-    stages = {BEFORE: _full_traffic(rows, name)}
-    if rows.calibrated:
-        stages[AFTER] = rows.calibrated[name]
-    selections: dict[str, Selection] = {}
-    reports: dict[str, Report] = {}
-    tables: dict[str, dict[str, FieldTable]] = {one: {} for one in by}
-    for stage, p in stages.items():
-        chosen, ranks = _chosen(rows, p, top_k)
-        if chosen is not None:
-            selections[stage] = selection(
-                rows.labels[name], p, chosen, ranks=ranks, weights=rows.weights, groups=rows.groups, **options
-            )
-        part, q = (rows, p) if chosen is None else (rows.take(np.flatnonzero(chosen)), p[chosen])
-        reports[stage] = _report(part, name, q, metrics, options)
-        for one in by:
-            values = part.fields[one]
-            column = values.ids if values.values is None else values.values.take(values.ids)
-            tables[one][stage] = field_table(part.labels[name], q, column, name=one, weights=part.weights)
-    judgement = Judgement(reports[BEFORE], reports.get(AFTER), same_rows=top_k is None)
-    return TaskEvaluation(judgement, tables, selections)
-
-
-def _report(rows: TableRows, name: str, p: Floats, metrics: Sequence[str] | None, options: Mapping[str, Any]) -> Report:
-    return evaluate(
-        rows.labels[name],
-        p,
-        fields={one: column.ids for one, column in rows.fields.items()},
-        groups=rows.groups,
-        weights=rows.weights,
-        metrics=metrics or headline_metrics(has_fields=bool(rows.fields), has_groups=rows.groups is not None),
-        **options,
-    )
-
-
-def _chosen(rows: TableRows, p: Floats, top_k: int | None) -> tuple[Any, Any]:
-    if top_k is None or rows.groups is None:
-        return rows.winners, None
-    ranks = ranks_within(p, rows.groups)
-    on_top = ranks <= top_k
-    return (on_top if rows.winners is None else rows.winners & on_top), ranks
-
-
-def _full_traffic(rows: TableRows, name: str) -> Floats:
-    logits = to_logits(rows.scores[name], rows.scores_are, "scores")
-    return sigmoid(logits + sampling_shift(rows.rates, rows.n_rows))
-
-
-def _tasks(
-    model: Model | None, score: str | None, label: str | None, tasks: Mapping[str, tuple[str, str]] | None
-) -> dict[str, TaskColumns]:
-    if tasks is not None:
-        if score is not None or label is not None:
-            raise InvalidInput.of("tasks", "tasks and score or label", "one of the two", "put every task into tasks")
-        return {name: TaskColumns(*columns) for name, columns in tasks.items()}
-    if model is not None:
+    others = {"group": group, "weight": weight, "time": time, "winners": winners, "slices": [*(fields or ()), *by]}
+    stream = open_table(table)
+    if model is None:
+        rate: dict[str, Any] = {"sampling_rate": sampling_rate, "scores_are": scores_are}
+        roles = Roles.of(score=score, label=label, tasks=tasks, **rate, **others)
+    else:
         if score is not None:
             raise InvalidInput.of("score", repr(score), "the model's own score columns", "leave score out")
-        if label is not None:
-            one = model.task()
-            return {one.name: TaskColumns(label, one.score)}
-        return {one.name: TaskColumns(one.label, one.score) for one in model.tasks}
-    if score is None or label is None:
-        missing = "score" if score is None else "label"
-        raise InvalidInput.of(missing, None, f"the name of the {missing} column", f"name it, --{missing} …")
-    return {label: TaskColumns(label, score)}
-
-
-def _fields(model: Model | None, fields: Sequence[str] | None) -> Sequence[str]:
-    if fields is None:
-        return () if model is None else model.field_names
-    return fields
-
-
-def _products(rows: TableRows, columns: RowColumns, products: Sequence[Product]) -> list[ProductCheck]:
-    if len(columns.tasks) < 3:
-        return []
-    stages: dict[str, dict[str, Floats]] = {
-        "score": {one.score: _full_traffic(rows, name) for name, one in columns.tasks.items()}
-    }
-    if rows.calibrated:
-        stages["calibrated"] = {one.score: rows.calibrated[name] for name, one in columns.tasks.items()}
-    labels = {one.score: rows.labels[name] for name, one in columns.tasks.items()}
-    return check_products(stages, products=products, labels=labels, weights=rows.weights)
+        model.check_columns(stream.column_names)
+        roles = model.roles(label, tasks=tasks, sampling_rate=sampling_rate, **others)
+    rows = read(stream, roles, since=since, until=until)
+    calibrated = None if model is None else model.predict_rows(rows)
+    judged = rows if fields is None else rows.with_fields([*fields, *by])
+    judging = Judging(metrics, by, top_k, n_bootstrap, seed)
+    found = judge_rows(judged, calibrated, judging)
+    return TableEvaluation(rows.n_rows, found, check_row_products(rows, calibrated, products))

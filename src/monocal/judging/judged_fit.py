@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-import numpy as np
-
-from monocal.core.sampling import sampling_shift
-from monocal.core.spaces import ScoreSpace, sigmoid, to_logits
-from monocal.judging.evaluate import evaluate
-from monocal.judging.held_out import FittedRows, is_clock_column, split_log
-from monocal.judging.judgement import Judgement, headline_metrics
-from monocal.judging.product import Product, ProductCheck, check_products
+from monocal.core.roles import Roles
+from monocal.core.spaces import ScoreSpace
+from monocal.judging.judge_rows import Judging, check_row_products, judge_rows
+from monocal.judging.judgement import Judgement
+from monocal.judging.product import Product, ProductCheck
 from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.held_out import hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
 from monocal.logs.scored_log import ScoredLog
-from monocal.models.fitting import DEFAULT_METHOD, encode_table, fit, observed_rows, row_rates, table_schema
+from monocal.models.fitting import DEFAULT_METHOD, fit_log
 from monocal.models.model import Model
+from monocal.tables.read import read
 from monocal.tables.stream import Table
 
 
@@ -100,75 +99,34 @@ def fit_and_judge(
         >>> judged.tasks["click"].change.verdict("log_loss"), judged.holdout.n_test
         ('better', 4000)
     """
-    columns = {
-        "score": score,
-        "label": label,
-        "fields": fields,
-        "tasks": tasks,
-        "weight": weight,
-        "time": time,
-        "group": group,
-        "sampling_rate": sampling_rate,
-        "scores_are": scores_are,
-    }
     embeddings = table.embeddings if isinstance(table, ScoredLog) else None
     if isinstance(table, ScoredLog):
         table = table.as_encoded()
-    log = table if isinstance(table, EncodedLog) else encode_table(table, table_schema(**columns))  # type: ignore[arg-type]
-    is_clock = not isinstance(table, EncodedLog) and time is not None and is_clock_column(table, time)
-    rows = split_log(log, holdout, min_count=min_count, max_size=max_size, is_clock=is_clock)
-    model = fit(rows.fit, method=method, frozen_embeddings=embeddings, **arguments)
-    judged = judge(model, rows, n_bootstrap=n_bootstrap, seed=seed) if rows.holdout.n_test else {}
-    checks = _check_products(model, rows.test, products) if judged else []
-    if refit and judged:
-        model = fit(rows.all_rows(), method=method, frozen_embeddings=embeddings, **arguments)
-    if judged:
-        facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(judged)}
-        model = replace(model, info={**model.info, "holdout": facts})
-    return JudgedFit(model, rows.holdout, judged, checks)
-
-
-def judge(
-    model: Model, rows: FittedRows, *, metrics: Sequence[str] | None = None, n_bootstrap: int = 200, seed: int = 0
-) -> dict[str, Judgement]:
-    """Judges a model, task by task, on the held-out rows."""
-    test, found = rows.test, {}
-    for name in model.task_names:
-        observed = observed_rows(test, name)
-        shared: dict[str, Any] = {
-            "fields": {field: rows.test_values[observed, i] for i, field in enumerate(test.field_names)},
-            "groups": None if test.groups is None else test.groups[observed],
-            "weights": None if test.weights is None else test.weights[observed],
-            "metrics": metrics
-            or headline_metrics(has_fields=bool(test.field_names), has_groups=test.groups is not None),
-            "n_bootstrap": n_bootstrap,
-            "seed": seed,
-        }
-        labels, scores, rates = test.labels[name][observed], test.scores[name][observed], row_rates(test, observed)
-        space = test.schema.scores_are
-        calibrated = model.predict_ids(np.ascontiguousarray(test.features[observed]), {name: scores}, rates)[name]
-        found[name] = Judgement(
-            evaluate(labels, scores, scores_are=space, sampling_rate=rates, **shared),
-            evaluate(labels, calibrated, **shared),
+    if not isinstance(table, EncodedLog):
+        roles = Roles.of(
+            score=score,
+            label=label,
+            tasks=tasks,
+            fields=fields,
+            weight=weight,
+            time=time,
+            group=group,
+            sampling_rate=sampling_rate,
+            scores_are=scores_are,
         )
-    return found
-
-
-def _check_products(model: Model, test: EncodedLog, products: Sequence[Product]) -> list[ProductCheck]:
-    if len(model.tasks) < 3:
-        return []
-    rates = row_rates(test, slice(None))
-    scores = {one.name: np.asarray(test.scores[one.name]) for one in model.tasks}
-    calibrated = model.predict_ids(np.ascontiguousarray(test.features), scores, rates)
-    shift = sampling_shift(rates, test.n_rows)
-    raw = {name: sigmoid(to_logits(column, test.schema.scores_are) + shift) for name, column in scores.items()}
-    stages = {"score": raw, "calibrated": calibrated}
-    return check_products(
-        {stage: {one.score: columns[one.name] for one in model.tasks} for stage, columns in stages.items()},
-        products=products,
-        labels={one.score: test.labels[one.name] for one in model.tasks},
-        weights=test.weights,
-    )
+        table = read(table, roles)
+    rows = hold_out(table, holdout, min_count=min_count, max_size=max_size)
+    model = fit_log(rows.fit, method, arguments, embeddings)
+    if not rows.holdout.n_test:
+        return JudgedFit(model, rows.holdout, {}, [])
+    calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
+    found = judge_rows(rows.test, calibrated, Judging(n_bootstrap=n_bootstrap, seed=seed))
+    judged = {task: one.judgement for task, one in found.items()}
+    if refit:
+        model = fit_log(rows.all_rows(), method, arguments, embeddings)
+    facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(judged)}
+    model = replace(model, info={**model.info, "holdout": facts})
+    return JudgedFit(model, rows.holdout, judged, check_row_products(rows.test, calibrated, products))
 
 
 def _headline(judged: Mapping[str, Judgement]) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from monocal.core.roles import Roles
 from monocal.core.samples import Ids, check_features, check_length
 from monocal.logs.log_folder import VOCABULARY, LogManifest, describe_files, map_array
 from monocal.logs.splits import DEFAULT_SHARES, RowRange, split_by_share
+from monocal.tables.encoded_column import EncodedColumn
+from monocal.tables.rows import Rows
 from monocal.vocabulary.vocabulary import Vocabulary
 
 Labels = NDArray[np.int8]
@@ -181,6 +183,20 @@ class EncodedLog:
     def take(self, rows: NDArray[np.integer[Any]]) -> EncodedLog:
         """Returns the chosen rows as copies in memory, in the order asked for."""
         return self._with_rows(rows, fingerprint(self.fingerprint, "rows", np.asarray(rows)))
+
+    def rows(self) -> Rows:
+        """Returns the log as rows, as views; values of fields are told apart by their ids."""
+        rate = self.schema.sampling_rate
+        return Rows(
+            self.schema,
+            self.labels,
+            self.scores,
+            fields={name: EncodedColumn(self.features[:, i], None) for i, name in enumerate(self.field_names)},
+            groups=self.groups,
+            weights=self.weights,
+            times=self.times,
+            rates=float(rate) if isinstance(rate, int | float) else self.sampling_rates,
+        )
 
     def batches(
         self,

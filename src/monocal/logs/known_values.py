@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from monocal.core.fingerprint import fingerprint
-from monocal.core.samples import Ids
 from monocal.logs.encoded_log import EncodedLog
+from monocal.vocabulary.value_counts import most_frequent
 from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 
 
@@ -30,6 +28,7 @@ def keep_values_of(
         max_size: The most values a field keeps; the most frequent stay.
 
     Example:
+        >>> import pyarrow as pa
         >>> from monocal.core.roles import Roles
         >>> table = pa.table({"site": ["a", "b", "b", "c"]})
         >>> vocabulary = Vocabulary.of_table(table, ["site"])
@@ -47,22 +46,10 @@ def keep_values_of(
             fields.append(one)
             features[:, index] = column
             continue
-        counts = np.bincount(column[start:stop], minlength=one.size)
-        kept = _most_frequent(counts, min_count, max_size)
-        new_id = np.zeros(one.size, dtype=np.int32)
-        new_id[kept] = np.arange(1, len(kept) + 1, dtype=np.int32)
-        features[:, index] = new_id[column]
-        fields.append(FieldVocabulary(one.name, one.values.take(pa.array(kept - 1))))
+        counts = np.bincount(column[start:stop], minlength=one.size)[1:]
+        known = FieldVocabulary(one.name, most_frequent(one.values, counts, min_count=min_count, max_size=max_size))
+        features[:, index] = np.append(np.int32(0), known.encode(one.values))[column]
+        fields.append(known)
     vocabulary = Vocabulary(tuple(fields))
     mark = fingerprint(log.fingerprint, "values of", start, stop, min_count, max_size)
     return replace(log, features=features, vocabulary=vocabulary, fingerprint=mark, folder=None)
-
-
-def _most_frequent(counts: NDArray[np.int64], min_count: int, max_size: int | None) -> Ids:
-    counts = counts.copy()
-    counts[0] = 0
-    # ids were given by frequency and then by value, so a stable sort keeps that order among equals
-    order = np.argsort(-counts, kind="stable")
-    n_kept = int(np.count_nonzero(counts >= max(min_count, 1)))
-    kept: Ids = order[: n_kept if max_size is None else min(n_kept, max_size)].astype(np.int32)
-    return kept

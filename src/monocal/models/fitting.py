@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput
-from monocal.core.progress import progress
 from monocal.core.roles import Roles
-from monocal.core.samples import Ids, Samples
-from monocal.core.spaces import Floats, ScoreSpace, sigmoid
+from monocal.core.spaces import ScoreSpace
 from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.row_log import log_of_rows
 from monocal.logs.scored_log import ScoredLog
+from monocal.models.canary import canary_of
+from monocal.models.fit_facts import fit_facts
 from monocal.models.model import Model, TaskModel
-from monocal.tables.categories import distinct_text
-from monocal.tables.columns import labels_or_missing, moments_of, numbers
-from monocal.tables.stream import Table, TableStream, open_table
-from monocal.vocabulary.value_index import ValueIndex
-from monocal.vocabulary.vocabulary import Vocabulary, VocabularyBuilder
+from monocal.tables.read import read
+from monocal.tables.stream import Table
 
 DEFAULT_METHOD = "umc"
-_CANARY_ROWS = 32
-_SCORE_BINS = 20
 
 
 def fit(
@@ -71,204 +67,63 @@ def fit(
         >>> round(float(model.predict(log).mean()), 3)
         0.25
     """
-    prototype = calibrator(method, **arguments)
+    calibrator(method, **arguments)  # refuses unknown names and arguments before anything is read
     if isinstance(table, ScoredLog):
         frozen_embeddings = table.embeddings if frozen_embeddings is None else frozen_embeddings
         table = table.as_encoded()
-    if isinstance(table, EncodedLog):
-        log = table
-        if not log.scores:
-            raise InvalidInput.of(
-                "table", "an encoded log without scores", "a score column per task", "rank the log first"
-            )
-    else:
-        log = encode_table(
-            table,
-            table_schema(
-                score=score,
-                label=label,
-                fields=fields,
-                tasks=tasks,
-                weight=weight,
-                time=time,
-                sampling_rate=sampling_rate,
-                scores_are=scores_are,
-            ),
-            min_count=min_count,
-            max_size=max_size,
+    if not isinstance(table, EncodedLog):
+        roles = Roles.of(
+            score=score,
+            label=label,
+            tasks=tasks,
+            fields=fields,
+            weight=weight,
+            time=time,
+            sampling_rate=sampling_rate,
+            scores_are=scores_are,
         )
-    schema = log.schema
-    fitted = []
-    for task in log.scores:
-        rows = observed_rows(log, task)
-        one = calibrator(method, **prototype.get_params(deep=False))
-        one.fit(
-            log.scores[task][rows],
-            log.labels[task][rows],
-            features=log.features[rows] if log.n_fields else None,
-            weights=None if log.weights is None else log.weights[rows],
-            times=None if log.times is None else log.times[rows],
-            scores_are=schema.scores_are,
-            sampling_rate=row_rates(log, rows),
+        table = log_of_rows(read(table, roles).in_time_order(), min_count=min_count, max_size=max_size)
+    return fit_log(table, method, arguments, frozen_embeddings)
+
+
+def fit_log(
+    log: EncodedLog,
+    method: str,
+    arguments: Mapping[str, Any],
+    frozen_embeddings: Sequence[NDArray[np.float32]] | None = None,
+) -> Model:
+    """Fits one calibrator per task on encoded rows.
+
+    Arguments:
+        log: Rows with scores, in time order.
+        method: Name of the calibrator.
+        arguments: Constructor arguments of the calibrator.
+        frozen_embeddings: A ranker's table per field, for methods that can use it.
+    """
+    if not log.scores:
+        raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
+    rows = log.rows()
+    tasks = []
+    for task in rows.scores:
+        observed = rows.observed(task)
+        known = slice(None) if observed is rows else np.flatnonzero(rows.labels[task] >= 0)
+        fitted = calibrator(method, **arguments)
+        fitted.fit(
+            observed.scores[task],
+            observed.labels[task],
+            features=log.features[known] if log.n_fields else None,
+            weights=observed.weights,
+            times=observed.times,
+            scores_are=log.schema.scores_are,
+            sampling_rate=observed.rates,
             embeddings=frozen_embeddings,
         )
-        fitted.append(TaskModel(task, (schema.scores or {}).get(task, task), schema.labels[task], one))
+        tasks.append(TaskModel(task, log.schema.score_columns.get(task, task), log.schema.labels[task], fitted))
     model = Model(
-        tasks=tuple(fitted),
+        tasks=tuple(tasks),
         vocabulary=log.vocabulary,
-        scores_are=schema.scores_are,
-        sampling_rate=schema.sampling_rate,
-        info=_facts(log, tuple(fitted)),
+        scores_are=log.schema.scores_are,
+        sampling_rate=log.schema.sampling_rate,
+        info={"n_rows": log.n_rows, "log_fingerprint": log.fingerprint, "tasks": fit_facts(rows)},
     )
-    return Model(**{**vars(model), "canary": _canary(model, log)})
-
-
-def encode_table(table: Table, schema: Roles, *, min_count: int = 1, max_size: int | None = None) -> EncodedLog:
-    """Reads the columns of a schema in two passes (count values, then encode) and returns them in memory."""
-    stream = open_table(table)
-    schema.check_columns(stream.column_names)
-    vocabulary = _count(stream, schema.fields, min_count, max_size)
-    ids: list[Ids] = []
-    parts: dict[str, list[Any]] = {}
-    groups = ValueIndex()
-
-    def keep(name: str, column: Any) -> None:
-        parts.setdefault(name, []).append(column)
-
-    with progress("reading", stream.n_rows) as bar:
-        for batch in stream.batches(schema.columns, dictionary_columns=schema.fields):
-            ids.append(vocabulary.encode(batch))
-            for task, column in schema.labels.items():
-                keep(f"label:{task}", labels_or_missing(batch, column, "label"))
-            for task, column in (schema.scores or {}).items():
-                keep(f"score:{task}", numbers(batch, column, "score"))
-            if schema.weight is not None:
-                keep("weight", numbers(batch, schema.weight, "weight"))
-            if schema.time is not None:
-                keep("time", moments_of(batch, schema.time))
-            if schema.group is not None:
-                keep("group", _numbered(batch, schema.group, groups))
-            if isinstance(schema.sampling_rate, str):
-                keep("rate", numbers(batch, schema.sampling_rate, "sampling rate"))
-            bar.advance(batch.num_rows)
-    if not ids:
-        raise InvalidInput.of("table", "no rows", "at least one row", "check the filter that produced the table")
-    columns = {name: np.concatenate(found) for name, found in parts.items()}
-    features = np.concatenate(ids)
-    if "time" in columns and np.any(np.diff(columns["time"]) < 0):
-        order = np.argsort(columns["time"], kind="stable")
-        features = features[order]
-        columns = {name: column[order] for name, column in columns.items()}
-    return EncodedLog.of(
-        features,
-        {task: columns[f"label:{task}"] for task in schema.labels},
-        vocabulary,
-        schema,
-        times=columns.get("time"),
-        groups=columns.get("group"),
-        weights=columns.get("weight"),
-        scores={task: columns[f"score:{task}"] for task in schema.scores or {}},
-        sampling_rates=columns.get("rate"),
-    )
-
-
-def table_schema(
-    *,
-    score: str | None = None,
-    label: str | None = None,
-    fields: Sequence[str] = (),
-    tasks: Mapping[str, tuple[str, str]] | None = None,
-    weight: str | None = None,
-    time: str | None = None,
-    group: str | None = None,
-    sampling_rate: float | str | None = None,
-    scores_are: ScoreSpace = "probability",
-) -> Roles:
-    """Returns the schema of a table that has scores already; arguments as in `fit`.
-
-    Example:
-        >>> table_schema(score="pctr", label="click").scores
-        {'click': 'pctr'}
-    """
-    if tasks is None:
-        if score is None or label is None:
-            missing = "score" if score is None else "label"
-            raise InvalidInput.of(missing, None, f"the name of the {missing} column", f'pass {missing}="…"')
-        tasks = {label: (label, score)}
-    elif score is not None or label is not None:
-        raise InvalidInput.of("tasks", "tasks and score or label", "one of the two", "put every task into tasks")
-    return Roles(
-        labels={name: columns[0] for name, columns in tasks.items()},
-        fields=fields,
-        weight=weight,
-        time=time,
-        group=group,
-        sampling_rate=sampling_rate,
-        scores={name: columns[1] for name, columns in tasks.items()},
-        scores_are=scores_are,
-    )
-
-
-def _count(stream: TableStream, fields: Sequence[str], min_count: int, max_size: int | None) -> Vocabulary:
-    builder = VocabularyBuilder(fields)
-    if fields:
-        with progress("counting values", stream.n_rows) as bar:
-            for batch in stream.batches(fields, dictionary_columns=fields):
-                builder.add(batch)
-                bar.advance(batch.num_rows)
-    return builder.build(min_count=min_count, max_size=max_size)
-
-
-def _numbered(batch: Any, column: str, seen: ValueIndex) -> Ids:
-    values, _, which = distinct_text(batch.column(column), column)
-    numbered: Ids = seen.add(pc.fill_null(values, "\0"))[which]
-    return numbered
-
-
-def observed_rows(log: EncodedLog, task: str) -> slice | NDArray[np.int64]:
-    """Returns the rows where a task's label is known."""
-    labels = log.labels[task]
-    missing = np.flatnonzero(labels < 0)
-    return slice(None) if missing.size == 0 else np.flatnonzero(labels >= 0)
-
-
-def row_rates(log: EncodedLog, rows: slice | NDArray[np.int64]) -> Floats | float | None:
-    """Returns the sampling rate of some rows: one each, one for all, or None."""
-    if log.sampling_rates is not None:
-        return log.sampling_rates[rows]
-    rate = log.schema.sampling_rate
-    return float(rate) if isinstance(rate, int | float) else None
-
-
-def _facts(log: EncodedLog, tasks: tuple[TaskModel, ...]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"n_rows": log.n_rows, "log_fingerprint": log.fingerprint, "tasks": {}}
-    for one in tasks:
-        rows = observed_rows(log, one.name)
-        samples = Samples.of(
-            log.scores[one.name][rows], scores_are=log.schema.scores_are, sampling_rate=row_rates(log, rows)
-        )
-        edges = np.unique(np.quantile(samples.logits, np.linspace(0.0, 1.0, _SCORE_BINS + 1)[1:-1]))
-        shares = np.bincount(np.searchsorted(edges, samples.logits), minlength=edges.size + 1) / samples.n_rows
-        facts["tasks"][one.name] = {
-            "n_rows": samples.n_rows,
-            "label_rate": float(np.mean(log.labels[one.name][rows])),
-            "mean_score": float(np.mean(sigmoid(samples.logits))),
-            "score_edges_logit": edges,
-            "score_shares": shares,
-        }
-    return facts
-
-
-def _canary(model: Model, log: EncodedLog) -> dict[str, NDArray[Any]]:
-    rows = np.unique(np.linspace(0, log.n_rows - 1, _CANARY_ROWS).astype(np.int64))
-    ids: Ids = np.ascontiguousarray(log.features[rows])
-    scores = {one.name: np.asarray(log.scores[one.name][rows], dtype=np.float64) for one in model.tasks}
-    rates = None if log.sampling_rates is None else log.sampling_rates[rows]
-    answers = model.predict_ids(ids, scores, model.sampling_rate if rates is None else rates)  # type: ignore[arg-type]
-    stored: dict[str, NDArray[Any]] = {"ids": ids}
-    for index, one in enumerate(model.tasks):
-        stored[f"score{index}"] = scores[one.name]
-        stored[f"answer{index}"] = answers[one.name]
-    if rates is not None:
-        stored["sampling_rate"] = rates
-    return stored
+    return replace(model, canary=canary_of(model, log.features, rows))

@@ -13,6 +13,7 @@ import pyarrow as pa
 from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.progress import progress
+from monocal.core.roles import Roles
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.models.fusion import Fusion
@@ -89,6 +90,54 @@ class Model:
             if one.name == name:
                 return one
         raise UnknownName.among("task", name, self.task_names)
+
+    def roles(
+        self,
+        label: str | Mapping[str, str] | None = None,
+        *,
+        tasks: Mapping[str, tuple[str, str]] | None = None,
+        sampling_rate: float | str | None = None,
+        **others: Any,
+    ) -> Roles:
+        """Returns the roles of a table that this model is judged on: its own scores and fields, and what is given.
+
+        Arguments:
+            label: Another label column than that of the fit: one, or task to column.
+            tasks: Only these tasks: name to (label column, score column); the scores must be the model's own.
+            sampling_rate: Another sampling rate than that of the fit.
+            others: The other roles, by name.
+        """
+        labels = {one.name: one.label for one in self.tasks}
+        scores = {one.name: one.score for one in self.tasks}
+        if tasks is not None:
+            if label is not None:
+                raise InvalidInput.of("tasks", "tasks and label", "one of the two", "put every task into tasks")
+            for name, (_, score) in tasks.items():
+                if self.task(name).score != score:
+                    raise InvalidInput.of(
+                        f"score of task {name!r}", repr(score), f"the model's, {scores[name]!r}", "rename the column"
+                    )
+            labels = {name: columns[0] for name, columns in tasks.items()}
+        elif isinstance(label, str):
+            if len(labels) > 1:
+                raise InvalidInput.of(
+                    "label",
+                    repr(label),
+                    f"one label column per task ({', '.join(labels)})",
+                    "pass a mapping of task to column, or nothing to use the columns of the fit",
+                )
+            labels = dict.fromkeys(labels, label)
+        for name in label if isinstance(label, Mapping) else ():
+            if name not in labels:
+                raise UnknownName.among("task of label", name, labels)
+        return Roles(
+            {**labels, **(label if isinstance(label, Mapping) else {})},
+            self.field_names,
+            scores={name: scores[name] for name in labels},
+            scores_are=self.scores_are,
+            sampling_rate=self.sampling_rate if sampling_rate is None else sampling_rate,
+            **others,
+        )
 
     def predict(self, table: Table, task: str | None = None) -> Any:
         """Returns calibrated probabilities of a table: an array, or one per task if there are several.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -72,6 +72,10 @@ class Rows:
             fields={name: column.take(rows) for name, column in self.fields.items()},
             **{name: of(getattr(self, name)) for name in ("groups", "weights", "times", "rates", "winners", "values")},
         )
+
+    def with_fields(self, names: Iterable[str]) -> Rows:
+        """Returns the same rows with some of their fields only."""
+        return replace(self, fields={name: self.fields[name] for name in dict.fromkeys(names)})
 
     def in_time_order(self) -> Rows:
         """Returns the rows from the oldest to the newest; rows of one moment keep their order."""

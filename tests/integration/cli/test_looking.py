@@ -19,10 +19,12 @@ def test_inspect_for_programs(monocal_command, model_folder):
 
 
 def test_inspect_a_log_folder(monocal_command, tmp_path, log_file):
-    from monocal.models.fitting import encode_table, table_schema
+    from monocal.core.roles import Roles
+    from monocal.logs.row_log import log_of_rows
+    from monocal.tables.read import read
 
-    schema = table_schema(score="pctr", label="click", fields=["device"])
-    encode_table(str(log_file), schema).save(tmp_path / "log")
+    roles = Roles.of(score="pctr", label="click", fields=["device"])
+    log_of_rows(read(str(log_file), roles)).save(tmp_path / "log")
     ended = monocal_command("inspect", tmp_path / "log")
     assert "monocal encoded log with 20,000 rows" in ended.out
     assert "fields: device (5)" in ended.out

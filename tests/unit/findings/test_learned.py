@@ -11,7 +11,6 @@ from monocal.findings.curves import learned_curves
 from monocal.findings.history import training_run
 from monocal.findings.monotone_sweep import sweep_monotone
 from monocal.findings.rows import read_log
-from monocal.judging.table_rows import RowColumns, TaskColumns
 
 
 def learned(method, **arguments):
@@ -19,8 +18,7 @@ def learned(method, **arguments):
     model = monocal.fit(
         log, method=method, score="pctr", label="click", fields=["device", "position", "hour"], **arguments
     )
-    columns = RowColumns(tasks={"click": TaskColumns("click", "pctr")}, fields=model.field_names)
-    rows = read_log(model, log, columns, ()).tasks[0]
+    rows = read_log(model, log, model.roles(), ()).tasks[0]
     return model, learned_curves(model.task().calibrator, model.vocabulary, rows)
 
 

@@ -43,11 +43,13 @@ def test_unknown_names_are_refused_before_anything_is_fitted():
 
 
 def test_of_a_prepared_log_one_task_is_compared():
-    from monocal.models.fitting import encode_table, table_schema
+    from monocal.core.roles import Roles
+    from monocal.logs.row_log import log_of_rows
+    from monocal.tables.read import read
 
     table = simulate_log(4_000, world="multitask").table()
     tasks = {"click": ("click", "pctr"), "view": ("long_view", "plv")}
-    log = encode_table(table, table_schema(tasks=tasks, time="timestamp"))
+    log = log_of_rows(read(table, Roles.of(tasks=tasks, time="timestamp")))
     one, other = compare_methods(log, ["platt"]), compare_methods(log, ["platt"], label="view")
     labels = [found.best.report.forecast.labels.mean() for found in (one, other)]
     assert labels[0] > labels[1]

@@ -5,10 +5,12 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.judging.held_out import split_log
+from monocal.core.roles import Roles
 from monocal.judging.judged_fit import fit_and_judge
 from monocal.lab.simulator import simulate_log
-from monocal.models.fitting import encode_table, table_schema
+from monocal.logs.held_out import hold_out
+from monocal.logs.row_log import log_of_rows
+from monocal.tables.read import read
 
 LOG = simulate_log(10_000, world="default").table()
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["site_id", "device"], "time": "timestamp"}
@@ -37,15 +39,23 @@ def test_rows_out_of_order_are_split_by_time():
 
 
 def test_metric_fields_tell_unseen_values_apart():
-    schema = table_schema(**COLUMNS)
-    rows = split_log(encode_table(LOG, schema))
-    unseen = rows.test.features[:, 0] == 0
-    assert unseen.any()
-    assert len(np.unique(rows.test_values[unseen, 0])) > 1
+    table = read(LOG, Roles.of(**COLUMNS))
+    for rows in (hold_out(table), hold_out(log_of_rows(table))):
+        unseen = rows.features[:, 0] == 0
+        assert unseen.any()
+        assert len(np.unique(rows.test.fields["site_id"].ids[unseen])) > 1
+
+
+def test_rows_and_logs_in_memory_are_held_out_alike():
+    table = read(LOG, Roles.of(**COLUMNS))
+    one, other = hold_out(table, min_count=3), hold_out(log_of_rows(table), min_count=3)
+    assert one.fit.vocabulary.fingerprint == other.fit.vocabulary.fingerprint
+    np.testing.assert_array_equal(one.fit.features, other.fit.features)
+    np.testing.assert_array_equal(one.features, other.features)
 
 
 def test_a_log_with_parts_is_split_by_them(tmp_path):
-    log = encode_table(LOG, table_schema(**COLUMNS)).save(tmp_path / "log")
+    log = log_of_rows(read(LOG, Roles.of(**COLUMNS))).save(tmp_path / "log")
     judged = fit_and_judge(log, method="platt")
     assert (judged.holdout.n_fit, judged.holdout.n_test) == (2_000, 2_000)
     assert judged.holdout.explanation.startswith("the log's own parts")

@@ -1,0 +1,154 @@
+"""Rows to judgements: before and after calibration, by field, and on what was selected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import Floats
+from monocal.judging.evaluate import evaluate
+from monocal.judging.field_table import FieldTable, field_table
+from monocal.judging.judgement import Judgement, headline_metrics
+from monocal.judging.product import Product, ProductCheck, check_products
+from monocal.judging.report import Report
+from monocal.judging.selection import Selection, ranks_within, selection
+from monocal.tables.rows import Rows
+
+BEFORE, AFTER = "before", "after"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TaskEvaluation:
+    """One task of a table.
+
+    Attributes:
+        judgement: Metrics before and after calibration.
+        by: Field to its tables, by stage ("before", "after").
+        selections: The selected rows, by stage; empty if all rows count.
+    """
+
+    judgement: Judgement
+    by: dict[str, dict[str, FieldTable]] = field(default_factory=dict)
+    selections: dict[str, Selection] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **self.judgement.as_dict(),
+            "by": {name: {stage: one.as_dict() for stage, one in tables.items()} for name, tables in self.by.items()},
+            "selection": {stage: one.as_dict() for stage, one in self.selections.items()},
+        }
+
+
+@final
+@dataclass(frozen=True)
+class Judging:
+    """How rows are judged.
+
+    Attributes:
+        metrics: Names; None means the headline ones.
+        by: Fields of which every value is judged.
+        top_k: Only the k rows of each group that the forecast itself puts on top.
+        n_bootstrap: Replicates behind an interval.
+        seed: Seed of resampling.
+    """
+
+    metrics: Sequence[str] | None = None
+    by: Sequence[str] = ()
+    top_k: int | None = None
+    n_bootstrap: int = 200
+    seed: int = 0
+
+    @property
+    def resampling(self) -> dict[str, Any]:
+        return {"n_bootstrap": self.n_bootstrap, "seed": self.seed}
+
+
+def judge_rows(
+    rows: Rows, calibrated: Mapping[str, Floats] | None = None, judging: Judging | None = None
+) -> dict[str, TaskEvaluation]:
+    """Judges every task of rows that were read.
+
+    Arguments:
+        rows: The rows.
+        calibrated: Task to a model's probabilities of all rows; None judges the scores alone.
+        judging: How; by default headline metrics on all rows.
+
+    Example:
+        >>> from monocal.core.roles import Roles
+        >>> from monocal.tables.read import read
+        >>> rows = read({"y": [0, 1] * 50, "p": [0.4, 0.8] * 50}, Roles.of(score="p", label="y"))
+        >>> round(judge_rows(rows)["y"].judgement.before.value("pcoc"), 2)
+        1.2
+    """
+    return {
+        task: _judge_task(rows, task, None if calibrated is None else calibrated[task], judging or Judging())
+        for task in rows.scores
+    }
+
+
+def check_row_products(
+    rows: Rows, calibrated: Mapping[str, Floats] | None, products: Sequence[Product] = ()
+) -> list[ProductCheck]:
+    """Says whether products of probabilities agree, before and after calibration, where three tasks are there."""
+    scores = rows.roles.score_columns
+    if len(scores) < 3:
+        return []
+    stages = {"score": {column: rows.uncalibrated(task) for task, column in scores.items()}}
+    if calibrated is not None:
+        stages["calibrated"] = {column: calibrated[task] for task, column in scores.items()}
+    labels = {column: rows.labels[task] for task, column in scores.items()}
+    return check_products(stages, products=products, labels=labels, weights=rows.weights)
+
+
+def _judge_task(rows: Rows, task: str, calibrated: Floats | None, judging: Judging) -> TaskEvaluation:
+    known = rows.labels[task] >= 0
+    if not known.any():
+        raise InvalidInput.of(f"labels of task {task!r}", "only nulls", "some labels", "check the label column")
+    rows = rows.observed(task)
+    stages = {BEFORE: rows.uncalibrated(task)}
+    if calibrated is not None:
+        stages[AFTER] = calibrated if len(calibrated) == rows.n_rows else calibrated[known]
+    labels = rows.labels[task]
+    selections: dict[str, Selection] = {}
+    reports: dict[str, Report] = {}
+    tables: dict[str, dict[str, FieldTable]] = {name: {} for name in judging.by}
+    for stage, p in stages.items():
+        chosen, ranks = _chosen(rows, p, judging.top_k)
+        if chosen is not None:
+            selections[stage] = selection(
+                labels, p, chosen, ranks=ranks, weights=rows.weights, groups=rows.groups, **judging.resampling
+            )
+        part, q = (rows, p) if chosen is None else (rows.take(np.flatnonzero(chosen)), p[chosen])
+        reports[stage] = _report(part, task, q, judging)
+        for name in judging.by:
+            values = part.fields[name]
+            column = values.ids if values.values is None else values.values.take(values.ids)
+            tables[name][stage] = field_table(part.labels[task], q, column, name=name, weights=part.weights)
+    judgement = Judgement(reports[BEFORE], reports.get(AFTER), same_rows=judging.top_k is None)
+    return TaskEvaluation(judgement, tables, selections)
+
+
+def _report(rows: Rows, task: str, p: Floats, judging: Judging) -> Report:
+    has = {"has_fields": bool(rows.fields), "has_groups": rows.groups is not None}
+    return evaluate(
+        rows.labels[task],
+        p,
+        fields={name: column.ids for name, column in rows.fields.items()},
+        groups=rows.groups,
+        weights=rows.weights,
+        metrics=judging.metrics or headline_metrics(**has),
+        **judging.resampling,
+    )
+
+
+def _chosen(rows: Rows, p: Floats, top_k: int | None) -> tuple[Any, Any]:
+    if top_k is None or rows.groups is None:
+        return rows.winners, None
+    ranks = ranks_within(p, rows.groups)
+    on_top = ranks <= top_k
+    return (on_top if rows.winners is None else rows.winners & on_top), ranks

@@ -1,0 +1,38 @@
+"""Rows of a table as an encoded log in memory."""
+
+from __future__ import annotations
+
+from monocal.logs.encoded_log import EncodedLog
+from monocal.tables.rows import Rows
+from monocal.vocabulary.vocabulary import Vocabulary
+
+
+def log_of_rows(rows: Rows, *, min_count: int = 1, max_size: int | None = None) -> EncodedLog:
+    """Encodes rows with the vocabulary that they give themselves.
+
+    Arguments:
+        rows: Rows that were read, in time order.
+        min_count: Field values with fewer rows count as unseen.
+        max_size: The most values a field keeps; the most frequent stay.
+
+    Example:
+        >>> from monocal.core.roles import Roles
+        >>> from monocal.tables.read import read
+        >>> table = {"click": [0, 1, 0], "pctr": [0.1, 0.2, 0.3], "site": ["a", "b", "b"]}
+        >>> log = log_of_rows(read(table, Roles.of(score="pctr", label="click", fields=["site"])))
+        >>> log.features[:, 0].tolist(), log.vocabulary["site"].values.to_pylist()
+        ([2, 1, 1], ['b', 'a'])
+    """
+    fields = {name: rows.fields[name] for name in rows.roles.fields}
+    vocabulary = Vocabulary.of_columns(fields, min_count=min_count, max_size=max_size)
+    return EncodedLog.of(
+        vocabulary.encode_columns(fields, rows.n_rows),
+        rows.labels,
+        vocabulary,
+        rows.roles,
+        times=rows.times,
+        groups=rows.groups,
+        weights=rows.weights,
+        scores=rows.scores,
+        sampling_rates=rows.rates if rows.roles.rate_column else None,
+    )
