@@ -26,12 +26,14 @@ class Samples:
         labels: 0.0 or 1.0 per row; None when only predicting.
         features: Field ids `(n, F)`, int32, 0 = unseen value; None when there are none. May be a memory map.
         weights: How often each row counts; None means once.
+        times: When each row happened, rising; None if only the order is known.
     """
 
     logits: Floats
     labels: Floats | None = None
     features: Ids | None = None
     weights: Floats | None = None
+    times: NDArray[Any] | None = None
 
     @classmethod
     def of(
@@ -57,16 +59,15 @@ class Samples:
         if n == 0:
             raise InvalidInput.of("scores", "no rows", "at least one row", "check the filter that produced the table")
         logits = logits + sampling_shift(sampling_rate, n)
+        moments = None if times is None else check_length(np.asarray(times), n, "times")
         samples = cls(
             logits=logits,
             labels=None if labels is None else check_labels(labels, n),
             features=None if features is None else check_features(features, n),
             weights=None if weights is None else check_weights(weights, n),
+            times=moments,
         )
-        if times is None:
-            return samples
-        moments = check_length(np.asarray(times), n, "times")
-        if np.all(moments[:-1] <= moments[1:]):
+        if moments is None or np.all(moments[:-1] <= moments[1:]):
             return samples
         return samples.take(np.argsort(moments, kind="stable"))
 
@@ -91,7 +92,7 @@ class Samples:
         def of(column: Any) -> Any:
             return None if column is None else column[rows]
 
-        return Samples(self.logits[rows], of(self.labels), of(self.features), of(self.weights))
+        return Samples(self.logits[rows], of(self.labels), of(self.features), of(self.weights), of(self.times))
 
     def split_recent(self, share: float) -> tuple[Samples, Samples]:
         """Cuts off the most recent `share` of the weight: `(older, recent)`, each with at least one row when n ≥ 2."""

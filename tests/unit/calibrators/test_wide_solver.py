@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.statistical.wide_solver import add_shifts, field_offsets, recentred, solve_wide
 
 PENALTY = 10.0
@@ -126,3 +127,15 @@ def test_weights_count_like_repeated_rows():
     often = solve((logits[repeated], labels[repeated], np.ones(repeated.size), features[repeated], sizes), 1e-16)
     np.testing.assert_allclose(once.shifts, often.shifts, atol=1e-5)
     assert once.slope == pytest.approx(often.slope, abs=1e-6)
+
+
+def test_an_offset_is_as_good_as_a_column_with_coefficient_one():
+    random = np.random.default_rng(4)
+    z, offset = random.normal(size=2000), random.normal(size=2000)
+    labels = (random.random(2000) < 1.0 / (1.0 + np.exp(-(0.6 * z + offset - 1.0)))).astype(np.float64)
+    design = np.column_stack([z, np.ones(2000)])
+    theta = solve_logistic(design, labels, np.ones(2000), constraints=np.array([[1.0, 0.0]]), offset=offset)
+    p = 1.0 / (1.0 + np.exp(-(design @ theta + offset)))
+    np.testing.assert_allclose(design.T @ (p - labels), 0.0, atol=1e-6)
+    against = solve_logistic(design, 1.0 - labels, np.ones(2000), constraints=np.array([[1.0, 0.0]]), offset=offset)
+    assert against[0] == pytest.approx(0.0, abs=1e-12)

@@ -21,9 +21,10 @@ def solve_logistic(
     *,
     l2: Floats | None = None,
     constraints: Floats | None = None,
+    offset: Floats | None = None,
     max_iterations: int = 100,
 ) -> Floats:
-    r"""Minimises :math:`\sum_i w_i\,\mathrm{NLL}(\sigma(x_i\theta), y_i) + \tfrac12\sum_k \lambda_k\theta_k^2`
+    r"""Minimises :math:`\sum_i w_i\,\mathrm{NLL}(\sigma(x_i\theta + o_i), y_i) + \tfrac12\sum_k \lambda_k\theta_k^2`
     subject to :math:`C\theta \ge 0`.
 
     The problem is convex and there are at most two constraints, so the optimum is found by trying each set of
@@ -36,6 +37,7 @@ def solve_logistic(
         weights: Row weights.
         l2: Penalty per parameter on the scale of the summed loss; None means none.
         constraints: Rows `(m, k)` with `constraints @ theta >= 0`.
+        offset: o, a logit per row that stays as it is; None means 0.
         max_iterations: Newton steps allowed; a fit that needs more warns with its last gradient.
 
     Example:
@@ -50,15 +52,16 @@ def solve_logistic(
     if l2 is not None:
         penalty = penalty + l2
     rows = np.zeros((0, k)) if constraints is None else np.asarray(constraints, dtype=np.float64)
+    given = np.zeros(design.shape[0]) if offset is None else offset
     best: Floats | None = None
     best_loss = np.inf
     for n_active in range(rows.shape[0] + 1):
         for active in itertools.combinations(range(rows.shape[0]), n_active):
             basis = _null_space(rows[list(active)], k)
-            theta = basis @ _newton(design @ basis, targets, weights, basis.T * penalty @ basis, max_iterations)
+            theta = basis @ _newton(design @ basis, given, targets, weights, basis.T * penalty @ basis, max_iterations)
             slack = rows @ theta
             if np.all(slack >= -1e-9 * (1.0 + np.abs(rows) @ np.abs(theta))):
-                loss = _loss(design @ theta, targets, weights) + 0.5 * float(penalty @ theta**2)
+                loss = _loss(given + design @ theta, targets, weights) + 0.5 * float(penalty @ theta**2)
                 if loss < best_loss:
                     best, best_loss = theta, loss
         if best is not None and n_active == 0:
@@ -67,11 +70,13 @@ def solve_logistic(
     return best
 
 
-def _newton(design: Floats, targets: Floats, weights: Floats, penalty: Floats, max_iterations: int) -> Floats:
+def _newton(
+    design: Floats, offset: Floats, targets: Floats, weights: Floats, penalty: Floats, max_iterations: int
+) -> Floats:
     theta = np.zeros(design.shape[1])
     if design.shape[1] == 0:
         return theta
-    scores = np.zeros(design.shape[0])
+    scores = offset
     loss = _loss(scores, targets, weights)
     gradient = np.zeros_like(theta)
     for _ in range(max_iterations):
@@ -86,7 +91,7 @@ def _newton(design: Floats, targets: Floats, weights: Floats, penalty: Floats, m
         scale = 1.0
         while scale > 1e-10:
             trial = theta - scale * step
-            trial_scores = design @ trial
+            trial_scores = offset + design @ trial
             trial_loss = _loss(trial_scores, targets, weights) + 0.5 * float(trial @ penalty @ trial)
             if trial_loss <= loss - 0.25 * scale * decrement or decrement < 1e-12 * (1.0 + abs(loss)):
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -9,6 +10,14 @@ from numpy.typing import NDArray
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.row_scorer import RowScorer
+from monocal.calibrators.statistical.carry_over import (
+    Carry,
+    TimeBlocks,
+    block_level,
+    check_carry,
+    fit_carried,
+    learn_carry_over,
+)
 from monocal.calibrators.statistical.field_shrinkage import Penalty, check_penalty, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import add_shifts, solve_wide
 from monocal.calibrators.tags import Tags
@@ -29,6 +38,10 @@ class WideLogisticCalibrator(LogitCalibrator):
     Arguments:
         l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss; 10 is scikit-learn's C = 0.1; `auto`
             learns one per field from the scatter of its shifts.
+        carry: How much of each field's effect is carried into the future: `none` believes all of it; `auto` learns one
+            share in [0, 1] per field on rows later than those its effect was learned from (see `learn_carry_over`),
+            and shrinks the recent level by its scatter over time; a mapping from a field's position (by name through
+            `monocal.fit`) to a share fixes some and learns the others. What was believed is in `carry_`.
         tolerance: L-BFGS stops when the loss falls by less than this share.
         max_iterations: L-BFGS steps allowed.
 
@@ -49,6 +62,7 @@ class WideLogisticCalibrator(LogitCalibrator):
         self,
         *,
         l2: Penalty = 10.0,
+        carry: Carry = "none",
         tolerance: float = 1e-9,
         max_iterations: int = 200,
         recent_share: float = 0.0,
@@ -56,6 +70,7 @@ class WideLogisticCalibrator(LogitCalibrator):
     ) -> None:
         super().__init__(recent_share=recent_share, guard=guard)
         self.l2 = l2
+        self.carry = carry
         self.tolerance = tolerance
         self.max_iterations = max_iterations
 
@@ -63,6 +78,10 @@ class WideLogisticCalibrator(LogitCalibrator):
         check_penalty(self.l2)
         features = _features_or_none_at_all(samples)
         sizes = _field_sizes(features)
+        check_carry(self.carry, len(sizes))
+        if self._carries and len(sizes):
+            self._fit_carried(samples, sizes)
+            return
         rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes
         if self.l2 == "auto":
             found, _ = solve_shrunk(*rows, tolerance=self.tolerance, max_iterations=self.max_iterations)
@@ -71,6 +90,29 @@ class WideLogisticCalibrator(LogitCalibrator):
         self.slope_, self.intercept_ = found.slope, found.intercept
         self.shifts_: Floats = found.shifts
         self.offsets_: NDArray[np.int64] = found.offsets
+
+    @property
+    def _carries(self) -> bool:
+        return self.carry != "none"
+
+    def _fit_carried(self, samples: Samples, sizes: NDArray[np.int64]) -> None:
+        l2 = None if self.l2 == "auto" else float(self.l2)
+        believed = learn_carry_over(samples, sizes, self.carry, l2)
+        found, _ = fit_carried(
+            samples, sizes, believed, l2=l2, tolerance=self.tolerance, max_iterations=self.max_iterations
+        )
+        self.slope_, self.intercept_ = found.slope, found.intercept
+        self.shifts_, self.offsets_ = found.shifts, found.offsets
+        self.carry_ = believed.as_arrays(sizes)
+
+    def _recent_shift(self, samples: Samples) -> float:
+        if not self._carries:
+            return super()._recent_shift(samples)
+        return block_level(self._predict_logits(samples), samples, TimeBlocks.of(samples))
+
+    def _tags(self) -> Tags:
+        # blocks and cuts fall between rows, so a row that counts twice is not quite two rows
+        return replace(self.class_tags, weights_exactly=False) if self._carries else self.class_tags
 
     def _predict_logits(self, samples: Samples) -> Floats:
         base = self.slope_ * samples.logits + self.intercept_

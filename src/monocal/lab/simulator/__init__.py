@@ -10,6 +10,7 @@ from monocal.lab.simulator.distortions import (
     FieldSpace,
     NegativeSampling,
 )
+from monocal.lab.simulator.drifting import Drifting, Lasting
 from monocal.lab.simulator.field_distortions import FieldBias, FieldSlope, InteractionBias, MissedEffects
 from monocal.lab.simulator.fields import Field
 from monocal.lab.simulator.log import SimulatedLog, simulate_log
@@ -35,6 +36,8 @@ __all__ = [
     "NegativeSampling",
     "Drift",
     "Compose",
+    "Drifting",
+    "Lasting",
     "FieldBias",
     "FieldSlope",
     "MissedEffects",

@@ -12,7 +12,10 @@ from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
 from monocal.lab.simulator.seeds import Key, random_stream
 
-FieldSource = Literal["row", "user", "attribute", "hour"]
+FieldSource = Literal["row", "user", "attribute", "hour", "weekday"]
+
+_CALENDAR_SIZES = {"hour": 24, "weekday": 7}
+_CALENDAR_NAMES = {"hour": "an hour of the day", "weekday": "a weekday"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,9 @@ class Field:
         shape: `random` draws one normal number per value; `falling` makes the effect fall with the logarithm
             of the id, as a position in a list does.
         source: Where the value of a row comes from: drawn for each `row`, the `user` itself, a fixed
-            `attribute` of the user, or the `hour` of the day.
+            `attribute` of the user, the `hour` of the day, or the `weekday` (1 is Monday).
+        arriving: Share of the values that come up only after the log has begun, at a random moment each; until then
+            a value that was there from the start takes their traffic.
     """
 
     name: str
@@ -40,12 +45,18 @@ class Field:
     drift: float = 0.0
     shape: Literal["random", "falling"] = "random"
     source: FieldSource = "row"
+    arriving: float = 0.0
 
     def __post_init__(self) -> None:
         if self.size < 1:
             raise InvalidInput.of("Field.size", self.size, "at least one value", "give the field a positive size")
-        if self.source == "hour" and self.size != 24:
-            raise InvalidInput.of("Field.size", self.size, "24 values for an hour of the day", "use size=24")
+        wanted = _CALENDAR_SIZES.get(self.source, self.size)
+        if self.size != wanted:
+            raise InvalidInput.of(
+                "Field.size", self.size, f"{wanted} values for {_CALENDAR_NAMES[self.source]}", f"use size={wanted}"
+            )
+        if not 0.0 <= self.arriving < 1.0:
+            raise InvalidInput.of("Field.arriving", self.arriving, "a share in [0, 1)", "use 0.3 for three in ten")
 
     def effects(self, key: Key) -> Floats:
         """Returns what each id adds to the true logit, `(size + 1,)`, centred by traffic; id 0 adds nothing."""
@@ -54,6 +65,19 @@ class Field:
     def drifts(self, key: Key) -> Floats:
         """Returns how far each id's effect moves over the whole log, `(size + 1,)`."""
         return _centred(random_stream(*key, "drift", self.name).standard_normal(self.size), self, self.drift)
+
+    def arrivals(self, key: Key) -> tuple[Floats, NDArray[np.int32]]:
+        """Returns when each id comes up, as a share of the log's time, and which id takes its traffic until then."""
+        random = random_stream(*key, "arrival", self.name)
+        moments = np.zeros(self.size + 1)
+        # the most popular value is always there, so that somebody can take the traffic
+        late = 1 + np.flatnonzero(random.random(self.size) < self.arriving)
+        late = late[late > 1]
+        moments[late] = random.random(late.size)
+        before = np.arange(self.size + 1, dtype=np.int32)
+        there = np.setdiff1d(before[1:], late)
+        before[late] = random.choice(there, late.size)
+        return moments, before
 
     def _raw_effects(self, key: Key) -> Floats:
         if self.shape == "falling":
@@ -103,7 +127,8 @@ def _centred(raw: Floats, field: Field, scale: float) -> Floats:
     table = np.zeros(field.size + 1)
     if scale == 0.0:
         return table
-    shares = np.full(24, 1 / 24) if field.source == "hour" else power_law_shares(field.size, field.exponent)
+    even = field.source in _CALENDAR_SIZES
+    shares = np.full(field.size, 1 / field.size) if even else power_law_shares(field.size, field.exponent)
     raw = raw - shares @ raw
     spread = np.sqrt(shares @ raw**2)
     # One value has no spread; it then adds nothing instead of dividing by zero.

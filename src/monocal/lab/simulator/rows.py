@@ -20,6 +20,8 @@ BLOCK_ROWS = 16_384
 FIRST_SECOND = 1_767_225_600
 """Logs start on 1 January 2026, midnight UTC."""
 
+_FIRST_WEEKDAY = 3  # a Thursday
+
 _DAILY_RHYTHM = 1.0 + 0.6 * np.sin((np.arange(24) - 9.0) * (2.0 * np.pi / 24.0))
 
 
@@ -51,6 +53,7 @@ class RowSource:
 
     world: World
     attributes: dict[int, Ids]
+    arrivals: dict[int, tuple[Floats, Ids]]
 
     @classmethod
     def draw(cls, world: World) -> RowSource:
@@ -60,7 +63,10 @@ class RowSource:
             if field.source == "attribute":
                 uniforms = random_stream("world", world.seed, "attribute", field.name).random(world.n_users + 1)
                 attributes[place] = draw_power_law(uniforms, field.size, field.exponent)
-        return cls(world, attributes)
+        late = {
+            place: field.arrivals(("world", world.seed)) for place, field in enumerate(world.fields) if field.arriving
+        }
+        return cls(world, attributes, late)
 
     def block(self, seed: int | str, number: int, n_rows: int) -> Rows:
         """Returns block `number` of a log of `n_rows` rows: the same whenever and wherever it is asked for."""
@@ -68,22 +74,29 @@ class RowSource:
         fields = self.world.fields
         uniforms = random_stream("rows", self.world.seed, seed, number).random((4 + len(fields), BLOCK_ROWS))[:, :size]
         seconds = self._seconds((np.arange(size) + number * BLOCK_ROWS + uniforms[0]) / n_rows)
+        elapsed = seconds / (self.world.days * 86_400.0)
         users = draw_power_law(uniforms[1], self.world.n_users, self.world.user_exponent)
         features = np.empty((size, len(fields)), dtype=np.int32)
         for place, field in enumerate(fields):
             if field.source == "hour":
                 features[:, place] = seconds // 3600 % 24 + 1
+            elif field.source == "weekday":
+                features[:, place] = (seconds // 86_400 + _FIRST_WEEKDAY) % 7 + 1
             elif field.source == "user":
                 features[:, place] = users
             elif field.source == "attribute":
                 features[:, place] = self.attributes[place][users]
             else:
                 features[:, place] = draw_power_law(uniforms[4 + place], field.size, field.exponent)
+            if place in self.arrivals:
+                moments, before = self.arrivals[place]
+                ids = features[:, place]
+                features[:, place] = np.where(moments[ids] <= elapsed, ids, before[ids])
         return Rows(
             features=features,
             users=users,
             times=seconds.astype(np.int64) + FIRST_SECOND,
-            elapsed=seconds / (self.world.days * 86_400.0),
+            elapsed=elapsed,
             click_uniforms=uniforms[2],
             watch_uniforms=uniforms[3],
         )

@@ -8,6 +8,7 @@ from typing import Literal
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.simulator.conditional import ConditionalMonotone
 from monocal.lab.simulator.distortions import Affine, Compose, Distortion, Drift, NegativeSampling
+from monocal.lab.simulator.drifting import Drifting, Lasting
 from monocal.lab.simulator.field_distortions import FieldBias, FieldSlope, InteractionBias, MissedEffects
 from monocal.lab.simulator.fields import Field
 
@@ -153,6 +154,15 @@ _VIDEO_FIELDS = (
     Field("hour", 24, effect=0.1, source="hour"),
 )
 
+_DRIFTING_FIELDS = (
+    Field("product_id", 1500, effect=0.6, arriving=0.3),
+    Field("store_id", 120, exponent=0.5, effect=0.3),
+    Field("category", 60, effect=0.3),
+    Field("placement", 8, effect=0.4),
+    Field("weekday", 7, effect=0.1, source="weekday"),
+    Field("hour", 24, effect=0.1, source="hour"),
+)
+
 WORLDS: dict[str, World] = {
     "default": _DEFAULT,
     "calibrated": replace(_DEFAULT, summary="the score is the truth", distortion=Compose()),
@@ -216,5 +226,29 @@ WORLDS: dict[str, World] = {
         ),
         n_users=50_000,
         tasks=("click", "effective_view", "long_view"),
+    ),
+    "drifting": World(
+        "four weeks in which shocks come and go: products last, stores do not, the level wanders",
+        fields=_DRIFTING_FIELDS,
+        base_rate=0.08,
+        distortion=Compose(
+            Drifting(
+                (
+                    Lasting("product_id", persistent=0.35, transient=0.3),
+                    Lasting("store_id", persistent=0.05, transient=0.8),
+                    Lasting("category", persistent=0.15, transient=0.4, walk=0.1),
+                    Lasting("placement", persistent=0.3),
+                    Lasting("weekday", persistent=0.1),
+                    Lasting("hour", transient=0.2),
+                ),
+                n_periods=14,
+                level_walk=0.05,
+                level_shock=0.1,
+            ),
+            Affine(slope=1.2, intercept=0.8),
+        ),
+        draws="score",
+        days=28,
+        seed=5,
     ),
 }

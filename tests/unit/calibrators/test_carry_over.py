@@ -1,0 +1,158 @@
+"""Laws of carry-over: shares recover what persists, and nothing else is believed."""
+
+import numpy as np
+import pytest
+
+from monocal.calibrators import calibrator
+from monocal.calibrators.recent_intercept import solve_shift
+from monocal.calibrators.statistical.carry_over import LaterRows, TimeBlocks, learn_carry_over, solve_shares
+from monocal.core.errors import InvalidInput
+from monocal.core.samples import Samples
+from monocal.lab.simulator import Compose, Drifting, Field, Lasting, World, simulate_log
+
+N_PERIODS = 20
+DAY = 86_400
+
+
+def drawn(lasting, n_rows=120_000, seed=0, level_walk=0.0, size=150, **field):
+    """Rows of twenty days with one field per `Lasting`, whose scores know nothing of the shifts."""
+    fields = tuple(Field(one.name, size, exponent=0.3, **field) for one in lasting)
+    drifting = Drifting(tuple(lasting), n_periods=N_PERIODS, level_walk=level_walk)
+    world = World("for a test", fields, 0.3, Compose(drifting), draws="score", days=N_PERIODS, seed=seed)
+    log = simulate_log(n_rows, world=world)
+    return Samples.of(log.scores, log.labels, features=log.features, times=log.times), log
+
+
+def learned(samples, carry="auto"):
+    assert samples.features is not None
+    return learn_carry_over(samples, samples.features.max(axis=0).astype(np.int64) + 1, carry)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_persistent_effects_are_believed_and_transient_ones_are_not(seed):
+    parts = [Lasting("lasting", persistent=0.4), Lasting("passing", transient=0.8)]
+    found = learned(drawn(parts, seed=seed, size=500)[0])
+    assert found.errors.max() < 0.1
+    assert found.shares[0] > 0.95
+    assert found.shares[1] < 0.15
+    assert found.kept.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_share_of_a_mixed_effect_is_the_persistent_share_of_its_variance(seed):
+    mixed = Lasting("mixed", persistent=0.3, transient=0.9)
+    samples, _ = drawn([mixed], n_rows=200_000, seed=seed, size=300)
+    found = learned(samples)
+    # the cuts saw ten and fifteen days
+    expected = 0.5 * (mixed.persistent_share(10) + mixed.persistent_share(15))
+    assert 0.02 < found.errors[0] < 0.15
+    assert found.shares[0] == pytest.approx(expected, abs=3.0 * found.errors[0])
+
+
+def test_everything_persistent_goes_to_one_and_everything_transient_to_zero():
+    lasting, _ = drawn([Lasting("a", persistent=0.4), Lasting("b", persistent=0.2)])
+    passing, _ = drawn([Lasting("a", transient=0.8), Lasting("b", transient=0.5)], size=500)
+    assert learned(lasting).shares.min() > 0.9
+    assert learned(passing).shares.max() < 0.15
+
+
+def test_a_wandering_level_is_not_blamed_on_fields():
+    samples, _ = drawn([Lasting("a", persistent=0.4), Lasting("b", persistent=0.3)], level_walk=0.3)
+    assert learned(samples).shares.min() > 0.9
+
+
+def test_carry_over_comes_nearer_to_the_truth_where_shocks_pass():
+    _, log = drawn([Lasting("a", persistent=0.3), Lasting("b", transient=1.0)], n_rows=100_000)
+    older, later = slice(0, 60_000), slice(60_000, None)
+    gaps = {}
+    for carry in ("none", "auto"):
+        one = calibrator("wide_logistic", l2="auto", carry=carry)
+        one.fit(log.scores[older], log.labels[older], features=log.features[older], times=log.times[older])
+        p = one.predict(log.scores[later], features=log.features[later])
+        gaps[carry] = np.mean((p - log.true_probabilities[later]) ** 2)
+    assert gaps["auto"] < 0.95 * gaps["none"]
+
+
+def test_a_field_that_names_the_day_cannot_be_told_from_time():
+    _, log = drawn([Lasting("a", persistent=0.3)], n_rows=40_000)
+    day = (log.times // DAY - log.times[0] // DAY + 1).astype(np.int32)
+    rows = Samples.of(log.scores, log.labels, features=np.column_stack([log.features, day]), times=log.times)
+    found = learned(rows)
+    assert found.calendar.tolist() == [False, True]
+    assert found.shares[1] == 0.0
+
+
+def test_given_shares_are_taken_and_the_others_learned():
+    samples, _ = drawn([Lasting("a", persistent=0.4), Lasting("b", transient=0.8)], n_rows=40_000)
+    found = learned(samples, {1: 0.7})
+    assert found.shares[0] > 0.8
+    assert found.shares[1] == 0.7
+    assert found.given.tolist() == [False, True]
+
+
+def test_shares_are_at_their_optimum_within_bounds():
+    random = np.random.default_rng(3)
+    parts = random.normal(size=(5000, 3))
+    level = np.arange(5000) // 500
+    truth = 0.3 * level - 1.0 + parts @ np.array([0.4, -0.5, 1.6])
+    labels = (random.random(5000) < 1.0 / (1.0 + np.exp(-truth))).astype(float)
+    rows = LaterRows(np.zeros(5000), parts, labels, np.ones(5000), level, level)
+    found = solve_shares(rows, np.array([1.0, 1.0, 0.0]))
+    assert found.values[1] == 0.0
+    assert found.values[2] == 1.0
+    strength = 4.0 * found.design_effects
+
+    def loss(first):
+        a = np.array([first, 0.0, 1.0])
+        total = 0.5 * strength[0] * (first - 1.0) ** 2
+        for one in range(10):
+            here = level == one
+            offset = parts[here] @ a
+            z = offset + solve_shift(offset, labels[here], np.ones(500))
+            total += np.sum(np.logaddexp(0.0, z) - labels[here] * z)
+        return total
+
+    here = loss(found.values[0])
+    assert here < loss(found.values[0] - 0.05)
+    assert here < loss(found.values[0] + 0.05)
+
+
+def test_blocks_follow_days_and_cuts_lie_on_their_edges():
+    days = np.repeat(np.arange(14), [50, 200, 100, 80, 90, 100, 120, 60, 100, 150, 90, 100, 100, 60])
+    stamps = np.datetime64("2026-01-01") + days.astype("timedelta64[D]")
+    blocks = TimeBlocks.of(Samples(np.zeros(days.size), times=stamps))
+    begins = np.flatnonzero(np.diff(days, prepend=-1))
+    assert set(blocks.edges[:-1]) <= set(begins)
+    assert blocks.n_blocks >= 10
+
+
+@pytest.mark.parametrize("times", [None, np.repeat([1, 2, 3], 1000)])
+def test_without_enough_periods_blocks_are_equal_shares_of_the_weight(times):
+    blocks = TimeBlocks.of(Samples(np.zeros(3000), times=times))
+    assert np.diff(blocks.edges).tolist() == [150] * 20
+    heavy = TimeBlocks.of(Samples(np.zeros(3000), weights=np.repeat([3.0, 1.0], 1500), times=times))
+    np.testing.assert_allclose(np.diff(heavy.shares), 0.05, atol=1e-3)
+
+
+@pytest.mark.parametrize("carry", ["some", {5: 0.5}, {0: 1.5}, {"hour": 1.0}])
+def test_a_wish_that_cannot_be_met_is_refused(carry):
+    with pytest.raises(InvalidInput, match="carry"):
+        calibrator("wide_logistic", carry=carry).fit([0.1, 0.4, 0.3] * 9, [0, 1, 0] * 9, features=[[1], [2], [1]] * 9)
+
+
+def test_a_few_rows_are_enough_for_a_defined_answer():
+    one = calibrator("wide_logistic", carry="auto").fit([0.1, 0.4], [0, 1], features=[[1], [2]])
+    assert np.isfinite(one.predict([0.2], features=[[3]])).all()
+    assert one.carry_["share"].tolist() == [1.0]
+
+
+def test_what_was_believed_survives_saving():
+    _, log = drawn([Lasting("a", persistent=0.4), Lasting("b", transient=0.8)], n_rows=20_000)
+    one = calibrator("wide_logistic", l2="auto", carry="auto", recent_share=0.2)
+    one.fit(log.scores, log.labels, features=log.features, times=log.times)
+    again = calibrator("wide_logistic", l2="auto", carry="auto", recent_share=0.2).restore(one.state())
+    np.testing.assert_array_equal(
+        one.predict(log.scores, features=log.features), again.predict(log.scores, features=log.features)
+    )
+    assert again.carry_["share"].tolist() == one.carry_["share"].tolist()
+    assert again.carry_["n_values"].tolist() == [150, 150]
