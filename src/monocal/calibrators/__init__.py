@@ -34,7 +34,13 @@ CALIBRATORS: dict[str, type[Calibrator]] = _exported()
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """One method: its name, one line about it, and its promises."""
+    """One method.
+
+    Attributes:
+        name: What `calibrator` calls it.
+        summary: One line about it.
+        tags: Its promises.
+    """
 
     name: str
     summary: str
@@ -43,6 +49,10 @@ class MethodInfo:
 
 def calibrator(method: str, /, **arguments: Any) -> Calibrator:
     """Returns an unfitted calibrator by name.
+
+    Arguments:
+        method: One of `methods()`.
+        arguments: What the method's class takes; an unknown one is refused with the nearest known.
 
     Example:
         >>> calibrator("histogram", n_bins=20)

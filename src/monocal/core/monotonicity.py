@@ -49,6 +49,14 @@ def probe_logits(
 
     A grid finds wrong shapes; chains of numbers without any float32 in between find rounding errors.
 
+    Arguments:
+        low: Left end.
+        high: Right end.
+        n_points: Points of the grid.
+        n_chains: How many chains.
+        chain_length: Numbers in each.
+        seed: Of the places where chains start.
+
     Example:
         >>> probes = probe_logits(-1.0, 1.0, n_points=3, n_chains=1, chain_length=4)
         >>> len(probes), bool((np.diff(probes) > 0).all()), bool((probes == probes.astype(np.float32)).all())

@@ -34,6 +34,16 @@ class TaskReport:
         fell_back: Whether the calibrator gave the score back unchanged because its fit was harmful.
         groups: The group column; None if none was named.
         value: The value column; None if none was named.
+        headline: The few numbers that come first.
+        metrics: Every metric with its interval and floor.
+        reliability: Predicted against observed rates.
+        fields: Errors by field and value.
+        segments: Groups of rows that are off.
+        heat_map: Errors by score and one field; None without fields.
+        drift: Errors over time.
+        curves: What the calibrator does to the score.
+        order: What it does to the order of rows.
+        history: How training went; None if nothing was trained by batches.
     """
 
     name: str

@@ -207,7 +207,15 @@ class EncodedLog:
         with_rows: bool = False,
         drop_last: bool = False,
     ) -> Iterator[LogBatch]:
-        """Yields mini-batches: in row order, or block-shuffled by (seed, epoch); see `iterate_batches`."""
+        """Yields mini-batches; see `iterate_batches`.
+
+        Arguments:
+            batch_rows: Rows in each.
+            seed: Shuffles blocks of rows; None keeps row order.
+            epoch: Together with the seed decides the order.
+            with_rows: Whether each batch says which rows it holds.
+            drop_last: Whether a last batch of fewer rows is left out.
+        """
         wanted = {
             name: column
             for name, column in self._columns().items()

@@ -37,7 +37,7 @@ class TableSource(Source):
         self._given = schema
 
     def open_table(self, table: Table, *, on_error: OnError = "raise") -> SourceStream:
-        """Returns the rows of anything that counts as a table as a stream."""
+        """Returns the rows of anything that counts as a table as a stream; `on_error` as in `open`."""
         if isinstance(table, str | Path):
             return self.open(table, on_error=on_error)
         stream = open_table(table)

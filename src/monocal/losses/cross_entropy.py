@@ -13,6 +13,11 @@ from monocal.losses.base import Loss, weighted_mean
 def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
     r"""Returns the weighted mean of :math:`\ln(1 + e^z) - y z`, which is the log-loss of :math:`\sigma(z)`.
 
+    Arguments:
+        logits: z, one per row.
+        labels: y, 0 or 1 per row.
+        weights: How often each row counts.
+
     Example:
         >>> import torch
         >>> z, y = torch.tensor([0.6, -0.4, 0.2, 1.1]), torch.tensor([1.0, 0.0, 0.0, 1.0])

@@ -31,7 +31,12 @@ MOST_BLOCKS = 512
 
 
 class Interval(NamedTuple):
-    """Where a number probably lies; NaN at both ends when the data cannot say."""
+    """Where a number probably lies; NaN at both ends when the data cannot say.
+
+    Attributes:
+        low: The lower end.
+        high: The upper end.
+    """
 
     low: float
     high: float
@@ -99,6 +104,12 @@ def centred_interval(
     """Returns the quantiles of replicates shifted to have their median at the value, cut to what is possible.
 
     Undefined when the value is, or when more than half of the replicates are.
+
+    Arguments:
+        value: The number itself.
+        replicates: The same number on resampled rows.
+        confidence: How much of the replicates the interval holds.
+        limits: What is possible at all.
 
     Example:
         >>> low, high = centred_interval(0.5, np.array([0.6, 0.7, 0.8, np.nan]), confidence=0.9)

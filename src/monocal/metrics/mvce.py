@@ -149,6 +149,12 @@ class Mvce(Metric[Residuals | ViewSums]):
 def view_errors(labels: ArrayLike, probabilities: ArrayLike, orders: Iterable[ArrayLike], parts: int) -> list[float]:
     """Returns the error of each view when the partitions are given: an order of the rows, cut into equal parts.
 
+    Arguments:
+        labels: 0 or 1 per row.
+        probabilities: One per row.
+        orders: For each view, the row numbers in its order.
+        parts: How many parts each order is cut into.
+
     Example:
         >>> view_errors([0, 1, 1, 0], [0.5, 0.5, 0.5, 0.5], [[0, 1, 2, 3], [1, 2, 0, 3]], parts=2)
         [0.0, 0.5]

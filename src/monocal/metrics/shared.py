@@ -26,6 +26,10 @@ def by_summary(metrics: Mapping[str, AnyMetric]) -> dict[Summary[Any], list[str]
 def values_of(metrics: Mapping[str, AnyMetric], forecast: Forecast) -> dict[str, Value]:
     """Returns every metric's value, with one state per distinct summary, one at a time in memory.
 
+    Arguments:
+        metrics: Metrics by the names that their values shall have.
+        forecast: The rows.
+
     Example:
         >>> from monocal.metrics import metric
         >>> rows = Forecast.of([0, 1], [0.2, 0.8])

@@ -160,7 +160,7 @@ class Model:
         return joined[wanted[0]] if len(wanted) == 1 else joined
 
     def predict_batch(self, batch: pa.RecordBatch, tasks: tuple[str, ...] | None = None) -> dict[str, Floats]:
-        """Returns each task's probabilities for one batch of raw rows."""
+        """Returns the probabilities of one batch of raw rows, for all tasks or those in `tasks`."""
         rate = self.sampling_rate
         scores = {
             one.name: numbers(batch, one.score, "score") for one in self.tasks if tasks is None or one.name in tasks
@@ -189,7 +189,13 @@ class Model:
     def predict_ids(
         self, ids: Ids, scores: Mapping[str, Floats], sampling_rate: Floats | float | None = None
     ) -> dict[str, Floats]:
-        """Returns each given task's probabilities for field ids and scores in the model's score space."""
+        """Returns probabilities of rows that are encoded already.
+
+        Arguments:
+            ids: Field ids `(n, F)` in the order of `field_names`.
+            scores: Scores of the wanted tasks, in the model's score space.
+            sampling_rate: Share of negatives kept, one number or one per row.
+        """
         answers = {}
         for name, column in scores.items():
             samples = Samples.of(

@@ -33,6 +33,10 @@ RANKERS: dict[str, type[Ranker]] = {kind.name: kind for kind in (Precomputed, Ha
 def ranker(name: str, /, **arguments: Any) -> Ranker:
     """Returns an unfitted ranker by name.
 
+    Arguments:
+        name: One of `RANKERS`.
+        arguments: What the ranker's class takes.
+
     Example:
         >>> ranker("deepfm", variant="authors")
         DeepFM(variant='authors')

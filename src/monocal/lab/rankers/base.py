@@ -96,7 +96,7 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
 
     @final
     def score_tasks(self, log: EncodedLog, *, show_progress: bool | None = None) -> dict[str, Floats]:
-        """Returns one logit per row for every task."""
+        """Returns one logit per row for every task; `show_progress` None shows it on a terminal."""
         if self.learns:
             self._check_fitted()
             self._check_fields(log)

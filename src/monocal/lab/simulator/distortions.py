@@ -60,7 +60,12 @@ class Distortion(ABC):
 @final
 @dataclass(frozen=True)
 class BoundDistortion:
-    """A distortion with its tables: computes scores from truth and truth from scores."""
+    """A distortion with its tables: computes scores from truth and truth from scores.
+
+    Attributes:
+        distortion: What was drawn for.
+        drawn: Its tables.
+    """
 
     distortion: Distortion
     drawn: Any

@@ -15,7 +15,14 @@ from monocal.lab.simulator.fields import Field
 
 @dataclass(frozen=True)
 class Interaction:
-    """A true effect of pairs: one normal number per pair of value groups of two fields."""
+    """A true effect of pairs: one normal number per pair of value groups of two fields.
+
+    Attributes:
+        first: The name of one field.
+        second: The name of the other.
+        scale: Standard deviation of the numbers.
+        n_groups: How many groups each field's values fall into.
+    """
 
     first: str
     second: str

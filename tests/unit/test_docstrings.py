@@ -1,0 +1,103 @@
+"""Docstrings and signatures tell the same story."""
+
+import ast
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import monocal
+
+SOURCE = Path(monocal.__file__).parent
+API = Path(__file__).parents[1] / "goldens" / "public_api.txt"
+_SECTION = re.compile(r"^( *)(Arguments|Attributes):[ ]*\n((?:\1 +\S.*\n|\s*\n)*)", flags=re.MULTILINE)
+_ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*):(?: |$)")
+
+
+def documented(docstring):
+    """Returns the names under `Arguments:` and `Attributes:`."""
+    names = set()
+    for _, _, body in _SECTION.findall(inspect.cleandoc(docstring or "") + "\n"):
+        lines = [line for line in body.splitlines() if line.strip()]
+        indent = min((len(line) - len(line.lstrip()) for line in lines), default=0)
+        for line in lines:
+            entry = _ENTRY.match(line[indent:])
+            if entry and not line[indent : indent + 1].isspace():
+                names.update(name.strip(" *") for name in entry[1].split(","))
+    return names
+
+
+def described_nodes():
+    for path in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and "Arguments:" in (
+                ast.get_docstring(node) or ""
+            ):
+                yield f"{path.relative_to(SOURCE)}:{node.name}", node
+
+
+NODES = dict(described_nodes())
+
+
+@pytest.mark.parametrize("where", NODES)
+def test_every_documented_argument_exists(where):
+    node = NODES[where]
+    spec = node.args
+    known = {one.arg for one in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg] if one}
+    assert documented(ast.get_docstring(node)) <= known
+
+
+def public_callables():
+    """Returns what the list of the public interface names, with the public methods of its classes."""
+    module = None
+    for line in API.read_text(encoding="utf-8").splitlines():
+        if line.startswith("monocal"):
+            module = importlib.import_module(line)
+        entry = re.match(r"  (?:class )?(\w+)\(", line)
+        value = getattr(module, entry[1]) if entry else None
+        if inspect.isfunction(value) or (inspect.isclass(value) and value.__module__.startswith("monocal")):
+            yield f"{module.__name__}.{entry[1]}", value
+            if inspect.isclass(value):
+                for member, method in vars(value).items():
+                    if inspect.isfunction(method) and not member.startswith("_"):
+                        yield f"{module.__name__}.{entry[1]}.{member}", method
+
+
+PUBLIC = dict(public_callables())
+
+
+def words_about(value):
+    if not inspect.isclass(value):
+        return documented(value.__doc__)
+    return set().union(
+        *(documented(kind.__doc__) | documented(kind.__init__.__doc__) for kind in value.__mro__ if kind is not object)
+    )
+
+
+@pytest.mark.parametrize("where", PUBLIC)
+def test_every_public_argument_is_documented(where):
+    value = PUBLIC[where]
+    if inspect.isclass(value) and (issubclass(value, Exception) or getattr(value, "_is_protocol", False)):
+        return
+    parameters = inspect.signature(value).parameters
+    arguments = [name for name in parameters if name not in ("self", "args", "kwargs") and not name.startswith("_")]
+    told = words_about(value)
+    if "Arguments as in" in (value.__doc__ or ""):
+        return
+    if not told and all(name in (value.__doc__ or "") for name in arguments[1:]):
+        return  # one argument, or a sentence that names the others, needs no list
+    assert set(arguments) <= told, f"not documented: {sorted(set(arguments) - told)}"
+
+
+@pytest.mark.parametrize("where", [where for where, value in PUBLIC.items() if inspect.isclass(value)])
+def test_every_documented_argument_of_a_class_exists(where):
+    value = PUBLIC[where]
+    if issubclass(value, Exception):
+        return
+    known = set(inspect.signature(value).parameters) | set(re.findall(r"self\.(\w+)\b.*=", inspect.getsource(value)))
+    known |= set(getattr(value, "__annotations__", ())) | set(dir(value))
+    learned = {name for name in documented(value.__doc__) if name.endswith("_")}
+    assert documented(value.__doc__) - learned <= known
