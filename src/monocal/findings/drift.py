@@ -4,18 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from scipy import special
 
 from monocal.core.spaces import Floats
-from monocal.findings.cells import Cells, Side, dispersion_of, sum_cells
+from monocal.findings.before_after import BeforeAfter
 from monocal.findings.rows import FieldColumn, TaskRows
-from monocal.findings.spread import Spread, levelled, spread_of
 from monocal.findings.windows import Windows, cut_windows
-from monocal.judging.small_counts import MatchedCounts, discoveries, ratio_interval, two_sided_p_value
+from monocal.judging.cells import Cells
+from monocal.judging.discoveries import joint_discoveries
+from monocal.judging.small_counts import MatchedCounts, two_sided_p_value
+from monocal.judging.spread import Spread, levelled, spread_of
 from monocal.metrics.stability_index import StabilityIndex, stability_index
+
+LEAST_OBSERVED = 5.0
+"""A value is compared between the halves of the period if each holds this many positives."""
+
+
+class Trend(NamedTuple):
+    """Relative change of PCOC from the first window to the last along a straight line; NaN if unknown.
+
+    Attributes:
+        change: The change; 0.1 means that PCOC rose by a tenth.
+        low: Lower end of its interval.
+        high: Upper end.
+    """
+
+    change: float
+    low: float
+    high: float
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the interval excludes "no change"."""
+        return self.low > 0.0 or self.high < 0.0
 
 
 @final
@@ -24,27 +48,23 @@ class DriftLine:
     """One forecast over the windows.
 
     Attributes:
-        pcoc: PCOC per window.
-        low: Lower end of its interval.
+        cells: Sums per window.
+        low: Lower end of the interval of PCOC.
         high: Upper end.
-        wobble: How much PCOC varies around its own mean beyond noise, with a p-value.
-        trend: Relative change of PCOC from the first window to the last along a straight line; NaN if unknown.
-        trend_low: Lower end of its interval.
-        trend_high: Upper end.
+        variation: How much PCOC varies around its own mean beyond noise, with a p-value.
+        trend: Its straight line.
     """
 
-    pcoc: Floats
+    cells: Cells
     low: Floats
     high: Floats
-    wobble: Spread
-    trend: float
-    trend_low: float
-    trend_high: float
+    variation: Spread
+    trend: Trend
 
     @property
-    def is_real(self) -> bool:
-        """Whether the trend's interval excludes "no change"."""
-        return bool(self.trend_low > 0.0 or self.trend_high < 0.0)
+    def varies(self) -> bool:
+        """Whether chance does not explain how PCOC varies."""
+        return self.variation.p_value < 0.05 and self.variation.relative_error > 0.0
 
 
 @final
@@ -67,43 +87,33 @@ class Drift:
 
     Attributes:
         windows: How time was cut.
-        cells: Sums per window.
-        before: The uncalibrated forecast.
-        after: The calibrated one.
-        moved: Values whose calibrated PCOC moved beyond noise, the largest gaps first.
+        lines: Both forecasts.
+        moved: Values whose calibrated PCOC moved significantly, the surest first.
         n_values: Values that were tested for it.
         score_shift: Stability of the score against the rows the model was fitted on.
     """
 
     windows: Windows
-    cells: Cells
-    before: DriftLine
-    after: DriftLine
+    lines: BeforeAfter[DriftLine]
     moved: tuple[Moved, ...]
     n_values: int
     score_shift: StabilityIndex
-
-    def line(self, side: Side) -> DriftLine:
-        return self.before if side == "before" else self.after
 
 
 def drift(
     rows: TaskRows,
     *,
-    time_is_calendar: bool,
     fit_facts: Mapping[str, Any] | None = None,
     confidence: float = 0.95,
     n_moved: int = 10,
 ) -> Drift:
     """Follows PCOC through time windows and compares the two halves of the period value by value."""
-    windows = cut_windows(rows.times, rows.n_rows, time_is_calendar=time_is_calendar, n_positive=rows.n_positive)
-    cells = sum_cells(rows, windows.ids, windows.n_windows, dispersion_of(rows, windows.ids))
+    windows = cut_windows(rows.times, rows.n_rows, time_is_calendar=rows.has_dates, n_positive=rows.n_positive)
+    cells = rows.cells(windows.ids, windows.n_windows, rows.dispersion(windows.ids))
     moved, n_values = _moved(rows, windows, confidence)
     return Drift(
         windows,
-        cells,
-        _line(cells, windows, "before", confidence),
-        _line(cells, windows, "after", confidence),
+        cells.map(lambda side: _line(side, windows.starts, confidence)),
         tuple(moved[:n_moved]),
         n_values,
         score_shift(rows, fit_facts or {}),
@@ -120,55 +130,53 @@ def score_shift(rows: TaskRows, fit_facts: Mapping[str, Any]) -> StabilityIndex:
     return stability_index(fit_facts["n_rows"] * np.asarray(shares, dtype=np.float64), counts)
 
 
-def _line(cells: Cells, windows: Windows, side: Side, confidence: float) -> DriftLine:
-    counts = cells.counts(side)
-    low, high = ratio_interval(counts, confidence)
-    level = levelled(counts)
-    trend, trend_low, trend_high = _trend(level, windows.starts, confidence)
-    return DriftLine(cells.pcoc(side), low, high, spread_of(level), trend, trend_low, trend_high)
+def _line(cells: Cells, starts: Floats, confidence: float) -> DriftLine:
+    low, high = cells.interval(confidence)
+    level = levelled(cells.counts)
+    return DriftLine(cells, low, high, spread_of(level), _trend(level, starts, confidence))
 
 
-def _trend(counts: MatchedCounts, starts: Floats, confidence: float) -> tuple[float, float, float]:
+def _trend(counts: MatchedCounts, starts: Floats, confidence: float) -> Trend:
     # one scoring step of a Poisson regression with a straight line in time, from "no trend": exact to first order
     if starts.shape[0] < 3 or not np.all(np.isfinite(counts.expected)) or counts.expected.sum() <= 0.0:
-        return float("nan"), float("nan"), float("nan")
+        return Trend(float("nan"), float("nan"), float("nan"))
     time = (starts - starts[0]) / (starts[-1] - starts[0])
     time = time - np.average(time, weights=counts.expected)
     variance = counts.expected * np.maximum(1.0 - counts.rate, 0.0)
     information = float(np.sum(counts.expected * time**2))
-    # observed events over promises rise by this much, so PCOC falls by it
+    # observed over predicted events rise by this much, so PCOC falls by it
     slope = -float(np.sum(time * (counts.positives - counts.expected))) / information
     half = float(special.ndtri(0.5 + 0.5 * confidence)) * float(np.sqrt(np.sum(variance * time**2))) / information
-    low, middle, high = np.expm1([slope - half, slope, slope + half])
-    return float(middle), float(low), float(high)
+    return Trend(*(float(change) for change in np.expm1([slope, slope - half, slope + half])))
+
+
+class _Halves(NamedTuple):
+    """Values of one field that both halves of the period hold often enough."""
+
+    values: tuple[str, ...]
+    first: Cells
+    second: Cells
+    p_values: Floats
 
 
 def _moved(rows: TaskRows, windows: Windows, confidence: float) -> tuple[list[Moved], int]:
-    half = windows.ids >= _halfway(rows, windows)
-    tables = [_halves(rows, field, half) for field in rows.fields]
-    tables = [table for table in tables if table is not None]
-    if not tables:
-        return [], 0
-    p_values = np.concatenate([two_sided_p_value(_conditional(first, second)) for _, _, first, second in tables])
-    flagged = np.split(
-        discoveries(p_values, 1.0 - confidence), np.cumsum([len(places) for _, places, _, _ in tables])[:-1]
-    )
-    found = []
-    for (field, places, first, second), flags in zip(tables, flagged, strict=True):
-        ps = two_sided_p_value(_conditional(first, second))
-        for place in np.flatnonzero(flags):
-            found.append(
-                Moved(
-                    field.name,
-                    field.values[places[place]],
-                    float(first.observed[place] + second.observed[place]),
-                    float(first.pcoc("after")[place]),
-                    float(second.pcoc("after")[place]),
-                    float(ps[place]),
-                )
-            )
-    found.sort(key=lambda one: (one.p_value, -one.observed))
-    return found, int(p_values.shape[0])
+    late = windows.ids >= _halfway(rows, windows)
+    halves = [_halves(rows, field, late) for field in rows.fields]
+    flags = joint_discoveries([half.p_values for half in halves], 1.0 - confidence)
+    found = [
+        Moved(
+            field.name,
+            half.values[place],
+            float(half.first.observed[place] + half.second.observed[place]),
+            float(half.first.pcoc[place]),
+            float(half.second.pcoc[place]),
+            float(half.p_values[place]),
+        )
+        for field, half, flagged in zip(rows.fields, halves, flags, strict=True)
+        for place in np.flatnonzero(flagged)
+    ]
+    found.sort(key=lambda moved: (moved.p_value, -moved.observed))
+    return found, sum(len(half.values) for half in halves)
 
 
 def _halfway(rows: TaskRows, windows: Windows) -> int:
@@ -176,17 +184,14 @@ def _halfway(rows: TaskRows, windows: Windows) -> int:
     return int(np.searchsorted(np.cumsum(positives), positives.sum() / 2.0)) + 1
 
 
-def _halves(rows: TaskRows, field: FieldColumn, half: Any) -> Any:
-    ids = (field.ids + field.n_values * half).astype(np.int32)
-    both = sum_cells(rows, ids, 2 * field.n_values, dispersion_of(rows, ids))
+def _halves(rows: TaskRows, field: FieldColumn, late: Any) -> _Halves:
+    ids = (field.ids + field.n_values * late).astype(np.int32)
+    both = rows.cells(ids, 2 * field.n_values, rows.dispersion(ids)).after
     first, second = both.take(slice(0, field.n_values)), both.take(slice(field.n_values, None))
-    places = np.flatnonzero((first.observed >= 5.0) & (second.observed >= 5.0))
-    return (field, places, first.take(places), second.take(places)) if places.size else None
-
-
-def _conditional(first: Cells, second: Cells) -> MatchedCounts:
+    places = np.flatnonzero((first.observed >= LEAST_OBSERVED) & (second.observed >= LEAST_OBSERVED))
+    first, second = first.take(places), second.take(places)
     # given both halves' positives together, the first half's share is binomial if PCOC did not move
-    scale = first.effective_weight
-    one, other = first.after.predicted, second.after.predicted
-    trials = (first.observed + second.observed) / scale
-    return MatchedCounts(first.observed / scale, trials * one / (one + other), trials)
+    trials = (first.observed + second.observed) / first.effective_weight
+    expected = trials * first.predicted / (first.predicted + second.predicted)
+    counts = MatchedCounts(first.observed / first.effective_weight, expected, trials)
+    return _Halves(tuple(field.values[place] for place in places), first, second, two_sided_p_value(counts))

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monocal.core.spaces import Floats
-from monocal.findings.cells import SIDES, Side
+from monocal.findings.before_after import BeforeAfter, Side
 from monocal.findings.fields import FieldResult
 from monocal.findings.pairs import Pair
-from monocal.findings.spread import Spread, spread_of
-from monocal.judging.small_counts import discoveries, shrunk_ratio, two_sided_p_value
+from monocal.judging.cells import Cells
+from monocal.judging.discoveries import Flags, discoveries
+from monocal.judging.spread import Spread, spread_of
 
 GRID_VALUES = 10
 GRIDS = 3
 LEAST_FILLED = 0.4
 """Pairs that hardly meet (a video has one author) make empty pictures; they come last."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GridSide:
+    """One forecast on two fields, value by value; arrays are `(first values, second values)`.
+
+    Attributes:
+        pcoc: As measured where it is significantly off, shrunk elsewhere; NaN where no row is.
+        flagged: Significantly off, with the false discovery rate held over all cells of the pair.
+    """
+
+    pcoc: Floats
+    flagged: Flags
 
 
 @final
@@ -34,10 +48,7 @@ class Grid:
         second_values: The other's.
         weight: Rows.
         observed: Positives.
-        before: PCOC, uncalibrated: as measured where it is outside noise, shrunk elsewhere.
-        after: The same, calibrated.
-        flagged_before: Outside noise, with the false discovery rate held over all cells of the pair.
-        flagged_after: The same, calibrated.
+        sides: PCOC and flags.
     """
 
     first: str
@@ -46,44 +57,49 @@ class Grid:
     second_values: tuple[str, ...]
     weight: Floats
     observed: Floats
-    before: Floats
-    after: Floats
-    flagged_before: NDArray[np.bool_]
-    flagged_after: NDArray[np.bool_]
+    sides: BeforeAfter[GridSide]
 
-    def pcoc(self, side: Side) -> Floats:
-        return self.before if side == "before" else self.after
 
-    def flagged(self, side: Side) -> NDArray[np.bool_]:
-        return self.flagged_before if side == "before" else self.flagged_after
+@final
+@dataclass(frozen=True, eq=False)
+class ErrorMatrix:
+    """Typical relative error beyond noise of joint cells, field by field; the diagonal holds single fields.
+
+    Attributes:
+        errors: Symmetric matrix.
+        resolution: The smallest error that would stand out of the noise.
+    """
+
+    errors: Floats
+    resolution: Floats
+
+    @property
+    def visible(self) -> Flags:
+        """Where the error stands out of the noise."""
+        return self.errors >= self.resolution
+
+    def interaction(self, i: int, j: int) -> float:
+        """How much worse two fields are together than each alone; 0 where it does not stand out."""
+        if not self.visible[i, j]:
+            return 0.0
+        alone = max(self.errors[i, i], self.errors[j, j])
+        return float(max(self.errors[i, j] ** 2 - alone**2, 0.0))
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """Typical relative error beyond noise of joint cells, field by field.
+    """All pairs of fields.
 
     Attributes:
         fields: The fields in the overview.
-        before: Symmetric matrix, uncalibrated; the diagonal holds single fields.
-        after: The same, calibrated.
-        resolution_before: The smallest error that would stand out of the noise, uncalibrated.
-        resolution_after: The same, calibrated.
+        overview: Errors of both forecasts.
         grids: The pairs that are wrong together most beyond what each field is alone, in detail.
     """
 
     fields: tuple[str, ...]
-    before: Floats
-    after: Floats
-    resolution_before: Floats
-    resolution_after: Floats
+    overview: BeforeAfter[ErrorMatrix]
     grids: tuple[Grid, ...]
-
-    def errors(self, side: Side) -> Floats:
-        return self.before if side == "before" else self.after
-
-    def resolution(self, side: Side) -> Floats:
-        return self.resolution_before if side == "before" else self.resolution_after
 
 
 def heat_map(
@@ -93,45 +109,41 @@ def heat_map(
     if not pairs:
         return None
     place = {name: index for index, name in enumerate(names)}
-    errors, resolutions = ({side: np.full((len(names), len(names)), np.nan) for side in SIDES} for _ in range(2))
 
-    def note(side: Side, i: int, j: int, found: Spread) -> None:
-        for matrices, number in ((errors, found.relative_error), (resolutions, found.resolution)):
-            matrices[side][i, j] = matrices[side][j, i] = number
+    def matrix(side: Side) -> ErrorMatrix:
+        alone = {(place[one.name],) * 2: one.errors[side].spread for one in results if one.name in place}
+        joint = {at(pair): spread_of(pair.cells[side].counts) for pair in pairs}
+        return _matrix(alone | joint, len(names))
 
-    for side in SIDES:
-        for result in results:
-            if result.name in place:
-                note(side, place[result.name], place[result.name], result.spread(side))
-        for pair in pairs:
-            note(side, place[pair.first.name], place[pair.second.name], spread_of(pair.cells.counts(side)))
-
-    def interaction(pair: Pair, side: Side) -> float:
-        i, j = place[pair.first.name], place[pair.second.name]
-        if errors[side][i, j] < resolutions[side][i, j]:
-            return 0.0
-        alone = max(errors[side][i, i], errors[side][j, j])
-        return float(max(errors[side][i, j] ** 2 - alone**2, 0.0))
+    def at(pair: Pair) -> tuple[int, int]:
+        return place[pair.first.name], place[pair.second.name]
 
     def interest(pair: Pair) -> tuple[bool, float, float]:
-        m, n = min(pair.first.n_values, GRID_VALUES), min(pair.second.n_values, GRID_VALUES)
-        filled = int(np.sum((pair.first_place < m) & (pair.second_place < n))) / (m * n)
-        return filled >= LEAST_FILLED, interaction(pair, "after"), interaction(pair, "before")
+        m, n, inside = _corner(pair)
+        filled = int(inside.sum()) / (m * n)
+        return filled >= LEAST_FILLED, overview.after.interaction(*at(pair)), overview.before.interaction(*at(pair))
 
+    overview = BeforeAfter(matrix("before"), matrix("after"))
     worst = sorted(pairs, key=interest, reverse=True)[:GRIDS]
-    return HeatMap(
-        tuple(names),
-        errors["before"],
-        errors["after"],
-        resolutions["before"],
-        resolutions["after"],
-        tuple(_grid(pair, confidence) for pair in worst),
-    )
+    return HeatMap(tuple(names), overview, tuple(_grid(pair, confidence) for pair in worst))
+
+
+def _matrix(spreads: Mapping[tuple[int, int], Spread], n: int) -> ErrorMatrix:
+    errors, resolution = np.full((n, n), np.nan), np.full((n, n), np.nan)
+    for (i, j), spread in spreads.items():
+        errors[i, j] = errors[j, i] = spread.relative_error
+        resolution[i, j] = resolution[j, i] = spread.resolution
+    return ErrorMatrix(errors, resolution)
+
+
+def _corner(pair: Pair) -> tuple[int, int, Flags]:
+    """The size of the grid of the most frequent values, and which joint cells lie in it."""
+    m, n = min(pair.first.n_values, GRID_VALUES), min(pair.second.n_values, GRID_VALUES)
+    return m, n, (pair.first_place < m) & (pair.second_place < n)
 
 
 def _grid(pair: Pair, confidence: float) -> Grid:
-    m, n = min(pair.first.n_values, GRID_VALUES), min(pair.second.n_values, GRID_VALUES)
-    inside = (pair.first_place < m) & (pair.second_place < n)
+    m, n, inside = _corner(pair)
     at = (pair.first_place[inside], pair.second_place[inside])
 
     def fill(column: Floats) -> Floats:
@@ -139,24 +151,19 @@ def _grid(pair: Pair, confidence: float) -> Grid:
         grid[at] = column[inside]
         return grid
 
-    flags, pcoc = {}, {}
-    for side in SIDES:
-        counts = pair.cells.counts(side)
-        flagged = discoveries(two_sided_p_value(counts), 1.0 - confidence)
+    def side(cells: Cells) -> GridSide:
+        flagged = discoveries(cells.p_values, 1.0 - confidence)
         # a flagged cell without positives has no PCOC; its shrunk one is the better picture
-        measured = np.where(np.isnan(pair.cells.pcoc(side)), shrunk_ratio(counts), pair.cells.pcoc(side))
-        pcoc[side] = fill(np.where(flagged, measured, shrunk_ratio(counts)))
-        flags[side] = np.nan_to_num(fill(flagged.astype(np.float64))) > 0.0
+        pcoc = np.where(flagged & ~np.isnan(cells.pcoc), cells.pcoc, cells.shrunk_pcoc)
+        return GridSide(fill(pcoc), fill(flagged.astype(np.float64)) == 1.0)
 
+    cells = pair.cells.after
     return Grid(
         pair.first.name,
         pair.second.name,
         pair.first.values[:m],
         pair.second.values[:n],
-        fill(pair.cells.weight),
-        fill(pair.cells.observed),
-        pcoc["before"],
-        pcoc["after"],
-        flags["before"],
-        flags["after"],
+        fill(cells.weight),
+        fill(cells.observed),
+        pair.cells.map(side),
     )

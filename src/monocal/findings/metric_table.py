@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, final
 
+from monocal.core.spaces import Floats
+from monocal.findings.before_after import BeforeAfter
 from monocal.findings.rows import TaskRows
-from monocal.judging.compare import compare
+from monocal.judging.compare import Verdict, compare
 from monocal.judging.evaluate import evaluate
 from monocal.judging.report import Report
-from monocal.metrics import Interval
+from monocal.metrics import METRICS, Interval
 
-MEANINGS = {
-    "log_loss": ("Log-loss", "mean cost of the forecast in nats; the fairest single number"),
-    "ne": ("Normalised entropy", "log-loss divided by that of always saying the average rate"),
-    "brier": ("Brier score", "mean squared distance between forecast and outcome"),
-    "pcoc": ("PCOC", "predicted over observed positives; 1 is ideal"),
-    "ece": ("ECE", "mean gap between promise and outcome over 100 bins of equal width"),
-    "adaptive_ece": ("Adaptive ECE", "the same over bins of equal mass"),
-    "smooth_ece": ("Smooth ECE", "calibration error without bins"),
-    "rce": ("RCE", "mean relative gap over bins of equal width"),
-    "cal_n": ("Cal-N", "root mean square of PCOC's distance from 1 over bins of equal mass"),
-    "mce": ("MCE", "largest gap of any bin"),
-    "mvce": ("MVCE", "gap over many random cuts of the rows"),
-    "fece": ("FECE", "mean gap over the values of the first field"),
-    "mfece": ("MFECE", "FECE averaged over all fields"),
-    "frce": ("FRCE", "mean relative gap over the values of the first field"),
-    "mfrce": ("MFRCE", "FRCE averaged over all fields"),
-    "auc": ("AUC", "probability that a positive is ranked above a negative"),
-    "gauc": ("GAUC", "AUC inside groups, averaged"),
-}
-"""How each metric is called and what it says, in reading order."""
-
-MAIN = ("log_loss", "pcoc", "ece", "mfrce", "frce", "auc", "gauc")
-"""The metrics everybody sees; the others are one click away."""
+_UNKNOWN = Interval(math.nan, math.nan)
 
 
 @final
@@ -54,10 +34,7 @@ class MetricRow:
 
     Attributes:
         name: Its short name.
-        title: How people call it.
-        meaning: What it says.
-        before: Uncalibrated.
-        after: Calibrated.
+        sides: Both forecasts.
         floor: What a perfect forecast would score: the mean over labels redrawn from the calibrated probabilities.
         difference: After minus before.
         difference_interval: Paired bootstrap interval.
@@ -65,18 +42,20 @@ class MetricRow:
     """
 
     name: str
-    title: str
-    meaning: str
-    before: MetricSide
-    after: MetricSide
+    sides: BeforeAfter[MetricSide]
     floor: float
     difference: float
     difference_interval: Interval
-    verdict: str
+    verdict: Verdict | Literal[""]
 
     @property
-    def is_main(self) -> bool:
-        return self.name in MAIN
+    def values(self) -> BeforeAfter[float]:
+        return self.sides.map(lambda side: side.value)
+
+    @property
+    def relative_change(self) -> float:
+        """The difference as a share of the value before."""
+        return self.difference / self.sides.before.value
 
 
 @final
@@ -98,7 +77,7 @@ class MetricTable:
 
     def row(self, name: str) -> MetricRow | None:
         """Returns one metric, or None when it is undefined."""
-        return next((one for one in self.rows if one.name == name), None)
+        return next((row for row in self.rows if row.name == name), None)
 
 
 def metric_table(
@@ -106,43 +85,41 @@ def metric_table(
 ) -> MetricTable:
     """Evaluates both forecasts on the same rows and compares them pair by pair."""
 
-    def measure(probabilities: object) -> Report:
-        return evaluate(
+    def measure(probabilities: Floats) -> Report:
+        report = evaluate(
             rows.labels,
-            probabilities,  # type: ignore[arg-type]
+            probabilities,
             fields={field.name: field.ids for field in rows.fields},
             groups=rows.groups,
             weights=rows.weights,
-            metrics=list(MEANINGS),
             confidence=confidence,
             n_bootstrap=n_bootstrap,
             n_floor=n_floor,
             seed=seed,
         )
+        report.compute_intervals()
+        return report
 
-    before, after = measure(rows.before), measure(rows.after)
-    before.compute_intervals()
-    after.compute_intervals()
-    after.compute_floors()
-    comparison = compare(before, after)
+    reports = rows.forecasts.map(measure)
+    reports.after.compute_floors()
+    comparison = compare(*reports)
     found: list[MetricRow] = []
     missing: list[tuple[str, str]] = []
-    for name, (title, meaning) in MEANINGS.items():
-        if before.reason(name) and after.reason(name):
-            missing.append((title, after.reason(name)))
+    for name in METRICS:
+        reason = reports.after.reason(name)
+        if reports.before.reason(name) and reason:
+            missing.append((name, reason))
             continue
         difference = comparison.difference(name)
+        is_known = math.isfinite(difference)
         found.append(
             MetricRow(
                 name,
-                title,
-                meaning,
-                _side(before, name),
-                _side(after, name),
-                math.nan if after.reason(name) else after.floor(name),
+                BeforeAfter(*(_side(report, name) for report in reports)),
+                math.nan if reason else reports.after.floor(name),
                 difference,
-                comparison.interval(name) if math.isfinite(difference) else Interval(math.nan, math.nan),
-                comparison.verdict(name) if math.isfinite(difference) else "",
+                comparison.interval(name) if is_known else _UNKNOWN,
+                comparison.verdict(name) if is_known else "",
             )
         )
     return MetricTable(tuple(found), tuple(missing), confidence, "rows" if rows.groups is None else "groups")
@@ -150,5 +127,5 @@ def metric_table(
 
 def _side(report: Report, name: str) -> MetricSide:
     if report.reason(name):
-        return MetricSide(math.nan, Interval(math.nan, math.nan), report.reason(name))
+        return MetricSide(math.nan, _UNKNOWN, report.reason(name))
     return MetricSide(report.value(name), report.interval(name), "")

@@ -17,14 +17,14 @@ class MonotoneSweep:
     """What a sweep found.
 
     Attributes:
-        promise: What the calibrator's tags say: `strict`, `weak` or `none`.
+        guarantee: What the calibrator's tags say: `strict`, `weak` or `none`.
         n_contexts: Feature rows that were swept.
         n_steps: Steps from one score to the next higher one, some between neighbouring floating-point numbers.
         n_ties: Steps that left the probability as it was; only known when nothing fell.
         fall: What was found falling, in words; empty when nothing fell.
     """
 
-    promise: str
+    guarantee: str
     n_contexts: int
     n_steps: int
     n_ties: int

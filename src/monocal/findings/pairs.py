@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -12,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.progress import progress
-from monocal.findings.cells import Cells, sum_cells
+from monocal.findings.before_after import BeforeAfter
 from monocal.findings.fields import FieldResult
 from monocal.findings.rows import FieldColumn, TaskRows
+from monocal.judging.cells import Cells
 
 MOST_FIELDS = 8
 MOST_VALUES = 512
@@ -38,24 +38,23 @@ class Pair:
     second: FieldColumn
     first_place: NDArray[np.intp]
     second_place: NDArray[np.intp]
-    cells: Cells
+    cells: BeforeAfter[Cells]
 
 
 def worst_fields(results: Sequence[FieldResult], at_most: int = MOST_FIELDS) -> list[str]:
     """Returns the fields with the largest error before or after calibration, in their own order."""
 
     def error(result: FieldResult) -> float:
-        errors = (result.spread_before.relative_error, result.spread_after.relative_error)
-        return max(0.0 if math.isnan(one) else one for one in errors)
+        return float(np.nanmax([0.0, *(side.spread.relative_error for side in result.errors)]))
 
-    chosen = sorted((one for one in results if len(one.values) > 1), key=error, reverse=True)[:at_most]
-    names = {one.name for one in chosen}
-    return [one.name for one in results if one.name in names]
+    candidates = [result for result in results if len(result.values) > 1]
+    chosen = {result.name for result in sorted(candidates, key=error, reverse=True)[:at_most]}
+    return [result.name for result in results if result.name in chosen]
 
 
 def joint_cells(rows: TaskRows, results: Sequence[FieldResult], names: Sequence[str]) -> list[Pair]:
     """Adds up the joint cells of every two of the named fields."""
-    dispersion = {one.name: one.dispersion for one in results}
+    dispersion = {result.name: result.dispersion for result in results}
     fields = [field for field in rows.fields if field.name in names]
     pairs = list(combinations(fields, 2))
     found = []
@@ -71,6 +70,6 @@ def _pair(rows: TaskRows, first: FieldColumn, second: FieldColumn, dispersion: f
     # values are numbered by frequency, so the rare ones lie beyond the cut; their rows go to one cell that is dropped
     rare = (first.ids >= m) | (second.ids >= n)
     joint = np.where(rare, m * n, first.ids.astype(np.int64) * n + second.ids)
-    cells = sum_cells(rows, joint.astype(np.int32), m * n + 1, dispersion)
-    places = np.flatnonzero(cells.weight[:-1] > 0.0)
-    return Pair(first, second, places // n, places % n, cells.take(places))
+    cells = rows.cells(joint.astype(np.int32), m * n + 1, dispersion)
+    places = np.flatnonzero(cells.after.weight[:-1] > 0.0)
+    return Pair(first, second, places // n, places % n, cells.map(lambda side: side.take(places)))

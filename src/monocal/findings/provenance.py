@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from monocal.core.fingerprint import fingerprint
 from monocal.core.version import __version__
+from monocal.findings.rows import FieldColumn
 from monocal.models.model import Model
+from monocal.tables.rows import Rows
 
 
 @final
@@ -36,12 +39,27 @@ class Provenance:
 def model_fingerprint(model: Model) -> str:
     """Changes whenever anything the model learned, or its vocabulary, changes; wherever the model is stored."""
     parts: list[object] = [model.vocabulary.fingerprint, model.scores_are, model.sampling_rate]
-    for one in model.tasks:
-        state = one.calibrator.state()
-        parts += [one.name, one.score, one.calibrator.name, one.calibrator.get_params(deep=False), state.values]
+    for task in model.tasks:
+        state = task.calibrator.state()
+        parts += [task.name, task.score, task.calibrator.name, task.calibrator.get_params(deep=False), state.values]
         for name in sorted(state.arrays):
             parts += [name, np.asarray(state.arrays[name])]
     return fingerprint(*parts)
+
+
+def data_fingerprint(rows: Rows, fields: Sequence[FieldColumn]) -> str:
+    """Changes whenever a label, a score, a value of the fields, or a weight, time, value or group changes."""
+    columns: Mapping[str, Any] = {
+        **{f"label {task}": column for task, column in rows.labels.items()},
+        **{f"score {task}": column for task, column in rows.scores.items()},
+        **{f"field {field.name}": field.ids for field in fields},
+        **{f"values {field.name}": list(field.values) for field in fields},
+        "weights": rows.weights,
+        "times": rows.times,
+        "value": rows.values,
+        "groups": rows.groups,
+    }
+    return fingerprint(*[part for name, column in columns.items() for part in (name, column)])
 
 
 def provenance(
@@ -49,8 +67,8 @@ def provenance(
     *,
     model_name: str,
     table_name: str,
-    data_fingerprint: str,
-    n_rows: int,
+    rows: Rows,
+    fields: Sequence[FieldColumn],
     seed: int,
     reproduce: str,
     language: str,
@@ -61,8 +79,8 @@ def provenance(
         ("Model", model_name or "in memory"),
         ("Model fingerprint", model_fingerprint(model)),
         ("Data", table_name or "in memory"),
-        ("Data fingerprint", data_fingerprint),
-        ("Rows measured", f"{n_rows:,}"),
+        ("Data fingerprint", data_fingerprint(rows, fields)),
+        ("Rows measured", f"{rows.n_rows:,}"),
     ]
     if "n_rows" in info:
         facts.append(("Rows the model was fitted on", f"{int(info['n_rows']):,}"))
@@ -70,10 +88,9 @@ def provenance(
         facts.append(("Fingerprint of those rows", str(info["log_fingerprint"])))
     if model.sampling_rate is not None:
         facts.append(("Sampling rate", f"{model.sampling_rate}"))
-    for one in model.tasks:
-        facts.append((f"Method for {one.name}", repr(one.calibrator)))
+    facts += [(f"Method for {task.name}", repr(task.calibrator)) for task in model.tasks]
     facts += [
         ("Seed", str(seed)),
         ("Versions", f"monocal {__version__}, Python {platform.python_version()}, numpy {np.__version__}"),
     ]
-    return Provenance(tuple(facts), reproduce, language, n_rows, table_name)
+    return Provenance(tuple(facts), reproduce, language, rows.n_rows, table_name)

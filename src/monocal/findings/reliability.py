@@ -1,4 +1,4 @@
-"""Promise against outcome: the reliability diagram and the histogram of scores."""
+"""Predicted against observed rates: the reliability diagram and the histogram of scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from monocal.core.spaces import Floats
-from monocal.findings.cells import dispersion_of
+from monocal.findings.before_after import BeforeAfter
 from monocal.findings.rows import TaskRows
 
 MOST_BINS = 20
@@ -25,7 +25,7 @@ class ReliabilityCurve:
     """Bins of equal mass of one forecast.
 
     Attributes:
-        predicted: Mean promise per bin.
+        predicted: Mean prediction per bin.
         observed: Observed rate per bin.
         low: Lower end of the rate's interval.
         high: Upper end.
@@ -42,8 +42,20 @@ class ReliabilityCurve:
 
     @property
     def n_outside(self) -> int:
-        """Bins whose interval misses the promise."""
+        """Bins whose interval misses the prediction."""
         return int(np.sum((self.predicted < self.low) | (self.predicted > self.high)))
+
+    @property
+    def pcoc(self) -> Floats:
+        """Predicted over observed rate per bin; infinite without a positive."""
+        with np.errstate(divide="ignore"):
+            return self.predicted / self.observed
+
+    @property
+    def pcoc_interval(self) -> tuple[Floats, Floats]:
+        """Both ends of its interval."""
+        with np.errstate(divide="ignore"):
+            return self.predicted / self.high, self.predicted / self.low
 
 
 @final
@@ -52,20 +64,16 @@ class Reliability:
     """Both curves, and how the scores are spread.
 
     Attributes:
-        before: The uncalibrated forecast.
-        after: The calibrated forecast.
+        curves: Bins of both forecasts.
         logarithmic: Whether rates are small enough to ask for logarithmic axes.
         edges: Edges of the histogram.
-        histogram_before: Share of rows per histogram bin, uncalibrated.
-        histogram_after: The same, calibrated.
+        histograms: Share of rows per histogram bin.
     """
 
-    before: ReliabilityCurve
-    after: ReliabilityCurve
+    curves: BeforeAfter[ReliabilityCurve]
     logarithmic: bool
     edges: Floats
-    histogram_before: Floats
-    histogram_after: Floats
+    histograms: BeforeAfter[Floats]
 
 
 def reliability(rows: TaskRows, confidence: float = 0.95) -> Reliability:
@@ -73,22 +81,20 @@ def reliability(rows: TaskRows, confidence: float = 0.95) -> Reliability:
     n_bins = int(np.clip(rows.n_positive // POSITIVES_PER_BIN, 1, MOST_BINS))
     rate = rows.n_positive / rows.total_weight if rows.total_weight else 0.0
     logarithmic = 0.0 < rate < LOG_AXIS_BELOW
-    edges = _histogram_edges(rows.before, rows.after, logarithmic)
-    return Reliability(
-        _curve(rows, rows.before, n_bins, confidence),
-        _curve(rows, rows.after, n_bins, confidence),
-        logarithmic,
-        edges,
-        _histogram(rows.before, rows.weights, edges),
-        _histogram(rows.after, rows.weights, edges),
-    )
+    edges = _histogram_edges(rows.forecasts, logarithmic)
 
+    def curve(probabilities: Floats) -> ReliabilityCurve:
+        # rank bins, ties aside: how much groups widen the noise does not depend on where exactly the cuts are
+        cuts = np.quantile(probabilities, np.arange(1, n_bins) / n_bins)
+        dispersion = rows.dispersion(np.searchsorted(cuts, probabilities, side="right").astype(np.int32))
+        return reliability_curve(rows.labels, probabilities, rows.weights, n_bins, dispersion, confidence)
 
-def _curve(rows: TaskRows, probabilities: Floats, n_bins: int, confidence: float) -> ReliabilityCurve:
-    # rank bins, ties aside: how much groups widen the noise does not hang on where exactly the cuts are
-    edges = np.quantile(probabilities, np.arange(1, n_bins) / n_bins)
-    dispersion = dispersion_of(rows, np.searchsorted(edges, probabilities, side="right").astype(np.int32))
-    return reliability_curve(rows.labels, probabilities, rows.weights, n_bins, dispersion, confidence)
+    def histogram(probabilities: Floats) -> Floats:
+        counts, _ = np.histogram(np.clip(probabilities, edges[0], edges[-1]), bins=edges, weights=rows.weights)
+        total = float(counts.sum())
+        return counts / total if total else counts.astype(np.float64)
+
+    return Reliability(rows.forecasts.map(curve), logarithmic, edges, rows.forecasts.map(histogram))
 
 
 def reliability_curve(
@@ -99,7 +105,7 @@ def reliability_curve(
     dispersion: float = 1.0,
     confidence: float = 0.95,
 ) -> ReliabilityCurve:
-    """Sorts rows by promise, cuts them into bins of equal mass (ties stay together) and compares rates.
+    """Sorts rows by prediction, cuts them into bins of equal mass (ties stay together) and compares rates.
 
     Example:
         >>> curve = reliability_curve(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.1, 0.2, 0.6, 0.8]), n_bins=2)
@@ -134,17 +140,10 @@ def wilson(rate: Floats, n_rows: Floats, confidence: float = 0.95) -> tuple[Floa
     return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
 
 
-def _histogram_edges(before: Floats, after: Floats, logarithmic: bool) -> Floats:
-    low = min(float(np.quantile(before, 0.001)), float(np.quantile(after, 0.001)))
-    high = max(float(np.quantile(before, 0.999)), float(np.quantile(after, 0.999)))
+def _histogram_edges(forecasts: BeforeAfter[Floats], logarithmic: bool) -> Floats:
+    ends = [np.quantile(probabilities, [0.001, 0.999]) for probabilities in forecasts]
+    low, high = min(float(end[0]) for end in ends), max(float(end[1]) for end in ends)
     if logarithmic:
         low = max(low, 1e-7)
         return np.geomspace(low, max(high, low * 1.5), HISTOGRAM_BINS + 1)
     return np.linspace(low, max(high, low + 1e-3), HISTOGRAM_BINS + 1)
-
-
-def _histogram(probabilities: Floats, weights: Floats | None, edges: Floats) -> Floats:
-    inside = np.clip(probabilities, edges[0], edges[-1])
-    counts, _ = np.histogram(inside, bins=edges, weights=weights)
-    total = float(counts.sum())
-    return counts / total if total else counts.astype(np.float64)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from monocal.findings.curves import LearnedCurves
 from monocal.findings.drift import Drift
 from monocal.findings.fields import FieldResult
 from monocal.findings.headline import Headline
 from monocal.findings.heat_map import HeatMap
 from monocal.findings.history import TrainingRun
+from monocal.findings.learned_curves import LearnedCurves
 from monocal.findings.metric_table import MetricTable
 from monocal.findings.order import OrderChanges
 from monocal.findings.provenance import Provenance
@@ -87,4 +87,4 @@ class ReportData:
 
     def task(self, name: str | None = None) -> TaskReport:
         """Returns a task by name; without a name, the first."""
-        return next(one for one in self.tasks if name is None or one.name == name)
+        return next(task for task in self.tasks if name is None or task.name == name)

@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.sampling import SamplingRate
 from monocal.core.spaces import Floats, ScoreSpace
+from monocal.judging.cells import dispersion_of, sum_cells
 from monocal.judging.evaluate import forecast_of
-from monocal.judging.small_counts import discoveries, matched_counts, ratio_interval, shrunk_ratio, two_sided_p_value
+from monocal.judging.field_errors import FieldErrors, field_errors
+from monocal.metrics.forecast import IdColumn
 from monocal.metrics.intervals import check_confidence
 from monocal.tables.encoded_column import EncodedColumn, encode_values
 
@@ -48,7 +50,7 @@ class FieldTable:
         return self._encoded.decode(self._ids)
 
     def worst(self, k: int = 10) -> FieldTable:
-        """Returns the k flagged values that promise most too many or too few positives."""
+        """Returns the k flagged values with the most positives predicted too many or too few."""
         flagged = np.flatnonzero(self["flagged"])
         gap = np.abs(self["predicted"] - self["positives"])[flagged]
         return self._take(flagged[np.argsort(-gap, kind="stable")[:k]])
@@ -92,6 +94,7 @@ def field_table(
     values: Any,
     *,
     name: str = "value",
+    groups: Any | None = None,
     weights: ArrayLike | None = None,
     sampling_rate: SamplingRate = None,
     scores_are: ScoreSpace = "probability",
@@ -100,10 +103,11 @@ def field_table(
     r"""Returns PCOC of every value of a field with interval, shrunk estimate, p-value and a flag.
 
     Positives of one value are taken as binomial, with the number of trials and the rate chosen so that mean and
-    variance are those of the predicted coin flips. The p-value is two-sided against perfect calibration; `flagged`
-    controls the false discovery rate over all values at 1 − confidence (Benjamini and Hochberg), so a field with a
-    thousand values does not raise fifty false alarms. `pcoc_shrunk` pulls small values towards 1 by as much as the
-    spread between values suggests (gamma-Poisson): nothing is folded into "other".
+    variance are those of the predicted coin flips; where rows of one group are dependent, intervals and tests widen by
+    as much as their residuals show (`dispersion_of`). The p-value is two-sided against perfect calibration; `flagged`
+    holds the false discovery rate over all values at 1 − confidence in two stages, the field first and then its values,
+    so a field with a thousand values does not raise fifty false alarms. `pcoc_shrunk` pulls small values towards 1 by
+    as much as the spread between values suggests (gamma-Poisson): nothing is folded into "other".
 
     PCOC of a value without positives is NaN, its interval reaches to infinity, and its shrunk PCOC is finite.
     A row is one observation whatever its weight; uneven weights widen the interval.
@@ -113,6 +117,7 @@ def field_table(
         probabilities: The forecast.
         values: The field: strings, integers, anything; missing values are a value of their own.
         name: What the field is called.
+        groups: Users or sessions whose rows are dependent; None takes all rows as independent.
         weights: Numbers ≥ 0.
         sampling_rate: As in `evaluate`.
         scores_are: "probability" or "logit".
@@ -130,38 +135,70 @@ def field_table(
         (['big', 'small'], [False, True], [1.0, 1.5])
     """
     check_confidence(confidence)
-    rows = forecast_of(labels, probabilities, weights=weights, sampling_rate=sampling_rate, scores_are=scores_are)
-    encoded = encode_values(values, rows.n_rows, name)
-    p, w = rows.probabilities, np.ones(rows.n_rows) if rows.weights is None else rows.weights
-
-    def total(column: Floats | None) -> Floats:
-        return np.bincount(encoded.ids, weights=column).astype(np.float64)
-
-    n_rows, weight = total(None), total(w)
-    ids = np.flatnonzero(weight > 0.0)
-    ids = ids[np.argsort(-n_rows[ids], kind="stable")]
-    n_rows, weight, squared, positives, predicted, squares = (
-        column[ids] for column in (n_rows, weight, total(w * w), total(w * rows.labels), total(w * p), total(w * p * p))
+    rows = forecast_of(
+        labels, probabilities, groups=groups, weights=weights, sampling_rate=sampling_rate, scores_are=scores_are
     )
-    counts = matched_counts(positives, predicted, squares, effective_weight=squared / weight)
-    low, high = ratio_interval(counts, confidence)
-    p_values = two_sided_p_value(counts)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        pcoc = np.where(positives > 0.0, predicted / positives, np.nan)
-    columns: dict[str, NDArray[Any]] = {
-        "n_rows": n_rows.astype(np.int64),
-        "weight": weight,
-        "positives": positives,
-        "predicted": predicted,
-        "mean_prediction": predicted / weight,
-        "observed_rate": positives / weight,
-        "bias": (predicted - positives) / weight,
-        "bias_stderr": np.sqrt(np.maximum(predicted - squares, 0.0) * squared / weight) / weight,
-        "pcoc": pcoc,
-        "pcoc_low": low,
-        "pcoc_high": high,
-        "pcoc_shrunk": shrunk_ratio(counts),
-        "p_value": p_values,
-        "flagged": discoveries(p_values, 1.0 - confidence),
+    columns = {name: encode_values(values, rows.n_rows, name)}
+    return field_tables(
+        rows.labels, rows.probabilities, columns, groups=rows.groups, weights=rows.weights, confidence=confidence
+    )[name]
+
+
+def field_tables(
+    labels: Floats,
+    probabilities: Floats,
+    fields: Mapping[str, EncodedColumn],
+    *,
+    groups: IdColumn | None = None,
+    weights: Floats | None = None,
+    noise_of: Floats | None = None,
+    confidence: float = 0.95,
+) -> dict[str, FieldTable]:
+    """Returns the tables of several fields, with the false discovery rate held over all of them together.
+
+    Arguments:
+        labels: 0.0 or 1.0 per row.
+        probabilities: The forecast.
+        fields: Encoded columns by name.
+        groups: Ids of users or sessions whose rows are dependent.
+        weights: How often each row counts.
+        noise_of: The forecast whose residuals show how dependent rows are, such as the calibrated one; None means the
+            forecast itself.
+        confidence: Coverage of intervals; 1 − confidence is the false discovery rate.
+    """
+    noise_of = probabilities if noise_of is None else noise_of
+    sums, kept = [], []
+    for column in fields.values():
+        dispersion = dispersion_of(labels, noise_of, column.ids, groups=groups, weights=weights)
+        n_values = int(column.ids.max()) + 1
+        (cells,) = sum_cells(labels, [probabilities], column.ids, n_values, weights=weights, dispersion=dispersion)
+        n_rows = np.bincount(column.ids, minlength=n_values)
+        ids = np.flatnonzero(cells.weight > 0.0)
+        ids = ids[np.argsort(-n_rows[ids], kind="stable")]
+        sums.append(cells.take(ids))
+        kept.append((ids, n_rows[ids]))
+    return {
+        name: FieldTable(name, _columns(errors, n_rows), ids, fields[name])
+        for name, errors, (ids, n_rows) in zip(fields, field_errors(sums, confidence), kept, strict=True)
     }
-    return FieldTable(name, columns, ids, encoded)
+
+
+def _columns(errors: FieldErrors, n_rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    cells = errors.cells
+    variance = np.maximum(cells.predicted - cells.squares, 0.0) * cells.effective_weight
+    return {
+        "n_rows": n_rows,
+        "weight": cells.weight,
+        "positives": cells.observed,
+        "predicted": cells.predicted,
+        "mean_prediction": cells.predicted_rate,
+        "observed_rate": cells.observed_rate,
+        "bias": cells.predicted_rate - cells.observed_rate,
+        "bias_stderr": np.sqrt(variance) / cells.weight,
+        "pcoc": cells.pcoc,
+        "pcoc_low": errors.low,
+        "pcoc_high": errors.high,
+        "pcoc_shrunk": cells.shrunk_pcoc,
+        "p_value": cells.p_values,
+        "flagged": errors.flagged,
+    }

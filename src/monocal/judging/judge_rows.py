@@ -11,7 +11,7 @@ import numpy as np
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
 from monocal.judging.evaluate import evaluate
-from monocal.judging.field_table import FieldTable, field_table
+from monocal.judging.field_table import FieldTable, field_tables
 from monocal.judging.judgement import Judgement, headline_metrics
 from monocal.judging.product import Product, ProductCheck, check_products
 from monocal.judging.report import Report
@@ -125,10 +125,17 @@ def _judge_task(rows: Rows, task: str, calibrated: Floats | None, judging: Judgi
             )
         part, q = (rows, p) if chosen is None else (rows.take(np.flatnonzero(chosen)), p[chosen])
         reports[stage] = _report(part, task, q, judging)
-        for name in judging.by:
-            values = part.fields[name]
-            column = values.ids if values.values is None else values.values.take(values.ids)
-            tables[name][stage] = field_table(part.labels[task], q, column, name=name, weights=part.weights)
+        best = stages.get(AFTER, p)
+        found = field_tables(
+            part.labels[task].astype(np.float64),
+            q,
+            {name: part.fields[name] for name in judging.by},
+            groups=part.groups,
+            weights=None if part.weights is None else part.weights.astype(np.float64),
+            noise_of=best if chosen is None else best[chosen],
+        )
+        for name, table in found.items():
+            tables[name][stage] = table
     judgement = Judgement(reports[BEFORE], reports.get(AFTER), same_rows=judging.top_k is None)
     return TaskEvaluation(judgement, tables, selections)
 

@@ -122,20 +122,15 @@ def selection(
         raise InvalidInput.of("selection", "no selected row", "at least one", "check the column or raise top_k")
     w = None if weights is None else np.asarray(weights)
 
+    def part(at: Any) -> dict[str, Any]:
+        return {"weights": None if w is None else w[at], "groups": None if groups is None else groups[at]}
+
     def pcoc(at: Any) -> tuple[float, Interval]:
-        report = evaluate(
-            y[at],
-            p[at],
-            weights=None if w is None else w[at],
-            groups=None if groups is None else groups[at],
-            metrics=["pcoc"],
-            n_bootstrap=n_bootstrap,
-            seed=seed,
-        )
+        report = evaluate(y[at], p[at], **part(at), metrics=["pcoc"], n_bootstrap=n_bootstrap, seed=seed)
         return report.value("pcoc"), report.interval("pcoc")
 
     def table(values: NDArray[np.int64], name: str) -> FieldTable:
-        return field_table(y[rows], p[rows], values, name=name, weights=None if w is None else w[rows])
+        return field_table(y[rows], p[rows], values, name=name, **part(rows))
 
     everywhere, selected = pcoc(slice(None)), pcoc(rows)
     return Selection(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monocal.core.spaces import Floats
 
@@ -26,6 +25,16 @@ class MatchedCounts(NamedTuple):
     @property
     def rate(self) -> Floats:
         return self.expected / self.trials
+
+    @property
+    def noise(self) -> Floats:
+        r"""Variance of the positives whatever the bias: :math:`\kappa y` with :math:`\kappa = 1 - m \cdot` rate.
+
+        m is the ratio of all observed to all expected positives.
+        """
+        total = float(self.expected.sum())
+        level = float(self.positives.sum()) / total if total > 0.0 else 1.0
+        return np.maximum(1.0 - level * np.clip(self.rate, 0.0, 1.0), 0.0) * self.positives
 
 
 def matched_counts(positives: Floats, predicted: Floats, squares: Floats, effective_weight: Floats) -> MatchedCounts:
@@ -87,7 +96,9 @@ def shrunk_ratio(counts: MatchedCounts) -> Floats:
     r"""Returns expected over observed, pulled towards 1 by k imagined positives: :math:`(E+k)/(y+k)`.
 
     True ratios are taken as gamma distributed around 1 with variance :math:`1/k`, estimated from how much more the
-    counts scatter than their binomials would. No extra scatter gives exactly 1 everywhere.
+    counts scatter than their binomials would. No extra scatter gives exactly 1 everywhere. The noise of a count is
+    taken from the observed one, as in `spread_of`: taken from the expected one it would hide an overall over-prediction
+    in sparse cells, and mistake an under-prediction for differences between them.
 
     Example:
         >>> even = MatchedCounts(np.array([10.0, 0.0]), np.array([10.0, 0.5]), np.array([100.0, 5.0]))
@@ -99,26 +110,9 @@ def shrunk_ratio(counts: MatchedCounts) -> Floats:
     """
     y, expected = counts.positives, counts.expected
     used = expected > 0.0
-    variance = expected * np.maximum(1.0 - counts.rate, 0.0)
-    extra = float(np.sum(((y - expected) ** 2 - variance)[used] / expected[used]))
+    extra = float(np.sum(((y - expected) ** 2 - counts.noise)[used] / expected[used]))
     if extra <= 0.0:
         return np.ones_like(y)
     imagined = float(expected.sum()) / extra
     ratio: Floats = (expected + imagined) / (y + imagined)
     return ratio
-
-
-def discoveries(p_values: Floats, rate: float) -> NDArray[Any]:
-    """Returns which tests are rejected when the false discovery rate is held at `rate` (Benjamini-Hochberg).
-
-    Example:
-        >>> discoveries(np.array([0.001, 0.04, 0.03, 0.9]), 0.05).tolist()
-        [True, False, False, False]
-    """
-    order = np.argsort(p_values, kind="stable")
-    n = p_values.shape[0]
-    passed = np.flatnonzero(p_values[order] <= rate * np.arange(1, n + 1) / n)
-    flagged = np.zeros(n, dtype=bool)
-    if passed.size:
-        flagged[order[: passed[-1] + 1]] = True
-    return flagged

@@ -22,7 +22,7 @@ def thinned(data: ReportData, n_values: int, n_grids: int) -> ReportData:
 
 
 def _thin(task: TaskReport, n_values: int, n_grids: int) -> TaskReport:
-    fields = tuple(replace(one, shown=one.shown[:n_values]) for one in task.fields)
+    fields = tuple(replace(field, shown=field.shown[:n_values]) for field in task.fields)
     found = task.heat_map
     heat_map = None if found is None else replace(found, grids=found.grids[:n_grids])
     return replace(task, fields=fields, heat_map=heat_map)

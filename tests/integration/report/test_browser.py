@@ -113,7 +113,7 @@ def test_a_point_explains_itself_to_the_mouse_and_to_the_keyboard(opened):
     opened.hover("svg.plot .dot.after")
     assert opened.run("document.getElementById('tip').classList.contains('on')")
     said = opened.run("document.getElementById('tip').textContent")
-    assert said.startswith("after: promised")
+    assert said.startswith("after: predicted")
     opened.run("document.querySelector('svg.plot').focus()")
     opened.press("ArrowRight")
     opened.press("ArrowRight")
@@ -192,7 +192,7 @@ def test_a_table_is_saved_as_csv(opened, tmp_path):
     while not (found := list(tmp_path.glob("*.csv"))) and time.monotonic() < deadline:
         opened.run("new Promise((done) => setTimeout(done, 100))")
     lines = found[0].read_text().splitlines()
-    assert lines[0].startswith('"Value","Noise","Rows"')
+    assert lines[0].startswith('"Value","Verdict","Rows"')
     assert len(lines) - 1 == opened.run(f'document.querySelectorAll("{VALUES} tbody tr").length')
 
 

@@ -11,6 +11,7 @@ import monocal
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.report import build_report, write_report
 from monocal.report.page.document import render
+from monocal.report.page.overview import sentences
 from monocal.report.write import LARGEST_BYTES
 
 QUICK = {"n_bootstrap": 2, "n_floor": 2}
@@ -89,18 +90,18 @@ def test_no_number_is_shown_as_nan(html):
 def test_every_section_is_there(reports):
     html = reports["wide_logistic"].read_text(encoding="utf-8")
     for title in (
-        "Promise and outcome",
+        "Reliability",
         "Metrics with intervals and noise floors",
         "By field value",
         "Worst segments",
         "Field × field",
         "Over time",
-        "What was learned",
+        "Learned curves",
         "Order",
         "How this was made",
     ):
         assert f">{title}</h2>" in html
-    assert "Money was" in html
+    assert "Value before" in html
     assert ">Training</h2>" not in html
     assert ">Training</h2>" in reports["umc"].read_text(encoding="utf-8")
 
@@ -164,8 +165,8 @@ def test_before_is_the_score_brought_back_to_full_traffic():
     log = monocal.simulate_log(20_000, world="downsampled", seed=1).table()
     model = monocal.fit(log, method="none", score="pctr", label="click", sampling_rate=0.1)
     pcoc = build_report(model, log, **QUICK).task().metrics.row("pcoc")
-    assert pcoc.before.value == pcoc.after.value
-    assert pcoc.before.value == pytest.approx(1.0, abs=0.15)
+    assert pcoc.values.before == pcoc.values.after
+    assert pcoc.values.before == pytest.approx(1.0, abs=0.15)
 
 
 def test_rows_without_a_label_are_left_out_of_that_task():
@@ -258,9 +259,9 @@ def test_awkward_rows_give_a_page_without_nonsense(kind):
     data = build_report(model, table, time="timestamp", groups="user_id", **options, **QUICK)
     test_no_number_is_shown_as_nan(render(data))
     if kind in ("one row", "two rows"):
-        assert not any(one.outside_after for one in data.task().fields)
+        assert not any(one.errors.after.is_significant for one in data.task().fields)
     if kind == "no positives":
         assert data.task().metrics.row("pcoc") is None
-        assert ("PCOC", "no positive label to divide by") in data.task().metrics.missing
+        assert ("pcoc", "no positive label to divide by") in data.task().metrics.missing
     if kind == "one group":
-        assert any("cannot say how surely" in one for one in data.task().headline.sentences)
+        assert any("too few rows for an interval" in one for one in sentences(data.task()))

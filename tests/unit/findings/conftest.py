@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.core.spaces import logit
+from monocal.findings.before_after import BeforeAfter
 from monocal.findings.rows import FieldColumn, TaskRows
 
 
@@ -18,11 +19,9 @@ def make_rows():
             for name, ids in (fields or {}).items()
         )
         return TaskRows(
-            task="click",
             labels=np.asarray(labels, dtype=np.float64),
             logits=logit(before),
-            before=before,
-            after=before if after is None else np.asarray(after, dtype=np.float64),
+            forecasts=BeforeAfter(before, before if after is None else np.asarray(after, dtype=np.float64)),
             fields=made,
             **columns,
         )

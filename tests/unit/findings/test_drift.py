@@ -50,28 +50,20 @@ def test_few_positives_make_wide_windows():
 def test_a_trend_is_found_with_its_sign_and_size(make_rows, world):
     truth, labels, _ = world
     rising = truth * np.linspace(0.8, 1.2, 40_000)
-    found = drift(make_rows(labels, rising, truth), time_is_calendar=False)
+    before, after = drift(make_rows(labels, rising, truth)).lines.map(lambda line: line.trend)
     # a straight line through the logarithm from 0.8 to 1.2 rises by half
-    assert found.before.trend == pytest.approx(0.5, abs=0.12)
-    assert found.before.trend_low < 0.5 < found.before.trend_high
-    assert found.before.is_real
-    assert not found.after.is_real
-    assert found.after.trend_low < 0.0 < found.after.trend_high
+    assert before.change == pytest.approx(0.5, abs=0.12)
+    assert before.low < 0.5 < before.high
+    assert before.is_significant
+    assert not after.is_significant
+    assert after.low < 0.0 < after.high
 
 
-def test_intervals_of_the_trend_cover():
+def test_intervals_of_the_trend_cover(make_rows):
     rng = np.random.default_rng(5)
-    from monocal.core.spaces import logit
-    from monocal.findings.rows import TaskRows
-
     p = rng.uniform(0.02, 0.2, 4_000)
-    real = [
-        drift(
-            TaskRows("x", (rng.random(4_000) < p).astype(float), logit(p), p, p), time_is_calendar=False
-        ).after.is_real
-        for _ in range(200)
-    ]
-    assert 0.005 <= np.mean(real) <= 0.1
+    found = [drift(make_rows(rng.random(4_000) < p, p)).lines.after.trend.is_significant for _ in range(200)]
+    assert 0.005 <= np.mean(found) <= 0.1
 
 
 def test_a_value_that_moved_is_named(make_rows, world):
@@ -79,7 +71,7 @@ def test_a_value_that_moved_is_named(make_rows, world):
     site = rng.integers(0, 50, 40_000)
     late = np.arange(40_000) > 20_000
     after = truth * np.where(site == 7, np.where(late, 2.0, 0.7), 1.0)
-    found = drift(make_rows(labels, truth, after, {"site": site}), time_is_calendar=False)
+    found = drift(make_rows(labels, truth, after, {"site": site}))
     assert [one.value for one in found.moved] == ["site_7"]
     assert found.moved[0].first_pcoc < 1.0 < found.moved[0].second_pcoc
     assert found.n_values == 50

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+import monocal
+from monocal.findings.build import build_report
 from monocal.findings.fields import field_results
 from monocal.findings.heat_map import heat_map
 from monocal.findings.pairs import MOST_VALUES, joint_cells, worst_fields
 from monocal.findings.segments import worst_segments
+from monocal.judging.evaluate_table import evaluate_table
 
 
 def test_only_the_planted_value_is_flagged_and_calibration_mends_it(make_rows, world):
@@ -14,12 +17,13 @@ def test_only_the_planted_value_is_flagged_and_calibration_mends_it(make_rows, w
     site, hour = rng.integers(0, 200, 40_000), rng.integers(0, 24, 40_000)
     rows = make_rows(labels, np.where(site == 3, 2.0 * truth, truth), truth, {"site": site, "hour": hour})
     found = {one.name: one for one in field_results(rows)}
-    assert found["site"].before.flagged.nonzero()[0].tolist() == [3]
-    assert found["site"].after.n_flagged + found["hour"].before.n_flagged + found["hour"].after.n_flagged == 0
-    assert found["site"].before.low[3] < 2.0 < found["site"].before.high[3]
-    assert 1.0 < found["site"].before.shrunk[3] < found["site"].before.pcoc[3]
-    assert found["site"].outside_before
-    assert not any(one.outside_after for one in found.values())
+    before = found["site"].errors.before
+    assert before.flagged.nonzero()[0].tolist() == [3]
+    assert found["site"].errors.after.n_flagged + sum(side.n_flagged for side in found["hour"].errors) == 0
+    assert before.low[3] < 2.0 < before.high[3]
+    assert 1.0 < before.cells.shrunk_pcoc[3] < before.cells.pcoc[3]
+    assert before.is_significant
+    assert not any(one.errors.after.is_significant for one in found.values())
 
 
 def test_a_right_forecast_raises_few_alarms(make_rows):
@@ -29,8 +33,9 @@ def test_a_right_forecast_raises_few_alarms(make_rows):
         truth = rng.uniform(0.02, 0.2, 6_000)
         fields = {f"f{size}": rng.integers(0, size, 6_000) for size in (3, 10, 40, 400)}
         found = field_results(make_rows((rng.random(6_000) < truth).astype(float), truth, fields=fields))
-        alarms.append(any(one.outside_after for one in found))
-        assert all(one.outside_after or one.after.n_flagged == 0 for one in found)
+        found = [one.errors.after for one in found]
+        alarms.append(any(one.is_significant for one in found))
+        assert all(one.is_significant or one.n_flagged == 0 for one in found)
     assert np.mean(alarms) <= 0.13
 
 
@@ -40,7 +45,8 @@ def test_a_small_field_is_not_punished_for_a_large_one(make_rows, world):
     forecast = np.where(device == 2, 1.15 * truth, truth)
     alone = field_results(make_rows(labels, forecast, fields={"device": device}))[0]
     together = field_results(make_rows(labels, forecast, fields={"device": device, "site": site}))[0]
-    assert alone.before.flagged.tolist() == together.before.flagged.tolist() == [False, False, True, False]
+    expected = [False, False, True, False]
+    assert alone.errors.before.flagged.tolist() == together.errors.before.flagged.tolist() == expected
 
 
 def test_the_long_tail_is_shrunk_not_folded(make_rows, world):
@@ -49,12 +55,13 @@ def test_the_long_tail_is_shrunk_not_folded(make_rows, world):
     _, ids = np.unique(rare, return_inverse=True)
     (found,) = field_results(make_rows(labels, truth, fields={"site": ids}))
     assert len(found.values) == ids.max() + 1
-    silent = found.cells.observed == 0.0
+    before = found.errors.before
+    silent = before.cells.observed == 0.0
     assert silent.any()
-    assert np.isnan(found.before.pcoc[silent]).all()
-    assert np.isinf(found.before.high[silent]).all()
-    assert np.isfinite(found.before.shrunk).all()
-    assert np.abs(np.log(found.before.shrunk)).max() < 0.5
+    assert np.isnan(before.cells.pcoc[silent]).all()
+    assert np.isinf(before.high[silent]).all()
+    assert np.isfinite(before.cells.shrunk_pcoc).all()
+    assert np.abs(np.log(before.cells.shrunk_pcoc)).max() < 0.5
 
 
 def test_shown_values_are_the_worst_and_the_largest(make_rows, world):
@@ -83,11 +90,12 @@ def test_an_interaction_is_the_worst_pair_of_the_heat_map(interaction):
     found = heat_map(results, names, joint_cells(interaction, results, names))
     assert (found.grids[0].first, found.grids[0].second) == ("site", "device")
     i, j, k = (found.fields.index(name) for name in ("site", "device", "hour"))
-    assert found.before[i, j] == found.before[j, i] == pytest.approx(0.3, abs=0.08)
-    assert found.before[i, i] < 0.12
-    assert found.before[j, k] < found.resolution_before[j, k]
-    assert found.after[i, j] < 0.12
-    assert found.grids[0].before[0, 0] == pytest.approx(1.3, abs=0.2)
+    before, after = found.overview
+    assert before.errors[i, j] == before.errors[j, i] == pytest.approx(0.3, abs=0.08)
+    assert before.errors[i, i] < 0.12
+    assert before.errors[j, k] < before.resolution[j, k]
+    assert after.errors[i, j] < 0.12
+    assert found.grids[0].sides.before.pcoc[0, 0] == pytest.approx(1.3, abs=0.2)
 
 
 def test_the_worst_segment_is_named_and_gone_afterwards(interaction):
@@ -95,12 +103,12 @@ def test_the_worst_segment_is_named_and_gone_afterwards(interaction):
     pairs = joint_cells(interaction, results, worst_fields(results))
     found = worst_segments(results, pairs)
     assert found.has_value
-    assert found.n_flagged_before >= 10
-    assert found.n_flagged_after == 0
-    dearest = max(found.worst, key=lambda one: abs(one.before.value_gap))
+    assert found.n_flagged.before >= 10
+    assert found.n_flagged.after == 0
+    dearest = max(found.worst, key=lambda one: abs(one.sides.before.value_gap))
     assert ("site", "site_0") in dearest.parts
-    assert dearest.after.value_gap == 0.0
-    assert dearest.before.value_gap == pytest.approx(10.0 * dearest.before.gap, rel=0.01)
+    assert dearest.sides.after.value_gap == 0.0
+    assert dearest.sides.before.value_gap == pytest.approx(10.0 * dearest.sides.before.gap, rel=0.01)
 
 
 def test_no_fields_no_segments(make_rows):
@@ -114,4 +122,24 @@ def test_values_beyond_the_limit_take_no_part_in_pairs(make_rows):
     rows = make_rows(np.arange(2_000) % 2, np.full(2_000, 0.5), fields={"many": ids, "two": np.arange(2_000) % 2})
     (pair,) = joint_cells(rows, field_results(rows), ["many", "two"])
     assert pair.first_place.max() == MOST_VALUES - 1
-    assert pair.cells.weight.sum() == np.sum(ids < MOST_VALUES)
+    assert pair.cells.after.weight.sum() == np.sum(ids < MOST_VALUES)
+
+
+def test_the_report_and_an_evaluation_flag_the_same_values():
+    rng = np.random.default_rng(3)
+    user = np.repeat(np.arange(2_000), 10)
+    # every user clicks always or never, so that ten rows say no more than one
+    labels = (rng.random(2_000) < 0.2).astype(int)[user]
+    site, hour = rng.integers(0, 60, 2_000)[user], rng.integers(0, 24, 20_000)
+    p = np.where(site == 0, 0.9, 0.2)
+    table = {"p": p, "y": labels, "site": site, "hour": hour, "user": user}
+    model = monocal.fit(table, method="none", score="p", label="y", fields=["site", "hour"])
+    report = build_report(model, table, groups="user", n_bootstrap=2, n_floor=2).task()
+    judged = evaluate_table(table, model=model, by=["site", "hour"], group="user", n_bootstrap=2).tasks["y"]
+    flagged = {}
+    for result in report.fields:
+        errors, by = result.errors.after, judged.by[result.name]["after"]
+        flagged[result.name] = {value for value, is_off in zip(result.values, errors.flagged, strict=True) if is_off}
+        assert flagged[result.name] == {str(v) for v, is_off in zip(by.values, by["flagged"], strict=True) if is_off}
+        assert sorted(by["p_value"]) == pytest.approx(sorted(errors.cells.p_values))
+    assert flagged == {"site": {"0"}, "hour": set()}

@@ -7,10 +7,11 @@ import pytest
 
 import monocal
 from monocal.core.spaces import logit
-from monocal.findings.curves import learned_curves
 from monocal.findings.history import training_run
+from monocal.findings.learned_curves import learned_curves
 from monocal.findings.monotone_sweep import sweep_monotone
-from monocal.findings.rows import read_log
+from monocal.findings.rows import model_ids, sample_contexts
+from monocal.tables.read import read
 
 
 def learned(method, **arguments):
@@ -18,8 +19,9 @@ def learned(method, **arguments):
     model = monocal.fit(
         log, method=method, score="pctr", label="click", fields=["device", "position", "hour"], **arguments
     )
-    rows = read_log(model, log, model.roles(), ()).tasks[0]
-    return model, learned_curves(model.task().calibrator, model.vocabulary, rows)
+    rows = read(log, model.roles())
+    contexts = sample_contexts(list(model_ids(rows, model.vocabulary).values()), rows.n_rows)
+    return model, learned_curves(model.task().calibrator, model.vocabulary, rows.logits("click"), contexts)
 
 
 def test_the_extremes_are_extreme():

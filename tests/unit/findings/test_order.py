@@ -1,4 +1,4 @@
-"""Order: who overtook whom."""
+"""Order: which pairs of rows changed places."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def changes(rows):
 def test_a_monotone_map_swaps_nobody(make_rows, world):
     truth, labels, _ = world
     found = changes(make_rows(labels, truth, truth**2))
-    assert (found.pairs.swapped, found.righted, found.spoiled) == (0.0, 0.0, 0.0)
+    assert (found.pairs.swapped, found.corrected, found.worsened) == (0.0, 0.0, 0.0)
     assert found.kept_on_top == (1.0, 1.0)
 
 
@@ -33,13 +33,13 @@ def test_ties_are_counted_apart(make_rows):
     assert found.tied == pytest.approx(4 / 16, abs=0.01)
 
 
-def test_auc_rises_by_the_righted_minus_the_spoiled(make_rows, world):
+def test_auc_rises_by_the_corrected_minus_the_worsened(make_rows, world):
     truth, labels, rng = world
     noisy = truth * np.exp(rng.normal(0.0, 0.7, 40_000))
     before = np.clip(noisy, 0.0, 1.0)
     found = changes(make_rows(labels, before, truth))
     auc = [evaluate(labels, p, metrics=["auc"]).value("auc") for p in (before, truth)]
-    assert found.righted - found.spoiled == pytest.approx(auc[1] - auc[0], abs=0.004)
+    assert found.corrected - found.worsened == pytest.approx(auc[1] - auc[0], abs=0.004)
 
 
 def test_pairs_within_groups_are_counted_within_groups(make_rows, world):

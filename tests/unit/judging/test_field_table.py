@@ -6,13 +6,8 @@ from scipy import stats
 
 from monocal.core.errors import InvalidInput
 from monocal.judging import field_table
-from monocal.judging.small_counts import (
-    MatchedCounts,
-    discoveries,
-    matched_counts,
-    ratio_interval,
-    two_sided_p_value,
-)
+from monocal.judging.discoveries import discoveries
+from monocal.judging.small_counts import MatchedCounts, matched_counts, ratio_interval, two_sided_p_value
 
 
 def test_columns_hold_what_they_say(t10):
@@ -70,6 +65,17 @@ def test_shrunk_estimates_are_closer_to_the_truth():
     assert np.sqrt(np.mean((shrunk - seen) ** 2)) < 0.5 * np.sqrt(np.mean((raw - seen) ** 2))
 
 
+@pytest.mark.parametrize("bias", [0.5, 2.0])
+def test_a_common_bias_of_sparse_values_is_neither_hidden_nor_taken_for_differences(bias):
+    rng = np.random.default_rng(6)
+    site = np.minimum((rng.pareto(1.0, 100_000) * 20).astype(int), 30_000)
+    p = np.full(100_000, 0.02)
+    table = field_table(rng.random(100_000) < p, bias * p, site)
+    common, rare = table["n_rows"] > 3_000, table["n_rows"] <= 20
+    assert table["pcoc_shrunk"][common] == pytest.approx(table["pcoc"][common], rel=0.1)
+    assert np.abs(np.log(table["pcoc_shrunk"][rare])).max() < 1.3
+
+
 def test_a_bad_value_in_the_tail_is_found():
     rng = np.random.default_rng(3)
     site = np.minimum((rng.pareto(0.7, 100_000) * 3).astype(int), 999)
@@ -103,6 +109,15 @@ def test_uneven_weights_widen_the_interval():
     width = [table["pcoc_high"][0] - table["pcoc_low"][0] for table in (plain, even, uneven)]
     assert width[0] == pytest.approx(width[1])
     assert width[2] > 1.5 * width[0]
+
+
+def test_rows_of_one_group_count_less():
+    labels, p, site = np.tile([0.0, 0.0, 0.0, 1.0], 50), np.full(200, 0.15), np.zeros(200, dtype=int)
+    copies = np.repeat(np.arange(200), 5)
+    plain = field_table(labels, p, site)
+    grouped = field_table(labels[copies], p[copies], site[copies], groups=copies)
+    assert grouped["p_value"] == pytest.approx(plain["p_value"], rel=0.2)
+    assert field_table(labels[copies], p[copies], site[copies])["p_value"] < 1e-3 * plain["p_value"]
 
 
 def test_predictions_of_exactly_zero_are_judged():

@@ -27,7 +27,7 @@ def task():
 def test_the_reliability_figure_draws_both_curves(task):
     axes = reliability_figure(task.reliability).axes[0]
     drawn = {line.get_label(): line.get_xydata() for line in axes.lines}
-    for side, curve in (("before", task.reliability.before), ("after", task.reliability.after)):
+    for side, curve in task.reliability.curves.items():
         assert np.array_equal(drawn[side], np.stack([curve.predicted, curve.observed], axis=1))
     assert axes.get_xscale() == "log"
 
@@ -35,7 +35,7 @@ def test_the_reliability_figure_draws_both_curves(task):
 def test_the_value_figure_draws_the_most_frequent_values(task):
     axes = pcoc_by_value_figure(task.fields[1], n_values=4).axes[0]
     assert [one.get_text() for one in axes.get_yticklabels()] == list(task.fields[1].values[:4])
-    assert axes.lines[1].get_xdata() == pytest.approx(task.fields[1].after.pcoc[:4])
+    assert axes.lines[1].get_xdata() == pytest.approx(task.fields[1].errors.after.cells.pcoc[:4])
 
 
 def test_the_drift_figure_draws_every_window(task):

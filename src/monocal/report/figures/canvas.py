@@ -18,9 +18,9 @@ def empty_figure(n_columns: int = 1, width: float = 5.2, height: float = 4.2) ->
         raise ImportError('figures need matplotlib. Way out: pip install "monocal[report]"') from error
     figure = Figure(figsize=(width * n_columns, height), layout="constrained")
     axes = figure.subplots(1, n_columns)
-    for one in [axes] if n_columns == 1 else axes:
-        one.grid(alpha=0.3, linewidth=0.6)
-        one.spines[["top", "right"]].set_visible(False)
+    for panel in [axes] if n_columns == 1 else axes:
+        panel.grid(alpha=0.3, linewidth=0.6)
+        panel.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from monocal.findings.cells import SIDES
 from monocal.findings.drift import Drift
 from monocal.report.figures.canvas import COLOURS, empty_figure, strokes
 
@@ -30,14 +29,13 @@ def drift_figure(found: Drift) -> Any:
     figure, axes = empty_figure(width=7.0)
     starts: Any = found.windows.starts
     if found.windows.calendar:
-        starts = [datetime.fromtimestamp(float(one), UTC) for one in starts]
-    for side in SIDES:
-        line = found.line(side)
+        starts = [datetime.fromtimestamp(float(start), UTC) for start in starts]
+    for side, line in found.lines.items():
         high = np.where(np.isinf(line.high), np.nan, line.high)
         axes.fill_between(starts, line.low, high, color=COLOURS[side], alpha=0.15, linewidth=0)
-        axes.plot(starts, line.pcoc, label=side, **strokes(side))
+        axes.plot(starts, line.cells.pcoc, label=side, **strokes(side))
     axes.axhline(1.0, color="0.5", linewidth=1)
-    axes.set(yscale="log", xlabel=found.windows.words, ylabel="predicted ÷ observed")
+    axes.set(yscale="log", xlabel=found.windows.words, ylabel="predicted / observed")
     axes.legend(frameon=False, loc="upper right")
     axes.tick_params(axis="x", rotation=30)
     return figure

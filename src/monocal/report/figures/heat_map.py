@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from monocal.findings.cells import SIDES
 from monocal.findings.heat_map import HeatMap
 from monocal.report.figures.canvas import empty_figure
 
@@ -29,9 +28,8 @@ def heat_map_figure(found: HeatMap) -> Any:
     """
     n = len(found.fields)
     figure, panels = empty_figure(2, width=1.6 + 0.6 * n, height=1.4 + 0.5 * n)
-    for side, axes in zip(SIDES, panels, strict=True):
-        errors = 100.0 * found.errors(side)
-        visible = found.errors(side) >= found.resolution(side)
+    for (side, matrix), axes in zip(found.overview.items(), panels, strict=True):
+        errors, visible = 100.0 * matrix.errors, matrix.visible
         axes.imshow(np.where(visible, errors, 0.0), cmap="Oranges", vmin=0.0, vmax=60.0)
         for i, j in np.argwhere(np.isfinite(errors)):
             words = f"{errors[i, j]:.0f}" if visible[i, j] else "·"

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from monocal.findings.cells import SIDES
 from monocal.findings.fields import FieldResult
 from monocal.report.figures.canvas import COLOURS, empty_figure
 
@@ -30,14 +29,14 @@ def pcoc_by_value_figure(found: FieldResult, n_values: int = 20) -> Any:
     n = min(n_values, len(found.values))
     figure, axes = empty_figure(height=1.2 + 0.28 * n)
     heights = np.arange(n)
-    for shift, side in zip((-0.16, 0.16), SIDES, strict=True):
-        one = found.estimates(side)
-        top = float(np.nanmax(np.where(np.isfinite(one.high[:n]), one.high[:n], np.nan), initial=1.0))
-        axes.hlines(heights + shift, one.low[:n], np.where(np.isinf(one.high[:n]), top, one.high[:n]), COLOURS[side])
+    for shift, (side, errors) in zip((-0.16, 0.16), found.errors.items(), strict=True):
+        low, high = errors.low[:n], errors.high[:n]
+        top = float(np.nanmax(np.where(np.isfinite(high), high, np.nan), initial=1.0))
+        axes.hlines(heights + shift, low, np.where(np.isinf(high), top, high), COLOURS[side])
         filled = COLOURS[side] if side == "after" else "white"
-        axes.plot(one.pcoc[:n], heights + shift, "o", color=COLOURS[side], markerfacecolor=filled, label=side)
+        axes.plot(errors.cells.pcoc[:n], heights + shift, "o", color=COLOURS[side], markerfacecolor=filled, label=side)
     axes.axvline(1.0, color="0.5", linewidth=1)
-    axes.set(xscale="log", xlabel="predicted ÷ observed", title=found.name)
+    axes.set(xscale="log", xlabel="predicted / observed", title=found.name)
     axes.set_yticks(heights, [value[:30] for value in found.values[:n]])
     axes.invert_yaxis()
     axes.legend(frameon=False, loc="upper right")

@@ -9,28 +9,28 @@ from pathlib import Path
 
 from monocal.core.version import __version__
 from monocal.findings.report_data import ReportData, TaskReport
-from monocal.report.page.curves import curves
 from monocal.report.page.drift import over_time
 from monocal.report.page.elements import slug, text
 from monocal.report.page.fields import fields
 from monocal.report.page.heat_map import heat_maps
 from monocal.report.page.history import history
+from monocal.report.page.learned_curves import learned_curves
 from monocal.report.page.metrics import metrics
 from monocal.report.page.order import order
-from monocal.report.page.overview import overview
+from monocal.report.page.overview import overview, verdict
 from monocal.report.page.provenance import provenance
 from monocal.report.page.reliability import reliability
 from monocal.report.page.segments import segments
 
 _SECTIONS = (
     ("Summary", overview),
-    ("Promise and outcome", reliability),
+    ("Reliability", reliability),
     ("Metrics", metrics),
     ("By field value", fields),
     ("Segments", segments),
     ("Field × field", heat_maps),
     ("Over time", over_time),
-    ("What was learned", curves),
+    ("Learned curves", learned_curves),
     ("Order", order),
     ("Training", history),
 )
@@ -48,7 +48,7 @@ def render(data: ReportData) -> str:
         f"default-src 'none'; style-src 'sha256-{_hash(style)}'; script-src 'sha256-{_hash(script)}'; base-uri 'none'; "
         "form-action 'none'"
     )
-    summary = " ".join(task.headline.verdict for task in data.tasks)
+    summary = " ".join(verdict(task) for task in data.tasks)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -73,7 +73,7 @@ def _subtitle(data: ReportData) -> str:
         parts.append(f"{windows.label(0)[:10]} to {windows.label(windows.n_windows - 1)[:10]}")
     if data.provenance.table_name:
         parts.append(Path(data.provenance.table_name).name)
-    parts.append(", ".join(dict.fromkeys(one.method for one in data.tasks)))
+    parts.append(", ".join(dict.fromkeys(task.method for task in data.tasks)))
     return " · ".join(parts)
 
 
@@ -90,9 +90,8 @@ def _tabs(data: ReportData) -> str:
 
 def _panel(task: TaskReport, place: int, n_tasks: int) -> str:
     identifier = _identifier(task, place)
-    parts = [(title, f"{identifier}-{slug(title)}", make) for title, make in _SECTIONS]
-    made = [(title, name, make(task, name)) for title, name, make in parts]
-    made = [one for one in made if one[2]]
+    names = [(title, f"{identifier}-{slug(title)}", make) for title, make in _SECTIONS]
+    made = [(title, name, html) for title, name, make in names if (html := make(task, name))]
     links = "".join(f'<a href="#{name}">{text(title)}</a>' for title, name, _ in made)
     several = n_tasks > 1
     role = f' role="tabpanel" aria-labelledby="tab-{place}"' if several else ""

@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 
-from monocal.findings.cells import SIDES
 from monocal.findings.drift import Drift, DriftLine, Moved
-from monocal.findings.numbers import count, p_value, percent, ratio, signed_percent
 from monocal.findings.report_data import TaskReport
 from monocal.metrics.stability_index import StabilityIndex
+from monocal.report.numbers import count, p_value, percent, ratio, shorten, signed_percent
 from monocal.report.page.elements import (
     Cell,
     Column,
@@ -32,13 +31,10 @@ _BOTTOM = 256
 def over_time(task: TaskReport, identifier: str) -> str:
     """The section of drift."""
     found = task.drift
-    lead = (
-        f"{text(found.windows.words)}. Before: {_words(found.before)}. After: {_words(found.after)}."
-        f"{_shift_words(found.score_shift)}"
-    )
+    lead = f"{text(found.windows.words)}. {_sides(found)}{_shift_words(found.score_shift)}"
     parts = [
         pair(
-            figure(ratio_lines(found), "Predicted ÷ observed over time", note="Bands are intervals; 1 is ideal."),
+            figure(ratio_lines(found), "Predicted / observed over time", note="Bands are intervals; 1 is ideal."),
             figure(rate_lines(found), "Rates over time", note="Thin line with points: what was observed."),
         )
     ]
@@ -46,7 +42,7 @@ def over_time(task: TaskReport, identifier: str) -> str:
         parts += [
             "<h3>Values that moved</h3>",
             '<p class="note">Calibrated PCOC in the first and the second half of the period, for the values that '
-            f"changed beyond luck ({text(count(found.n_values))} were tested, false discovery rate held).</p>",
+            f"changed significantly ({text(count(found.n_values))} were tested, false discovery rate held).</p>",
             table(f"{identifier}-moved", "Values whose PCOC moved", _MOVED_COLUMNS, map(_moved_row, found.moved)),
         ]
     return section(identifier, "Over time", lead, *parts)
@@ -54,46 +50,45 @@ def over_time(task: TaskReport, identifier: str) -> str:
 
 def ratio_lines(found: Drift) -> str:
     """PCOC per window with its interval."""
-    known = np.concatenate([np.concatenate([one.pcoc, one.low, one.high]) for one in (found.before, found.after)])
+    known = np.concatenate([column for line in found.lines for column in (line.cells.pcoc, line.low, line.high)])
     known = np.clip(known[np.isfinite(known)], 0.2, 5.0)
     low, high = around(known, logarithmic=True, must_hold=(0.9, 1.1))
-    plot = _frame(found, Scale(low, high, _BOTTOM, 12, True), "predicted ÷ observed", lambda one: f"{one:g}")
+    plot = _frame(found, Scale(low, high, _BOTTOM, 12, True), "predicted / observed", lambda tick: f"{tick:g}")
     plot.line(found.windows.starts[[0, -1]], [1.0, 1.0], "ideal")
-    for side in SIDES:
-        line = found.line(side)
+    for side, line in found.lines.items():
+        pcoc = line.cells.pcoc
         tips = [
-            f"{side}, {found.windows.label(place)}: PCOC {ratio(float(line.pcoc[place]))} "
+            f"{side}, {found.windows.label(place)}: PCOC {ratio(float(pcoc[place]))} "
             f"({ratio(float(line.low[place]))} … {ratio(float(line.high[place]))})"
             for place in range(found.windows.n_windows)
         ]
         plot.group(side)
         plot.band(found.windows.starts, line.low, np.where(np.isinf(line.high), high, line.high), f"band {side}")
-        plot.line(found.windows.starts, line.pcoc, f"line {side}")
-        plot.dots(found.windows.starts, line.pcoc, f"dot {side}", tips, radius=2.8)
+        plot.line(found.windows.starts, pcoc, f"line {side}")
+        plot.dots(found.windows.starts, pcoc, f"dot {side}", tips, radius=2.8)
         plot.end_group()
-    return plot.svg(f"PCOC per window. Before: {_words(found.before)}. After: {_words(found.after)}.")
+    return plot.svg(f"PCOC per window. {_sides(found)}")
 
 
 def rate_lines(found: Drift) -> str:
-    """Observed rate and mean promises per window."""
-    cells = found.cells
-    observed = cells.observed / cells.weight
-    promised = {side: cells.promise(side).predicted / cells.weight for side in SIDES}
-    _, high = around(np.concatenate([observed, *promised.values()]))
-    plot = _frame(found, Scale(0.0, high, _BOTTOM, 12), "rate", lambda one: percent(one, 2))
-    for side in SIDES:
+    """Observed rate and mean predictions per window."""
+    predicted = found.lines.map(lambda line: line.cells.predicted_rate)
+    observed, weight = found.lines.after.cells.observed_rate, found.lines.after.cells.weight
+    _, high = around(np.concatenate([observed, *predicted]))
+    plot = _frame(found, Scale(0.0, high, _BOTTOM, 12), "rate", lambda tick: percent(tick, 2))
+    for side, rates in predicted.items():
         plot.group(side)
-        plot.line(found.windows.starts, promised[side], f"line {side}")
+        plot.line(found.windows.starts, rates, f"line {side}")
         plot.end_group()
     plot.line(found.windows.starts, observed, "line observed")
     tips = [
-        f"{found.windows.label(place)}: observed {percent(float(observed[place]))}, promised before "
-        f"{percent(float(promised['before'][place]))}, after {percent(float(promised['after'][place]))}, "
-        f"{count(float(cells.weight[place]))} rows"
+        f"{found.windows.label(place)}: observed {percent(float(observed[place]))}, predicted before "
+        f"{percent(float(predicted.before[place]))}, after {percent(float(predicted.after[place]))}, "
+        f"{count(float(weight[place]))} rows"
         for place in range(found.windows.n_windows)
     ]
     plot.dots(found.windows.starts, observed, "dot observed", tips, radius=2.4)
-    return plot.svg("Observed rate per window with the mean promise before and after calibration.")
+    return plot.svg("Observed rate per window with the mean prediction before and after calibration.")
 
 
 def _frame(found: Drift, y: Scale, y_title: str, y_label: Label) -> Plot:
@@ -113,19 +108,24 @@ def _frame(found: Drift, y: Scale, y_title: str, y_label: Label) -> Plot:
     return plot
 
 
+def _sides(found: Drift) -> str:
+    return f"Before: {_words(found.lines.before)}. After: {_words(found.lines.after)}."
+
+
 def _words(line: DriftLine) -> str:
-    wobble = (
-        f"it varies by about {percent(line.wobble.relative_error, 2)} beyond luck"
-        if line.wobble.p_value < 0.05 and line.wobble.relative_error > 0.0
-        else "luck explains how it varies"
+    variation = (
+        f"it varies by about {percent(line.variation.relative_error, 2)} beyond chance"
+        if line.varies
+        else "its variation is not significant"
     )
-    if not math.isfinite(line.trend):
-        return f"too few windows for a trend; {wobble}"
-    if not line.is_real:
-        return f"no trend beyond luck; {wobble}"
+    trend = line.trend
+    if not math.isfinite(trend.change):
+        return f"too few windows for a trend; {variation}"
+    if not trend.is_significant:
+        return f"no significant trend; {variation}"
     return (
-        f"PCOC changes by {signed_percent(line.trend, 2)} from start to end "
-        f"({signed_percent(line.trend_low, 2)} … {signed_percent(line.trend_high, 2)}); {wobble}"
+        f"PCOC changes by {signed_percent(trend.change, 2)} from start to end "
+        f"({signed_percent(trend.low, 2)} … {signed_percent(trend.high, 2)}); {variation}"
     )
 
 
@@ -148,13 +148,13 @@ _MOVED_COLUMNS = (
 )
 
 
-def _moved_row(one: Moved) -> Row:
+def _moved_row(moved: Moved) -> Row:
     return Row(
         (
-            Cell(f"{text(one.field)}=<b>{text(one.value[:40])}</b>", f"{one.field}={one.value}"[:80]),
-            number(count(one.observed)),
-            number(ratio(one.first_pcoc)),
-            number(ratio(one.second_pcoc)),
-            number(p_value(one.p_value), one.p_value),
+            Cell(f"{text(moved.field)}=<b>{text(shorten(moved.value))}</b>", f"{moved.field}={moved.value}"[:80]),
+            number(count(moved.observed)),
+            number(ratio(moved.first_pcoc)),
+            number(ratio(moved.second_pcoc)),
+            number(p_value(moved.p_value), moved.p_value),
         )
     )

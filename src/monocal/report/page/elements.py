@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape as _escape
 from typing import final
 
+from monocal.report.numbers import ratio, span
+
 TABLE_ROWS = 15
 """Rows of a table that are shown before "show all"."""
 
@@ -147,6 +149,11 @@ def section(identifier: str, title: str, lead: str, *parts: str) -> str:
 def pair(*parts: str) -> str:
     """Pieces side by side where there is room."""
     return f'<div class="pair">{"".join(parts)}</div>'
+
+
+def pcoc_cell(value: float, low: float, high: float) -> Cell:
+    """A cell with PCOC and its interval."""
+    return Cell(f"{ratio(value)}<small>{text(span(low, high, 2))}</small>", style="n")
 
 
 def details(summary: str, *parts: str) -> str:

@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 
-from monocal.core.spaces import Floats
-from monocal.findings.cells import SIDES, Side
+from monocal.findings.before_after import SIDES, Side
 from monocal.findings.heat_map import Grid, HeatMap
-from monocal.findings.numbers import count, percent, ratio
 from monocal.findings.report_data import TaskReport
+from monocal.report.numbers import count, percent, ratio, shorten
 from monocal.report.page.elements import details, figure, pair, section
 from monocal.report.svg.plot import Plot
 from monocal.report.svg.scale import Scale
@@ -27,9 +26,8 @@ def heat_maps(task: TaskReport, identifier: str) -> str:
         return ""
     lead = (
         "Errors that no single field shows can hide where two fields meet. Each square is the typical error of their "
-        "joint "
-        "values beyond luck, in percent of the promise; the diagonal is one field alone. "
-        "A point means that nothing stands out of the noise."
+        "joint values beyond chance, in percent of the prediction; the diagonal is one field alone. A point means that "
+        "nothing stands out of the noise."
     )
     grids = [
         pair(
@@ -38,7 +36,9 @@ def heat_maps(task: TaskReport, identifier: str) -> str:
                     value_grid(grid, side),
                     f"{grid.first} × {grid.second}, {side}",
                     legend=False,
-                    note="PCOC; a dot marks cells outside noise, the others are shrunk." if side == "before" else "",
+                    note="PCOC; a dot marks cells that are significantly off, the others are shrunk."
+                    if side == "before"
+                    else "",
                 )
                 for side in SIDES
             )
@@ -58,31 +58,30 @@ def heat_maps(task: TaskReport, identifier: str) -> str:
 
 
 def overview(found: HeatMap, side: Side) -> str:
-    """Fields against fields: typical error beyond luck."""
-    errors, resolution = found.errors(side), found.resolution(side)
+    """Fields against fields: typical error beyond chance."""
+    matrix = found.overview[side]
     n = len(found.fields)
     size = (_WIDTH - _LABELS - _MARGIN) / n
     height = min(size, 44.0)
     plot = _board(found.fields, found.fields, size, height, round(_TOP + height * n + 8))
     for i in range(n):
         for j in range(n):
-            error, least = float(errors[i, j]), float(resolution[i, j])
+            error, least = float(matrix.errors[i, j]), float(matrix.resolution[i, j])
             if not math.isfinite(error):
                 continue
             names = found.fields[i] if i == j else f"{found.fields[i]} × {found.fields[j]}"
-            visible = error >= least
+            visible = bool(matrix.visible[i, j])
             style = f"e{sum(error >= step for step in _ERROR_STEPS)}" if visible else "e0"
             words = f"{100 * error:.0f}" if visible else "·"
-            meaning = (
-                f"{percent(error, 2)} beyond luck" if visible else f"nothing visible; less than {percent(least, 2)}"
-            )
+            meaning = f"{percent(error, 2)} beyond chance" if visible else f"not visible; less than {percent(least, 2)}"
             _square(plot, i, j, size, height, style, words, f"{side}, {names}: {meaning}")
-    return plot.svg(f"Typical error of joint field values {side} calibration; largest {percent(_largest(errors), 2)}.")
+    largest = float(np.nanmax(matrix.errors, initial=0.0))
+    return plot.svg(f"Typical error of joint field values {side} calibration; largest {percent(largest, 2)}.")
 
 
 def value_grid(grid: Grid, side: Side) -> str:
     """Values of one field against values of another."""
-    pcoc, flagged = grid.pcoc(side), grid.flagged(side)
+    pcoc, flagged = grid.sides[side].pcoc, grid.sides[side].flagged
     m, n = pcoc.shape
     width, height = (_WIDTH - _LABELS - _MARGIN) / n, 26.0
     plot = _board(grid.first_values, grid.second_values, width, height, round(_TOP + height * m + 8))
@@ -99,23 +98,23 @@ def value_grid(grid: Grid, side: Side) -> str:
                 height,
                 _ratio_class(value),
                 f"{value:.2f}",
-                f"{_short(grid.first_values[i], 24)}, {_short(grid.second_values[j], 24)}: PCOC {ratio(value)}, "
+                f"{shorten(grid.first_values[i], 24)}, {shorten(grid.second_values[j], 24)}: PCOC {ratio(value)}, "
                 f"{count(float(grid.weight[i, j]))} rows, {count(float(grid.observed[i, j]))} positives"
-                f"{', outside noise' if flagged[i, j] else ''}",
+                f"{', significantly off' if flagged[i, j] else ''}",
                 dot=bool(flagged[i, j]),
             )
     return plot.svg(
         f"PCOC of {grid.first} by {grid.second} {side} calibration; {int(flagged.sum())} of {m * n} cells are "
-        "outside noise."
+        "significantly off."
     )
 
 
 def _board(down: tuple[str, ...], across: tuple[str, ...], width: float, height: float, total: int) -> Plot:
     plot = Plot(Scale(0, 1, 0, 1), Scale(0, 1, 0, 1), _WIDTH, total)
     for i, name in enumerate(down):
-        plot.text(_LABELS - 6, _TOP + (i + 0.5) * height, _short(name, 14), "tick", anchor="end", middle=True)
+        plot.text(_LABELS - 6, _TOP + (i + 0.5) * height, shorten(name, 14), "tick", anchor="end", middle=True)
     for j, name in enumerate(across):
-        plot.text(_LABELS + (j + 0.5) * width + 4, _TOP - 6, _short(name, 12), "tick", slanted=True)
+        plot.text(_LABELS + (j + 0.5) * width + 4, _TOP - 6, shorten(name, 12), "tick", slanted=True)
     return plot
 
 
@@ -148,15 +147,7 @@ def _key() -> str:
 
 
 def _ratio_class(value: float) -> str:
-    step = sum(max(value, 1.0 / value) >= one for one in _RATIO_STEPS)
+    step = sum(max(value, 1.0 / value) >= bound for bound in _RATIO_STEPS)
     if step == 0:
         return "z"
     return f"{'p' if value > 1.0 else 'm'}{step}"
-
-
-def _largest(errors: Floats) -> float:
-    return float(np.nanmax(errors, initial=0.0))
-
-
-def _short(name: str, at_most: int) -> str:
-    return name if len(name) <= at_most else name[: at_most - 1] + "…"

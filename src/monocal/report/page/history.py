@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from monocal.core.spaces import Floats
-from monocal.findings.numbers import count, significant
 from monocal.findings.report_data import TaskReport
+from monocal.report.numbers import count, significant
 from monocal.report.page.elements import figure, pair, section, text
 from monocal.report.svg.plot import Plot
 from monocal.report.svg.scale import Scale, around
@@ -28,12 +28,12 @@ def history(task: TaskReport, identifier: str) -> str:
         if found.best_check == 0:
             lead += " That is the start: no step made the forecast better on the newest rows."
     drawings = [
-        figure(losses(one, found.best_check if held_out else -1, name), name, legend=False)
-        for name, one, held_out in (
+        figure(losses(numbers, found.best_check if held_out else -1, name), name, legend=False)
+        for name, numbers, held_out in (
             ("Log-loss on held-out rows", found.held_out_losses, True),
             ("Training loss", found.train_losses, False),
         )
-        if np.isfinite(one).any()
+        if np.isfinite(numbers).any()
     ]
     return section(identifier, "Training", lead, pair(*drawings))
 
@@ -43,13 +43,13 @@ def losses(numbers: Floats, best_check: int, name: str) -> str:
     checks = np.arange(numbers.size)
     low, high = around(numbers, margin=0.1)
     plot = Plot(Scale(0.0, max(float(numbers.size - 1), 1.0), 72, 428), Scale(low, high, _BOTTOM, 12), _WIDTH, _HEIGHT)
-    plot.axes("check", "", lambda one: f"{one:g}" if one.is_integer() else "", lambda one: significant(one, 5))
+    plot.axes("check", "", lambda tick: f"{tick:g}" if tick.is_integer() else "", lambda tick: significant(tick, 5))
     plot.line(checks, numbers, "line after")
     plot.dots(
         checks,
         numbers,
         "dot after",
-        [f"check {check}: {significant(float(one), 6)}" for check, one in zip(checks, numbers, strict=True)],
+        [f"check {check}: {significant(float(loss), 6)}" for check, loss in zip(checks, numbers, strict=True)],
     )
     if 0 <= best_check < numbers.size:
         best = float(numbers[best_check])

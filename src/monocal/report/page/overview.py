@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from monocal.findings.numbers import count, percent
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+from monocal.findings.before_after import BeforeAfter
+from monocal.findings.headline import MOODS, Mood, WorstValue
+from monocal.findings.metric_table import MetricRow
 from monocal.findings.report_data import TaskReport
+from monocal.report.numbers import count, percent, ratio, shorten, signed_percent
 from monocal.report.page.elements import text
 
 _SIGNS = {"good": "✓", "bad": "✕", "mixed": "≈", "neutral": "≈"}
@@ -11,16 +19,9 @@ _SIGNS = {"good": "✓", "bad": "✕", "mixed": "≈", "neutral": "≈"}
 
 def overview(task: TaskReport, identifier: str) -> str:
     """The headline card of a task."""
-    head = task.headline
-    tiles = "".join(
-        f'<div class="tile {figure.mood}"><dt>{text(figure.title)}</dt>'
-        f'<dd><span class="was"><span class="hidden">before </span>{text(figure.before)}</span>'
-        f'<span class="to" aria-hidden="true">→</span>'
-        f'<span class="is"><span class="hidden">after </span>{text(figure.after)}</span>'
-        f"<small>{text(figure.note)}</small></dd></div>"
-        for figure in head.figures
-    )
-    sentences = "".join(f"<li>{text(sentence)}</li>" for sentence in head.sentences)
+    mood = task.headline.mood
+    tiles = "".join(figure.markup() for figure in key_figures(task))
+    items = "".join(f"<li>{text(sentence)}</li>" for sentence in sentences(task))
     warning = (
         '<p class="warning">The calibrator fell back to the uncalibrated score: on its own recent rows the fit was '
         "worse. Before and after are the same.</p>"
@@ -28,12 +29,180 @@ def overview(task: TaskReport, identifier: str) -> str:
         else ""
     )
     return (
-        f'<section class="part top {head.mood}" id="{identifier}" aria-labelledby="{identifier}-t">'
-        f'<h2 id="{identifier}-t" class="verdict"><span class="sign" aria-hidden="true">{_SIGNS[head.mood]}</span>'
-        f"{text(head.verdict)}</h2>"
+        f'<section class="part top {mood}" id="{identifier}" aria-labelledby="{identifier}-t">'
+        f'<h2 id="{identifier}-t" class="verdict"><span class="sign" aria-hidden="true">{_SIGNS[mood]}</span>'
+        f"{text(verdict(task))}</h2>"
         f'<p class="lead">Method <b>{text(task.method)}</b>: {text(task.method_summary)} Measured on '
         f"{text(count(task.weight))} rows with {text(count(task.observed))} positives "
         f"({text(percent(task.observed / task.weight if task.weight else float('nan')))}); "
         f"score <code>{text(task.score)}</code>, label <code>{text(task.label)}</code>.</p>{warning}"
-        f'<dl class="tiles">{tiles}</dl><ul class="facts">{sentences}</ul></section>'
+        f'<dl class="tiles">{tiles}</dl><ul class="facts">{items}</ul></section>'
+    )
+
+
+def verdict(task: TaskReport) -> str:
+    """One sentence: did calibration help?"""
+    loss, bias = task.metrics.row("log_loss"), task.metrics.row("pcoc")
+    if loss is None or not loss.verdict:
+        return "The data cannot say whether calibration helped."
+    change = percent(abs(loss.relative_change), digits=2)
+    if loss.verdict == "worse":
+        return f"Calibration did harm: log-loss rose by {change}."
+    left = ""
+    if bias is not None and (bias.sides.after.interval.low > 1.0 or bias.sides.after.interval.high < 1.0):
+        left = f" Overall it still {bias_in_words(bias.values.after)}."
+    if loss.verdict == "better":
+        return f"Calibration helped: log-loss fell by {change}.{left}"
+    return f"Calibration changed little: log-loss moved by {change}, which is not significant.{left}"
+
+
+def sentences(task: TaskReport) -> list[str]:
+    """The few facts behind the verdict."""
+    found = (_bias(task), _fields(task), _worst(task.headline.worst), _value(task), _drift(task), _order(task))
+    return [sentence for sentence in found if sentence]
+
+
+def bias_in_words(pcoc: float) -> str:
+    """Says what a PCOC means.
+
+    Example:
+        >>> bias_in_words(1.12), bias_in_words(0.9), bias_in_words(1.0004)
+        ('over-predicts by 12\\u202f%', 'under-predicts by 10\\u202f%', 'is right on average')
+    """
+    if not math.isfinite(pcoc):
+        return "has no positive to compare with"
+    if abs(pcoc - 1.0) < 0.0005:
+        return "is right on average"
+    return f"{'over' if pcoc > 1.0 else 'under'}-predicts by {percent(abs(pcoc - 1.0), digits=2)}"
+
+
+@final
+@dataclass(frozen=True)
+class KeyFigure:
+    """One number that everybody remembers, before and after, as text."""
+
+    title: str
+    values: BeforeAfter[str]
+    note: str
+    mood: Mood
+
+    def markup(self) -> str:
+        return (
+            f'<div class="tile {self.mood}"><dt>{text(self.title)}</dt>'
+            f'<dd><span class="was"><span class="hidden">before </span>{text(self.values.before)}</span>'
+            f'<span class="to" aria-hidden="true">→</span>'
+            f'<span class="is"><span class="hidden">after </span>{text(self.values.after)}</span>'
+            f"<small>{text(self.note)}</small></dd></div>"
+        )
+
+
+def key_figures(task: TaskReport) -> Iterator[KeyFigure]:
+    """Yields the figures that are known."""
+    bias, loss, by_field = (task.metrics.row(name) for name in ("pcoc", "log_loss", "mfrce"))
+    if bias is not None:
+        low, high = bias.sides.after.interval
+        note = "1 is ideal" if math.isnan(low) else f"1 is ideal; now {ratio(low)} to {ratio(high)}"
+        yield KeyFigure("Predicted / observed", bias.values.map(ratio), note, _mood(bias))
+    if loss is not None:
+        change = f"{signed_percent(loss.relative_change, digits=2)}; lower is better"
+        yield KeyFigure("Log-loss", loss.values.map(lambda value: f"{value:.4f}"), change, _mood(loss))
+    if by_field is not None:
+        note = f"a perfect forecast would show {percent(by_field.floor)}"
+        yield KeyFigure("Error by field value", by_field.values.map(percent), note, _mood(by_field))
+    if task.segments.n_candidates:
+        yield _counted(
+            "Segments significantly off", task.segments.n_flagged, f"{count(task.segments.n_candidates)} tested"
+        )
+    if task.fields:
+        yield _counted("Fields significantly off", task.headline.significant_fields, str(len(task.fields)))
+
+
+def _counted(title: str, numbers: BeforeAfter[int], total: str) -> KeyFigure:
+    mood: Mood = "good" if numbers.after < numbers.before else "neutral"
+    return KeyFigure(title, numbers.map(count), f"of {total}", mood)
+
+
+def _mood(row: MetricRow) -> Mood:
+    return MOODS.get(row.verdict, "neutral")
+
+
+def _bias(task: TaskReport) -> str:
+    bias = task.metrics.row("pcoc")
+    if bias is None:
+        return ""
+    low, high = bias.sides.after.interval
+    if math.isnan(low):
+        tail = "too few rows for an interval"
+    elif low <= 1.0 <= high:
+        tail = "not significantly different from 1"
+    else:
+        tail = f"interval {ratio(low)} to {ratio(high)}"
+    before, after = bias.values.map(bias_in_words)
+    return f"Overall the score {before}; calibrated it {after} ({tail})."
+
+
+def _fields(task: TaskReport) -> str:
+    head = task.headline
+    if not task.fields:
+        return ""
+    fields, values = head.significant_fields, head.significant_values
+    level = f" ({head.n_uneven} when the overall bias is taken out)" if fields.after else ""
+    return (
+        f"{fields.after} of {len(task.fields)} fields {'is' if fields.after == 1 else 'are'} significantly off after "
+        f"calibration{level}, {fields.before} before. Of {count(head.n_values)} field values, {count(values.before)} "
+        f"were significantly off before, {count(values.after)} after."
+    )
+
+
+def _worst(worst: BeforeAfter[WorstValue | None]) -> str:
+    if worst.after is not None:
+        return f"The largest error left: it {_error(worst.after)}."
+    if worst.before is not None:
+        return f"The largest error before, no longer significant: the score {_error(worst.before)}."
+    return ""
+
+
+def _error(worst: WorstValue) -> str:
+    if worst.observed:
+        size = bias_in_words(worst.predicted / worst.observed)
+    else:
+        size = f"predicts {count(worst.predicted)} positives and none was observed"
+    return f"{size} on {worst.field}={shorten(worst.value)}"
+
+
+def _value(task: TaskReport) -> str:
+    segment = task.headline.costliest
+    if segment is None:
+        return ""
+    before, after = segment.sides
+    left = count(abs(after.value_gap)) if after.flagged else "not significant"
+    return (
+        f"In {task.value}, the largest segment error was {count(abs(before.value_gap))} predicted too "
+        f"{'much' if before.value_gap > 0.0 else 'little'} on {shorten(segment.name, 60)}; calibrated it is {left}."
+    )
+
+
+def _drift(task: TaskReport) -> str:
+    trend = task.drift.lines.after.trend
+    if not math.isfinite(trend.change):
+        return ""
+    if not trend.is_significant:
+        return "Over the period the calibrated forecast shows no significant trend."
+    return (
+        f"The calibrated forecast drifts: PCOC changed by {signed_percent(trend.change, digits=2)} from the first "
+        "window to the last; plan a refit."
+    )
+
+
+def _order(task: TaskReport) -> str:
+    auc, swapped = task.metrics.row("auc"), task.order.pairs.swapped
+    if auc is None:
+        return ""
+    if swapped == 0.0:
+        return "No sampled pair of rows changed its order."
+    ranking = "not significantly different" if auc.verdict == "tie" else auc.verdict
+    before, after = auc.values
+    return (
+        f"{percent(swapped, digits=2)} of pairs changed their order; ranking is {ranking} "
+        f"(AUC {before:.4f} to {after:.4f})."
     )

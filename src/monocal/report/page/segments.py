@@ -1,19 +1,33 @@
-"""The worst segments, in positives and in money."""
+"""The worst segments, in positives and in value."""
 
 from __future__ import annotations
 
-from monocal.findings.numbers import count, ratio, span
 from monocal.findings.report_data import TaskReport
-from monocal.findings.segments import Segment, SegmentSide
+from monocal.findings.segments import Segment
+from monocal.report.numbers import count, shorten
 from monocal.report.page.elements import (
     Cell,
     Column,
     Row,
     number,
+    pcoc_cell,
     section,
     table,
     table_filters,
     text,
+)
+
+_COLUMNS = (
+    Column("Segment", numeric=False),
+    Column("Rows"),
+    Column("Before", "PCOC with its interval", wide_only=True),
+    Column("After", "PCOC with its interval", wide_only=True),
+    Column("Gap before", "predicted minus observed positives, before calibration"),
+    Column("Gap after", "predicted minus observed positives, after calibration"),
+)
+_VALUE_COLUMNS = (
+    Column("Value before", "predicted minus delivered value, before calibration"),
+    Column("Value after", "predicted minus delivered value, after calibration"),
 )
 
 
@@ -22,38 +36,25 @@ def segments(task: TaskReport, identifier: str) -> str:
     found = task.segments
     if not found.n_candidates:
         return ""
-    money = (
-        f" Money is promised minus delivered <code>{text(task.value)}</code>, the same way."
+    value = (
+        f" Value is predicted minus delivered <code>{text(task.value)}</code>, the same way."
         if found.has_value
-        else " Name a bid or value column with <code>value=</code> to see them in money, too."
+        else " Name a bid or value column with <code>value=</code> to see gaps in value, too."
     )
     lead = (
-        f"Which parts of the traffic are wrong, ranked by what it costs. {text(count(found.n_flagged_before))} of "
-        f"{text(count(found.n_candidates))} segments were off beyond luck before calibration, "
-        f"{text(count(found.n_flagged_after))} after it. A gap is promised minus delivered positives; a dash means "
-        f"luck explains it.{money} "
-        "Segments overlap, so gaps do not add up."
+        f"Which parts of the traffic are wrong, ranked by what it costs. {text(count(found.n_flagged.before))} of "
+        f"{text(count(found.n_candidates))} segments were significantly off before calibration, "
+        f"{text(count(found.n_flagged.after))} after it. A gap is predicted minus observed positives; a dash means not "
+        f"significant after correction.{value} Segments overlap, so gaps do not add up."
     )
-    columns = [
-        Column("Segment", numeric=False),
-        Column("Rows"),
-        Column("Before", "PCOC with its interval", wide_only=True),
-        Column("After", "PCOC with its interval", wide_only=True),
-        Column("Gap was", "before: positives promised too many (+) or too few (−)"),
-        Column("Gap is", "after: positives promised too many (+) or too few (−)"),
-    ]
-    if found.has_value:
-        columns += [
-            Column("Money was", "before: promised minus delivered value"),
-            Column("Money is", "after: promised minus delivered value"),
-        ]
     filters = table_filters(
         f"{identifier}-worst",
         (),
         [("", "all segments"), ("single", "single values"), ("pair", "pairs of values"), ("off-after", "off after")],
         "field or value",
     )
-    rows = [_row(one, found.has_value) for one in found.worst]
+    columns = (*_COLUMNS, *_VALUE_COLUMNS) if found.has_value else _COLUMNS
+    rows = [_row(segment, found.has_value) for segment in found.worst]
     return section(
         identifier,
         "Worst segments",
@@ -63,30 +64,18 @@ def segments(task: TaskReport, identifier: str) -> str:
 
 
 def _row(segment: Segment, has_value: bool) -> Row:
-    name = " × ".join(
-        f"{text(field)}=<b>{text(value if len(value) <= 40 else value[:39] + '…')}</b>"
-        for field, value in segment.parts
-    )
+    name = " × ".join(f"{text(field)}=<b>{text(shorten(value))}</b>" for field, value in segment.parts)
     cells = [
         Cell(name, segment.name[:80]),
         number(count(segment.weight)),
-        _pcoc(segment.before),
-        _pcoc(segment.after),
-        _gap(segment.before.gap, segment.before.flagged),
-        _gap(segment.after.gap, segment.after.flagged),
+        *(pcoc_cell(side.pcoc, side.low, side.high) for side in segment.sides),
+        *(_gap(side.gap, side.flagged) for side in segment.sides),
     ]
     if has_value:
-        cells += [
-            _gap(segment.before.value_gap, segment.before.flagged),
-            _gap(segment.after.value_gap, segment.after.flagged),
-        ]
+        cells += [_gap(side.value_gap, side.flagged) for side in segment.sides]
     tags = ["single" if len(segment.parts) == 1 else "pair"]
-    tags += [f"off-{name}" for name, side in (("before", segment.before), ("after", segment.after)) if side.flagged]
+    tags += [f"off-{name}" for name, side in segment.sides.items() if side.flagged]
     return Row(cells, " ".join(tags))
-
-
-def _pcoc(side: SegmentSide) -> Cell:
-    return Cell(f"{ratio(side.pcoc)}<small>{text(span(side.low, side.high, 2))}</small>", style="n")
 
 
 def _gap(gap: float, flagged: bool) -> Cell:

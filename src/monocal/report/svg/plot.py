@@ -56,7 +56,7 @@ class Plot:
             at = _round(self.y.at(tick))
             self._marks.append(f'<path class="grid" d="M{_round(left)} {at}H{_round(right)}"/>')
             self.text(left - 6, self.y.at(tick), y_label(tick), "tick", anchor="end", middle=True)
-        for tick, words in x_marks or [(one, x_label(one)) for one in self.x.ticks(x_ticks)]:
+        for tick, words in x_marks or [(number, x_label(number)) for number in self.x.ticks(x_ticks)]:
             at = _round(self.x.at(tick))
             self._marks.append(f'<path class="grid" d="M{at} {_round(bottom)}V{_round(top)}"/>')
             self.text(self.x.at(tick), bottom + 15, words, "tick", anchor="middle")
@@ -75,9 +75,9 @@ class Plot:
         known = np.isfinite(x) & np.isfinite(low) & np.isfinite(high)
         if known.sum() < 2:
             return
-        there = _points(self.x(x[known]), self.y(high[known]))
-        back = _points(self.x(x[known])[::-1], self.y(low[known])[::-1])
-        self._marks.append(f'<path class="{style}" d="M{there}L{back}Z"/>')
+        upper = _points(self.x(x[known]), self.y(high[known]))
+        lower = _points(self.x(x[known])[::-1], self.y(low[known])[::-1])
+        self._marks.append(f'<path class="{style}" d="M{upper}L{lower}Z"/>')
 
     def dots(self, xs: ArrayLike, ys: ArrayLike, style: str, tips: Sequence[str], radius: float = 3.5) -> None:
         """Draws points; each tip is shown when the point is hovered, tapped or reached with the arrow keys."""

@@ -16,7 +16,7 @@ def count(number: float) -> str:
         ('1,234,567', '12.3', '−5', '–')
     """
     if not math.isfinite(number):
-        return UNKNOWN if math.isnan(number) else _infinite(number)
+        return _not_finite(number)
     whole = abs(number) >= 100.0 or float(number).is_integer()
     return _minus(f"{number:,.0f}" if whole else f"{number:,.1f}")
 
@@ -29,7 +29,7 @@ def percent(share: float, digits: int = 3) -> str:
         ('6.64\\u202f%', '0.042\\u202f%', '50\\u202f%', '0\\u202f%')
     """
     if not math.isfinite(share):
-        return UNKNOWN if math.isnan(share) else _infinite(share)
+        return _not_finite(share)
     return f"{significant(100.0 * share, digits)}{_THIN}%"
 
 
@@ -51,7 +51,7 @@ def ratio(number: float) -> str:
         ('1.123', '12.3', '123', '∞')
     """
     if not math.isfinite(number):
-        return UNKNOWN if math.isnan(number) else _infinite(number)
+        return _not_finite(number)
     if abs(number) < 10.0:
         return f"{number:.3f}"
     return f"{number:,.1f}" if abs(number) < 100.0 else f"{number:,.0f}"
@@ -65,7 +65,7 @@ def significant(number: float, digits: int = 3) -> str:
         ('0.00123', '1,234', '−0.5')
     """
     if not math.isfinite(number):
-        return UNKNOWN if math.isnan(number) else _infinite(number)
+        return _not_finite(number)
     if number == 0.0:
         return "0"
     places = max(0, digits - 1 - math.floor(math.log10(abs(number))))
@@ -81,7 +81,7 @@ def measured(number: float, low: float, high: float) -> str:
         ('0.2168', '1.030')
     """
     if not math.isfinite(number):
-        return UNKNOWN if math.isnan(number) else _infinite(number)
+        return _not_finite(number)
     return _minus(f"{number:,.{decimals(low, high)}f}")
 
 
@@ -103,7 +103,7 @@ def span(low: float, high: float, places: int | None = None) -> str:
     if math.isnan(low) or math.isnan(high):
         return UNKNOWN
     digits = decimals(low, high) if places is None else places
-    ends = (_infinite(end) if math.isinf(end) else _minus(f"{end:,.{digits}f}") for end in (low, high))
+    ends = (_not_finite(end) if math.isinf(end) else _minus(f"{end:,.{digits}f}") for end in (low, high))
     return " … ".join(ends)
 
 
@@ -121,7 +121,19 @@ def p_value(number: float) -> str:
     return f"{number:.2f}" if number >= 0.1 else f"{number:.2g}"
 
 
-def _infinite(number: float) -> str:
+def shorten(text: str, at_most: int = 40) -> str:
+    """A long value, cut.
+
+    Example:
+        >>> shorten("a very long name", 7)
+        'a very…'
+    """
+    return text if len(text) <= at_most else text[: at_most - 1] + "…"
+
+
+def _not_finite(number: float) -> str:
+    if math.isnan(number):
+        return UNKNOWN
     return "∞" if number > 0.0 else "−∞"
 
 

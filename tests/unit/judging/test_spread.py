@@ -1,10 +1,10 @@
-"""Errors beyond luck: the number recovers what was planted, and the test keeps its level."""
+"""Errors beyond chance: the number recovers what was planted, and the test keeps its level."""
 
 import numpy as np
 import pytest
 
-from monocal.findings.spread import levelled, spread_of
 from monocal.judging.small_counts import matched_counts
+from monocal.judging.spread import levelled, spread_of
 
 
 def counts_of(ids, p, labels, n_values):
@@ -13,7 +13,7 @@ def counts_of(ids, p, labels, n_values):
 
 
 @pytest.mark.parametrize(("n_values", "exponent"), [(5, 1.0), (300, 1.1), (5_000, 0.6)])
-def test_luck_alone_is_rarely_called_an_error(n_values, exponent):
+def test_chance_alone_is_rarely_called_an_error(n_values, exponent):
     rng = np.random.default_rng(1)
     popularity = np.arange(1, n_values + 1) ** -exponent
     ids = rng.choice(n_values, 20_000, p=popularity / popularity.sum())
@@ -54,6 +54,6 @@ def test_levelling_takes_the_common_bias_out():
     assert not spread_of(levelled(counts)).is_visible
 
 
-def test_nothing_promised_is_unknown_not_zero():
+def test_nothing_predicted_is_unknown_not_zero():
     nothing = matched_counts(np.zeros(3), np.zeros(3), np.zeros(3), np.ones(3))
     assert np.isnan(spread_of(nothing).relative_error)

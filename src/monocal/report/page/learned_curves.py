@@ -1,13 +1,13 @@
-"""The learned curves and the proof that they rise."""
+"""The learned curves and the check that they rise."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from monocal.findings.curves import LearnedCurve, LearnedCurves
+from monocal.findings.learned_curves import LearnedCurve, LearnedCurves
 from monocal.findings.monotone_sweep import MonotoneSweep
-from monocal.findings.numbers import count, percent, significant
 from monocal.findings.report_data import TaskReport
+from monocal.report.numbers import count, percent, significant
 from monocal.report.page.elements import badge, figure, pair, section, text
 from monocal.report.svg.plot import Plot
 from monocal.report.svg.scale import Scale, around
@@ -15,32 +15,31 @@ from monocal.report.svg.scale import Scale, around
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM = 440, 380, 56, 428, 336
 
 
-def curves(task: TaskReport, identifier: str) -> str:
+def learned_curves(task: TaskReport, identifier: str) -> str:
     """The section of learned curves."""
     found = task.curves
-    lead = (
+    which = (
         "What the calibrator turns a score into: for a typical row, for the rows it moves most, and for a row whose "
-        "values "
-        "it has never met. The dashed diagonal leaves the score as it is; the shaded range holds the middle "
-        "90&nbsp;% of "
-        "the scores."
+        "values it has never met."
         if len(found.curves) > 1
-        else "What the calibrator turns a score into. It looks at the score alone, so there is one curve. The dashed "
-        "diagonal "
-        "leaves the score as it is; the shaded range holds the middle 90&nbsp;% of the scores."
+        else "What the calibrator turns a score into. It looks at the score alone, so there is one curve."
+    )
+    lead = (
+        f"{which} The dashed diagonal leaves the score as it is; the shaded range holds the middle 90&nbsp;% of the "
+        "scores."
     )
     return section(
         identifier,
-        "What was learned",
+        "Learned curves",
         lead,
-        pair(figure(drawing(found), "Score → probability", legend=False, note=_legend(found)), _proof(found)),
+        pair(figure(drawing(found), "Score → probability", legend=False, note=_legend(found)), _sweep(found)),
     )
 
 
 def drawing(found: LearnedCurves) -> str:
     """Calibrated probability against score, on logarithmic axes where scores are small."""
     log = float(np.median(found.scores)) < 0.2
-    seen = np.concatenate([found.scores, *(one.calibrated for one in found.curves)])
+    seen = np.concatenate([found.scores, *(curve.calibrated for curve in found.curves)])
     low, high = around(np.maximum(seen, 1e-6), logarithmic=log, must_hold=() if log else (0.0,))
     low, high = max(low, 0.0), min(high, 1.0)
     x, y = Scale(low, high, _LEFT, _RIGHT, log), Scale(low, high, _BOTTOM, 12, log)
@@ -75,17 +74,16 @@ def _legend(found: LearnedCurves) -> str:
     return f'<span class="hidden">Curves:</span><ul class="keylist">{items}</ul>'
 
 
-def _proof(found: LearnedCurves) -> str:
+def _sweep(found: LearnedCurves) -> str:
     sweep = found.sweep
     if sweep.holds:
         verdict = badge("no decrease found", "good")
     else:
-        verdict = badge("decreases found", "bad" if sweep.promise != "none" else "neutral")
+        verdict = badge("decreases found", "bad" if sweep.guarantee != "none" else "neutral")
     ties = f"<li>{text(count(sweep.n_ties))} steps left the probability unchanged (ties).</li>" if sweep.n_ties else ""
     refit = (
         f"<li>After fitting, everything was shifted by {text(significant(found.recent_shift))} in logit to match the "
-        "most "
-        "recent rows.</li>"
+        "most recent rows.</li>"
         if found.recent_shift
         else ""
     )
@@ -94,8 +92,8 @@ def _proof(found: LearnedCurves) -> str:
         f"<li>The score was raised step by step through its whole range for {text(count(sweep.n_contexts))} feature "
         f"row{'s' if sweep.n_contexts > 1 else ''}, in places from one floating-point number to the very next: "
         f"{text(count(sweep.n_steps))} steps in all.</li>"
-        f"<li>{text(_sentence(sweep.fall)) if sweep.fall else 'Not one step led down.'}</li>"
-        f"{ties}<li>The method promises: {_promise(sweep)}.</li>{refit}</ul></div>"
+        f"<li>{text(_sentence(sweep.fall)) if sweep.fall else 'No step decreased the probability.'}</li>"
+        f"{ties}<li>The method guarantees: {_guarantee(sweep)}.</li>{refit}</ul></div>"
     )
 
 
@@ -103,13 +101,13 @@ def _sentence(words: str) -> str:
     return f"{words[:1].upper()}{words[1:]}."
 
 
-def _promise(sweep: MonotoneSweep) -> str:
-    promises = {
+def _guarantee(sweep: MonotoneSweep) -> str:
+    guarantees = {
         "strict": "strictly rising in the score for fixed features",
         "weak": "never falling in the score for fixed features; ties are allowed",
         "none": "nothing about the order",
     }
-    return promises.get(sweep.promise, sweep.promise)
+    return guarantees.get(sweep.guarantee, sweep.guarantee)
 
 
 def _name(curve: LearnedCurve) -> str:

@@ -1,4 +1,4 @@
-r"""How wrong cells are beyond what luck explains: one number and one test for all values of a field together."""
+r"""How wrong cells are beyond chance: one number and one test for all values of a field together."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Spread:
     """How far cells are off, together.
 
     Attributes:
-        relative_error: Typical error of a cell beyond noise, as a share of its promise (0.08 means 8 %); 0 when luck
-            explains all of it.
+        relative_error: Typical error of a cell beyond noise, as a share of its prediction (0.08 means 8 %); 0 when
+            chance explains all of it.
         p_value: Probability of gaps this large if the forecast were right; NaN with too few positives to tell.
         resolution: The smallest error that would stand out of the noise here (two standard errors).
     """
@@ -37,21 +37,21 @@ class Spread:
 
 
 def spread_of(counts: MatchedCounts) -> Spread:
-    r"""Measures the gaps :math:`r_c = y_c - E_c` between observed and promised positives against luck.
+    r"""Measures the gaps :math:`r_c = y_c - E_c` between observed and predicted positives against chance.
 
     .. math:: \epsilon^2 = \frac{\sum_c s_c\,(r_c^2 - \kappa_c\, y_c)}{\sum_c s_c\, E_c^2},
               \qquad s_c = \frac{1}{\max(v_c, 1)}, \quad \kappa_c = 1 - m\,\frac{\sum p^2}{\sum p}
 
     where :math:`v_c` is the variance of :math:`y_c` under a right forecast and m the ratio of all observed to all
-    promised positives. :math:`\mathbb{E}\,r^2` exceeds the squared bias by the variance of y, which :math:`\kappa y`
+    predicted positives. :math:`\mathbb{E}\,r^2` exceeds the squared bias by the variance of y, which :math:`\kappa y`
     estimates whatever the bias; so :math:`\epsilon^2` is the mean squared relative error without its noise, at any
-    number of rows, down to cells with a fraction of a promise. Under a right forecast it is zero on average; a negative
-    one is shown as 0. The p-value compares :math:`\sum s_c (r_c^2 - (v_c/E_c)\, r_c)` with a gamma distribution of the
-    same mean, variance and skewness, which are known for a right forecast: a sum of :math:`\chi^2` for large cells, of
-    second Charlier polynomials for small ones.
+    number of rows, down to cells with a fraction of a predicted positive. Under a right forecast it is zero on average;
+    a negative one is shown as 0. The p-value compares :math:`\sum s_c (r_c^2 - (v_c/E_c)\, r_c)` with a gamma
+    distribution of the same mean, variance and skewness, which are known for a right forecast: a sum of :math:`\chi^2`
+    for large cells, of second Charlier polynomials for small ones.
 
     Example:
-        Fifty values with a hundred promised clicks each, of which a hundred and twenty came:
+        Fifty values with a hundred predicted clicks each, of which a hundred and twenty came:
 
         >>> off = MatchedCounts(np.full(50, 120.0), np.full(50, 100.0), np.full(50, 1e4))
         >>> round(spread_of(off).relative_error, 2), spread_of(off).p_value < 1e-6
@@ -67,9 +67,7 @@ def spread_of(counts: MatchedCounts) -> Spread:
     gap = seen - expected
     scale = 1.0 / np.maximum(variance, 1.0)
     size = float(np.sum(scale * expected**2))
-    level = float(seen.sum()) / float(expected.sum())
-    spared = np.maximum(1.0 - level * rate, 0.0)
-    excess = float(np.sum(scale * (gap**2 - spared * seen))) / size
+    excess = float(np.sum(scale * (gap**2 - counts.noise[used]))) / size
     error = float(np.sqrt(max(excess, 0.0)))
     third, fourth = variance * (1.0 - 2.0 * rate), variance * (1.0 - 6.0 * rate * ratio)
     noise = float(np.sum(scale**2 * (2.0 * variance**2 + fourth - 2.0 * ratio * third + ratio**2 * variance)))
@@ -82,7 +80,7 @@ def spread_of(counts: MatchedCounts) -> Spread:
 
 
 def levelled(counts: MatchedCounts) -> MatchedCounts:
-    """Scales the promises so that they are right in total; what differs then differs between cells.
+    """Scales the predictions so that they are right in total; what differs then differs between cells.
 
     Example:
         >>> both = MatchedCounts(np.array([30.0, 10.0]), np.array([15.0, 5.0]), np.array([100.0, 100.0]))

@@ -12,12 +12,13 @@ from monocal.calibrators import Calibrator
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.findings.monotone_sweep import MonotoneSweep, sweep_monotone
-from monocal.findings.rows import TaskRows
 from monocal.vocabulary.vocabulary import Vocabulary
 
 CURVE_POINTS = 61
 SWEPT_CONTEXTS = 64
 NAMED_VALUES = 2
+
+Context = NDArray[np.int32]
 
 
 @final
@@ -41,7 +42,7 @@ class LearnedCurve:
 @final
 @dataclass(frozen=True, eq=False)
 class LearnedCurves:
-    """Curves over the observed range of scores, and the sweep that proves they rise.
+    """Curves over the observed range of scores, and the sweep that checks that they rise.
 
     Attributes:
         scores: The scores (probabilities) at which curves are drawn.
@@ -58,40 +59,40 @@ class LearnedCurves:
     recent_shift: float
 
 
-def learned_curves(calibrator: Calibrator, vocabulary: Vocabulary, rows: TaskRows) -> LearnedCurves:
-    """Draws the map for a typical row, for the rows it moves most either way, and for one with unseen values only."""
-    ends = np.quantile(rows.logits, [0.001, 0.05, 0.1, 0.5, 0.9, 0.95, 0.999])
-    low, high = (
-        (float(ends[0]), float(ends[-1])) if ends[-1] > ends[0] else (float(ends[0]) - 1.0, float(ends[0]) + 1.0)
-    )
-    logits = np.linspace(low, high, CURVE_POINTS)
-    contexts = rows.contexts if calibrator.tags.uses_features and vocabulary.fields else None
-    shift = calibrator.recent_shift_
-    if contexts is None:
-        curve = LearnedCurve("every row", (), _at(calibrator, None, logits), _shift(calibrator, None, float(ends[3])))
-        sweep = sweep_monotone(calibrator, None)
-        return LearnedCurves(sigmoid(logits), _middle(ends), (curve,), sweep, shift)
-    chosen = _choose(calibrator, contexts, ends[[2, 3, 4]])
-    typical = contexts[chosen[0][1]]
-    curves = [
-        LearnedCurve(
-            name,
-            _what_sets_apart(calibrator, vocabulary, contexts[place], typical, float(ends[3])),
-            _at(calibrator, contexts[place], logits),
-            _shift(calibrator, contexts[place], float(ends[3])),
-        )
-        for name, place in chosen
-    ]
-    unseen = np.zeros_like(typical)
-    curves.append(
-        LearnedCurve(
-            "only unseen values", (), _at(calibrator, unseen, logits), _shift(calibrator, unseen, float(ends[3]))
-        )
-    )
-    spread = np.unique(np.linspace(0, len(contexts) - 1, SWEPT_CONTEXTS - len(chosen) - 1).astype(np.int64))
-    swept = np.concatenate([contexts[[place for _, place in chosen]], unseen[None, :], contexts[spread]])
-    sweep = sweep_monotone(calibrator, np.unique(swept, axis=0))
-    return LearnedCurves(sigmoid(logits), _middle(ends), tuple(curves), sweep, shift)
+def learned_curves(calibrator: Calibrator, vocabulary: Vocabulary, logits: Floats, contexts: Ids) -> LearnedCurves:
+    """Follows the map for a typical row, for the rows it moves most either way, and for one with unseen values only.
+
+    Arguments:
+        calibrator: A fitted calibrator.
+        vocabulary: The values behind its field ids.
+        logits: The scores of the rows at hand, which set the range.
+        contexts: Feature rows `(k, F)` to choose from.
+    """
+    ends = np.quantile(logits, [0.001, 0.05, 0.1, 0.5, 0.9, 0.95, 0.999])
+    low, median, high = float(ends[0]), float(ends[3]), float(ends[-1])
+    if high <= low:
+        low, high = low - 1.0, low + 1.0
+    grid = np.linspace(low, high, CURVE_POINTS)
+
+    def curve(name: str, context: Context | None, values: tuple[tuple[str, str], ...] = ()) -> LearnedCurve:
+        return LearnedCurve(name, values, _at(calibrator, context, grid), _shift(calibrator, context, median))
+
+    if calibrator.tags.uses_features and vocabulary.fields:
+        chosen = _choose(calibrator, contexts, ends[[2, 3, 4]])
+        typical = contexts[chosen[0][1]]
+        curves = [
+            curve(name, contexts[place], _what_sets_apart(calibrator, vocabulary, contexts[place], typical, median))
+            for name, place in chosen
+        ]
+        unseen = np.zeros_like(typical)
+        curves.append(curve("only unseen values", unseen))
+        spread = np.unique(np.linspace(0, len(contexts) - 1, SWEPT_CONTEXTS - len(chosen) - 1).astype(np.int64))
+        swept = np.concatenate([contexts[[place for _, place in chosen]], unseen[None, :], contexts[spread]])
+        sweep = sweep_monotone(calibrator, np.unique(swept, axis=0))
+    else:
+        curves, sweep = [curve("every row", None)], sweep_monotone(calibrator, None)
+    middle = (float(sigmoid(ends[1])), float(sigmoid(ends[5])))
+    return LearnedCurves(sigmoid(grid), middle, tuple(curves), sweep, calibrator.recent_shift_)
 
 
 def _choose(calibrator: Calibrator, contexts: Ids, logits: Floats) -> list[tuple[str, int]]:
@@ -114,13 +115,13 @@ def _choose(calibrator: Calibrator, contexts: Ids, logits: Floats) -> list[tuple
         candidates += [("steepest", int(np.argmax(rise))), ("flattest", int(np.argmin(rise)))]
     kept: list[tuple[str, int]] = []
     for name, place in candidates:
-        if place not in [one for _, one in kept]:
+        if place not in [taken for _, taken in kept]:
             kept.append((name, place))
     return kept
 
 
 def _what_sets_apart(
-    calibrator: Calibrator, vocabulary: Vocabulary, context: NDArray[np.int32], typical: NDArray[np.int32], at: float
+    calibrator: Calibrator, vocabulary: Vocabulary, context: Context, typical: Context, at: float
 ) -> tuple[tuple[str, str], ...]:
     """Names the values that move the typical row most when they replace its own, one at a time."""
     differing = np.flatnonzero(context != typical)
@@ -144,14 +145,10 @@ def _value(vocabulary: Vocabulary, place: int, number: int) -> str:
     return "(missing)" if found is None else str(found)
 
 
-def _at(calibrator: Calibrator, context: NDArray[np.int32] | None, logits: Floats) -> Floats:
+def _at(calibrator: Calibrator, context: Context | None, logits: Floats) -> Floats:
     features = None if context is None else np.repeat(context[None, :], logits.shape[0], axis=0)
     return calibrator.predict_samples(Samples(logits, features=features))
 
 
-def _shift(calibrator: Calibrator, context: NDArray[np.int32] | None, at: float) -> float:
+def _shift(calibrator: Calibrator, context: Context | None, at: float) -> float:
     return float(logit(_at(calibrator, context, np.array([at])))[0]) - at
-
-
-def _middle(ends: Floats) -> tuple[float, float]:
-    return float(sigmoid(ends[1])), float(sigmoid(ends[5]))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from monocal.findings.curves import LearnedCurves
+from monocal.findings.learned_curves import LearnedCurves
 from monocal.report.figures.canvas import LINES, empty_figure
 
 _DASHES = ("-", "--", ":", "-.", (0, (1, 2)), (0, (8, 2)))
