@@ -16,6 +16,9 @@ Ids = NDArray[np.int32]
 
 _CHECK_ROWS = 1 << 20
 
+LARGEST_WEIGHT = 1e12
+"""The square of the sum of ten million such weights still is a number in float32, in which networks train."""
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -129,13 +132,21 @@ def check_labels(labels: ArrayLike, n_rows: int) -> Floats:
 
 
 def check_weights(weights: ArrayLike, n_rows: int) -> Floats:
-    """Returns weights as float64; they must be ≥ 0 and not all zero."""
+    """Returns weights as float64; they must be ≥ 0, not all zero, and at most `LARGEST_WEIGHT`."""
     column = check_length(as_float_column(weights, "weights"), n_rows, "weights")
     bad = np.flatnonzero(column < 0.0)
     if bad.size:
         row = int(bad[0])
         raise InvalidInput.of(
             "weights", f"{column[row]:g} at row {row}", "numbers that are zero or positive", "drop the row or use 0"
+        )
+    if column.size and column.max() > LARGEST_WEIGHT:
+        row = int(np.argmax(column > LARGEST_WEIGHT))
+        raise InvalidInput.of(
+            "weights",
+            f"{column[row]:g} at row {row}",
+            f"numbers from 0 to {LARGEST_WEIGHT:g}, whose sums do not overflow",
+            "divide all weights by the largest one, or mend the row",
         )
     if not np.any(column > 0.0):
         raise InvalidInput.of("weights", "only zeros", "at least one positive weight", "leave weights out to use 1")

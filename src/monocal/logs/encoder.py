@@ -20,6 +20,7 @@ from monocal.logs.encoding_steps import (
     sort_rows,
     write_manifest,
 )
+from monocal.logs.label_copies import warn_about_copies
 from monocal.logs.log_folder import LogManifest, is_log_folder
 from monocal.logs.source import SourceStream
 from monocal.logs.splits import DEFAULT_SHARES, Moment, check_shares
@@ -29,7 +30,7 @@ from monocal.tables.row_problems import OnError, warn_about_skipped
 from monocal.tables.stream import Table
 from monocal.vocabulary.vocabulary import VocabularyBuilder
 
-ENCODER_VERSION = 1
+ENCODER_VERSION = 2
 """Raised whenever the same input would be encoded differently, so that old results are not taken for new ones."""
 
 
@@ -118,6 +119,7 @@ def encode_log(
         work.publish()
     encoded = EncodedLog.open(target)
     warn_about_skipped(skipped, encoded.n_rows)
+    warn_about_copies(encoded)
     return encoded
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from monocal.core.fingerprint import fingerprint
 from monocal.logs.encoded_log import EncodedLog
 from monocal.vocabulary.value_counts import most_frequent
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+from monocal.vocabulary.vocabulary import Vocabulary
 
 
 def keep_values_of(
@@ -47,7 +47,7 @@ def keep_values_of(
             features[:, index] = column
             continue
         counts = np.bincount(column[start:stop], minlength=one.size)[1:]
-        known = FieldVocabulary(one.name, most_frequent(one.values, counts, min_count=min_count, max_size=max_size))
+        known = replace(one, values=most_frequent(one.values, counts, min_count=min_count, max_size=max_size))
         features[:, index] = np.append(np.int32(0), known.encode(one.values))[column]
         fields.append(known)
     vocabulary = Vocabulary(tuple(fields))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
+from monocal.core.samples import LARGEST_WEIGHT
 from monocal.tables.categories import as_text
 from monocal.tables.moments import WANTED, moments, parse_text
 from monocal.tables.row_problems import RawRows, RowProblems
@@ -115,7 +116,8 @@ def _convert(name: str, column: pa.Array, schema: Roles) -> tuple[NDArray[Any], 
         return np.where(missing, MISSING_LABEL, np.where(bad, 0.0, values)), bad, "0, 1 or nothing"
     bad |= missing
     if name == "weight":
-        return values, bad | ~(np.isfinite(values) & (values >= 0.0)), "a weight ≥ 0"
+        fits = (values >= 0.0) & (values <= LARGEST_WEIGHT)
+        return values, bad | ~fits, f"a weight from 0 to {LARGEST_WEIGHT:g}"
     if name == "sampling_rate":
         return values, bad | ~((values > 0.0) & (values <= 1.0)), "a sampling rate in (0, 1]"
     if schema.scores_are == "probability":

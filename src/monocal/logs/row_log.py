@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from monocal.core.samples import check_weights
 from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.label_copies import warn_about_copies
 from monocal.tables.rows import Rows
 from monocal.vocabulary.vocabulary import Vocabulary
 
@@ -25,14 +27,16 @@ def log_of_rows(rows: Rows, *, min_count: int = 1, max_size: int | None = None) 
     """
     fields = {name: rows.fields[name] for name in rows.roles.fields}
     vocabulary = Vocabulary.of_columns(fields, min_count=min_count, max_size=max_size)
-    return EncodedLog.of(
+    log = EncodedLog.of(
         vocabulary.encode_columns(fields, rows.n_rows),
         rows.labels,
         vocabulary,
         rows.roles,
         times=rows.times,
         groups=rows.groups,
-        weights=rows.weights,
+        weights=None if rows.weights is None else check_weights(rows.weights, rows.n_rows),
         scores=rows.scores,
         sampling_rates=rows.rates if rows.roles.rate_column else None,
     )
+    warn_about_copies(log)
+    return log

@@ -91,4 +91,17 @@ def find_parts(
             raise InvalidInput.of("cuts", f"{dict(cuts)}", "moments in order", "sort the cuts")
         names = [first, *cuts]
         ranges = {name: RowRange(bounds[i], bounds[i + 1]) for i, name in enumerate(names)}
+        _check_parts(ranges, cuts, times)
     return LogParts(ranges, times, is_sorted(times))
+
+
+def _check_parts(ranges: Mapping[str, RowRange], cuts: Mapping[str, Moment], times: NDArray[np.int64]) -> None:
+    for name, part in ranges.items():
+        if part.n_rows == 0:
+            first, last = int(times.min()), int(times.max())
+            raise InvalidInput.of(
+                "cuts",
+                f"{dict(cuts)}, which leaves no rows for {name!r}",
+                f"moments after the first row, between {first} and {last} as the log keeps times",
+                "move the cut; dates are microseconds since 1970 (UTC) there, and numbers are as in the column",
+            )

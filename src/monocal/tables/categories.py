@@ -12,11 +12,30 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 
+TEXT_RULE = 2
+"""How values become text. Rule 1 wrote moments with the unit and zone of their column."""
 
-def as_text(column: pa.Array, name: str) -> pa.Array:
-    """Returns a column of category values as strings; refuses types that are not categories."""
-    _check_category(column.type, name)
-    return column if pa.types.is_string(column.type) else column.cast(pa.string())
+
+def as_text(column: pa.Array, name: str, rule: int = TEXT_RULE) -> pa.Array:
+    """Returns a column of category values as strings; refuses types that are not categories.
+
+    A moment has one text, microseconds in UTC, whatever the unit and zone of its column; one without a zone is taken
+    as UTC.
+
+    Arguments:
+        column: The values.
+        name: The field, for errors.
+        rule: 1 for vocabularies that were saved before moments had one text.
+
+    Example:
+        >>> as_text(pa.array([0], pa.timestamp("ms", "Europe/Berlin")), "hour").to_pylist()
+        ['1970-01-01 00:00:00.000000']
+    """
+    kind = column.type
+    _check_category(kind, name)
+    if pa.types.is_timestamp(kind) and rule >= 2:
+        column = column.cast(pa.timestamp("us"), safe=False)
+    return column if pa.types.is_string(kind) else column.cast(pa.string())
 
 
 def check_categories(schema: pa.Schema, fields: Iterable[str]) -> None:
@@ -27,7 +46,9 @@ def check_categories(schema: pa.Schema, fields: Iterable[str]) -> None:
 
 
 def _check_category(kind: pa.DataType, name: str) -> None:
-    if pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_decimal(kind):
+    # some systems hand over large integers as decimals without a fraction
+    has_fraction = pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.scale != 0)
+    if has_fraction or pa.types.is_nested(kind) or pa.types.is_binary(kind):
         raise InvalidInput.of(
             f"field {name!r}",
             f"values of type {kind}",
@@ -36,7 +57,9 @@ def _check_category(kind: pa.DataType, name: str) -> None:
         )
 
 
-def distinct_text(column: pa.Array, name: str) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64]]:
+def distinct_text(
+    column: pa.Array, name: str, rule: int = TEXT_RULE
+) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64]]:
     """Returns the distinct values of a column as text, how often each occurs, and which one each row has.
 
     Values of a dictionary that no row uses are left out: readers hand over dictionaries of a whole row group with
@@ -60,7 +83,8 @@ def distinct_text(column: pa.Array, name: str) -> tuple[pa.Array, NDArray[np.int
     place = np.zeros(n_values + 1, dtype=np.int64)
     place[used] = np.arange(len(used))
     has_null = bool(used.size and used[-1] == n_values)
-    text = as_text(coded.dictionary, name) if len(used) == n_values else _taken(coded.dictionary, used, n_values, name)
+    taken = coded.dictionary if len(used) == n_values else coded.dictionary.take(pa.array(used[used < n_values]))
+    text = as_text(taken, name, rule)
     if has_null:
         text = pa.concat_arrays([text, pa.nulls(1, pa.string())])
     return text, counts[used], place[codes]
@@ -81,7 +105,3 @@ def categorical_columns(schema: pa.Schema, exclude: Iterable[str] = ()) -> list[
         )
 
     return [one.name for one in schema if one.name not in out and fits(one.type)]
-
-
-def _taken(dictionary: pa.Array, used: NDArray[np.int64], n_values: int, name: str) -> pa.Array:
-    return as_text(dictionary.take(pa.array(used[used < n_values])), name)

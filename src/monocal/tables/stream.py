@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
@@ -17,6 +17,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.tables.type_changes import TypeChange, check_names, check_zones, type_changes
 
 Table = Any
 """A path, an object with `__arrow_c_stream__`, or a mapping of columns."""
@@ -37,6 +38,8 @@ class TableStream:
         n_rows: How many rows there are, or None if only reading would tell (CSV).
         source: What errors call this table.
         paths: The files behind it; empty for a table in memory.
+        in_memory: The table itself, if it is in memory.
+        changes: Columns whose type is another one in a later file.
     """
 
     arrow_schema: pa.Schema
@@ -44,6 +47,7 @@ class TableStream:
     source: str
     paths: tuple[Path, ...] = ()
     in_memory: pa.Table | None = None
+    changes: Mapping[str, TypeChange] = field(default_factory=dict)
 
     @property
     def column_names(self) -> list[str]:
@@ -54,6 +58,12 @@ class TableStream:
         for column in columns:
             if column not in self.arrow_schema.names:
                 raise UnknownName.among(f"{role} of {self.source}", column, self.column_names)
+
+    def check_types(self, columns: Sequence[str], categories: Sequence[str] = ()) -> None:
+        """Refuses a column that changes its type from file to file; of categories, also one whose text changes."""
+        for name in columns:
+            if name in self.changes:
+                self.changes[name].check(name, is_category=name in categories)
 
     def batches(
         self,
@@ -71,6 +81,7 @@ class TableStream:
         if columns is not None:
             self.require(columns)
         names = list(columns) if columns is not None else self.column_names
+        self.check_types(names, dictionary_columns)
         if self.in_memory is not None:
             for batch in self.in_memory.select(names).to_batches(max_chunksize=batch_rows):
                 if batch.num_rows:
@@ -78,9 +89,7 @@ class TableStream:
             return
         for path in self.paths:
             if is_parquet(path):
-                # reading through a map would count the whole file as resident memory
-                with pq.ParquetFile(path, read_dictionary=list(dictionary_columns), pre_buffer=False) as file:
-                    yield from file.iter_batches(batch_size=batch_rows, columns=names)
+                yield from _parquet_batches(path, names, batch_rows, dictionary_columns)
             else:
                 yield from _csv_batches(path, names, batch_rows, self.arrow_schema, dictionary_columns)
 
@@ -109,6 +118,8 @@ def open_table(table: Table) -> TableStream:
         held = pa.table(table)
     elif isinstance(table, Mapping):
         held = pa.table({name: pa.array(values) for name, values in table.items()})
+        for name, values in table.items():
+            check_zones(name, values, held.schema.field(name).type)
     else:
         raise InvalidInput.of(
             "table",
@@ -116,6 +127,7 @@ def open_table(table: Table) -> TableStream:
             "a Parquet or CSV path, or a data frame with the Arrow C stream interface",
             "pass a path, or a pandas, polars, pyarrow or duckdb table",
         )
+    check_names(held.schema, "the table")
     return TableStream(held.schema, held.num_rows, "the table", in_memory=held)
 
 
@@ -162,8 +174,12 @@ def _open_files(paths: list[Path], source: str) -> TableStream:
             )
     first = _file_schema(paths[0])
     n_rows: int | None = 0
+    changes: dict[str, TypeChange] = {}
     for path in paths:
         schema = first if path is paths[0] else _file_schema(path)
+        check_names(schema, path.name)
+        if is_parquet(path) and is_parquet(paths[0]):
+            changes = type_changes(first, schema, (paths[0].name, path.name)) | changes
         missing = [name for name in first.names if name not in schema.names]
         if missing:
             raise InvalidInput.of(
@@ -173,7 +189,7 @@ def _open_files(paths: list[Path], source: str) -> TableStream:
                 "align the files",
             )
         n_rows = None if n_rows is None or not is_parquet(path) else n_rows + _parquet_rows(path)
-    return TableStream(first, n_rows, source, tuple(paths))
+    return TableStream(first, n_rows, source, tuple(paths), changes=changes)
 
 
 def _file_schema(path: Path) -> pa.Schema:
@@ -191,6 +207,21 @@ def _file_schema(path: Path) -> pa.Schema:
 
 def _parquet_rows(path: Path) -> int:
     return int(pq.read_metadata(path).num_rows)
+
+
+def _parquet_batches(
+    path: Path, names: list[str], batch_rows: int, dictionary_columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    try:
+        # reading through a map would count the whole file as resident memory
+        with pq.ParquetFile(
+            path, read_dictionary=list(dictionary_columns), pre_buffer=False, page_checksum_verification=True
+        ) as file:
+            yield from file.iter_batches(batch_size=batch_rows, columns=names)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InvalidInput.of(
+            "table", f"{path.name}, which is damaged ({error})", "the file as it was written", "copy or write it again"
+        ) from error
 
 
 def _csv_batches(

@@ -56,7 +56,8 @@ def write_table(path: str | Path, schema: pa.Schema) -> Iterator[TableWriter]:
     check_writable(target)
     with atomic_file(target) as temporary:
         if target.name.lower().endswith((".parquet", ".pq")):
-            with pq.ParquetWriter(temporary, schema, compression="zstd", use_dictionary=_repeating(schema)) as parquet:
+            options = {"compression": "zstd", "use_dictionary": _repeating(schema), "write_page_checksum": True}
+            with pq.ParquetWriter(temporary, schema, **options) as parquet:
                 yield parquet
         else:
             with _sink(temporary, target) as sink:

@@ -16,13 +16,15 @@ from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.files import atomic_file
 from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Ids
-from monocal.tables.categories import as_text, categorical_columns, distinct_text
+from monocal.tables.categories import TEXT_RULE, as_text, categorical_columns, distinct_text
 from monocal.tables.encoded_column import EncodedColumn
 from monocal.vocabulary.text_hash import hash_one, hash_text
 from monocal.vocabulary.value_counts import ValueCounts, most_frequent
 from monocal.vocabulary.value_index import ValueIndex
 
 __all__ = ["FieldVocabulary", "Vocabulary", "VocabularyBuilder", "as_text", "categorical_columns"]
+
+_RULE_KEY = b"text_rule"
 
 
 @final
@@ -40,6 +42,7 @@ class FieldVocabulary:
         name: The field.
         values: Distinct texts, at most one of them null; empty for a hashed field.
         n_buckets: How many ids the texts are hashed to; None for a field with listed values.
+        text_rule: How values of a table become text; see `monocal.tables.categories.as_text`.
 
     Example:
         >>> site = FieldVocabulary("site", pa.array(["news", "games"]))
@@ -53,6 +56,7 @@ class FieldVocabulary:
     name: str
     values: pa.Array
     n_buckets: int | None = None
+    text_rule: int = TEXT_RULE
 
     @classmethod
     def hashed(cls, name: str, n_buckets: int) -> FieldVocabulary:
@@ -74,7 +78,7 @@ class FieldVocabulary:
             return np.concatenate([self.encode(chunk) for chunk in column.chunks])
         if pa.types.is_string(column.type):
             return self._ids_of_text(column)
-        values, _, which = distinct_text(column, self.name)
+        values, _, which = distinct_text(column, self.name, self.text_rule)
         ids: Ids = self._ids_of_text(values)[which]
         return ids
 
@@ -200,6 +204,8 @@ class Vocabulary:
     def save(self, path: str | Path) -> None:
         """Writes one Arrow IPC file, atomically."""
         schema = pa.schema([("field", pa.string()), ("values", pa.large_list(pa.string())), ("n_buckets", pa.int64())])
+        rules = {one.text_rule for one in self.fields} or {TEXT_RULE}
+        schema = schema.with_metadata({_RULE_KEY: str(min(rules))})
         with (
             atomic_file(path) as temporary,
             pa.OSFile(str(temporary), "wb") as sink,
@@ -216,12 +222,15 @@ class Vocabulary:
         try:
             with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
                 batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+                # files of versions that did not note the rule were written by the first one
+                rule = int((reader.schema.metadata or {}).get(_RULE_KEY, b"1"))
                 return cls(
                     tuple(
                         FieldVocabulary(
                             batch["field"][0].as_py(),
                             batch["values"][0].values.cast(pa.string()),
                             batch["n_buckets"][0].as_py(),
+                            rule,
                         )
                         for batch in batches
                     )

@@ -1,0 +1,91 @@
+"""Columns that would be read as something else than they seem: twice there, of two types, with and without a zone."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from monocal.core.errors import InvalidInput
+
+
+class TypeChange(NamedTuple):
+    """A column with one type in the first file and another one in a later file."""
+
+    first: str
+    later: str
+    files: tuple[str, str]
+    text_alone: bool
+    """Only the text of its values changes: 1 becomes true; as numbers they are the same."""
+
+    def check(self, name: str, *, is_category: bool) -> None:
+        """Refuses the column unless it is used as numbers, which both types are."""
+        if is_category or not self.text_alone:
+            raise InvalidInput.of(
+                f"column {name!r}",
+                f"{self.later} in {self.files[1]} after {self.first} in {self.files[0]}",
+                "one type in all files, because 7 and 07 would be two values",
+                "cast it to the same type in every file",
+            )
+
+
+def type_changes(first: pa.Schema, later: pa.Schema, files: tuple[str, str]) -> dict[str, TypeChange]:
+    """Returns the columns whose kind of type differs between two files; widths of integers and of text do not count.
+
+    Example:
+        >>> first = pa.schema({"site": pa.int32(), "n": pa.int8()})
+        >>> later = pa.schema({"site": pa.string(), "n": pa.int64()})
+        >>> list(type_changes(first, later, ("a.parquet", "b.parquet")))
+        ['site']
+    """
+    found = {}
+    for name in first.names:
+        if later.get_field_index(name) < 0:
+            continue
+        kinds = [schema.field(name).type for schema in (first, later)]
+        one, other = (_kind(kind) for kind in kinds)
+        if one != other and "null" not in (one, other):
+            text_alone = {one, other} <= {"integer", "boolean", "decimal", "float"}
+            found[name] = TypeChange(str(kinds[0]), str(kinds[1]), files, text_alone)
+    return found
+
+
+def check_names(schema: pa.Schema, source: str) -> None:
+    """Refuses a table that has a column twice."""
+    names = list(schema.names)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput.of(source, f"column {twice!r} twice", "different names", "rename or drop one of the two")
+
+
+def check_zones(name: str, values: Any, kind: pa.DataType) -> None:
+    """Refuses Python times of which some have a zone: Arrow would take the others for UTC."""
+    if not pa.types.is_timestamp(kind) or not isinstance(values, list | tuple | np.ndarray):
+        return
+    zoned = {one.tzinfo is not None for one in values if isinstance(one, datetime.datetime)}
+    if len(zoned) > 1:
+        raise InvalidInput.of(
+            f"column {name!r}",
+            "times with and without a zone",
+            "one kind in all rows",
+            "give every time a zone, or none of them",
+        )
+
+
+def _kind(kind: pa.DataType) -> str:
+    if pa.types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    tests = {
+        "null": pa.types.is_null,
+        "text": lambda one: pa.types.is_string(one) or pa.types.is_large_string(one) or pa.types.is_string_view(one),
+        "integer": pa.types.is_integer,
+        "boolean": pa.types.is_boolean,
+        "float": pa.types.is_floating,
+        "decimal": pa.types.is_decimal,
+        "date": pa.types.is_date,
+        "naive": lambda one: pa.types.is_timestamp(one) and one.tz is None,
+        "zoned": pa.types.is_timestamp,
+    }
+    return next((name for name, fits in tests.items() if fits(kind)), str(kind))
