@@ -27,7 +27,7 @@ from monocal.calibrators.neural.umc.arrays import CompiledUmc
 from monocal.core.files import atomic_file
 from monocal.core.spaces import sigmoid
 from monocal.lab.rankers import MultiTaskDeepFM
-from monocal.lab.rankers.fm.request_scorer import RequestScorer
+from monocal.lab.rankers.request_scorer import RequestScorer
 from monocal.lab.simulator import SimulatedLog, World, find_world, simulate_log
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model, TaskModel
@@ -87,9 +87,7 @@ def prepare(n_rows: int, n_requests: int, world: World, hidden: tuple[int, ...] 
         ids = np.ascontiguousarray(later.features[rng.integers(0, later.n_rows, N_CANDIDATES)])
         ids[:, list(shared)] = ids[0, list(shared)]
         requests.append(ids)
-    return Ranked(
-        RequestScorer(ranker.model_, N_CANDIDATES), later, np.stack([scores[one] for one in TASKS], 1), requests, shared
-    )
+    return Ranked(RequestScorer(ranker.network_), later, np.stack([scores[one] for one in TASKS], 1), requests, shared)
 
 
 def engine_of(ranked: Ranked, arguments: dict[str, Any]) -> Engine:
@@ -108,13 +106,13 @@ def engine_of(ranked: Ranked, arguments: dict[str, Any]) -> Engine:
 
 def answer_raw(ranked: Ranked, ids: np.ndarray) -> np.ndarray:
     """Ranks a request by the ranker's own probabilities."""
-    logits = ranked.scorer(ids, ranked.shared)
+    logits = ranked.scorer(ids)
     return FUSION.fuse({task: sigmoid(logits[:, place]) for place, task in enumerate(TASKS)})
 
 
 def answer_calibrated(ranked: Ranked, engine: Engine, ids: np.ndarray) -> np.ndarray:
     """Ranks the same request by calibrated probabilities."""
-    logits = ranked.scorer(ids, ranked.shared)
+    logits = ranked.scorer(ids)
     request = Request({task: logits[:, place] for place, task in enumerate(TASKS)}, ids=ids)
     return engine.calibrate(request).fused
 
@@ -214,7 +212,7 @@ Requests of {N_CANDIDATES} candidates, 21 fields × 16 ({n_values:,} values), {2
 shared by the request. Every arm scores them with the same multi-task DeepFM (512×256×128, three heads) and fuses the
 three probabilities; the calibrated arms pass the heads through `Engine.calibrate` (field ids given, umc fitted on
 {wishes.rows // 2:,} rows per head, one epoch) before fusing. The ranker's request path is `RequestScorer`: tables and
-buffers prepared, all fields folded into the first layer, shared fields added up once, BLAS for the other layers.
+all fields folded into the first layer, BLAS for the other layers.
 One thread, one process, blocks of {BLOCK_REQUESTS} requests per arm in random order, {wishes.blocks * BLOCK_REQUESTS}
 requests per arm. {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, numba {numba.__version__},
 numpy {np.__version__}; load average {load}: above the number of cores, wall columns

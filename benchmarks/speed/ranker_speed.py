@@ -7,6 +7,7 @@ python benchmarks/speed/ranker_speed.py --rows 100000    # a quick look
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import platform
 import resource
@@ -20,12 +21,11 @@ import torch
 from monocal.core.files import atomic_file
 from monocal.core.roles import Roles
 from monocal.lab.rankers import DeepFM, HashedLogistic, MultiTaskDeepFM
-from monocal.lab.rankers.fm.dense import DenseBuffers, DenseShape, DenseViews
-from monocal.lab.rankers.fm.field_plan import FieldPlan
-from monocal.lab.rankers.fm.model import CHUNK_ROWS
-from monocal.lab.rankers.fm.trainer import FmTrainer
+from monocal.lab.rankers.objective import RankerObjective
+from monocal.lab.rankers.threads import CHUNK_ROWS
 from monocal.lab.simulator.fields import draw_power_law
 from monocal.logs.encoded_log import EncodedLog
+from monocal.training.lazy_table import LazyAdam
 from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 
 AVAZU = (7, 7, 4737, 7745, 26, 8552, 559, 36, 2686408, 6729486, 8251, 5, 4, 2626, 8, 9, 435, 4, 68, 172, 60)
@@ -41,19 +41,20 @@ def main() -> None:
     warm = log.slice(0, 2 * _BATCH_ROWS)
     lines = []
     steps = _StepClock()
-    DeepFM(hidden=(512, 8), n_threads=1).fit(warm)  # compiles the loops, which is not what is measured
+    DeepFM(hidden=(512, 8), n_threads=1).fit(warm)  # the first products of a process are slower
     for name, ranker in (
         ("DeepFM 512×256×128", DeepFM(n_threads=arguments.threads)),
-        ("DeepFM, the authors' extra layer of 64", DeepFM(variant="authors", n_threads=arguments.threads)),
+        ("DeepFM, the authors' extra layer of 64", DeepFM(hidden=(512, 256, 128, 64), n_threads=arguments.threads)),
         ("multi-task DeepFM, three tasks", MultiTaskDeepFM(n_threads=arguments.threads)),
         ("hashed logistic", HashedLogistic(tasks=["click"])),
     ):
         with steps:
             wall, cpu = _timed(lambda ranker=ranker: ranker.fit(log))
         set_up = 0.0
-        if steps.seconds["step"][0] > 0:
-            set_up = cpu - steps.seconds["step"][1]
-            wall, cpu = steps.seconds["step"]
+        whole = steps.whole()
+        if whole[0] > 0:
+            set_up = cpu - whole[1]
+            wall, cpu = whole
         score_wall, score_cpu = _timed(lambda ranker=ranker: ranker.score_tasks(log))
         lines.append(
             f"| {name} | {n_rows / wall:,.0f} | {n_rows / cpu:,.0f} | {set_up:.1f} "
@@ -64,8 +65,6 @@ def main() -> None:
             parts = steps.table(n_rows)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     train_gemm, score_gemm = matrix_products()
-    plan = FieldPlan.of(log.field_sizes, 16)
-    n_small, n_values = len(plan.small), plan.n_values
     text = [
         "# Speed of the rankers",
         "",
@@ -81,18 +80,15 @@ def main() -> None:
         "| --- | --- | --- | --- | --- | --- |",
         *lines,
         "",
-        "Set-up is done once: drawing the starting point of the whole table, and copying the finished one.",
+        "Set-up is done once: drawing the starting point of the whole table.",
         "",
         "## What limits DeepFM",
         "",
         *parts,
         "",
-        f"The network's matrix products over all 336 inputs, alone on one thread, would take {1e6 * train_gemm:.1f} µs "
+        f"The network's matrix products over all 336 inputs, alone on one thread, take {1e6 * train_gemm:.1f} µs "
         f"per row in training and {1e6 * score_gemm:.1f} µs in scoring, that is {1 / train_gemm:,.0f} and "
-        f"{1 / score_gemm:,.0f} rows per CPU second. They are the limit of a plain implementation. Here the "
-        f"{n_small} smallest of the 21 fields ({n_values:,} values) go through the first layer by look-up instead, "
-        "which takes two thirds of that layer out of the products; what remains of the products is still most of the "
-        "time.",
+        f"{1 / score_gemm:,.0f} rows per CPU second: the limit of a plain implementation.",
         "",
         f"Peak resident memory of the whole benchmark: {peak:.2f} GiB (the table with Adam's moments is "
         f"{sum(log.field_sizes) * 3 * 17 * 4 / 2**30:.2f} GiB with one task, "
@@ -121,51 +117,46 @@ class _StepClock:
     """Measures the parts of training steps by wrapping them."""
 
     _PARTS: ClassVar = {
-        "_add_up": "add up the chunks' gradients",
-        "_step_dense": "Adam on the network",
-        "_step_table": "sum gradients of the table, lazy Adam on touched rows",
-        "step": "whole step",
+        "gather embeddings, network forward and backward": (RankerObjective, "gradients"),
+        "Adam on the network": (torch.optim.Adam, "step"),
+        "lazy Adam on touched rows": (LazyAdam, "step"),
     }
 
     def __enter__(self):
-        self._plain = {name: getattr(FmTrainer, name) for name in self._PARTS}
+        self._plain = {part: getattr(*place) for part, place in self._PARTS.items()}
         self.seconds = dict.fromkeys(self._PARTS, (0.0, 0.0))
-        for name, plain in self._plain.items():
-            setattr(FmTrainer, name, self._wrapped(name, plain))
+        for part, (owner, name) in self._PARTS.items():
+            setattr(owner, name, self._wrapped(part))
 
     def __exit__(self, *_):
-        for name, plain in self._plain.items():
-            setattr(FmTrainer, name, plain)
+        for part, (owner, name) in self._PARTS.items():
+            setattr(owner, name, self._plain[part])
+
+    def whole(self):
+        """Wall and CPU seconds of all steps."""
+        return tuple(sum(seconds[place] for seconds in self.seconds.values()) for place in (0, 1))
 
     def table(self, n_rows):
-        whole = self.seconds["step"]
-        others = [name for name in self._PARTS if name != "step"]
-        rest = [whole[i] - sum(self.seconds[name][i] for name in others) for i in (0, 1)]
-        named = {
-            "gather embeddings, network forward and backward": rest,
-            **{self._PARTS[name]: self.seconds[name] for name in others},
-            "whole step": whole,
-        }
         return [
             "| part of a training step | CPU µs per row | wall µs per row |",
             "| --- | --- | --- |",
             *(
                 f"| {name} | {1e6 * cpu / n_rows:.1f} | {1e6 * wall / n_rows:.1f} |"
-                for name, (wall, cpu) in named.items()
+                for name, (wall, cpu) in {**self.seconds, "whole step": self.whole()}.items()
             ),
         ]
 
-    def _wrapped(self, name, plain):
-        def timed(trainer, *arguments):
+    def _wrapped(self, part):
+        def timed(owner, *arguments):
             result = None
 
             def work():
                 nonlocal result
-                result = plain(trainer, *arguments)
+                result = self._plain[part](owner, *arguments)
 
             wall, cpu = _timed(work)
-            before = self.seconds[name]
-            self.seconds[name] = (before[0] + wall, before[1] + cpu)
+            before = self.seconds[part]
+            self.seconds[part] = (before[0] + wall, before[1] + cpu)
             return result
 
         return timed
@@ -174,32 +165,22 @@ class _StepClock:
 def matrix_products() -> tuple[float, float]:
     """CPU seconds per row of the products alone: training, scoring."""
     torch.set_num_threads(1)
-    shape = DenseShape(len(AVAZU) * 16, (512, 256, 128))
-    flat = shape.start(0)
-    views, gradients = shape.split(flat), shape.split(torch.empty_like(flat))
-    buffers, inputs = DenseBuffers(shape, CHUNK_ROWS, backward=True), torch.randn(CHUNK_ROWS, shape.n_inputs)
+    widths = (len(AVAZU) * 16, 512, 256, 128)
+    weights = [torch.randn(right, left) for left, right in itertools.pairwise(widths)]
+    values = [torch.randn(CHUNK_ROWS, width) for width in widths]
 
     def forward() -> None:
-        below = inputs
-        for weight, hidden in zip(views.weights, buffers.hidden, strict=True):
-            below = torch.mm(below, weight.t(), out=hidden)
+        for place, weight in enumerate(weights):
+            torch.mm(values[place], weight.t())
 
     def both() -> None:
         forward()
-        _backward(views, gradients, inputs, buffers)
+        for place, weight in enumerate(weights):
+            torch.mm(values[place + 1].t(), values[place])
+            torch.mm(values[place + 1], weight)
 
-    results = []
-    for work in (both, forward):
-        seconds = min(_timed(work)[1] for _ in range(10))
-        results.append(seconds / CHUNK_ROWS)
+    results = [min(_timed(work)[1] for _ in range(10)) / CHUNK_ROWS for work in (both, forward)]
     return results[0], results[1]
-
-
-def _backward(views: DenseViews, gradients: DenseViews, inputs: torch.Tensor, buffers: DenseBuffers) -> None:
-    for layer in reversed(range(len(views.weights))):
-        below = buffers.hidden[layer - 1] if layer else inputs
-        torch.mm(buffers.gradients[layer].t(), below, out=gradients.weights[layer])
-        torch.mm(buffers.gradients[layer], views.weights[layer], out=buffers.gradients[layer - 1] if layer else inputs)
 
 
 def _timed(work) -> tuple[float, float]:

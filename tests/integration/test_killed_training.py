@@ -1,5 +1,7 @@
 """A training run that is killed with SIGKILL goes on from its last checkpoint and ends with the same weights."""
 
+import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,19 +21,20 @@ SCRIPT = """
 import sys, time
 from monocal.logs.encoded_log import EncodedLog
 from monocal.lab.rankers import DeepFM, rank_log
-from monocal.lab.rankers.fm.trainer import FmTrainer
-plain = FmTrainer.step
-def slow(self, *arguments):
+from monocal.lab.rankers.objective import RankerObjective
+plain = RankerObjective.gradients
+def slow(self, batch):
     time.sleep(0.01)
-    return plain(self, *arguments)
-FmTrainer.step = slow
+    return plain(self, batch)
+RankerObjective.gradients = slow
 rank_log(EncodedLog.open(sys.argv[1]), DeepFM(**{options!r}), sys.argv[2])
 """
 
 
-def whole_checkpoints(folder):
-    """Names of finished checkpoints; one that is being written begins with a dot."""
-    return sorted(path.name for path in folder.glob("*-batch-*") if not path.name.startswith("."))
+def steps_of(checkpoints):
+    """Steps taken by the checkpoint of the one piece of work in a folder; 0 if there is none."""
+    places = list(checkpoints.glob("[!.]*/checkpoint.json"))
+    return json.loads(places[0].read_text())["history"]["n_steps"] if places else 0
 
 
 @pytest.mark.timeout(120)
@@ -40,13 +43,13 @@ def test_a_killed_run_resumes_and_gives_identical_weights(tmp_path):
     target, checkpoints = tmp_path / "scored", tmp_path / ".scored.work" / "checkpoints"
     command = [sys.executable, "-c", SCRIPT.format(options=RARE), str(tmp_path / "log"), str(target)]
     process = subprocess.Popen(command)
-    while not whole_checkpoints(checkpoints):
+    while not steps_of(checkpoints):
         assert process.poll() is None, "the run ended before its first checkpoint"
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert not target.exists()
-    n_batches_done = int(whole_checkpoints(checkpoints)[-1].rsplit("-", 1)[1])
+    n_batches_done = steps_of(checkpoints)
     n_batches = -(-log.parts["train"].n_rows // RARE["batch_rows"])
     assert 0 < n_batches_done < n_batches
 
@@ -58,62 +61,78 @@ def test_a_killed_run_resumes_and_gives_identical_weights(tmp_path):
 
 
 def test_resuming_really_skips_the_finished_batches(tmp_path, monkeypatch):
-    from monocal.lab.rankers.fm.trainer import FmTrainer
+    from monocal.lab.rankers.objective import RankerObjective
 
     log = simulate_log(3000, seed=3).encoded()
-    plain, steps = FmTrainer.step, []
+    plain, rows = RankerObjective.gradients, []
 
-    def stop_after_twelve(self, *arguments):
-        if len(steps) == 12:
+    def stop_after_twelve(self, batch):
+        if len(rows) == 12:
             raise KeyboardInterrupt
-        steps.append(self.state.n_steps)
-        return plain(self, *arguments)
+        rows.append(int(batch["rows"][0]))
+        return plain(self, batch)
 
-    monkeypatch.setattr(FmTrainer, "step", stop_after_twelve)
+    monkeypatch.setattr(RankerObjective, "gradients", stop_after_twelve)
     with pytest.raises(KeyboardInterrupt):
         DeepFM(**OPTIONS).fit(log, checkpoints=tmp_path)
-    steps.clear()
-    monkeypatch.setattr(FmTrainer, "step", lambda self, *a: steps.append(self.state.n_steps) or plain(self, *a))
+    rows.clear()
+    monkeypatch.setattr(
+        RankerObjective, "gradients", lambda self, batch: rows.append(int(batch["rows"][0])) or plain(self, batch)
+    )
     resumed = DeepFM(**OPTIONS).fit(log, checkpoints=tmp_path)
-    assert steps[0] == 10
+    assert rows[0] == 10 * OPTIONS["batch_rows"]
     whole = DeepFM(**OPTIONS).fit(log)
     assert resumed.losses_ == whole.losses_
     assert np.array_equal(resumed.score(log), whole.score(log))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_checkpoint_is_not_taken_for_a_whole_one(tmp_path, monkeypatch):
-    from monocal.lab.rankers.fm.checkpoints import Checkpoints
+@pytest.fixture
+def unfinished(tmp_path, monkeypatch):
+    """Interrupts a training after twelve batches and returns its checkpoint."""
+    from monocal.lab.rankers.objective import RankerObjective
 
+    def interrupt(log, **options):
+        plain, left = RankerObjective.gradients, iter(range(12))
+
+        def gradients(self, batch):
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return plain(self, batch)
+
+        before = set(tmp_path.iterdir())
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(RankerObjective, "gradients", gradients)
+            DeepFM(**OPTIONS, **options).fit(log, checkpoints=tmp_path)
+        (found,) = set(tmp_path.iterdir()) - before
+        return found
+
+    return interrupt
+
+
+def test_a_damaged_checkpoint_is_not_taken_for_a_whole_one(tmp_path, unfinished):
     log = simulate_log(3000, seed=3).encoded()
-    monkeypatch.setattr(Checkpoints, "clear", lambda self: None)
-    whole = DeepFM(**OPTIONS).fit(log, checkpoints=tmp_path)
-    (latest,) = tmp_path.glob("*-batch-*")
-    store = latest / "store.safetensors"
-    store.write_bytes(store.read_bytes()[:100])
+    tensors = unfinished(log) / "checkpoint.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:100])
     again = DeepFM(**OPTIONS).fit(log, checkpoints=tmp_path)
-    assert np.array_equal(again.score(log), whole.score(log))
+    assert np.array_equal(again.score(log), DeepFM(**OPTIONS).fit(log).score(log))
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_kill_left_half_written_is_neither_read_nor_kept(tmp_path):
+def test_what_a_kill_left_half_written_is_neither_read_nor_kept(tmp_path, unfinished):
     log = simulate_log(3000, seed=3).encoded()
-    ranker = DeepFM(**OPTIONS)
-    half = tmp_path / f".{ranker.plan(log)[:16]}-batch-000000020.abcdefgh.part"
-    half.mkdir()
-    (half / "store.safetensors").write_bytes(b"half")
-    fitted = ranker.fit(log, checkpoints=tmp_path)
+    whole = unfinished(log)
+    half = tmp_path / f".{whole.name}.abcdefgh.part"
+    shutil.copytree(whole, half)
+    (half / "checkpoint.safetensors").write_bytes(b"half")
+    fitted = DeepFM(**OPTIONS).fit(log, checkpoints=tmp_path)
     assert np.array_equal(fitted.score(log), DeepFM(**OPTIONS).fit(log).score(log))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_checkpoints_of_other_work_are_left_alone(tmp_path, monkeypatch):
-    from monocal.lab.rankers.fm.checkpoints import Checkpoints
-
+def test_checkpoints_of_other_work_are_left_alone(tmp_path, unfinished):
     log = simulate_log(3000, seed=3).encoded()
-    with monkeypatch.context() as patched:
-        patched.setattr(Checkpoints, "clear", lambda self: None)
-        DeepFM(**OPTIONS, seed=1).fit(log, checkpoints=tmp_path)
-    kept = list(tmp_path.iterdir())
+    kept = unfinished(log, seed=1)
     fresh = DeepFM(**OPTIONS, seed=2).fit(log, checkpoints=tmp_path)
-    assert list(tmp_path.iterdir()) == kept
+    assert list(tmp_path.iterdir()) == [kept]
     assert np.array_equal(fresh.score(log), DeepFM(**OPTIONS, seed=2).fit(log).score(log))

@@ -1,8 +1,10 @@
 """The one training loop: options, batches, early stopping, averaging, checkpoints."""
 
+from monocal.training.calibration import evaluate, train
 from monocal.training.diagnosis import TrainingDiverged
 from monocal.training.history import TrainingHistory
-from monocal.training.loop import evaluate, train
+from monocal.training.loop import minimise
+from monocal.training.objective import Objective
 from monocal.training.options import TrainingOptions
 
-__all__ = ["train", "evaluate", "TrainingOptions", "TrainingHistory", "TrainingDiverged"]
+__all__ = ["train", "evaluate", "minimise", "Objective", "TrainingOptions", "TrainingHistory", "TrainingDiverged"]

@@ -1,4 +1,4 @@
-"""A training that was interrupted goes on from its last finished epoch, to the same result."""
+"""A training that was interrupted goes on from its last checkpoint, to the same result."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, final
 
+import torch
 from torch import Tensor, nn
 
 from monocal.core.errors import ArtefactError
 from monocal.core.files import atomic_folder
 from monocal.core.fingerprint import fingerprint
-from monocal.core.samples import Samples
-from monocal.losses import Loss
 from monocal.training.averaging import WeightAverage
 from monocal.training.history import TrainingHistory
+from monocal.training.objective import Objective
 from monocal.training.optimisers import Optimisers
 from monocal.training.options import TrainingOptions
-from monocal.training.trainable import Trainable
+from monocal.training.tensor_files import read_tensors, write_tensors
 
 _JSON, _TENSORS = "checkpoint.json", "checkpoint.safetensors"
-_FREE = ("n_threads", "checkpoint", "show_progress")
+_FREE = ("n_threads", "checkpoint", "checkpoint_batches", "show_progress")
 
 
 @final
 class TrainingState:
-    """Everything that one epoch hands to the next.
+    """Everything that one step hands to the next.
 
     Arguments:
         network: The network.
@@ -38,8 +38,8 @@ class TrainingState:
 
     def __init__(
         self,
-        network: Trainable,
-        loss: Loss,
+        network: nn.Module,
+        loss: nn.Module,
         optimisers: Optimisers,
         average: WeightAverage,
         history: TrainingHistory,
@@ -61,22 +61,19 @@ class TrainingState:
             self.average.settle()
 
 
-def training_mark(rows: Samples, network: nn.Module, options: TrainingOptions) -> str:
+def training_mark(objective: Objective, options: TrainingOptions) -> str:
     """Returns a fingerprint of what must be unchanged for a checkpoint to be of use."""
     kept = {name: value for name, value in asdict(options).items() if name not in _FREE}
-    shapes = {name: list(value.shape) for name, value in network.state_dict().items()}
-    ends = [0, rows.n_rows - 1]
-    return fingerprint(kept, shapes, rows.n_rows, rows.logits[ends], rows.known_labels[ends])
+    shapes = {name: list(value.shape) for name, value in objective.network.state_dict().items()}
+    return fingerprint(kept, shapes, objective.fingerprint())
 
 
 def save_checkpoint(folder: str | Path, mark: str, state: TrainingState) -> None:
     """Writes the state; the folder appears whole or not at all."""
-    from safetensors.torch import save_file
-
     moments, numbers = state.optimisers.state()
     averages = {str(index): value for index, value in enumerate(state.average.averages)}
     tensors = {
-        f"{part}/{name}": value.detach().clone().contiguous()
+        f"{part}/{name}": value.detach().numpy()
         for part, values in {
             "network": state.network.state_dict(),
             "loss": state.loss.state_dict(),
@@ -94,27 +91,30 @@ def save_checkpoint(folder: str | Path, mark: str, state: TrainingState) -> None
         "average_mass": state.average.mass,
     }
     with atomic_folder(folder) as temporary:
-        save_file(tensors, temporary / _TENSORS)
+        write_tensors(temporary / _TENSORS, tensors)
         (temporary / _JSON).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
 def load_checkpoint(folder: str | Path, mark: str, state: TrainingState) -> bool:
-    """Takes over a checkpoint if there is one; refuses one of another training."""
-    from safetensors.torch import load_file
+    """Takes over a checkpoint if there is a whole one; refuses one of another training.
 
+    A damaged checkpoint is left out of account: the training starts anew, which costs time and nothing else.
+    """
     folder = Path(folder)
-    if not (folder / _JSON).is_file():
+    try:
+        facts: dict[str, Any] = json.loads((folder / _JSON).read_text(encoding="utf-8"))
+        tensors = read_tensors(folder / _TENSORS)
+    except (OSError, ValueError, ArtefactError):
         return False
-    facts: dict[str, Any] = json.loads((folder / _JSON).read_text(encoding="utf-8"))
     if facts.get("mark") != mark:
         raise ArtefactError(
             f"{folder}: this checkpoint belongs to other rows, options or layers; nothing was loaded. "
             "Way out: name another folder, or delete this one to start anew"
         )
     parts: dict[str, dict[str, Tensor]] = {}
-    for name, value in load_file(folder / _TENSORS).items():
+    for name, value in tensors.items():
         part, _, rest = name.partition("/")
-        parts.setdefault(part, {})[rest] = value
+        parts.setdefault(part, {})[rest] = torch.from_numpy(value)
     state.network.load_state_dict(parts["network"])
     state.loss.load_state_dict(parts.get("loss", {}))
     state.optimisers.restore(parts.get("moments", {}), facts["numbers"])

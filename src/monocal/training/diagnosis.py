@@ -48,17 +48,17 @@ def diverged(
             f"{where}: the loss is {loss}, because the weights {', '.join(weights)} are no longer finite. "
             "Way out: lower the learning rate"
         )
-    name, row, size = _largest(batch)
-    return TrainingDiverged(
-        f"{where}: the loss is {loss} although every input and weight is finite; the largest value is {size:g} in "
-        f"column {name!r} at row {row}. Way out: check that row, or lower the learning rate"
-    )
-
-
-def _largest(batch: Mapping[str, NDArray[Any]]) -> tuple[str, int, float]:
+    finite = f"{where}: the loss is {loss} although every input and weight is finite"
     sizes = {
-        name: np.abs(column) for name, column in batch.items() if name not in ("rows", "labels") and column.ndim == 1
+        name: np.abs(column)
+        for name, column in batch.items()
+        if name != "labels" and column.ndim == 1 and column.dtype.kind == "f"
     }
-    name = max(sizes, key=lambda one: float(sizes[one].max()))
+    if not sizes:
+        return TrainingDiverged(f"{finite}. Way out: lower the learning rate")
+    name = max(sizes, key=lambda column: float(sizes[column].max()))
     place = int(sizes[name].argmax())
-    return name, int(batch["rows"][place]), float(batch[name][place])
+    return TrainingDiverged(
+        f"{finite}; the largest value is {float(batch[name][place]):g} in column {name!r} at row "
+        f"{int(batch['rows'][place])}. Way out: check that row, or lower the learning rate"
+    )

@@ -17,6 +17,8 @@ class TrainingHistory:
         best_check: Index of the lowest held-out loss; its weights are the result.
         n_steps: Steps taken.
         n_epochs: Epochs finished or begun.
+        open_loss: Sum of the training losses since the last check.
+        open_steps: Steps since the last check.
     """
 
     train_losses: list[float] = field(default_factory=list)
@@ -24,6 +26,29 @@ class TrainingHistory:
     best_check: int = 0
     n_steps: int = 0
     n_epochs: int = 0
+    open_loss: float = 0.0
+    open_steps: int = 0
+
+    def add(self, loss: float) -> None:
+        """Adds the training loss of one step."""
+        self.n_steps += 1
+        self.open_loss += loss
+        self.open_steps += 1
+
+    def close(self) -> float:
+        """Ends the stretch since the last check and returns its mean training loss.
+
+        Example:
+            >>> history = TrainingHistory()
+            >>> for loss in (0.5, 0.25):
+            ...     history.add(loss)
+            >>> history.close(), history.train_losses, history.n_steps
+            (0.375, [0.375], 2)
+        """
+        mean = self.open_loss / self.open_steps
+        self.train_losses.append(mean)
+        self.open_loss, self.open_steps = 0.0, 0
+        return mean
 
     def record(self, held_out_loss: float) -> bool:
         """Adds a check and says whether it is the best so far.

@@ -7,6 +7,8 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from monocal.training.lazy_table import LazyAdam, LazyTable
+
 
 @final
 class Optimisers:
@@ -14,7 +16,7 @@ class Optimisers:
 
     The weights of a module whose attribute `sparse` is true, as torch's own embeddings have it, get gradients for the
     rows of the batch alone, and the lazy form updates only those; a step then costs the time of the batch however long
-    the table is.
+    the table is. A `LazyTable` is updated likewise, by its own form of Adam.
 
     Arguments:
         network: The network; frozen weights are left out.
@@ -27,7 +29,9 @@ class Optimisers:
             if getattr(module, "sparse", False)
             for weight in module.parameters(recurse=False)
         }
-        trainable = [one for one in network.parameters() if one.requires_grad]
+        lazy_tables = [module for module in network.modules() if isinstance(module, LazyTable)]
+        own = {id(table.rows) for table in lazy_tables}
+        trainable = [one for one in network.parameters() if one.requires_grad and id(one) not in own]
         self.dense = [one for one in trainable if id(one) not in sparse_tables]
         lazy = [one for one in trainable if id(one) in sparse_tables]
         self.parts: list[torch.optim.Optimizer] = []
@@ -35,15 +39,14 @@ class Optimisers:
             self.parts.append(torch.optim.Adam(self.dense, fused=True))
         if lazy:
             self.parts.append(torch.optim.SparseAdam(lazy))
+        if lazy_tables:
+            self.parts.append(LazyAdam(lazy_tables))
 
-    def step(self, loss: Tensor, learning_rate: float) -> None:
-        """Moves the weights against the gradient of the loss."""
+    def step(self, learning_rate: float) -> None:
+        """Moves the weights against their gradients."""
         for part in self.parts:
             for group in part.param_groups:
                 group["lr"] = learning_rate
-            part.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        for part in self.parts:
             part.step()
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:

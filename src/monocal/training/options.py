@@ -11,9 +11,6 @@ from monocal.core.errors import InvalidInput, UnknownName
 Schedule = Literal["cosine", "constant"]
 Averaging = Literal["none", "exponential", "tail"]
 
-WARM_UP_SHARE = 0.02
-"""The learning rate rises from 0 over this share of the steps: Adam's first estimates are too noisy to trust."""
-
 TAIL_SHARE = 0.25
 """Tail averaging takes the mean of the weights over this last share of the steps."""
 
@@ -27,13 +24,17 @@ class TrainingOptions:
         batch_rows: Rows per step.
         learning_rate: Adam's rate at its highest.
         schedule: `cosine` lets the rate fall to 0 over the whole training; `constant` keeps it.
+        warm_up: The learning rate rises from 0 over this share of the steps: Adam's first estimates are too noisy to
+            trust.
+        shuffle: False takes the rows in their order in every epoch.
         checks_per_epoch: How often per epoch the held-out rows are looked at.
         patience: Training stops after this many checks without a new best; None never stops early.
         averaging: `exponential` or `tail` average the weights over steps; checks and result use the average.
         average_decay: Factor of the exponential average.
         seed: Seed of the row order.
         n_threads: Threads of torch while training, restored afterwards; None keeps the present number.
-        checkpoint: A folder written at the end of every epoch, from which an interrupted training goes on.
+        checkpoint: A folder from which an interrupted training goes on.
+        checkpoint_batches: Batches between two checkpoints; None writes one at the end of every epoch.
         show_progress: True or False; None asks whether somebody watches.
 
     Example:
@@ -49,6 +50,8 @@ class TrainingOptions:
     batch_rows: int = 4096
     learning_rate: float = 4e-3
     schedule: Schedule = "cosine"
+    warm_up: float = 0.02
+    shuffle: bool = True
     checks_per_epoch: int = 1
     patience: int | None = None
     averaging: Averaging = "none"
@@ -56,6 +59,7 @@ class TrainingOptions:
     seed: int = 0
     n_threads: int | None = None
     checkpoint: str | None = None
+    checkpoint_batches: int | None = None
     show_progress: bool | None = None
 
     def __post_init__(self) -> None:
@@ -71,7 +75,7 @@ class TrainingOptions:
 
     def rate_at(self, step: int, n_steps: int) -> float:
         """Returns the learning rate of a step, counted from 0."""
-        warm_up = WARM_UP_SHARE * n_steps
+        warm_up = self.warm_up * n_steps
         rising = min((step + 1) / warm_up, 1.0) if warm_up > 1.0 else 1.0
         falling = 0.5 * (1.0 + math.cos(math.pi * step / n_steps)) if self.schedule == "cosine" else 1.0
         return self.learning_rate * min(rising, falling)

@@ -37,11 +37,6 @@ def test_request_scorer_agrees_with_the_ranker(ranked):
     np.testing.assert_allclose(ranked.scorer(rows), ranked.logits[:100], rtol=1e-4, atol=1e-5)
 
 
-def test_shared_fields_do_not_change_the_rankers_answer(ranked):
-    ids = ranked.requests[0]
-    np.testing.assert_allclose(ranked.scorer(ids, ranked.shared), ranked.scorer(ids), rtol=1e-4, atol=1e-5)
-
-
 def test_every_arm_is_measured_on_the_same_requests(overhead, ranked):
     engine = overhead.engine_of(ranked, {"size": "small"})
     quicker = overhead.with_shared_sums(ranked, engine)

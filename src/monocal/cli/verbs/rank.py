@@ -13,7 +13,7 @@ from monocal.cli.output import print_json, remark
 
 EXAMPLES = """
 monocal rank prepared/ --out ranked/
-monocal rank prepared/ --ranker deepfm --set variant=authors --out ranked/
+monocal rank prepared/ --ranker deepfm --set hidden=[64,32] --out ranked/
 monocal rank prepared/ --ranker precomputed --out ranked/
 """
 

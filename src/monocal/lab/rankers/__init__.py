@@ -38,8 +38,8 @@ def ranker(name: str, /, **arguments: Any) -> Ranker:
         arguments: What the ranker's class takes.
 
     Example:
-        >>> ranker("deepfm", variant="authors")
-        DeepFM(variant='authors')
+        >>> ranker("deepfm", hidden=(64, 32))
+        DeepFM(hidden=(64, 32))
         >>> ranker("deepfn")
         Traceback (most recent call last):
         ...

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from monocal.core.errors import ArtefactError
 from monocal.core.files import atomic_folder
 from monocal.core.fingerprint import fingerprint_file
 from monocal.lab.rankers.base import Ranker
-from monocal.lab.rankers.tensor_files import read_tensors, write_tensors
+from monocal.training.tensor_files import read_tensors, write_tensors
 
 MANIFEST = "ranker.json"
 STATE = "state.safetensors"
@@ -64,7 +65,7 @@ def load_ranker(folder: str | Path) -> Ranker:
         if not (folder / STATE).is_file() or fingerprint_file(folder / STATE) != manifest["checksum"]:
             raise ArtefactError(f"{folder / STATE} is missing or not what was saved; nothing was loaded")
         parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in manifest["parameters"].items()}
-        ranker = classes[manifest["class"]](**parameters)
+        ranker = classes[manifest["class"]](**_present_spelling(parameters))
         ranker.tasks_ = tuple(manifest["tasks"])
         ranker.field_names_ = tuple(manifest["field_names"])
         ranker.field_sizes_ = tuple(manifest["field_sizes"])
@@ -76,3 +77,12 @@ def load_ranker(folder: str | Path) -> Ranker:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtefactError(f"{path} is damaged ({error!r}); nothing was loaded") from error
     return ranker
+
+
+def _present_spelling(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Turns parameters as version 0.1.0 spelled them into ours: its `variant` stood for hidden widths."""
+    found = dict(parameters)
+    variant = found.pop("variant", None)
+    if variant is not None and found["hidden"] is None:
+        found["hidden"] = {"paper": (512, 256, 128), "authors": (512, 256, 128, 64)}[variant]
+    return found

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, final, get_args
+from typing import ClassVar, final
 
-from monocal.core.errors import UnknownName
 from monocal.lab.rankers.base import chosen_tasks
-from monocal.lab.rankers.fm.ranker import FmRanker
+from monocal.lab.rankers.deepfm_ranker import DeepFMRanker
 from monocal.logs.encoded_log import EncodedLog
-
-Variant = Literal["paper", "authors"]
 
 
 @final
-class DeepFM(FmRanker):
+class DeepFM(DeepFMRanker):
     r"""A linear part, pairwise products of embeddings, and a deep network over the same embeddings.
 
     .. math:: z(x) = \sum_f w_f[x_f] + \tfrac12 \sum_d \Big(\big(\sum_f e_{f,d}\big)^2 - \sum_f e_{f,d}^2\Big)
@@ -31,9 +28,7 @@ class DeepFM(FmRanker):
 
     Arguments:
         task: Which task to learn; None means the log's first.
-        variant: `paper` has hidden layers 512, 256, 128; `authors` adds one of 64, as the public code of the UMC
-            paper does.
-        hidden: Hidden widths of one's own, instead of the variant's.
+        hidden: Hidden widths. The default is the UMC paper's; its public code adds one more layer of 64.
         n_dimensions: Length of an embedding.
         learning_rate: Adam's step.
         l2: Strength of the penalty.
@@ -49,8 +44,7 @@ class DeepFM(FmRanker):
     def __init__(
         self,
         task: str | None = None,
-        variant: Variant = "paper",
-        hidden: tuple[int, ...] | None = None,
+        hidden: tuple[int, ...] = (512, 256, 128),
         n_dimensions: int = 16,
         learning_rate: float = 1e-3,
         l2: float = 1e-6,
@@ -61,7 +55,6 @@ class DeepFM(FmRanker):
         seed: int = 0,
     ) -> None:
         self.task = task
-        self.variant = variant
         self.hidden = hidden
         self.n_dimensions = n_dimensions
         self.learning_rate = learning_rate
@@ -74,10 +67,3 @@ class DeepFM(FmRanker):
 
     def _tasks(self, log: EncodedLog) -> tuple[str, ...]:
         return chosen_tasks(None if self.task is None else [self.task], log.tasks)[:1]
-
-    def _hidden(self) -> tuple[int, ...]:
-        if self.variant not in get_args(Variant):
-            raise UnknownName.among("variant", self.variant, get_args(Variant))
-        if self.hidden is not None:
-            return tuple(self.hidden)
-        return (512, 256, 128) if self.variant == "paper" else (512, 256, 128, 64)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar, final
 
 from monocal.lab.rankers.base import chosen_tasks
-from monocal.lab.rankers.fm.ranker import FmRanker
+from monocal.lab.rankers.deepfm_ranker import DeepFMRanker
 from monocal.logs.encoded_log import EncodedLog
 
 
 @final
-class MultiTaskDeepFM(FmRanker):
+class MultiTaskDeepFM(DeepFMRanker):
     r"""Shared embeddings and hidden layers, and for each task a tower, linear weights and a scale of its own.
 
     .. math:: z_t(x) = \sum_f w_{f,t}[x_f] + \alpha_t\,\mathrm{FM}(e) + v_t^\top \mathrm{tower}_t(\mathrm{DNN}(e))
@@ -61,6 +61,3 @@ class MultiTaskDeepFM(FmRanker):
 
     def _tasks(self, log: EncodedLog) -> tuple[str, ...]:
         return chosen_tasks(self.tasks, log.tasks)
-
-    def _hidden(self) -> tuple[int, ...]:
-        return tuple(self.hidden)

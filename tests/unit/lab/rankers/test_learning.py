@@ -101,11 +101,22 @@ def test_embeddings_are_one_table_per_field(click_log):
     assert HashedLogistic().fit(click_log).embeddings() is None
 
 
-def test_the_variants_have_the_papers_and_the_authors_size(click_log):
+def test_the_default_has_the_papers_size_and_a_layer_more_the_authors(click_log):
     rows = click_log.slice(0, 200)
-    counts = [DeepFM(variant=v, n_threads=1).fit(rows).n_dense_parameters for v in ("paper", "authors")]
+    kinds = [DeepFM(n_threads=1), DeepFM(hidden=(512, 256, 128, 64), n_threads=1)]
     first_layer = 512 * 16 * (21 - click_log.n_fields)
-    assert [count + first_layer for count in counts] == [336_896, 345_088]
+    assert [kind.fit(rows).n_dense_parameters + first_layer for kind in kinds] == [336_896, 345_088]
+
+
+@pytest.mark.parametrize(("variant", "hidden"), [("paper", (512, 256, 128)), ("authors", (512, 256, 128, 64))])
+def test_a_ranker_saved_with_a_variant_has_its_widths(variant, hidden, click_log, tmp_path):
+    """Version 0.1.0 saved `variant` and no widths."""
+    fitted = DeepFM(hidden=hidden, n_threads=1).fit(click_log.slice(0, 200))
+    fitted.save(tmp_path / "ranker")
+    manifest = json.loads((tmp_path / "ranker" / "ranker.json").read_text())
+    manifest["parameters"] |= {"variant": variant, "hidden": None}
+    (tmp_path / "ranker" / "ranker.json").write_text(json.dumps(manifest))
+    assert np.array_equal(load_ranker(tmp_path / "ranker").score(click_log), fitted.score(click_log))
 
 
 def test_rows_without_a_label_teach_nothing(click_log):
@@ -122,8 +133,6 @@ def test_bad_requests_explain_themselves(click_log, video_log):
         DeepFM().score(click_log)
     with pytest.raises(UnknownName, match="task: got 'clik'.*did you mean 'click'"):
         DeepFM(task="clik").fit(click_log)
-    with pytest.raises(UnknownName, match="variant: got 'autors'"):
-        DeepFM(variant="autors").fit(click_log)
     with pytest.raises(InvalidInput, match="only the values"):
         HashedLogistic().fit(click_log.take(np.flatnonzero(click_log.labels["click"] == 0)))
     with pytest.raises(InvalidInput, match="train: got no rows"):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import ArtefactError
 
-_NAMES = {"float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32"}
+_NAMES = {"float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "bool": "BOOL"}
 
 
 def write_tensors(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

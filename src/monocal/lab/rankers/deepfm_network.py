@@ -1,0 +1,139 @@
+"""The network of DeepFM, for one task or several."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from monocal.core.errors import InvalidInput
+from monocal.lab.rankers.network import RankerNetwork
+from monocal.training.lazy_table import LazyTable
+
+START_SCALE = 1e-4
+"""Standard deviation of embeddings and linear weights at the start."""
+
+_BLOCK_ROWS = 1 << 18
+
+
+@final
+class DeepFMNetwork(RankerNetwork):
+    r"""A linear part, pairwise products of embeddings, and hidden layers over the same embeddings.
+
+    .. math:: z_t(x) = \sum_f w_{f,t}[x_f] + \alpha_t\,\tfrac12 \sum_d \Big(\big(\sum_f e_{f,d}\big)^2 -
+        \sum_f e_{f,d}^2\Big) + v_t^\top \mathrm{DNN}_t(e)
+
+    There is no global bias; with one task :math:`\alpha = 1`. The last hidden layer is as wide as one tower times the
+    number of tasks, and each task's head reads its own tower.
+
+    A row of the table holds one field value's embedding and then one linear weight per task.
+
+    Arguments:
+        field_sizes: Ids per field, id 0 included; an id outside a field counts as 0.
+        n_dimensions: Length of an embedding.
+        hidden: Widths of the hidden layers, the last one per task.
+        n_tasks: How many logits per row.
+        rows: The table's numbers; left out, `start` has to draw them.
+
+    Example:
+        >>> network = DeepFMNetwork((5, 3), n_dimensions=16, hidden=(8, 4), n_tasks=3).start(seed=0)
+        >>> tuple(network.score(torch.tensor([[1, 2], [4, 0]])).shape)
+        (2, 3)
+    """
+
+    def __init__(
+        self,
+        field_sizes: Sequence[int],
+        n_dimensions: int,
+        hidden: Sequence[int],
+        n_tasks: int = 1,
+        rows: Tensor | None = None,
+    ) -> None:
+        if not hidden or min(hidden) < 1:
+            raise InvalidInput.of("hidden", hidden, "at least one layer of width ≥ 1", "use (512, 256, 128)")
+        shape = (int(sum(field_sizes)), n_dimensions + n_tasks)
+        super().__init__(LazyTable(torch.from_numpy(np.zeros(shape, np.float32)) if rows is None else rows))
+        self.field_sizes, self.n_dimensions, self.n_tasks = tuple(field_sizes), n_dimensions, n_tasks
+        widths = (len(field_sizes) * n_dimensions, *hidden[:-1], hidden[-1] * n_tasks)
+        # torch's own starting point would draw from the global random generator
+        self.layers = nn.ModuleList(
+            nn.utils.skip_init(nn.Linear, left, right) for left, right in itertools.pairwise(widths)
+        )
+        self.heads = TaskHeads(n_tasks, hidden[-1])
+        self._sizes = torch.tensor(self.field_sizes)
+        self._offsets = self._sizes.cumsum(0) - self._sizes
+
+    def start(self, seed: int) -> DeepFMNetwork:
+        r"""Draws the starting point.
+
+        Embeddings and linear weights are normal(0, 1e-4), hidden weights Xavier-normal with gain :math:`\sqrt 2`,
+        biases 0, heads uniform, scales 1.
+        """
+        stream, rows = np.random.default_rng([seed, 0]), self.table.rows.detach().numpy()
+        for first in range(0, len(rows), _BLOCK_ROWS):
+            part = rows[first : first + _BLOCK_ROWS]
+            part[...] = START_SCALE * stream.standard_normal(part.shape, np.float32)
+        generator = torch.Generator().manual_seed(seed)
+        for layer in self.layers:
+            nn.init.xavier_normal_(layer.weight, gain=math.sqrt(2.0), generator=generator)
+            nn.init.zeros_(layer.bias)
+        bound = 1.0 / math.sqrt(self.heads.vectors.shape[1])
+        nn.init.uniform_(self.heads.vectors, -bound, bound, generator=generator)
+        return self
+
+    def places(self, features: Tensor) -> Tensor:
+        ids = features.long()
+        return torch.where((ids >= 0) & (ids < self._sizes), ids, 0) + self._offsets
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        embeddings, linear = self.split(vectors)
+        hidden = embeddings.flatten(1)
+        for layer in self.layers:
+            hidden = functional.relu(layer(hidden))
+        return self.heads(hidden, self.second_order(embeddings)) + linear.sum(1)
+
+    def split(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Takes rows of the table `(b, F, width)` apart into embeddings and linear weights."""
+        embeddings, linear = vectors.split((self.n_dimensions, self.n_tasks), dim=2)
+        return embeddings, linear
+
+    @staticmethod
+    def second_order(embeddings: Tensor) -> Tensor:
+        """Returns the sum of products of all pairs of embeddings `(b, F, d)`, row by row.
+
+        Example:
+            >>> vectors = torch.tensor([[[0.1, 0.2], [0.3, -0.1], [-0.2, 0.4]]])
+            >>> round(DeepFMNetwork.second_order(vectors).item(), 6)
+            -0.03
+        """
+        return 0.5 * (embeddings.sum(1).square().sum(1) - embeddings.square().sum((1, 2)))
+
+    def embeddings(self) -> Tensor:
+        """Returns the table without the linear weights."""
+        return self.table.rows.detach()[:, : self.n_dimensions]
+
+
+@final
+class TaskHeads(nn.Module):
+    """One vector per task over the task's tower and, with several tasks, one scale of the second-order term.
+
+    Arguments:
+        n_tasks: How many tasks.
+        tower: Width of a tower.
+    """
+
+    def __init__(self, n_tasks: int, tower: int) -> None:
+        super().__init__()
+        self.vectors = nn.Parameter(torch.empty(n_tasks, tower))
+        self.scales = nn.Parameter(torch.ones(n_tasks)) if n_tasks > 1 else None
+
+    def forward(self, hidden: Tensor, pairs: Tensor) -> Tensor:
+        """Returns `(b, tasks)` for towers `(b, tasks · tower)` and second-order terms `(b,)`."""
+        deep = torch.einsum("btk,tk->bt", hidden.view(len(hidden), *self.vectors.shape), self.vectors)
+        return deep + (pairs[:, None] if self.scales is None else pairs[:, None] * self.scales)

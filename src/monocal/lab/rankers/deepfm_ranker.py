@@ -1,0 +1,34 @@
+"""What DeepFM and its multi-task form share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from monocal.lab.rankers.neural_ranker import NeuralRanker
+from monocal.logs.scored_log import Tables
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from monocal.lab.rankers.deepfm_network import DeepFMNetwork
+
+
+class DeepFMRanker(NeuralRanker):
+    """A ranker whose network is a `DeepFMNetwork` with one logit per task."""
+
+    hidden: tuple[int, ...]
+    network_: DeepFMNetwork
+
+    @final
+    def _network(self, rows: Tensor | None = None) -> DeepFMNetwork:
+        from monocal.lab.rankers.deepfm_network import DeepFMNetwork
+
+        network = DeepFMNetwork(self.field_sizes_, self.n_dimensions, self.hidden, len(self.tasks_), rows)
+        return network.start(self.seed) if rows is None else network
+
+    @final
+    def _embeddings(self) -> Tables | None:
+        bounds = np.cumsum(self.field_sizes_)[:-1]
+        return tuple(np.split(self.network_.embeddings().numpy(), bounds))

@@ -1,0 +1,161 @@
+"""A ranker that owns a torch network: fitting with checkpoints, scoring, saving."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from abc import abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.batches import release_pages
+from monocal.core.errors import InvalidInput
+from monocal.core.progress import progress
+from monocal.core.spaces import Floats
+from monocal.lab.rankers.base import Ranker
+from monocal.logs.encoded_log import EncodedLog
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from monocal.lab.rankers.network import RankerNetwork
+    from monocal.losses.ranking import RankingLoss
+
+LAZY_NOTE = (
+    "Adam and the L2 penalty are lazy on embeddings: a value's row changes only in batches where the value occurs; "
+    "dense Adam would move every row in every step"
+)
+
+_WINDOW_ROWS = 1 << 17
+
+
+class NeuralRanker(Ranker):
+    """A network of field ids, trained by the one training loop in row order.
+
+    A subclass writes `_network`, and `_loss` if it minimises something else than log-loss.
+
+    Attributes:
+        network_: The trained network.
+        losses_: Training loss of each batch before its step, summed over tasks.
+    """
+
+    neutral_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads", "checkpoint_batches"})
+
+    n_dimensions: int
+    learning_rate: float
+    l2: float
+    batch_rows: int
+    n_epochs: int
+    checkpoint_batches: int
+    n_threads: int | None
+    seed: int
+
+    @abstractmethod
+    def _network(self, rows: Tensor | None = None) -> RankerNetwork:
+        """Builds the network for `field_sizes_` and `tasks_`.
+
+        Arguments:
+            rows: The table of a trained network; None draws a starting point.
+        """
+
+    def _loss(self) -> RankingLoss:
+        from monocal.losses.ranking import LogLoss
+
+        return LogLoss()
+
+    @property
+    @final
+    def n_dense_parameters(self) -> int:
+        """Numbers in the network, the table of vectors not counted (after fitting)."""
+        self._check_fitted()
+        return sum(weight.numel() for weight in self.network_.dense_parameters())
+
+    @final
+    def _fit(self, train: EncodedLog, checkpoints: Path | None, show_progress: bool | None) -> None:
+        from monocal.lab.rankers.objective import RankerObjective
+        from monocal.lab.rankers.threads import workers
+        from monocal.training import TrainingOptions, minimise
+
+        self._check_parameters()
+        network = self._network()
+        checkpoint = None if checkpoints is None else checkpoints / self.fingerprint_[:16]
+        options = TrainingOptions(
+            self.n_epochs,
+            self.batch_rows,
+            self.learning_rate,
+            schedule="constant",
+            warm_up=0.0,
+            shuffle=False,
+            checks_per_epoch=math.ceil(train.n_rows / self.batch_rows),
+            checkpoint=None if checkpoint is None else str(checkpoint),
+            checkpoint_batches=self.checkpoint_batches,
+            show_progress=show_progress,
+        )
+        with workers(self._threads()) as crew:
+            objective = RankerObjective(
+                network, self._loss(), train, self.tasks_, self.l2, self.fingerprint_, crew, f"training {self.name}"
+            )
+            self.losses_ = minimise(objective, options).train_losses
+        self.network_ = network.eval()
+        self.notes_ = (LAZY_NOTE,)
+        if checkpoint is not None:
+            # what a killed run left half written may be gigabytes
+            for place in (checkpoint, *checkpoint.parent.glob(f".{checkpoint.name}.*")):
+                shutil.rmtree(place, ignore_errors=True)
+
+    @final
+    def _score(self, log: EncodedLog, show_progress: bool | None) -> dict[str, Floats]:
+        import torch
+
+        from monocal.lab.rankers.threads import chunks, workers
+
+        logits = np.empty((log.n_rows, len(self.tasks_)))
+
+        def score_chunk(rows: slice) -> None:
+            with torch.inference_mode():
+                logits[rows] = self.network_.score(torch.tensor(log.features[rows])).numpy()
+
+        with workers(self._threads()) as crew, progress("scoring", log.n_rows, show=show_progress) as bar:
+            for start in range(0, log.n_rows, _WINDOW_ROWS):
+                window = min(_WINDOW_ROWS, log.n_rows - start)
+                crew.map(score_chunk, [slice(start + part.start, start + part.stop) for part in chunks(window)])
+                release_pages(log.features)
+                bar.advance(window)
+        return {task: np.ascontiguousarray(logits[:, place]) for place, task in enumerate(self.tasks_)}
+
+    @final
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        from torch.nn.utils import parameters_to_vector
+
+        dense = parameters_to_vector(self.network_.dense_parameters()).detach().numpy()
+        return {"values": self.network_.table.rows.detach().numpy(), "dense": dense}, {"losses": self.losses_}
+
+    @final
+    def _restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        import torch
+        from torch.nn.utils import vector_to_parameters
+
+        self.losses_ = list(values["losses"])
+        self.network_ = self._network(torch.from_numpy(arrays["values"])).eval()
+        vector_to_parameters(torch.from_numpy(arrays["dense"]), self.network_.dense_parameters())
+
+    @final
+    def _threads(self) -> int:
+        import torch
+
+        return torch.get_num_threads() if self.n_threads is None else self.n_threads
+
+    @final
+    def _check_parameters(self) -> None:
+        for name in ("n_dimensions", "batch_rows", "n_epochs", "checkpoint_batches"):
+            if getattr(self, name) < 1:
+                raise InvalidInput.of(name, getattr(self, name), "at least 1", "leave it out for the default")
+        if self.n_threads is not None and self.n_threads < 1:
+            raise InvalidInput.of("n_threads", self.n_threads, "at least one thread", "leave it out to use torch's")
+        if not (self.learning_rate > 0.0 and self.l2 >= 0.0):
+            raise InvalidInput.of(
+                "learning_rate, l2", f"{self.learning_rate}, {self.l2}", "a positive rate and l2 ≥ 0", "use 1e-3, 1e-6"
+            )

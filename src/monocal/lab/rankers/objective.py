@@ -1,0 +1,118 @@
+"""A ranker's loss on an encoded log, differentiated chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from monocal.lab.rankers.network import RankerNetwork
+from monocal.lab.rankers.threads import Workers, chunks
+from monocal.logs.encoded_log import MISSING_LABEL, EncodedLog
+from monocal.losses.ranking import RankingLoss
+from monocal.training.objective import Batch, Objective
+
+
+@final
+class RankerObjective(Objective):
+    """The sum over tasks of a loss on the rows where the task was observed, plus an L2 penalty.
+
+    The penalty is `l2` times the sum of squares of weight matrices, heads and the batch's table rows, without biases.
+    It moves the weights but is not part of the reported loss.
+
+    Rows pass the network in chunks that are shared by threads. The loss sees the whole batch at once, so lists may be
+    cut by chunks; its gradients go back chunk by chunk and are added up in order, so the result does not depend on
+    the number of threads.
+
+    Arguments:
+        network: What to train.
+        loss: What to minimise, task by task.
+        log: The rows to learn from.
+        tasks: One per logit of the network.
+        l2: Strength of the penalty.
+        fingerprint: Changes with the ranker's parameters and the rows.
+        crew: Threads that share the chunks.
+        title: What the progress bar says.
+    """
+
+    network: RankerNetwork
+    loss: RankingLoss
+
+    def __init__(
+        self,
+        network: RankerNetwork,
+        loss: RankingLoss,
+        log: EncodedLog,
+        tasks: Sequence[str],
+        l2: float,
+        fingerprint: str,
+        crew: Workers,
+        title: str,
+    ) -> None:
+        super().__init__(network, loss)
+        self.log, self.tasks, self.l2, self.crew, self.title = log, tuple(tasks), l2, crew, title
+        self._fingerprint = fingerprint
+
+    def columns(self) -> Batch:
+        optional = {"weights": self.log.weights, "groups": self.log.groups}
+        return {
+            "features": self.log.features,
+            **{f"label:{task}": self.log.labels[task] for task in self.tasks},
+            **{name: column for name, column in optional.items() if column is not None},
+        }
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def gradients(self, batch: Batch) -> float:
+        network = self.network
+        network.zero_grad(set_to_none=True)
+        places = network.table.touch(network.places(torch.tensor(batch["features"])))
+        vectors = torch.nn.functional.embedding(places, network.table.values)
+        parts = chunks(len(places))
+        leaves = [vectors.detach()[part].requires_grad_() for part in parts]
+        outputs = self.crew.map(network, leaves)
+        logits = torch.cat([output.detach() for output in outputs]).double().requires_grad_()
+        loss = self._loss(logits, batch)
+        (logit_gradients,) = torch.autograd.grad(loss, logits)
+        weights = network.dense_parameters()
+
+        def go_back(place: int) -> tuple[Tensor, ...]:
+            upper = logit_gradients[parts[place]].to(outputs[place].dtype)
+            return torch.autograd.grad(outputs[place], [leaves[place], *weights], upper)
+
+        by_chunk = self.crew.map(go_back, range(len(parts)))
+        vectors.backward(torch.cat([gradients[0] for gradients in by_chunk]))  # type: ignore[no-untyped-call]
+        for weight, gradients in zip(weights, zip(*(found[1:] for found in by_chunk), strict=True), strict=True):
+            weight.grad = _add_up(gradients)
+        if self.l2 > 0.0:
+            (self.l2 * network.sum_of_squares()).backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
+
+    def _loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        weights, groups = batch.get("weights"), batch.get("groups")
+        total = logits[:0].sum()
+        for place, task in enumerate(self.tasks):
+            labels = batch[f"label:{task}"]
+            counts = labels != MISSING_LABEL
+            if weights is not None:
+                counts &= weights > 0.0
+            rows = np.flatnonzero(counts)
+            if rows.size:
+                total = total + self.loss(
+                    logits[torch.from_numpy(rows), place],
+                    torch.from_numpy(labels[rows].astype(np.float64)),
+                    None if weights is None else torch.from_numpy(weights[rows].astype(np.float64)),
+                    None if groups is None else torch.from_numpy(groups[rows].astype(np.int64)),
+                )
+        return total
+
+
+def _add_up(gradients: Sequence[Tensor]) -> Tensor:
+    total = gradients[0].clone()
+    for gradient in gradients[1:]:
+        total += gradient
+    return total
