@@ -113,7 +113,7 @@ class CalibrationObjective(Objective):
         logits = self.network(_tensor(batch["logits"]), field_ids)
         loss = self.loss(logits, _tensor(batch["labels"]), weights, field_ids) + self.network.penalty()
         self.network.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return float(loss.detach())
 
     def start_epoch(self) -> None:

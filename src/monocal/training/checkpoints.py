@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from monocal.core.errors import ArtefactError
 from monocal.core.files import atomic_folder
 from monocal.core.fingerprint import fingerprint
+from monocal.core.tensor_files import read_tensors, write_tensors
 from monocal.training.averaging import WeightAverage
 from monocal.training.history import TrainingHistory
 from monocal.training.objective import Objective
 from monocal.training.optimisers import Optimisers
 from monocal.training.options import TrainingOptions
-from monocal.training.tensor_files import read_tensors, write_tensors
 
 _JSON, _TENSORS = "checkpoint.json", "checkpoint.safetensors"
 _FREE = ("n_threads", "checkpoint", "checkpoint_batches", "show_progress")
@@ -112,9 +112,9 @@ def load_checkpoint(folder: str | Path, mark: str, state: TrainingState) -> bool
             "Way out: name another folder, or delete this one to start anew"
         )
     parts: dict[str, dict[str, Tensor]] = {}
-    for name, value in tensors.items():
+    for name, array in tensors.items():
         part, _, rest = name.partition("/")
-        parts.setdefault(part, {})[rest] = torch.from_numpy(value)
+        parts.setdefault(part, {})[rest] = torch.from_numpy(array)
     state.network.load_state_dict(parts["network"])
     state.loss.load_state_dict(parts.get("loss", {}))
     state.optimisers.restore(parts.get("moments", {}), facts["numbers"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from numpy.typing import NDArray
 from torch import nn
@@ -23,7 +23,7 @@ class Objective(ABC):
         loss: What is minimised; its buffers are part of a checkpoint.
     """
 
-    title: ClassVar[str] = "training"
+    title: str = "training"
     """What the progress bar says."""
 
     def __init__(self, network: nn.Module, loss: nn.Module) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from monocal.core.errors import ArtefactError
 from monocal.core.files import atomic_folder
 from monocal.core.fingerprint import fingerprint_file
+from monocal.core.tensor_files import read_tensors, write_tensors
 from monocal.lab.rankers.base import Ranker
-from monocal.training.tensor_files import read_tensors, write_tensors
 
 MANIFEST = "ranker.json"
 STATE = "state.safetensors"

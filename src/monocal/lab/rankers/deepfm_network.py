@@ -63,7 +63,8 @@ class DeepFMNetwork(RankerNetwork):
         widths = (len(field_sizes) * n_dimensions, *hidden[:-1], hidden[-1] * n_tasks)
         # torch's own starting point would draw from the global random generator
         self.layers = nn.ModuleList(
-            nn.utils.skip_init(nn.Linear, left, right) for left, right in itertools.pairwise(widths)
+            nn.utils.skip_init(nn.Linear, left, right)  # type: ignore[no-untyped-call]
+            for left, right in itertools.pairwise(widths)
         )
         self.heads = TaskHeads(n_tasks, hidden[-1])
         self._sizes = torch.tensor(self.field_sizes)
@@ -80,7 +81,7 @@ class DeepFMNetwork(RankerNetwork):
             part = rows[first : first + _BLOCK_ROWS]
             part[...] = START_SCALE * stream.standard_normal(part.shape, np.float32)
         generator = torch.Generator().manual_seed(seed)
-        for layer in self.layers:
+        for layer in self.linear_layers():
             nn.init.xavier_normal_(layer.weight, gain=math.sqrt(2.0), generator=generator)
             nn.init.zeros_(layer.bias)
         bound = 1.0 / math.sqrt(self.heads.vectors.shape[1])
@@ -96,11 +97,16 @@ class DeepFMNetwork(RankerNetwork):
         hidden = embeddings.flatten(1)
         for layer in self.layers:
             hidden = functional.relu(layer(hidden))
-        return self.heads(hidden, self.second_order(embeddings)) + linear.sum(1)
+        logits: Tensor = self.heads(hidden, self.second_order(embeddings)) + linear.sum(1)
+        return logits
+
+    def linear_layers(self) -> list[nn.Linear]:
+        """Returns the hidden layers in their order."""
+        return [layer for layer in self.layers if isinstance(layer, nn.Linear)]
 
     def split(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Takes rows of the table `(b, F, width)` apart into embeddings and linear weights."""
-        embeddings, linear = vectors.split((self.n_dimensions, self.n_tasks), dim=2)
+        embeddings, linear = torch.split(vectors, [self.n_dimensions, self.n_tasks], dim=2)
         return embeddings, linear
 
     @staticmethod

@@ -6,6 +6,7 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from monocal.core.samples import Ids
@@ -35,9 +36,9 @@ class RequestScorer:
         folded = _smallest_fields(network.field_sizes, folded_values)
         others = [field for field in range(len(network.field_sizes)) if field not in folded]
         self._folded, self._others = torch.tensor(folded, dtype=torch.int64), torch.tensor(others, dtype=torch.int64)
-        first, self._rest = network.layers[0], list(network.layers)[1:]
+        first, *self._rest = network.linear_layers()
         by_field = first.weight.detach().view(first.out_features, len(network.field_sizes), network.n_dimensions)
-        vectors = torch.split(network.embeddings(), network.field_sizes)
+        vectors = torch.split(network.embeddings(), list(network.field_sizes))
         self._bias = first.bias.detach()
         self._tables = torch.cat(
             [self._bias.new_empty(0, first.out_features), *(vectors[f] @ by_field[:, f].t() for f in folded)]
@@ -60,8 +61,8 @@ class RequestScorer:
             hidden.relu_()
             for layer in self._rest:
                 hidden = layer(hidden).relu_()
-            logits = network.heads(hidden, network.second_order(embeddings)) + linear.sum(1)
-            return logits.numpy().astype(np.float64)
+            logits: Tensor = network.heads(hidden, network.second_order(embeddings)) + linear.sum(1)
+            return np.asarray(logits.numpy(), dtype=np.float64)
 
 
 def _smallest_fields(field_sizes: tuple[int, ...], most_values: int) -> list[int]:
