@@ -51,8 +51,8 @@ MOVED: dict[str, tuple[str, ...]] = {
     "monocal.evaluation.html_report.report_data": ("monocal.findings.report_data",),
     "monocal.evaluation.html_report.write": ("monocal.report",),
     "monocal.evaluation.html_report.sections": (),
-    "monocal.evaluation.html_report.sections.cells": ("monocal.findings.cells",),
-    "monocal.evaluation.html_report.sections.spread": ("monocal.findings.spread",),
+    "monocal.evaluation.html_report.sections.cells": ("monocal.judging.cells",),
+    "monocal.evaluation.html_report.sections.spread": ("monocal.judging.spread",),
     "monocal.nn": ("monocal.calibrators.neural.torch_maps",),
     "monocal.rankers": ("monocal.lab.rankers", "monocal.logs.scored_log"),
 }

@@ -111,7 +111,7 @@ def heat_map(
     place = {name: index for index, name in enumerate(names)}
 
     def matrix(side: Side) -> ErrorMatrix:
-        alone = {(place[one.name],) * 2: one.errors[side].spread for one in results if one.name in place}
+        alone = {(place[result.name],) * 2: result.errors[side].spread for result in results if result.name in place}
         joint = {at(pair): spread_of(pair.cells[side].counts) for pair in pairs}
         return _matrix(alone | joint, len(names))
 

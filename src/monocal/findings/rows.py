@@ -91,7 +91,9 @@ class TaskRows:
             labels=kept.labels[task].astype(np.float64),
             logits=logits,
             forecasts=BeforeAfter(sigmoid(logits), calibrated[observed]),
-            fields=tuple(FieldColumn(one.name, one.ids[observed], one.values, one.unseen_share) for one in fields),
+            fields=tuple(
+                FieldColumn(field.name, field.ids[observed], field.values, field.unseen_share) for field in fields
+            ),
             weights=None if kept.weights is None else kept.weights.astype(np.float64),
             times=kept.times,
             values=kept.values,

@@ -93,7 +93,7 @@ def cut_windows(
         return _used(ids, low + step * np.arange(n_windows), False, "", "the time column's own unit")
     seconds = times // per_second
     span = int(seconds.max() - seconds.min()) + 1
-    length = next((one for one in _LENGTHS_SECONDS if span / one <= affordable), _LENGTHS_SECONDS[-1])
+    length = next((candidate for candidate in _LENGTHS_SECONDS if span / candidate <= affordable), _LENGTHS_SECONDS[-1])
     first = int(seconds.min()) // length
     ids = (seconds // length - first).astype(np.int32)
     starts = (first + np.arange(int(ids.max()) + 1)) * float(length)

@@ -98,7 +98,9 @@ class Cells:
         """Returns the chosen cells."""
         columns = (self.weight, self.effective_weight, self.observed, self.predicted, self.squares)
         values = (self.observed_value, self.predicted_value)
-        return Cells(*(column[cells] for column in columns), *(None if one is None else one[cells] for one in values))
+        return Cells(
+            *(column[cells] for column in columns), *(None if value is None else value[cells] for value in values)
+        )
 
 
 def sum_cells(

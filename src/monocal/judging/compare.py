@@ -8,6 +8,7 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.judging.report import Report
+from monocal.judging.text_table import text_table
 from monocal.metrics import Interval, centred_interval
 
 Verdict = Literal["better", "worse", "tie"]
@@ -65,7 +66,7 @@ class Comparison:
         """What the second is, judged by the metric's goal: "tie" unless the paired interval excludes equality.
 
         For PCOC, whose ideal is 1, distances from 1 are compared. Metrics are judged one by one: among twenty verdicts
-        at 95 % one may be luck.
+        at 95 % one may be chance.
         """
         self._check(name)
         loss = np.vectorize(self.first.metrics[name].goal.loss, otypes=[np.float64])
@@ -99,8 +100,7 @@ class Comparison:
             low, high = entry["interval"]
             numbers = (f"{entry['first']:.5f}", f"{entry['second']:.5f}", f"{entry['difference']:+.5f}")
             lines.append((name, *numbers, f"{low:+.5f} … {high:+.5f}", entry["verdict"]))
-        widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-        return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+        return "\n".join(text_table(lines))
 
     def __repr__(self) -> str:
         return f"Comparison of {len(self.names)} metrics on {self.first.n_rows:,} rows; print it for the table"
@@ -119,8 +119,8 @@ def _check_same_rows(first: Report, second: Report) -> None:
             "evaluate both with the same seed and n_bootstrap, so that they are resampled alike",
         )
     for column in ("labels", "weights", "groups"):
-        one, other = getattr(first.forecast, column), getattr(second.forecast, column)
-        if one is not other and not (one is not None and other is not None and np.array_equal(one, other)):
+        a, b = getattr(first.forecast, column), getattr(second.forecast, column)
+        if a is not b and not (a is not None and b is not None and np.array_equal(a, b)):
             raise InvalidInput.of(
                 "second",
                 f"a report with other {column}",

@@ -51,7 +51,7 @@ def evaluate(
         seed: Seed of resampling and redrawing.
 
     Example:
-        A forecast that promises a quarter too much on every row:
+        A forecast that predicts a quarter too much on every row:
 
         >>> rng = np.random.default_rng(0)
         >>> truth = rng.uniform(0.02, 0.3, 20_000)

@@ -14,6 +14,7 @@ from monocal.core.spaces import Floats, ScoreSpace
 from monocal.judging.cells import dispersion_of, sum_cells
 from monocal.judging.evaluate import forecast_of
 from monocal.judging.field_errors import FieldErrors, field_errors
+from monocal.judging.text_table import text_table
 from monocal.metrics.forecast import IdColumn
 from monocal.metrics.intervals import check_confidence
 from monocal.tables.encoded_column import EncodedColumn, encode_values
@@ -78,10 +79,8 @@ class FieldTable:
                     "flagged" if cell["flagged"] else "",
                 )
             )
-        widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-        text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
         rest = len(self) - len(shown)
-        return "\n".join(text + ([f"… and {rest:,} more values"] if rest else []))
+        return "\n".join(text_table(lines) + ([f"… and {rest:,} more values"] if rest else []))
 
     def _take(self, rows: NDArray[Any]) -> FieldTable:
         columns = {key: column[rows] for key, column in self.columns.items()}

@@ -95,7 +95,7 @@ def check_product(
         stage: Which numbers these are.
 
     Example:
-        A ranker whose joint score promises a fifth too much:
+        A ranker whose joint score predicts a fifth too much:
 
         >>> click, buy = np.full(1000, 0.1), np.full(1000, 0.05)
         >>> found = check_product({"pctr": click, "pcvr": buy}, 1.2 * click * buy, whole_name="pctcvr")
@@ -175,12 +175,17 @@ def _with_labels(found: ProductCheck, product: Any, whole: Any, labels: Any, wei
     known = np.flatnonzero(labels >= 0)
     if not known.size:
         return found
-    one, other = (
+    of_whole, of_product = (
         evaluate(labels[known], p[known], weights=weights[known], metrics=["pcoc", "log_loss"])
         for p in (whole, product)
     )
-    verdict = compare(one, other).verdict("log_loss")
+    verdict = compare(of_whole, of_product).verdict("log_loss")
     nearer = {"better": "product", "worse": "whole", "tie": "tie"}[verdict]
     return ProductCheck(
-        **{**asdict(found), "product_pcoc": other.value("pcoc"), "whole_pcoc": one.value("pcoc"), "nearer": nearer}
+        **{
+            **asdict(found),
+            "product_pcoc": of_product.value("pcoc"),
+            "whole_pcoc": of_whole.value("pcoc"),
+            "nearer": nearer,
+        }
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from monocal.core.errors import UnknownName
 from monocal.core.spaces import Floats
+from monocal.judging.text_table import text_table
 from monocal.metrics import AnyMetric, Forecast, Interval, Value, bootstrap, centred_interval, noise_floor
 from monocal.metrics.intervals import check_confidence, check_replicates
 
@@ -142,10 +143,8 @@ class Report:
         """A table of what is known so far; `print(report)` computes intervals and floors first."""
         head = ("metric", "value", f"{self.confidence:.0%} interval", "floor", "excess")
         lines = [head, *(self._line(name) for name in self.names)]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-        table = ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines]
         reasons = [f"{name}: {self.reason(name)}" for name in self.names if self.reason(name)]
-        return "\n".join([f"{self.n_rows:,} rows", *(line.rstrip() for line in table), *reasons])
+        return "\n".join([f"{self.n_rows:,} rows", *text_table(lines), *reasons])
 
     def _found(self, name: str) -> Value:
         if name not in self._values:

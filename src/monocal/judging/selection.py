@@ -1,7 +1,7 @@
 """Calibration of what was selected: the top of each list, or the winners of auctions.
 
-Whoever picks the highest of many noisy forecasts picks the luckiest errors with them, so that a forecast that is right
-on average promises too much exactly where it is acted upon.
+Selecting the highest of many noisy forecasts selects their positive errors with them, so that a forecast that is right
+on average predicts too much exactly where it is acted upon.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Selection:
 
     @property
     def optimism(self) -> float:
-        """How many times more the forecast promises on selected rows than on all, relative to what happens."""
+        """How many times more the forecast predicts on selected rows than on all, relative to what happens."""
         return self.selected_pcoc / self.pcoc
 
     def as_dict(self) -> dict[str, Any]:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import final
 
 from monocal.core.goals import minimize
-from monocal.metrics.base import Metric, Summary, Value, check_positive_count
-from monocal.metrics.equal_mass import equal_mass
-from monocal.metrics.order import OrderedCells, ScoreOrder
+from monocal.metrics.base import Value
+from monocal.metrics.equal_mass import EqualMassMetric, equal_mass
+from monocal.metrics.order import OrderedCells
 
 
 @final
 @dataclass(frozen=True)
-class AdaptiveEce(Metric[OrderedCells]):
+class AdaptiveEce(EqualMassMetric):
     r"""ECE over bins that hold equally many rows, ordered by prediction.
 
     .. math:: \frac{1}{n}\sum_b \Bigl|\sum_{i\in b}(p_i-y_i)\Bigr|
@@ -42,14 +42,6 @@ class AdaptiveEce(Metric[OrderedCells]):
     limits = (0.0, 1.0)
 
     bins: int = 15
-    cells: int | None = None
-
-    def __post_init__(self) -> None:
-        check_positive_count("bins", self.bins)
-        self._summary()
-
-    def _summary(self) -> Summary[OrderedCells]:
-        return ScoreOrder(self.cells)
 
     def _value(self, state: OrderedCells) -> Value:
         weight = float(state.weight.sum())

@@ -1,4 +1,4 @@
-"""Equal-width bins of the predicted probability."""
+"""Equal-width bins of the predicted probability, and what metrics over them have in common."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
-from monocal.metrics.base import check_positive_count
+from monocal.metrics.base import Metric, Summary, check_positive_count
 from monocal.metrics.forecast import Forecast, IdColumn
-from monocal.metrics.sums import SumSummary, Term, cell_terms
+from monocal.metrics.sums import Sums, SumSummary, Term, cell_terms
 
 Precision = Literal["double", "single"]
 
@@ -50,3 +50,23 @@ class BinSums(SumSummary):
         if self.precision == "single":
             return (probabilities.astype(np.float32) * np.float32(self.bins)).astype(np.int32)
         return (probabilities * self.bins).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class BinnedMetric(Metric[Sums]):
+    """A metric over equal-width bins; a subclass writes `_value`.
+
+    Arguments:
+        bins: Number of bins.
+        precision: "single" bins in float32, for parity with float32 evaluators.
+    """
+
+    bins: int = 100
+    precision: Precision = "double"
+
+    def __post_init__(self) -> None:
+        self._summary()  # checks the options when they are given, not when they are used
+
+    @final
+    def _summary(self) -> Summary[Sums]:
+        return BinSums(self.bins, self.precision)

@@ -8,9 +8,9 @@ from typing import final
 import numpy as np
 
 from monocal.core.goals import minimize
-from monocal.metrics.base import Metric, Summary, Value, check_positive_count
-from monocal.metrics.equal_mass import equal_mass
-from monocal.metrics.order import OrderedCells, ScoreOrder
+from monocal.metrics.base import Value
+from monocal.metrics.equal_mass import EqualMassMetric, equal_mass
+from monocal.metrics.order import OrderedCells
 from monocal.metrics.relative import SMOOTHED_POSITIVES
 
 _ROUNDING = 1e-9
@@ -18,7 +18,7 @@ _ROUNDING = 1e-9
 
 @final
 @dataclass(frozen=True)
-class CalN(Metric[OrderedCells]):
+class CalN(EqualMassMetric):
     r"""The typical factor by which equal-mass clusters are over- or under-predicted, minus one.
 
     .. math:: \sqrt{\frac{1}{N}\sum_b \bigl(\max(r_b, 1/r_b) - 1\bigr)^2}, \qquad r_b = \frac{\sum_b p}{\sum_b y}
@@ -45,16 +45,6 @@ class CalN(Metric[OrderedCells]):
 
     name = "cal_n"
     goal = minimize
-
-    bins: int = 10
-    cells: int | None = None
-
-    def __post_init__(self) -> None:
-        check_positive_count("bins", self.bins)
-        self._summary()
-
-    def _summary(self) -> Summary[OrderedCells]:
-        return ScoreOrder(self.cells)
 
     def _value(self, state: OrderedCells) -> Value:
         if float(state.weight.sum()) == 0.0:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import final
 
 from monocal.core.goals import minimize
-from monocal.metrics.base import Metric, Summary, Value
-from monocal.metrics.bins import BinSums, Precision
+from monocal.metrics.base import Value
+from monocal.metrics.bins import BinnedMetric
 from monocal.metrics.sums import Sums, cell_sums
 
 
 @final
 @dataclass(frozen=True)
-class Ece(Metric[Sums]):
+class Ece(BinnedMetric):
     r"""Expected calibration error over M equal-width bins.
 
     .. math:: \frac{1}{n}\sum_k \Bigl|\sum_{i \in k} (p_i - y_i)\Bigr|
@@ -34,15 +34,6 @@ class Ece(Metric[Sums]):
     name = "ece"
     goal = minimize
     limits = (0.0, 1.0)
-
-    bins: int = 100
-    precision: Precision = "double"
-
-    def __post_init__(self) -> None:
-        self._summary()  # checks the options when they are given, not when they are used
-
-    def _summary(self) -> Summary[Sums]:
-        return BinSums(self.bins, self.precision)
 
     def _value(self, state: Sums) -> Value:
         cells = cell_sums(state)

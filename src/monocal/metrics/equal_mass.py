@@ -1,12 +1,38 @@
-"""Cutting ordered rows into bins of equal mass."""
+"""Cutting ordered rows into bins of equal mass, and what metrics over them have in common."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
 from monocal.core.spaces import Floats
-from monocal.metrics.order import OrderedCells
+from monocal.metrics.base import Metric, Summary, check_positive_count
+from monocal.metrics.order import OrderedCells, ScoreOrder
 from monocal.metrics.sums import CellSums
+
+
+@dataclass(frozen=True)
+class EqualMassMetric(Metric[OrderedCells]):
+    """A metric over bins that hold equally many rows, ordered by prediction; a subclass writes `_value`.
+
+    Arguments:
+        bins: Number of bins.
+        cells: None for exact, or the number of grid cells of the sketch.
+    """
+
+    bins: int = 10
+    cells: int | None = None
+
+    @final
+    def __post_init__(self) -> None:
+        check_positive_count("bins", self.bins)
+        self._summary()
+
+    @final
+    def _summary(self) -> Summary[OrderedCells]:
+        return ScoreOrder(self.cells)
 
 
 def equal_mass(state: OrderedCells, bins: int) -> tuple[CellSums, Floats]:

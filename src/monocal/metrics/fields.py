@@ -1,11 +1,13 @@
-"""Sums per value of each field."""
+"""Sums per value of each field, and what metrics over them have in common."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
+from monocal.metrics.base import Metric, Summary, Value
 from monocal.metrics.forecast import Forecast
 from monocal.metrics.sums import CellSums, Sums, SumSummary, Term, cell_sums, cell_terms
 
@@ -49,4 +51,35 @@ def fields_of(state: Sums) -> Iterator[tuple[str, CellSums]]:
             yield name, cell_sums(state, f"{name}/")
 
 
-NO_FIELD = "no field was given"
+@dataclass(frozen=True)
+class FieldMetric(Metric[Sums]):
+    """A metric of the first field given, or its mean over all fields; a subclass writes `_error` of one field.
+
+    The details of a mean hold each field's own value and, as `<field>/<name>`, the details of each. It is undefined as
+    soon as one field's value is, and the reason names it.
+    """
+
+    which: ClassVar[Which]
+
+    @final
+    def _summary(self) -> Summary[Sums]:
+        return FieldSums(self.which)
+
+    @final
+    def _value(self, state: Sums) -> Value:
+        values = {name: self._error(cells) for name, cells in fields_of(state)}
+        if not values:
+            return Value.undefined("no field was given")
+        if self.which == "first":
+            return next(iter(values.values()))
+        details = {name: value.number for name, value in values.items()}
+        mean = sum(details.values()) / len(details)
+        details |= {f"{name}/{key}": part for name, value in values.items() for key, part in value.details.items()}
+        for name, value in values.items():
+            if value.reason:
+                reason = value.reason if value.reason == "no rows" else f"{name}: {value.reason}"
+                return Value.undefined(reason, details)
+        return Value(mean, details=details)
+
+    @abstractmethod
+    def _error(self, cells: CellSums) -> Value: ...

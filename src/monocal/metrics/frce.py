@@ -6,16 +6,34 @@ from dataclasses import dataclass
 from typing import final
 
 from monocal.core.goals import minimize
-from monocal.metrics.base import Metric, Summary, Value
-from monocal.metrics.fece import mean_over_fields
-from monocal.metrics.fields import NO_FIELD, FieldSums, fields_of
+from monocal.metrics.base import Value
+from monocal.metrics.fields import FieldMetric
 from monocal.metrics.relative import Normalise, check_relative_options, relative_error
-from monocal.metrics.sums import Sums
+from monocal.metrics.sums import CellSums
+
+
+@dataclass(frozen=True)
+class _Frce(FieldMetric):
+    """The mean relative gap between predictions and labels of a field's values."""
+
+    goal = minimize
+
+    normalise: Normalise = "kept"
+    smoothing: float = 0.0
+
+    @final
+    def __post_init__(self) -> None:
+        check_relative_options(self.normalise, self.smoothing)
+
+    @final
+    def _error(self, cells: CellSums) -> Value:
+        what = "value of the field" if self.which == "first" else "value"
+        return relative_error(cells, self.normalise, self.smoothing, what)
 
 
 @final
 @dataclass(frozen=True)
-class Frce(Metric[Sums]):
+class Frce(_Frce):
     r"""Field-level relative calibration error of the first field given.
 
     .. math:: \frac{\sum_v n_v\, |\sum_{v}(p-y)| / \sum_{v} y}{\sum_v n_v}
@@ -37,26 +55,12 @@ class Frce(Metric[Sums]):
     """
 
     name = "frce"
-    goal = minimize
-
-    normalise: Normalise = "kept"
-    smoothing: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_relative_options(self.normalise, self.smoothing)
-
-    def _summary(self) -> Summary[Sums]:
-        return FieldSums("first")
-
-    def _value(self, state: Sums) -> Value:
-        for _, cells in fields_of(state):
-            return relative_error(cells, self.normalise, self.smoothing, "value of the field")
-        return Value.undefined(NO_FIELD)
+    which = "first"
 
 
 @final
 @dataclass(frozen=True)
-class Mfrce(Metric[Sums]):
+class Mfrce(_Frce):
     """The unweighted mean of FRCE over all fields given.
 
     The details hold each field's own value, `<field>/dropped_row_share` and `<field>/smoothed`.
@@ -73,21 +77,4 @@ class Mfrce(Metric[Sums]):
     """
 
     name = "mfrce"
-    goal = minimize
-
-    normalise: Normalise = "kept"
-    smoothing: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_relative_options(self.normalise, self.smoothing)
-
-    def _summary(self) -> Summary[Sums]:
-        return FieldSums("all")
-
-    def _value(self, state: Sums) -> Value:
-        values = {
-            name: relative_error(cells, self.normalise, self.smoothing, "value") for name, cells in fields_of(state)
-        }
-        mean = mean_over_fields(values)
-        parts = {f"{name}/{key}": number for name, value in values.items() for key, number in value.details.items()}
-        return Value(mean.number, mean.reason, {**mean.details, **parts})
+    which = "all"

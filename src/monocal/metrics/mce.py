@@ -8,14 +8,14 @@ from typing import final
 import numpy as np
 
 from monocal.core.goals import minimize
-from monocal.metrics.base import Metric, Summary, Value
-from monocal.metrics.bins import BinSums, Precision
+from monocal.metrics.base import Value
+from monocal.metrics.bins import BinnedMetric
 from monocal.metrics.sums import Sums, cell_sums
 
 
 @final
 @dataclass(frozen=True)
-class Mce(Metric[Sums]):
+class Mce(BinnedMetric):
     r"""Maximum calibration error: the largest :math:`|\bar y_k - \bar p_k|` over non-empty equal-width bins.
 
     A bin with a single row counts as much as one with a million, so on real logs this number is mostly noise;
@@ -34,15 +34,6 @@ class Mce(Metric[Sums]):
     name = "mce"
     goal = minimize
     limits = (0.0, 1.0)
-
-    bins: int = 100
-    precision: Precision = "double"
-
-    def __post_init__(self) -> None:
-        self._summary()
-
-    def _summary(self) -> Summary[Sums]:
-        return BinSums(self.bins, self.precision)
 
     def _value(self, state: Sums) -> Value:
         cells = cell_sums(state)

@@ -18,7 +18,7 @@ class Pcoc(Metric[Sums]):
 
     .. math:: \frac{\sum_i p_i}{\sum_i y_i}
 
-    1 is ideal, 1.1 means ten percent too many clicks were promised. Undefined without a positive label.
+    1 is ideal, 1.1 means ten percent too many clicks were predicted. Undefined without a positive label.
 
     Example:
         >>> from monocal.metrics.forecast import Forecast

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import final
 
 from monocal.core.goals import minimize
-from monocal.metrics.base import Metric, Summary, Value
-from monocal.metrics.bins import BinSums, Precision
+from monocal.metrics.base import Value
+from monocal.metrics.bins import BinnedMetric
 from monocal.metrics.relative import Normalise, check_relative_options, relative_error
 from monocal.metrics.sums import Sums, cell_sums
 
 
 @final
 @dataclass(frozen=True)
-class Rce(Metric[Sums]):
+class Rce(BinnedMetric):
     r"""Relative calibration error over equal-width bins: the row-weighted mean of :math:`|\bar y_k-\bar p_k|/\bar y_k`.
 
     Bins without positives are dropped from numerator and denominator; the details carry `dropped_row_share` and the
@@ -36,17 +36,12 @@ class Rce(Metric[Sums]):
     name = "rce"
     goal = minimize
 
-    bins: int = 100
-    precision: Precision = "double"
     normalise: Normalise = "kept"
     smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        self._summary()
+        super().__post_init__()
         check_relative_options(self.normalise, self.smoothing)
-
-    def _summary(self) -> Summary[Sums]:
-        return BinSums(self.bins, self.precision)
 
     def _value(self, state: Sums) -> Value:
         return relative_error(cell_sums(state), self.normalise, self.smoothing, "bin")
