@@ -1,10 +1,11 @@
-"""Load and chaos: many requests while models are swapped and a worker is killed, every answer checked to the bit.
+"""Load and chaos: many requests while models are swapped, workers are lost in five ways and the disk is full once.
 
     python benchmarks/serving/load_test.py --requests 100000 --swaps 50
 
 Clients keep connections open and ask as fast as they are answered. Every answer is compared, byte for byte, with what
-`model.predict` gives offline for the version it names. Half-way one worker is killed with SIGKILL: the requests on its
-connections are lost, so clients send those again on a new connection, which is counted and reported.
+`model.predict` gives offline for the version it names. The requests on a lost worker's connections are lost with it, so
+clients send those again on a new connection, which is counted; one that is sent again while no worker is being lost
+has no explanation. The service's temporary folder is a small file system, which needs the right to mount one.
 """
 
 import argparse
@@ -34,6 +35,18 @@ TASKS = {"click": ("click", "pctr"), "effective_view": ("effective_view", "pev")
 TOKEN = "a token for the load test only"
 RESULT = Path(__file__).parents[1] / "results" / "serving_load.md"
 PATIENCE_SECONDS = 120.0
+HANG_SECONDS = 5.0
+LOSSES = {
+    "killed (SIGKILL, as by the system when memory runs out)": (0.15, signal.SIGKILL),
+    "asked to end (SIGTERM)": (0.3, signal.SIGTERM),
+    f"stopped (SIGSTOP; found after {HANG_SECONDS:g} s)": (0.45, signal.SIGSTOP),
+    "crashed (SIGSEGV)": (0.6, signal.SIGSEGV),
+    "killed while the disk is full": (0.82, signal.SIGKILL),
+}
+"""Ways to lose the worker with most connections, and the share of the requests after which it happens."""
+
+DISK_FULL, DISK_FREE = 0.75, 0.9
+DISK_KILOBYTES = 20_000
 
 
 @dataclass
@@ -41,7 +54,7 @@ class Tally:
     """What the clients saw."""
 
     n_answered: int = 0
-    n_sent_again: int = 0
+    sent_again: list = field(default_factory=list)
     n_wrong: int = 0
     statuses: dict = field(default_factory=dict)
     versions: dict = field(default_factory=dict)
@@ -52,12 +65,13 @@ class Tally:
 class Service:
     """The service under test, in processes of its own."""
 
-    def __init__(self, folder, workers):
+    def __init__(self, folder, workers, temporary):
         program = (
             f"import monocal.serving as s; s.serve({str(folder)!r}, port=0, workers={workers}, token={TOKEN!r}, "
-            "name='model')"
+            f"name='model', hang_seconds={HANG_SECONDS})"
         )
         environment = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+        environment["TMPDIR"] = str(temporary)
         self.process = subprocess.Popen(
             [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment
         )
@@ -142,7 +156,7 @@ def ask(port, requests, enough, tally, seed):
             except (OSError, HTTPException):  # the worker at the other end was killed; asking again reconnects
                 connection.close()
                 with tally.lock:
-                    tally.n_sent_again += 1
+                    tally.sent_again.append(time.monotonic())
         seconds = time.perf_counter() - start
         version = next((name for name, wanted in expected.items() if wanted == content), None)
         with tally.lock:
@@ -158,16 +172,74 @@ def ask(port, requests, enough, tally, seed):
 def run(n_requests, n_swaps, n_clients, workers):
     """Runs the test and returns what was seen."""
     with tempfile.TemporaryDirectory() as home:
-        return _run(Path(home), n_requests, n_swaps, n_clients, workers)
+        disk = Path(home) / "disk"
+        disk.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_KILOBYTES}k", "none", str(disk)]
+        is_mounted = subprocess.run(command, check=False, capture_output=True).returncode == 0
+        try:
+            return _run(Path(home), disk, is_mounted, n_requests, n_swaps, n_clients, workers)
+        finally:
+            if is_mounted:
+                subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
-def _run(home, n_requests, n_swaps, n_clients, workers):
+class Chaos:
+    """What is done to the service while clients ask."""
+
+    def __init__(self, service, disk, is_mounted):
+        self.service, self.disk = service, disk
+        self.losses = dict(LOSSES)
+        self.windows = {}
+        self.was_full = not is_mounted
+        self.is_full = False
+
+    def look(self, done):
+        """Does what is due."""
+        if not self.was_full and done > DISK_FULL:
+            self.was_full = self.is_full = True
+            fill(self.disk / "filler")
+        for name, (share, number) in list(self.losses.items()):
+            if done > share:
+                del self.losses[name]
+                self.windows[name] = self._lose(number)
+        if self.is_full and done > DISK_FREE:
+            (self.disk / "filler").unlink()
+            self.is_full = False
+
+    @property
+    def is_over(self):
+        return not self.losses and not self.is_full
+
+    def _lose(self, number):
+        service = self.service
+        n_died, n_switched = len(service.of("worker died")), len(service.of("model switched"))
+        start = time.monotonic()
+        os.kill(_busiest(service), number)
+        service.wait_for("worker died", n_died + 1)
+        end = time.monotonic()
+        service.wait_for("model switched", n_switched + 1)
+        return start, end + 1.0
+
+
+def fill(path):
+    """Takes every byte of a file system."""
+    with path.open("wb", buffering=0) as stream:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while True:
+                    stream.write(b"x" * size)
+            except OSError:
+                continue
+
+
+def _run(home, disk, is_mounted, n_requests, n_swaps, n_clients, workers):
     log, models = make_models(home)
     requests = make_requests(log, models, 60, np.random.default_rng(5))
     folder = home / "published"
     versions = list(models)
     models[versions[0]].save(folder)
-    service = Service(folder, workers)
+    service = Service(folder, workers, disk)
+    chaos = Chaos(service, disk, is_mounted)
     memory, tally, enough = [], Tally(), threading.Event()
     try:
         clients = [
@@ -177,7 +249,7 @@ def _run(home, n_requests, n_swaps, n_clients, workers):
         start = time.monotonic()
         for client in clients:
             client.start()
-        victim, swaps, swap_seconds = None, 0, []
+        swaps, swap_seconds, n_refused = 0, [], 0
         while not enough.is_set():
             time.sleep(0.05)
             done = tally.n_answered / n_requests
@@ -185,15 +257,14 @@ def _run(home, n_requests, n_swaps, n_clients, workers):
                 raise RuntimeError("the clients gave up")
             if len(memory) < 400 * done:
                 memory.append((done, _resident_bytes(service)))
-            if victim is None and done > 0.5:
-                victim = _busiest(service)
-                os.kill(victim, signal.SIGKILL)
-                service.wait_for("worker died")
-                service.wait_for("worker started", workers + 1)
+            chaos.look(done)
             if swaps < n_swaps and done > (swaps + 0.5) / n_swaps:
+                if chaos.is_full:
+                    n_refused += _swap_is_refused(service, models, versions[(swaps + 1) % 2], folder)
+                    continue
                 swaps += 1
                 swap_seconds.append(_swap(service, models, versions[swaps % 2], folder))
-            if done >= 1.0 and swaps == n_swaps and victim is not None:
+            if done >= 1.0 and swaps == n_swaps and chaos.is_over:
                 enough.set()
         for client in clients:
             client.join()
@@ -207,14 +278,21 @@ def _run(home, n_requests, n_swaps, n_clients, workers):
         if service.process.poll() is None:
             service.process.kill()
     taken = np.array(tally.seconds)
+    again = {
+        name: sum(first <= one <= last for one in tally.sent_again) for name, (first, last) in chaos.windows.items()
+    }
     return {
         "requests": tally.n_answered,
         "swaps": swaps,
-        "killed": 0 if victim is None else 1,
+        "swaps_refused_while_full": n_refused,
+        "disk_was_full": is_mounted,
+        "lost_workers": again,
+        "hung": len(service.of("worker hung")),
         "wrong_answers": tally.n_wrong,
         "statuses": {str(status): count for status, count in tally.statuses.items()},
         "answers_per_version": {str(name): count for name, count in tally.versions.items()},
-        "sent_again": tally.n_sent_again,
+        "sent_again": len(tally.sent_again),
+        "unexplained": len(tally.sent_again) - sum(again.values()),
         "clients": n_clients,
         "workers": workers,
         "seconds": seconds,
@@ -224,12 +302,21 @@ def _run(home, n_requests, n_swaps, n_clients, workers):
         "longest_ms": float(taken.max()) * 1e3,
         "swap_seconds": float(np.median(swap_seconds)) if swap_seconds else None,
         "requests_counted_by_the_service": counted,
-        "memory_mb": _memory(memory, victim),
+        "memory_mb": _memory(memory),
         "failures_logged": len(service.of("request failed")),
         "exit_code": exit_code,
         "cpu_seconds_of_surviving_workers": cpu,
         "load_average": os.getloadavg(),
     }
+
+
+def _swap_is_refused(service, models, version, folder):
+    """Tries a swap that has nowhere to put its private copy."""
+    models[version].save(folder)
+    status, content = service.call("POST", "/v1/models/model/load", {"authorization": f"Bearer {TOKEN}"})
+    if status != 409 or b"No space left" not in content:
+        raise RuntimeError(f"a swap on a full disk: {status} {content!r}")
+    return 1
 
 
 def _swap(service, models, version, folder):
@@ -273,9 +360,9 @@ def _cpu_seconds(service):
     return found
 
 
-def _memory(samples, victim):
+def _memory(samples):
     """Returns the resident memory of each worker that lived to the end, at quarters of its life in the run."""
-    last = {pid for _, found in samples[-3:] for pid in found if pid != victim}
+    last = {pid for _, found in samples[-1:] for pid in found}
     told = {}
     for place, pid in enumerate(sorted(last)):
         line = [found[pid] / 2**20 for _, found in samples if pid in found]
@@ -288,6 +375,10 @@ def report(found, command):
     """Returns the run as Markdown."""
     memory = "\n".join(
         f"| {name} | " + " | ".join(f"{one:.1f}" for one in marks) + " |" for name, marks in found["memory_mb"].items()
+    )
+    losses = "\n".join(
+        ["| a worker was | requests sent again |", "| --- | --- |"]
+        + [f"| {name} | {count} |" for name, count in found["lost_workers"].items()]
     )
     load = ", ".join(f"{one:.1f}" for one in found["load_average"])
     statuses = ", ".join(f"{status}: {count:,}" for status, count in found["statuses"].items())
@@ -307,12 +398,18 @@ the end {load}), so rates and latencies are those of a busy box; counts are what
 | answers that differ from `model.predict` by a bit | {found["wrong_answers"]} |
 | answers per model version | {versions} |
 | model swaps, in every worker each time | {found["swaps"]} (median {found["swap_seconds"]:.2f} s each) |
-| workers killed (SIGKILL, the one with most connections) and restarted | {found["killed"]} |
-| requests sent again because their worker was killed | {found["sent_again"]} |
+| swaps tried while the disk was full, all refused | {found["swaps_refused_while_full"]} |
+| workers lost and replaced, each the one with most connections | {len(found["lost_workers"])} |
+| requests sent again because their worker was lost | {found["sent_again"] - found["unexplained"]} |
+| requests sent again without that explanation | {found["unexplained"]} |
 | failures logged by the service | {found["failures_logged"]} |
 | requests per second | {found["requests_per_second"]:,.0f} |
 | latency seen by clients, p50 / p99 / longest | {latency} |
 | exit code after SIGTERM | {found["exit_code"]} |
+
+{losses}
+
+The service's temporary folder was full from {DISK_FULL:.0%} to {DISK_FREE:.0%} of the requests.
 
 Resident memory in MB over each surviving worker's part of the run:
 
@@ -320,7 +417,7 @@ Resident memory in MB over each surviving worker's part of the run:
 | --- | --- | --- | --- | --- | --- |
 {memory}
 
-A request in the hands of a killed worker is lost: its client sees a reset connection and has to send it again. The
+A request in the hands of a lost worker is lost: its client sees a reset connection and has to send it again. The
 service cannot do better, since whatever held the request is gone. Nothing else was lost, and no answer mixed two
 models: every one was compared byte for byte with the offline numbers of the version it names.
 """

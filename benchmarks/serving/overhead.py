@@ -10,11 +10,10 @@ alike. CPU time is the thread's own; ratios of it are what the tables are about.
 from __future__ import annotations
 
 import argparse
-import copy
 import os
 import platform
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ import numpy as np
 import torch
 
 from monocal.calibrators import CALIBRATORS
-from monocal.calibrators.neural.umc.arrays import CompiledUmc
 from monocal.core.files import atomic_file
 from monocal.core.spaces import sigmoid
 from monocal.lab.rankers import MultiTaskDeepFM
@@ -66,7 +64,6 @@ class Ranked:
     logits: np.ndarray
     requests: list[np.ndarray]
     shared: tuple[int, ...]
-    calibrators: dict[int, list[Any]] = field(default_factory=dict)
 
 
 def prepare(n_rows: int, n_requests: int, world: World, hidden: tuple[int, ...] = (512, 256, 128)) -> Ranked:
@@ -100,7 +97,6 @@ def engine_of(ranked: Ranked, arguments: dict[str, Any]) -> Engine:
     vocabulary = ranked.log.encoded().vocabulary
     engine = Engine(Model(tuple(tasks), vocabulary, scores_are="logit", fusion=FUSION))
     engine.warm_up()
-    ranked.calibrators[id(engine)] = [one.calibrator for one in tasks]
     return engine
 
 
@@ -115,22 +111,6 @@ def answer_calibrated(ranked: Ranked, engine: Engine, ids: np.ndarray) -> np.nda
     logits = ranked.scorer(ids)
     request = Request({task: logits[:, place] for place, task in enumerate(TASKS)}, ids=ids)
     return engine.calibrate(request).fused
-
-
-def with_shared_sums(ranked: Ranked, engine: Engine) -> Engine:
-    """Returns an engine whose calibrators add up the fields that a request's candidates share once per request."""
-    quicker = copy.copy(engine)
-    quicker._scorers = {}
-    ids, logits = ranked.requests[0], ranked.logits[:N_CANDIDATES]
-    for place, task in enumerate(TASKS):
-        usual = engine._scorers[task]
-        calibrator = ranked.calibrators[id(engine)][place]
-        bend = CompiledUmc(calibrator.weights_, ranked.shared)
-        quicker._scorers[task] = bend.row_scorer(calibrator.recent_shift_)
-        np.testing.assert_allclose(
-            quicker._scorers[task](logits[:, place], ids), usual(logits[:, place], ids), rtol=1e-4
-        )
-    return quicker
 
 
 def measure(ranked: Ranked, engines: dict[str, Engine], n_blocks: int) -> dict[str, np.ndarray]:
@@ -192,7 +172,6 @@ def main() -> None:
     for name, arguments in ARMS.items():
         engines[name] = engine_of(ranked, arguments)
         print("fitted", name)
-        engines[f"{name}, shared fields summed once"] = with_shared_sums(ranked, engines[name])
     taken = measure(ranked, engines, wishes.blocks)
     lines = [*HEAD, *lines_of(taken)]
     print("\n".join(lines))

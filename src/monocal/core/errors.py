@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 from typing import Any
+
+LONGEST_SHOWN = 200
+"""Characters of a value or a name that a message repeats."""
+
+
+_BRIEF = reprlib.Repr()  # its bounds are arguments only from python 3.12 on
+_BRIEF.maxlevel = 4
+_BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxdict = _BRIEF.maxset = 50
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = LONGEST_SHOWN
 
 
 class MonocalError(Exception):
@@ -23,7 +33,7 @@ class InvalidInput(MonocalError, ValueError):
 
     @classmethod
     def of(cls, argument: str, value: Any, wish: str, way_out: str) -> InvalidInput:
-        return cls(f"{argument}: got {value}; wanted {wish}. Way out: {way_out}.")
+        return cls(f"{shown(argument)}: got {shown(value)}; wanted {wish}. Way out: {way_out}.")
 
 
 class UnknownName(InvalidInput):
@@ -37,10 +47,12 @@ class UnknownName(InvalidInput):
     @classmethod
     def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownName:
         names = list(known)
-        near = nearest_name(name, names)
-        shown = ", ".join(names[:20]) + (f", … ({len(names)} in all)" if len(names) > 20 else "")
+        # comparing a text of megabytes with every name takes seconds and finds nothing
+        near = nearest_name(name, names) if len(name) <= LONGEST_SHOWN else None
+        listed = ", ".join(names[:20]) + (f", … ({len(names)} in all)" if len(names) > 20 else "")
         hint = f"did you mean {near!r}?" if near else "choose one of them."
-        return cls(f"{kind}: got {name!r}; wanted one of {shown or '(there are none)'}. Way out: {hint}")
+        got = shown(repr(name[: LONGEST_SHOWN + 1]))
+        return cls(f"{shown(kind)}: got {got}; wanted one of {listed or '(there are none)'}. Way out: {hint}")
 
 
 class ArtefactError(MonocalError):
@@ -49,6 +61,17 @@ class ArtefactError(MonocalError):
 
 class MonocalWarning(UserWarning):
     """Something worth knowing that does not stop the work (a fall-back, a step limit reached)."""
+
+
+def shown(value: Any) -> str:
+    """Returns a value as text, cut so that a message stays readable whatever came in.
+
+    Example:
+        >>> shown([1, 2]), len(shown("x" * 10_000_000))
+        ('[1, 2]', 200)
+    """
+    text = _BRIEF.repr(value) if isinstance(value, list | tuple | dict | set) else str(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

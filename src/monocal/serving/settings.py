@@ -11,9 +11,6 @@ from typing import Any, final, get_args
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.serving.engine.request import MissingFields
 
-METRICS_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-"""Where prometheus-client looks for the folder in which workers add up their metrics."""
-
 SHADOW_NAME = "shadow"
 """The name under which admin calls reach the shadow model."""
 
@@ -31,7 +28,11 @@ class Settings:
         host: Address to listen on. Loopback by default: nothing outside the machine can connect.
         port: Port to listen on; 0 takes a free one and logs it.
         workers: Processes that share the port.
-        token: Secret that admin calls must carry; without one they are switched off.
+        admin_port: A port of its own for admin calls and metrics, which are then not answered on `port`; 0 takes a free
+            one. Health answers on both.
+        admin_host: Address of the admin port; loopback by default.
+        token: Secret that admin calls and feedback must carry; without one admin calls are switched off and feedback
+            is taken from anybody, up to a rate.
         watch: Whether the folder is polled for a new model.
         watch_seconds: How often.
         shadow_folder: A second model that scores the same traffic without answering it.
@@ -39,12 +40,16 @@ class Settings:
         max_rows: Most candidates in one request.
         max_body_bytes: Longest body.
         max_header_bytes: Longest request line and headers together.
-        max_in_flight: Requests a worker has in hand; the next one is told to come back (429).
+        max_in_flight: Requests a worker has read and not answered yet; the next one is told to come back (429).
+        max_bytes_in_hand: Bytes of large bodies (beyond 64 KiB) that a worker holds at a time, over all requests; what
+            would exceed it is told to come back (429).
         max_connections: Open connections of a worker; the next one is told to come back (429).
         header_seconds: Time to send a request's headers.
         body_seconds: Time to send its body.
         keep_alive_seconds: How long an idle connection stays open.
         drain_seconds: Time that requests in hand get to finish at shutdown.
+        hang_seconds: How long a worker's event loop may stand still before the supervisor replaces the worker.
+        feedback_rows_per_second: Labels that a worker takes without a token; 0 takes none.
         access_log: Whether every request is logged (path, status, rows and duration; never values).
     """
 
@@ -53,6 +58,8 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     workers: int = 1
+    admin_port: int | None = None
+    admin_host: str = "127.0.0.1"
     token: str | None = field(default=None, repr=False)
     watch: bool = False
     watch_seconds: float = 1.0
@@ -62,11 +69,14 @@ class Settings:
     max_body_bytes: int = 8 << 20
     max_header_bytes: int = 16 << 10
     max_in_flight: int = 256
+    max_bytes_in_hand: int = 64 << 20
     max_connections: int = 1024
     header_seconds: float = 10.0
     body_seconds: float = 10.0
     keep_alive_seconds: int = 30
     drain_seconds: int = 30
+    hang_seconds: float = 30.0
+    feedback_rows_per_second: int = 1_000
     access_log: bool = False
 
     def __post_init__(self) -> None:
@@ -86,11 +96,20 @@ class Settings:
             raise InvalidInput.of(
                 "token", f"{len(self.token)} characters", "at least 16", "draw one with secrets.token_urlsafe()"
             )
-        if not 0 <= self.port < 65536:
-            raise InvalidInput.of("port", self.port, "0 to 65535", "0 takes a free port")
+        for what, port in (("port", self.port), ("admin_port", self.admin_port or 0)):
+            if not 0 <= port < 65536:
+                raise InvalidInput.of(what, port, "0 to 65535", "0 takes a free port")
+        if self.feedback_rows_per_second < 0:
+            raise InvalidInput.of(
+                "feedback_rows_per_second",
+                self.feedback_rows_per_second,
+                "0 or more",
+                "0 takes no labels without a token",
+            )
         positive = [
             *("workers", "watch_seconds", "max_rows", "max_body_bytes", "max_header_bytes", "max_in_flight"),
             *("max_connections", "header_seconds", "body_seconds", "keep_alive_seconds", "drain_seconds"),
+            *("max_bytes_in_hand", "hang_seconds"),
         ]
         for one in positive:
             if not getattr(self, one) > 0:

@@ -36,8 +36,10 @@ class Running:
     def __post_init__(self):
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.port = self.wait_for_event("listening")["port"]
+        listening = self.wait_for_event("listening")
+        self.port = listening["port"]
         self.url = f"http://127.0.0.1:{self.port}"
+        self.admin_url = f"http://127.0.0.1:{listening.get('admin_port', self.port)}"
         self.client = httpx.Client(base_url=self.url, timeout=PATIENCE_SECONDS)
 
     def _read(self):
@@ -72,13 +74,21 @@ class Running:
         except httpx.TransportError:
             return False
 
+    def living_workers(self):
+        dead = {one["worker"] for one in self.events("worker died")}
+        return [one["worker"] for one in self.events("worker started") if one["worker"] not in dead]
+
+    def ask(self, said, times=1, path="/v1/calibrate"):
+        """Asks on fresh connections, so that every worker gets some."""
+        return [httpx.post(f"{self.url}{path}", json=said, timeout=PATIENCE_SECONDS) for _ in range(times)]
+
     def load(self, name="model", token=TOKEN):
         return self.client.post(f"/v1/models/{name}/load", headers={"authorization": f"Bearer {token}"})
 
     def metric(self, name, **labels):
         """Returns the value of a metric; NaN and absence differ: absence is None."""
         wanted = {f'{key}="{value}"' for key, value in labels.items()}
-        for line in self.client.get("/metrics").text.splitlines():
+        for line in httpx.get(f"{self.admin_url}/metrics", timeout=PATIENCE_SECONDS).text.splitlines():
             head, _, value = line.rpartition(" ")
             found, _, inside = head.partition("{")
             if found == name and wanted == set(filter(None, inside.rstrip("}").split(","))):
@@ -115,9 +125,15 @@ def wait_until(condition, what):
         time.sleep(0.05)
 
 
-def launch(model_folder, **settings):
+def launch(model_folder, environment=None, **settings):
     program = f"import monocal.serving as serving; serving.serve({str(model_folder)!r}, **{settings!r})"
-    environment = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    paths = [str(Path(monocal.__file__).parents[1]), *filter(None, [(environment or {}).get("PYTHONPATH")])]
+    environment = {
+        **os.environ,
+        **(environment or {}),
+        "PYTHONPATH": os.pathsep.join(paths),
+        "OMP_NUM_THREADS": "1",
+    }
     return subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment)
 
 
@@ -126,8 +142,8 @@ def start():
     """Starts services and ends them with the module."""
     running = []
 
-    def start_one(model_folder, **settings):
-        one = Running(launch(model_folder, **{"port": 0, **settings}))
+    def start_one(model_folder, environment=None, **settings):
+        one = Running(launch(model_folder, environment, **{"port": 0, **settings}))
         running.append(one)
         return one
 

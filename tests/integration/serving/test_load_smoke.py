@@ -1,4 +1,4 @@
-"""The load test at smoke size: swaps and a killed worker under traffic, every answer checked to the bit."""
+"""The load test at smoke size: swaps, lost workers and a full disk under traffic, every answer checked to the bit."""
 
 import json
 import os
@@ -23,10 +23,10 @@ def found():
     return json.loads(done.stdout)
 
 
-def test_no_request_fails_while_models_are_swapped_and_a_worker_is_killed(found):
+def test_no_request_fails_while_models_are_swapped_and_workers_are_lost(found):
     assert found["requests"] >= 2000
     assert found["statuses"] == {"200": found["requests"]}
-    assert (found["swaps"], found["killed"]) == (4, 1)
+    assert (found["swaps"], len(found["lost_workers"]), found["hung"]) == (4, 5, 1)
     assert found["failures_logged"] == 0
 
 
@@ -35,10 +35,11 @@ def test_every_answer_is_the_offline_answer_of_one_version(found):
     assert len(found["answers_per_version"]) == 2
 
 
-def test_only_requests_in_the_hands_of_the_killed_worker_are_sent_again(found):
-    assert found["sent_again"] <= N_CLIENTS
+def test_only_requests_in_the_hands_of_a_lost_worker_are_sent_again(found):
+    assert found["unexplained"] == 0
+    assert max(found["lost_workers"].values()) <= N_CLIENTS
 
 
 def test_the_service_counts_what_its_clients_saw_and_ends_in_good_order(found):
-    assert found["requests"] <= found["requests_counted_by_the_service"] <= found["requests"] + N_CLIENTS
+    assert found["requests"] <= found["requests_counted_by_the_service"] <= found["requests"] + found["sent_again"]
     assert found["exit_code"] == 0

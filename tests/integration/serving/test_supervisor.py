@@ -41,7 +41,9 @@ def test_metrics_add_up_over_workers(service, body, log, wait):
 def test_running_pcoc_adds_up_over_workers(service):
     for label in (0, 1, 1, 0, 0, 1, 0, 0):
         said = {"probabilities": {"click": [0.75]}, "labels": {"click": [label]}}
-        assert httpx.post(f"{service.url}/v1/feedback", json=said, timeout=120.0).status_code == 200
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        answer = httpx.post(f"{service.url}/v1/feedback", json=said, headers=headers, timeout=120.0)
+        assert answer.status_code == 200
     assert service.metric("monocal_pcoc", task="click") == pytest.approx(6.0 / 3.0)
     assert service.metric("monocal_feedback_rows_total", task="click") == 8.0
 

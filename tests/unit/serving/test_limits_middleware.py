@@ -13,7 +13,12 @@ def call(app, body=b"", headers=(), chunks=None):
     return asyncio.run(acall(app, body, headers, chunks))
 
 
-async def acall(app, body=b"", headers=(), chunks=None):
+def scope_of(path, headers=()):
+    raw = path.encode()
+    return {"type": "http", "method": "POST", "path": path, "raw_path": raw, "query_string": b"", "headers": headers}
+
+
+async def acall(app, body=b"", headers=(), chunks=None, path="/x"):
     messages = [{"type": "http.request", "body": one, "more_body": True} for one in (chunks or [])]
     messages.append({"type": "http.request", "body": body, "more_body": False})
     sent = []
@@ -24,8 +29,7 @@ async def acall(app, body=b"", headers=(), chunks=None):
     async def send(message):
         sent.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": "/x", "raw_path": b"/x", "query_string": b"", "headers": headers}
-    await app(scope, receive, send)
+    await app(scope_of(path, headers), receive, send)
     return sent[0]["status"], b"".join(one.get("body", b"") for one in sent[1:])
 
 
@@ -82,6 +86,81 @@ def test_bytes_are_counted_as_they_come():
 def test_a_length_that_is_no_number_is_refused():
     for length, status in ((b"12a", 400), (b"-1", 400), (b"9" * 40, 413)):
         assert call(limited(answer), headers=[(b"content-length", length)])[0] == status
+
+
+def test_a_request_whose_body_is_still_coming_takes_no_place():
+    app = limited(answer, max_in_flight=1)
+
+    async def run():
+        never = asyncio.Event()
+
+        async def stuck():
+            await never.wait()
+
+        waiting = [asyncio.ensure_future(app(scope_of("/x"), stuck, None)) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        found = await acall(app)
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return found
+
+    assert asyncio.run(run())[0] == 200
+    assert (app.n_in_flight, app.bodies.n_bytes) == (0, 0)
+
+
+def test_a_client_that_does_not_read_its_answer_holds_no_place():
+    app = limited(answer, max_in_flight=1)
+
+    async def run():
+        async def never_sent(message):
+            await asyncio.Event().wait()
+
+        async def receive():
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        waiting = [asyncio.ensure_future(app(scope_of("/x"), receive, never_sent))]
+        await asyncio.sleep(0.01)
+        found = await acall(app)
+        waiting[0].cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return found
+
+    assert asyncio.run(run())[0] == 200
+
+
+def test_health_and_metrics_are_answered_when_all_places_are_taken():
+    app = limited(answer, max_in_flight=1)
+    app.n_in_flight = 1
+    assert call(app)[0] == 429
+    for path in ("/v2/health/live", "/v2/health/ready", "/metrics"):
+        assert asyncio.run(acall(app, path=path))[0] == 200
+
+
+def test_large_bodies_share_a_bound_and_small_ones_pass_beside_them():
+    app = limited(answer, max_bytes_in_hand=300_000)
+
+    async def run():
+        half = asyncio.Event()
+
+        async def large():
+            if half.is_set():
+                await asyncio.Event().wait()
+            half.set()
+            return {"type": "http.request", "body": b"x" * 200_000, "more_body": True}
+
+        waiting = asyncio.ensure_future(app(scope_of("/x"), large, None))
+        await asyncio.sleep(0.01)
+        assert app.bodies.n_bytes == 200_000
+        found = [await acall(app, body=b"x" * 200_000), await acall(app, body=b"x" * 60_000)]
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        return [*found, await acall(app, body=b"x" * 200_000)]
+
+    refused, small, after = asyncio.run(run())
+    assert (refused[0], small[0], after[0]) == (429, 200, 200)
+    assert b"bodies in hand: got more than 300000 bytes" in refused[1]
+    assert app.bodies.n_bytes == 0
 
 
 def test_refused_requests_do_not_count_as_in_hand():

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from monocal.metrics.stability_index import stability_index
 from monocal.serving import Engine, Request
-from monocal.serving.runtime.drift import RecentSums, population_stability, running_pcoc, stability_noise
 from monocal.serving.runtime.live_metrics import LiveMetrics
+from monocal.serving.runtime.recent_sums import RecentSums, running_pcoc
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 
@@ -88,21 +89,19 @@ def test_recent_sums_forget_what_is_long_ago():
     assert sums.values[0] < 1e-6
 
 
-def test_stability_is_its_formula_and_positive_when_shares_differ():
-    p = np.array([0.25, 0.75])
-    q = (np.array([60.0, 40.0]) + 0.5) / 101.0
-    expected = float(((q - p) * np.log(q / p)).sum())
-    assert population_stability(np.array([60.0, 40.0]), p) == pytest.approx(expected)
-    assert expected > 0.0
-    assert math.isnan(population_stability(np.zeros(2), p))
+def test_drift_is_the_library_s_stability_index_of_the_counts(model, metrics):
+    metrics.observe(answer_of(model, [0.02] * 30 + [0.6] * 70))
+    found = told(metrics)
+    counts = [found[f'monocal_score_window_rows{{bin="{place}",task="click"}}'] for place in range(20)]
+    facts = model.info["tasks"]["click"]
+    expected = stability_index(np.array(facts["score_shares"]) * facts["n_rows"], counts)
+    assert found['monocal_score_drift_psi{task="click"}'] == pytest.approx(expected.value)
+    assert found['monocal_score_drift_noise{task="click"}'] == pytest.approx(expected.noise)
 
 
-def test_stability_noise_is_what_undrifted_samples_show():
-    rng = np.random.default_rng(0)
-    p = np.full(20, 0.05)
-    seen = [population_stability(rng.multinomial(2000, p).astype(float), p) for _ in range(300)]
-    assert np.mean(seen) == pytest.approx(stability_noise(2000, 1e12, 20), rel=0.1)
-    assert math.isnan(stability_noise(0, 100, 20))
+def test_a_scrape_says_whether_it_is_about_all_workers(metrics):
+    assert told(metrics)["monocal_metrics_cover_all_workers"] == 1.0
+    assert told(LiveMetrics(n_workers=2))["monocal_metrics_cover_all_workers"] == 0.0
 
 
 def test_running_pcoc_of_nothing_is_nan():

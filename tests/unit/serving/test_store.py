@@ -1,12 +1,16 @@
 """Snapshots, the board's file and the model store, without HTTP."""
 
 import asyncio
+import copy
 import gc
+import os
 import shutil
+import subprocess
 import weakref
 
 import pytest
 
+import monocal
 from monocal.core.errors import ArtefactError
 from monocal.models import read_manifest
 from monocal.serving.runtime.model_store import ModelStore
@@ -20,8 +24,23 @@ def folder(model, tmp_path):
 
 
 @pytest.fixture
-def store(folder, tmp_path):
-    made = ModelStore("ads", folder, Snapshots(tmp_path / "copies"), missing_fields="refuse")
+def board(tmp_path):
+    return WorkerBoard.create(tmp_path / "board", 3)
+
+
+@pytest.fixture
+def make(folder, tmp_path, board):
+    """Makes the stores of several workers of one service."""
+
+    def make_one():
+        return ModelStore("ads", folder, Snapshots(tmp_path / "copies"), board, missing_fields="refuse")
+
+    return make_one
+
+
+@pytest.fixture
+def store(make):
+    made = make()
     made.start()
     return made
 
@@ -31,24 +50,32 @@ def other(model):
     return model.with_fusion(type(model.fusion)({"click": 5.0}))
 
 
+def platt(log):
+    """A sound model that asks for other requests."""
+    return monocal.fit(log, method="platt", score="pctr", label="click")
+
+
 def test_a_copy_is_removed_unless_it_was_kept(folder, tmp_path):
     snapshots = Snapshots(tmp_path / "copies")
     with snapshots.copy_of(folder) as copy:
         assert read_manifest(copy) == read_manifest(folder)
     assert not copy.exists()
-    for version in ("a", "b", "c"):
+    for version, before in (("a", ""), ("b", "a"), ("c", "b")):
         with snapshots.copy_of(folder) as copy:
-            snapshots.keep(copy, version)
-    assert [one.name for one in snapshots.good()] == ["good-c", "good-b"]
+            snapshots.keep(copy, version, besides=before)
     assert sorted(one.name for one in snapshots.home.iterdir()) == ["good-b", "good-c"]
 
 
-def test_keeping_the_same_version_twice_makes_it_the_newest(folder, tmp_path):
+def test_copies_that_a_killed_worker_left_behind_are_removed(folder, tmp_path):
     snapshots = Snapshots(tmp_path / "copies")
-    for version in ("a", "b", "a"):
-        with snapshots.copy_of(folder) as copy:
-            snapshots.keep(copy, version)
-    assert [one.name for one in snapshots.good()] == ["good-a", "good-b"]
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    left, mine = (snapshots.home / f"try-{pid}-x" for pid in (gone.pid, os.getpid()))
+    left.mkdir()
+    mine.mkdir()
+    with snapshots.copy_of(folder):
+        assert not left.exists()
+        assert mine.exists()
 
 
 def test_a_signature_changes_with_every_file(folder):
@@ -105,9 +132,9 @@ def test_a_refused_model_is_remembered_until_a_good_one_comes(store, folder, mod
     assert store.last_refusal == ""
 
 
-def test_a_store_without_any_sound_model_does_not_start(folder, tmp_path):
+def test_a_store_without_any_sound_model_does_not_start(folder, make):
     (folder / "manifest.json").unlink()
-    empty = ModelStore("ads", folder, Snapshots(tmp_path / "copies"), missing_fields="refuse")
+    empty = make()
     with pytest.raises(ArtefactError, match=r"the model folder cannot be read: it has no manifest\.json"):
         empty.start()
     assert not empty.is_ready
@@ -115,17 +142,65 @@ def test_a_store_without_any_sound_model_does_not_start(folder, tmp_path):
         _ = empty.engine
 
 
-def test_a_later_worker_starts_with_the_last_good_model(store, folder, tmp_path):
-    (folder / "manifest.json").write_text("{")
-    later = ModelStore("ads", folder, Snapshots(tmp_path / "copies"), missing_fields="refuse")
+@pytest.mark.parametrize("lies_there", ["damaged", "good, not loaded", "for other requests", "nothing"])
+def test_a_later_worker_takes_the_version_in_force_whatever_lies_in_the_folder(
+    store, folder, model, log, make, lies_there
+):
+    if lies_there == "damaged":
+        (folder / "manifest.json").write_text("{")
+    elif lies_there == "good, not loaded":
+        other(model).save(folder)
+    elif lies_there == "for other requests":
+        platt(log).save(folder)
+        assert asyncio.run(store.load()).outcome == "refused"
+    else:
+        shutil.rmtree(folder)
+    later = make()
     later.start()
     assert later.engine.version == store.engine.version
 
 
+def test_workers_that_start_together_agree_on_one_version(folder, model, make):
+    first, second = make(), make()
+    first.start()
+    other(model).save(folder)
+    second.start()
+    assert second.engine.version == first.engine.version
+
+
+def test_the_others_follow_the_version_in_force_and_not_the_folder(store, folder, model, make):
+    second = make()
+    second.start()
+    before = store.engine.version
+    other(model).save(folder)
+    assert asyncio.run(store.load()).outcome == "switched"
+    model.save(folder)  # a publisher is quicker than the second worker
+    load = asyncio.run(second.follow())
+    assert (load.outcome, load.version) == ("switched", store.engine.version)
+    assert load.version != before
+    assert asyncio.run(second.follow()).outcome == "unchanged"
+
+
+def test_a_lost_copy_is_replaced_from_the_folder_only_by_the_same_version(store, folder, model, make, tmp_path):
+    shutil.rmtree(tmp_path / "copies")
+    later = make()
+    later.start()
+    assert later.engine.version == store.engine.version
+    other(model).save(folder)
+    with pytest.raises(ArtefactError, match="the copy of the version in force, .* cannot be read"):
+        make().start()
+
+
+def test_a_model_that_falls_somewhere_does_not_start(folder, model, make):
+    falling = copy.deepcopy(model)
+    falling.task("click").calibrator.slope_ = -0.5
+    type(model)(**{**vars(falling), "canary": {}}).save(folder)
+    with pytest.raises(ArtefactError, match="task 'click': the prediction falls"):
+        make().start()
+
+
 @pytest.mark.parametrize("what", ["fields", "tasks", "fusion rule"])
 def test_a_model_for_other_requests_is_refused(store, folder, model, log, what):
-    import monocal
-
     fields = ["site_id"] if what == "fields" else list(model.field_names)
     tasks = {one.name: (one.label, one.score) for one in model.tasks[: 1 if what == "tasks" else 3]}
     different = monocal.fit(log, method="wide_logistic", tasks=tasks, fields=fields)
@@ -141,7 +216,11 @@ def test_workers_hear_of_a_load_and_tell_how_it_went(tmp_path):
     first = WorkerBoard.create(tmp_path / "board", 3)
     board = [WorkerBoard(tmp_path / "board", slot) for slot in range(3)]
     assert first.n_workers == 3
-    number = board[0].ask_for_load(0)
+    assert board[2].version_in_force(0) == ""
+    with board[0].exclusive():
+        number = board[0].put_in_force(0, "a" * 64)
+    assert [one.version_in_force(0) for one in board] == ["a" * 64] * 3
+    assert board[1].version_in_force(1) == ""
     assert [one.wanted(0) for one in board] == [number] * 3
     assert board[1].wanted(1) == 0
     board[0].report(0, number, "switched")
@@ -152,10 +231,16 @@ def test_workers_hear_of_a_load_and_tell_how_it_went(tmp_path):
 
 
 def test_a_worker_is_ready_only_under_its_own_process_id(tmp_path):
-    import os
-
     board = WorkerBoard.create(tmp_path / "board", 2)
     board.report_ready()
     assert board.is_ready(0, os.getpid())
     assert not board.is_ready(0, os.getpid() + 1)
     assert not board.is_ready(1, os.getpid())
+
+
+def test_beats_are_counted_per_worker(tmp_path):
+    WorkerBoard.create(tmp_path / "board", 2)
+    second = WorkerBoard(tmp_path / "board", 1)
+    second.beat()
+    second.beat()
+    assert [WorkerBoard(tmp_path / "board").n_beats(slot) for slot in range(2)] == [0, 2]

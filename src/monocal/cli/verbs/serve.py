@@ -29,6 +29,10 @@ def serve(
         int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
     ] = 8080,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that share the port.")] = 1,
+    admin_port: Annotated[
+        int | None,
+        typer.Option("--admin-port", min=0, max=65535, help="A port of its own for admin calls and metrics."),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Take over a new model when the folder changes.")] = False,
     shadow: Annotated[
         Path | None,
@@ -36,7 +40,9 @@ def serve(
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", metavar="FILE", help=f"Secret of admin calls; or set {TOKEN_VARIABLE}."),
+        typer.Option(
+            "--token-file", metavar="FILE", help=f"Secret of admin calls and feedback; or set {TOKEN_VARIABLE}."
+        ),
     ] = None,
     options: Annotated[
         list[str] | None,
@@ -61,4 +67,5 @@ def serve(
         if name not in known:
             raise UnknownName.among("setting", name, known)
     token = os.environ.get(TOKEN_VARIABLE) if token_file is None else token_file.read_text(encoding="utf-8").strip()
+    others.setdefault("admin_port", admin_port)
     start(model, host=host, port=port, workers=workers, token=token, watch=watch, shadow=shadow, **others)

@@ -10,6 +10,9 @@ import numpy as np
 from monocal.core.errors import InvalidInput
 from monocal.vocabulary.vocabulary import FieldVocabulary
 
+LONGEST_HASHED = 1_000
+"""Characters of a hashed value; hashing takes time with its length, and looking up does not."""
+
 _PIECE = 10_000
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**63), 2**64 - 1
 
@@ -50,7 +53,16 @@ class FieldLookup(dict[Any, int]):
 
     def __missing__(self, value: Any) -> int:
         if isinstance(value, str):
-            return 0 if self._hashed_id is None else self._hashed_id(value)
+            if self._hashed_id is None:
+                return 0
+            if len(value) > LONGEST_HASHED:
+                raise InvalidInput.of(
+                    f"field {self.name!r}",
+                    f"a text of {len(value)} characters",
+                    f"at most {LONGEST_HASHED} in a hashed field",
+                    "send the category's name",
+                )
+            return self._hashed_id(value)
         if value is None:
             return self._null_id
         if isinstance(value, bool | np.bool_):

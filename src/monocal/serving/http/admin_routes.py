@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -11,7 +10,8 @@ from starlette.routing import Route
 
 from monocal.core.errors import UnknownName
 from monocal.serving.http.answering import json_response, service_of
-from monocal.serving.http.refusals import CONFLICT, NO_TOKEN, NOT_ALLOWED, NOT_FOUND, Refusal
+from monocal.serving.http.refusals import CONFLICT, NOT_FOUND, Refusal
+from monocal.serving.http.token import check_admin_token
 from monocal.serving.runtime.service import ACTIVE, SHADOW, Service
 from monocal.serving.settings import SHADOW_NAME
 
@@ -39,27 +39,13 @@ async def describe(http: HttpRequest) -> Response:
 async def load(http: HttpRequest) -> Response:
     """Loads what lies in the configured folder, in every worker. The call says which model, never from where."""
     service = service_of(http)
-    check_token(http, service.settings.token)
+    check_admin_token(http, service.settings.token)
     number = _number(service, http)
     done, workers = await service.load(number)
     if done.outcome == "refused":
         raise Refusal(CONFLICT, f"{done.reason}; {done.version} goes on serving.", facts={"version": done.version})
     said = {"model": service.stores[number].name, "outcome": done.outcome, "version": done.version, "workers": workers}
     return json_response(said)
-
-
-def check_token(http: HttpRequest, token: str | None) -> None:
-    """Refuses a call without the token; comparing takes the same time whatever was sent."""
-    if token is None:
-        raise Refusal(NOT_ALLOWED, "admin calls are switched off. Way out: start the service with a token.")
-    scheme, _, sent = http.headers.get("authorization", "").partition(" ")
-    is_right = hmac.compare_digest(sent.encode("utf-8", "replace"), token.encode())
-    if scheme.lower() != "bearer" or not is_right:
-        raise Refusal(
-            NO_TOKEN,
-            "authorization: wanted the service's token. Way out: send it as 'Bearer <token>'.",
-            {"www-authenticate": "Bearer"},
-        )
 
 
 def routes() -> list[Route]:

@@ -19,15 +19,16 @@ from starlette.routing import Route
 
 from monocal.serving.http import admin_routes, calibrate_routes, open_inference_routes
 from monocal.serving.http.answering import json_response, service_of
+from monocal.serving.http.body_bytes import BodyBytes
 from monocal.serving.http.limits import Limits
 from monocal.serving.http.openapi import openapi
+from monocal.serving.http.ports import METRICS, OPENAPI, Ports
 from monocal.serving.http.refusals import WRONG_METHOD, refusal_response
 from monocal.serving.http.request_counts import RequestCounts
+from monocal.serving.runtime.free_memory import give_memory_back
 from monocal.serving.runtime.service import Service
 from monocal.serving.runtime.worker_board import WorkerBoard
 from monocal.serving.settings import Settings
-
-METRICS, OPENAPI = "/metrics", "/openapi.json"
 
 
 def create_app(settings: Settings, *, home: Path | None = None, board: WorkerBoard | None = None) -> Starlette:
@@ -53,6 +54,8 @@ def create_app(settings: Settings, *, home: Path | None = None, board: WorkerBoa
         "scores of 'click': got 1.5 at row 0; wanted probabilities in [0, 1]."
     """
 
+    bodies = BodyBytes(settings)
+
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         with tempfile.TemporaryDirectory(prefix="monocal-") as temporary:
@@ -60,13 +63,14 @@ def create_app(settings: Settings, *, home: Path | None = None, board: WorkerBoa
             service = Service.build(settings, at, board or WorkerBoard.create(at / "board", 1))
             service.start()
             app.state.service = service
-            running = asyncio.create_task(service.run())
+            running = [asyncio.create_task(service.run()), asyncio.create_task(_give_memory_back(bodies))]
             try:
                 yield
             finally:
-                running.cancel()
-                with suppress(asyncio.CancelledError):
-                    await running
+                for one in running:
+                    one.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await one
                 service.metrics.flush()
 
     return Starlette(
@@ -79,7 +83,8 @@ def create_app(settings: Settings, *, home: Path | None = None, board: WorkerBoa
         ],
         middleware=[
             Middleware(RequestCounts, access_log=settings.access_log),
-            Middleware(Limits, settings=settings),
+            Middleware(Limits, settings=settings, bodies=bodies),
+            Middleware(Ports, admin_port=settings.admin_port),
         ],
         exception_handlers={HTTPException: _refuse},
         lifespan=lifespan,
@@ -104,3 +109,12 @@ async def _refuse(http: HttpRequest, error: Any) -> Response:
         allowed = (error.headers or {}).get("Allow", "another method")
         return refusal_response(error.status_code, f"method: wanted {allowed}. Way out: see {OPENAPI}.", error.headers)
     return refusal_response(error.status_code, f"there is no such path. Way out: see {OPENAPI}.", error.headers)
+
+
+async def _give_memory_back(bodies: BodyBytes) -> None:
+    """Hands what large bodies took back to the system, once none is in hand and at most once a second."""
+    while True:
+        await asyncio.sleep(1.0)
+        if bodies.had_large and not bodies.n_bytes:
+            bodies.had_large = False
+            give_memory_back()

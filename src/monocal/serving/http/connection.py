@@ -12,6 +12,9 @@ from monocal.serving.settings import Settings
 REQUESTS_PER_CONNECTION = 1000
 """Connections that live for ever would stay with the worker that happened to accept them."""
 
+ADMIN_CONNECTIONS = 64
+"""Open connections of a worker on the admin port."""
+
 _BODY = b'{"error":"too many connections. Way out: try again, or add workers.","kind":"too many requests"}'
 _TOO_MANY = (
     b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
@@ -20,22 +23,25 @@ _TOO_MANY = (
 
 
 def bounded_protocol(settings: Settings) -> type[asyncio.Protocol]:
-    """Returns uvicorn's HTTP protocol with three more bounds.
+    """Returns uvicorn's HTTP protocol with four more bounds.
 
-    A connection beyond `max_connections` gets a 429 and is closed. A client that has not sent the whole head of a
-    request `header_seconds` after its first byte (or after connecting) is cut off, however slowly it drips. And after
-    `REQUESTS_PER_CONNECTION` requests an answer says that it is the connection's last, as if the client had asked for
-    that: clients then connect anew, and whichever worker is idle gets them.
+    A connection beyond `max_connections` gets a 429 and is closed; the admin port has an allowance of its own. A client
+    that has not sent the whole head of a request `header_seconds` after its first byte (or after connecting) is cut
+    off, however slowly it drips. After `REQUESTS_PER_CONNECTION` requests an answer says that it is the connection's
+    last, as if the client had asked for that: clients then connect anew, and whichever worker is idle gets them. And a
+    client that leaves its answer unread for `body_seconds` is cut off.
     """
 
     class BoundedProtocol(H11Protocol):  # type: ignore[misc]
         _head_timer: asyncio.TimerHandle | None = None
         _n_requests = 0
         _counted: Any = None
+        _answer_timer: asyncio.TimerHandle | None = None
+        _is_admin = False
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            if len(self.connections) > settings.max_connections:
+            if self._is_one_too_many():
                 transport.write(_TOO_MANY)
                 transport.close()
                 return
@@ -50,6 +56,8 @@ def bounded_protocol(settings: Settings) -> type[asyncio.Protocol]:
                 self._await_head()
 
         def on_response_complete(self) -> None:
+            if self.transport.get_write_buffer_size() and self._answer_timer is None:
+                self._answer_timer = self.loop.call_later(settings.body_seconds, self._cut_off_unread)
             super().on_response_complete()
             self._count_request()
             # a pipelined request may have begun inside the call above
@@ -58,7 +66,16 @@ def bounded_protocol(settings: Settings) -> type[asyncio.Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._head_is_there()
+            if self._answer_timer is not None:
+                self._answer_timer.cancel()
             super().connection_lost(exc)
+
+        def _is_one_too_many(self) -> bool:
+            if settings.admin_port is None:
+                return len(self.connections) > settings.max_connections
+            self._is_admin = self.server is not None and self.server[1] == settings.admin_port
+            n_alike = sum(one._is_admin == self._is_admin for one in self.connections)
+            return bool(n_alike > (ADMIN_CONNECTIONS if self._is_admin else settings.max_connections))
 
         def _count_request(self) -> None:
             if self.cycle is self._counted:
@@ -81,5 +98,10 @@ def bounded_protocol(settings: Settings) -> type[asyncio.Protocol]:
             self._head_timer = None
             if not self.transport.is_closing():
                 self.transport.close()
+
+        def _cut_off_unread(self) -> None:
+            self._answer_timer = None
+            if self.transport.get_write_buffer_size():
+                self.transport.abort()
 
     return BoundedProtocol

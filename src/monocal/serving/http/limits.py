@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from typing import Any, final
+from typing import final
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monocal.core.errors import InvalidInput
+from monocal.serving.http.body_bytes import BodyBytes, too_large
+from monocal.serving.http.ports import PROBES
 from monocal.serving.http.refusals import (
+    CLOSE,
     HEADERS_TOO_LARGE,
     MALFORMED,
     OUR_FAULT,
-    TOO_LARGE,
     TOO_MANY,
-    TOO_SLOW,
     WRONG_ENCODING,
     Refusal,
     refusal_response,
@@ -25,66 +25,85 @@ from monocal.serving.http.refusals import (
 from monocal.serving.logs import log_failure
 from monocal.serving.settings import Settings
 
-_CLOSE = {"connection": "close"}
-"""Sent with a refusal that leaves a body unread: reading on would be the work we refuse."""
-
 
 @final
 class Limits:
     """ASGI middleware that bounds a request before anything else sees it, and words every refusal.
 
-    Requests in hand are counted before their first pause, and every admitted request pauses once. So when a burst
-    arrives, the first `max_in_flight` are served and the others are refused at once, instead of all of them waiting.
+    A body is read whole before its request takes a place, and the place is free again when the answer begins: neither
+    a client that sends slowly nor one that reads slowly holds one. Health and metrics take no place at all. Every
+    admitted request pauses once, so when a burst arrives, the first `max_in_flight` are served and the others are
+    refused at once, instead of all of them waiting.
 
     Arguments:
         app: The application inside.
         settings: Holds the bounds.
+        bodies: Reads bodies; None makes one from the settings.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, bodies: BodyBytes | None = None) -> None:
         self.app = app
         self.settings = settings
+        self.bodies = bodies or BodyBytes(settings)
         self.n_in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = False
+        has_begun = False
 
         async def watched_send(message: Message) -> None:
-            nonlocal started
-            started = True
+            nonlocal has_begun
+            has_begun = True
             await send(message)
 
         try:
             self._check_head(scope)
-            if self.n_in_flight >= self.settings.max_in_flight:
-                raise Refusal(
-                    TOO_MANY,
-                    f"requests in hand: got {self.n_in_flight}; wanted fewer than {self.settings.max_in_flight}. "
-                    "Way out: try again after a moment, or add workers.",
-                    {"retry-after": "1", **_CLOSE},
-                )
-            self.n_in_flight += 1
-            try:
-                await asyncio.sleep(0)
-                await self.app(scope, self._bounded(receive), watched_send)
-            finally:
-                self.n_in_flight -= 1
+            if scope["path"] in PROBES:
+                await self.app(scope, receive, watched_send)
+            else:
+                async with self.bodies.read(receive) as body:
+                    await self._in_a_place(scope, _replayed(body, receive), watched_send)
         except Refusal as refusal:
-            if not started:
+            if not has_begun:
                 await refusal.response()(scope, receive, send)
         except InvalidInput as error:
-            if not started:
+            if not has_begun:
                 await unusable(error).response()(scope, receive, send)
         except ClientDisconnect:
             return
         except Exception as error:
             log_failure("request failed", error, path=scope["path"] if len(scope["path"]) < 100 else "(long)")
-            if not started:
+            if not has_begun:
                 message = "the service failed on this request and has logged it. Way out: tell its operator."
                 await refusal_response(OUR_FAULT, message)(scope, receive, send)
+
+    async def _in_a_place(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.n_in_flight >= self.settings.max_in_flight:
+            raise Refusal(
+                TOO_MANY,
+                f"requests in hand: got {self.n_in_flight}; wanted fewer than {self.settings.max_in_flight}. "
+                "Way out: try again after a moment, or add workers.",
+                {"retry-after": "1", **CLOSE},
+            )
+        holds_place = True
+        self.n_in_flight += 1
+
+        def leave() -> None:
+            nonlocal holds_place
+            self.n_in_flight -= holds_place
+            holds_place = False
+
+        async def leaving_send(message: Message) -> None:
+            leave()
+            await send(message)
+
+        try:
+            await asyncio.sleep(0)
+            await self.app(scope, receive, leaving_send)
+        finally:
+            leave()
 
     def _check_head(self, scope: Scope) -> None:
         n_bytes = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
@@ -100,50 +119,30 @@ class Limits:
                 HEADERS_TOO_LARGE,
                 f"headers: got {n_bytes} bytes; wanted at most {self.settings.max_header_bytes}. "
                 "Way out: send fewer or shorter headers.",
-                _CLOSE,
+                CLOSE,
             )
         if encoding and encoding.lower() != b"identity":
             raise Refusal(
                 WRONG_ENCODING,
                 "content-encoding: got a compressed body; wanted it as it is. Way out: switch compression off.",
-                _CLOSE,
+                CLOSE,
             )
         if length:
             if not length.isdigit():
-                raise Refusal(MALFORMED, "content-length: wanted a number. Way out: let the client set it.", _CLOSE)
+                raise Refusal(MALFORMED, "content-length: wanted a number. Way out: let the client set it.", CLOSE)
             if len(length) > 15 or int(length) > self.settings.max_body_bytes:
-                raise self._too_large()
+                raise too_large(self.settings.max_body_bytes)
 
-    def _too_large(self) -> Refusal:
-        return Refusal(
-            TOO_LARGE,
-            f"body: got more than {self.settings.max_body_bytes} bytes; wanted at most that. "
-            "Way out: send fewer candidates per request.",
-            _CLOSE,
-        )
 
-    def _bounded(self, receive: Receive) -> Receive:
-        n_bytes = 0
-        deadline = time.monotonic() + self.settings.body_seconds
-        whole = False
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Returns a `receive` that gives the whole body first."""
+    is_given = False
 
-        async def bounded_receive() -> Message:
-            nonlocal n_bytes, whole
-            if whole:  # only a disconnect can follow, and that may take its time
-                return await receive()
-            try:
-                async with asyncio.timeout(deadline - time.monotonic()):
-                    message: dict[str, Any] = dict(await receive())
-            except TimeoutError:
-                raise Refusal(
-                    TOO_SLOW,
-                    f"body: not whole after {self.settings.body_seconds:g} seconds. Way out: send it faster.",
-                    _CLOSE,
-                ) from None
-            n_bytes += len(message.get("body", b""))
-            whole = not message.get("more_body", False)
-            if n_bytes > self.settings.max_body_bytes:
-                raise self._too_large()
-            return message
+    async def replay() -> Message:
+        nonlocal is_given
+        if is_given:  # only a disconnect can follow
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
 
-        return bounded_receive
+    return replay

@@ -40,12 +40,22 @@ def metadata(name: str, engine: Engine) -> dict[str, Any]:
     }
 
 
-def request_of(body: dict[str, Any], raw: bytes, max_rows: int, n_fields: int) -> Request:
-    """Turns the inputs of an inference request into a request for the engine."""
+def request_of(body: dict[str, Any], raw: bytes, max_rows: int, engine: Engine) -> Request:
+    """Turns the inputs of an inference request into a request for the engine; names come first, then values."""
     described = body.get("inputs")
     if type(described) is not list:
         raise InvalidInput.of("inputs", "no list", "a list of tensors", "see the model's metadata")
-    tensors = read_tensors(described, raw, max_rows * max(n_fields, 1))
+    known = {SCORE + task for task in engine.task_names} | {FIELD + field for field in engine.field_names}
+    known |= {IDS, SAMPLING_RATE}
+    if len(described) > len(known):
+        raise InvalidInput.of(
+            "inputs", f"{len(described)} tensors", f"at most {len(known)}, one per name", "see the model's metadata"
+        )
+    for one in described:
+        name = object_of(one, "input").get("name")
+        if type(name) is str and name not in known:
+            raise UnknownName.among("input", name, (f"{SCORE}<task>", f"{FIELD}<field>", IDS, SAMPLING_RATE))
+    tensors = read_tensors(described, raw, max_rows * max(len(engine.field_names), 1))
     n_rows = next((one.shape[0] for one in tensors if one.name.startswith(SCORE)), 0)
     if n_rows > max_rows:
         raise Refusal(TOO_LARGE, f"inputs: got {n_rows} candidates; wanted at most {max_rows}. Way out: split them.")
@@ -65,15 +75,13 @@ def request_of(body: dict[str, Any], raw: bytes, max_rows: int, n_fields: int) -
             request.sampling_rate = float(rates[0]) if rates.size == 1 else rates
         elif one.name.startswith(SCORE):
             scores[one.name.removeprefix(SCORE)] = _numbers(one)
-        elif one.name.startswith(FIELD):
+        else:
             values = _categories(one)
             name = one.name.removeprefix(FIELD)
             if len(values) == 1 and n_rows > 1:
                 shared[name] = values[0]
             else:
                 fields[name] = values
-        else:
-            raise UnknownName.among("input", one.name, (f"{SCORE}<task>", f"{FIELD}<field>", IDS, SAMPLING_RATE))
     return request
 
 
@@ -87,14 +95,16 @@ def outputs_of(body: dict[str, Any], answer: Answer) -> tuple[dict[str, Floats],
     asked = body.get("outputs")
     if not asked:
         return columns, dict.fromkeys(columns, otherwise)
-    if type(asked) is not list:
-        raise InvalidInput.of("outputs", "no list", "a list of output names", "leave it out for all outputs")
+    if type(asked) is not list or len(asked) > len(columns):
+        raise InvalidInput.of("outputs", "something else", "a list of output names", "leave it out for all outputs")
     chosen, as_binary = {}, {}
     for one in asked:
         description = object_of(one, "output")
         name = description.get("name")
+        if type(name) is not str:
+            raise InvalidInput.of("name of an output", name, "text", "see the model's metadata")
         if name not in columns:
-            raise UnknownName.among("output", str(name), columns)
+            raise UnknownName.among("output", name, columns)
         wishes = object_of(description.get("parameters", {}), f"parameters of output {name!r}")
         chosen[name] = columns[name]
         as_binary[name] = _flag(wishes, "binary_data", otherwise)

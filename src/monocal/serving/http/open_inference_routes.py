@@ -8,16 +8,20 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from monocal.core.errors import UnknownName
+from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.version import __version__
 from monocal.serving.http.answering import counted, json_response, service_of
 from monocal.serving.http.calibrate_bodies import parse_object
 from monocal.serving.http.open_inference_bodies import PLATFORM, metadata, outputs_of, request_of
 from monocal.serving.http.open_inference_tensors import write_outputs
+from monocal.serving.http.ports import LIVE, READY
 from monocal.serving.http.refusals import MALFORMED, NOT_FOUND, Refusal
 from monocal.serving.runtime.service import Service
 
-SERVER, LIVE, READY, MODEL = "/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/{name}"
+SERVER, MODEL = "/v2", "/v2/models/{name}"
+
+LONGEST_ID = 200
+"""Characters of a request's id."""
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 
@@ -29,14 +33,15 @@ async def infer(http: HttpRequest) -> Response:
     content = await http.body()
     head, raw = _cut(content, http.headers.get(HEADER_LENGTH))
     body = parse_object(head)
+    identifier = _id_of(body)
     engine = service.engine
-    request = request_of(body, raw, service.settings.max_rows, len(engine.field_names))
+    request = request_of(body, raw, service.settings.max_rows, engine)
     answer = service.calibrate(request, engine)
     columns, as_binary = outputs_of(body, answer)
     described, raw_out = write_outputs(columns, as_binary)
     said: dict[str, Any] = {"model_name": name, "model_version": answer.version, "outputs": described}
-    if isinstance(body.get("id"), str):
-        said["id"] = body["id"]
+    if identifier is not None:
+        said["id"] = identifier
     response = json_response(said)
     if raw_out:
         headers = {HEADER_LENGTH: str(len(response.body))}
@@ -90,6 +95,15 @@ def _check_model(service: Service, http: HttpRequest) -> str:
     if version is not None and version != service.engine.version:
         raise Refusal(NOT_FOUND, str(UnknownName.among("version", version, [service.engine.version])))
     return service.settings.name
+
+
+def _id_of(body: dict[str, Any]) -> str | None:
+    identifier = body.get("id")
+    if isinstance(identifier, str) and len(identifier) > LONGEST_ID:
+        raise InvalidInput.of(
+            "id", f"{len(identifier)} characters", f"at most {LONGEST_ID}, since the answer repeats it", "shorten it"
+        )
+    return identifier if isinstance(identifier, str) else None
 
 
 def _cut(content: bytes, header: str | None) -> tuple[bytes, bytes]:

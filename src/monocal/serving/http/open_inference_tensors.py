@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, UnknownName, shown
 from monocal.core.spaces import Floats
 from monocal.serving.http.calibrate_bodies import object_of
 from monocal.serving.http.refusals import TOO_LARGE, Refusal
@@ -116,15 +116,15 @@ def _head(description: dict[str, Any], max_values: int) -> tuple[str, tuple[int,
     name, shape, datatype = (description.get(part) for part in ("name", "shape", "datatype"))
     if type(name) is not str:
         raise InvalidInput.of("name of an input", name, "text", "see the model's metadata")
-    if type(shape) is not list or not all(type(one) is int and one >= 0 for one in shape) or not 1 <= len(shape) <= 2:
+    if type(shape) is not list or len(shape) not in (1, 2) or not all(type(one) is int and one >= 0 for one in shape):
         raise InvalidInput.of(f"shape of input {name!r}", shape, "one or two sizes", "send [candidates]")
-    if datatype not in TENSOR_TYPES:
-        raise UnknownName.among(f"datatype of input {name!r}", str(datatype), TENSOR_TYPES)
+    if type(datatype) is not str or datatype not in TENSOR_TYPES:
+        raise UnknownName.among(f"datatype of input {name!r}", shown(datatype), TENSOR_TYPES)
     if math.prod(shape) > max_values or max(shape) > max_values:
         raise Refusal(
             TOO_LARGE, f"input {name!r}: got shape {shape}; wanted at most {max_values} values. Way out: split it."
         )
-    return name, tuple(shape), str(datatype)
+    return name, tuple(shape), datatype
 
 
 def _binary_size(description: dict[str, Any], name: str) -> int | None:
@@ -135,23 +135,26 @@ def _binary_size(description: dict[str, Any], name: str) -> int | None:
     return size
 
 
-def _from_json(data: Any, name: str, shape: tuple[int, ...], datatype: str) -> list[Any]:
-    if type(data) is not list:
+def _from_json(given: Any, name: str, shape: tuple[int, ...], datatype: str) -> list[Any]:
+    if type(given) is not list:
         raise InvalidInput.of(f"data of input {name!r}", "no list", "a list of values", "send data, or binary data")
-    flat = [value for row in data for value in row] if data and all(type(row) is list for row in data) else data
+    data: list[Any] = given
+    if data and type(data[0]) is list and all(type(row) is list for row in data):
+        _check_count(sum(map(len, data)), name, shape)
+        data = [value for row in data for value in row]
+    _check_count(len(data), name, shape)
     wanted = _JSON_TYPES["FP" if datatype.startswith("FP") else "INT" if "INT" in datatype else datatype]
-    for value in flat:
+    for value in data:
         if type(value) not in wanted:
             raise InvalidInput.of(
                 f"data of input {name!r}", f"a {type(value).__name__}", f"{datatype} values", "check its datatype"
             )
-    _check_count(len(flat), name, shape)
-    return flat
+    return data
 
 
 def _from_binary(content: bytes, name: str, shape: tuple[int, ...], datatype: str) -> list[Any] | NDArray[Any]:
     if datatype == "BYTES":
-        values = _texts(content, name)
+        values = _texts(content, name, math.prod(shape))
         _check_count(len(values), name, shape)
         return values
     layout = np.dtype(NUMERIC_TYPES[datatype])
@@ -165,11 +168,11 @@ def _from_binary(content: bytes, name: str, shape: tuple[int, ...], datatype: st
     return np.frombuffer(content, dtype=layout)
 
 
-def _texts(content: bytes, name: str) -> list[str]:
-    texts = []
+def _texts(content: bytes, name: str, n_most: int) -> list[str]:
+    texts: list[str] = []
     start, end = 0, len(content)
     try:
-        while start < end:
+        while start < end and len(texts) <= n_most:
             (length,) = _LENGTH.unpack_from(content, start)
             start += 4
             if start + length > end:

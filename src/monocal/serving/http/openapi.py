@@ -9,8 +9,9 @@ from monocal.serving.engine.engine import Engine
 from monocal.serving.http import admin_routes
 from monocal.serving.http.calibrate_bodies import FEEDBACK_MEMBERS, FUSION_MEMBERS
 from monocal.serving.http.calibrate_routes import CALIBRATE, FEEDBACK
-from monocal.serving.http.open_inference_routes import HEADER_LENGTH, LIVE, MODEL, READY, SERVER
+from monocal.serving.http.open_inference_routes import HEADER_LENGTH, MODEL, SERVER
 from monocal.serving.http.open_inference_tensors import TENSOR_TYPES
+from monocal.serving.http.ports import LIVE, METRICS, READY
 from monocal.serving.http.refusals import KINDS, OUR_FAULT
 from monocal.serving.settings import Settings
 
@@ -48,7 +49,7 @@ def openapi(settings: Settings, engine: Engine) -> Document:
             LIVE: {"get": _get("Whether the server runs", {"type": "object"})},
             READY: {"get": _get("Whether models are loaded", {"type": "object"})},
             **models,
-            "/metrics": {
+            METRICS: {
                 "get": {
                     "summary": "Prometheus metrics",
                     "responses": {"200": {"description": "Text form", "content": {"text/plain": {}}}, **_refusals()},

@@ -13,6 +13,9 @@ from monocal.core.errors import InvalidInput
 MALFORMED, NO_TOKEN, NOT_ALLOWED, NOT_FOUND, WRONG_METHOD, TOO_SLOW, CONFLICT = 400, 401, 403, 404, 405, 408, 409
 TOO_LARGE, WRONG_ENCODING, UNUSABLE, TOO_MANY, HEADERS_TOO_LARGE, OUR_FAULT = 413, 415, 422, 429, 431, 500
 
+CLOSE = {"connection": "close"}
+"""Sent with a refusal that leaves a body unread: reading on would be the work we refuse."""
+
 KINDS = {
     MALFORMED: "malformed",
     NO_TOKEN: "no token",

@@ -19,10 +19,11 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from monocal.core.spaces import Floats
+from monocal.metrics.stability_index import stability_index
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Answer
-from monocal.serving.runtime.drift import RecentSums, population_stability, running_pcoc, stability_noise
-from monocal.serving.settings import METRICS_FOLDER_VARIABLE
+from monocal.serving.runtime.metric_files import METRICS_FOLDER_VARIABLE
+from monocal.serving.runtime.recent_sums import RecentSums, running_pcoc
 
 LATENCY_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 DIFFERENCES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -35,9 +36,14 @@ class LiveMetrics:
 
     Arrays are added up per request and handed to Prometheus once a second and at each scrape, because 21 labelled
     counters would cost more than the calibration.
+
+    Arguments:
+        n_workers: Workers of the service. Several share a folder of files; without one (the disk was full when the
+            service started) a scrape tells about the worker that answers it alone, and says so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, n_workers: int = 1) -> None:
+        self._covers_all = n_workers == 1 or METRICS_FOLDER_VARIABLE in os.environ
         self.registry = CollectorRegistry()
         make: dict[str, Any] = {"registry": self.registry}
         self.requests = Counter("monocal_requests", "Requests by outcome.", ["endpoint", "status"], **make)
@@ -144,7 +150,12 @@ class LiveMetrics:
         folder = os.environ.get(METRICS_FOLDER_VARIABLE)
         source = self.registry if folder is None else MultiProcessCollector(None, folder)  # type: ignore[no-untyped-call]
         found = [*source.collect()]
-        return generate_latest(_Fixed([*found, *self._derived(found), _info(versions)]))
+        covers_all = GaugeMetricFamily(
+            "monocal_metrics_cover_all_workers",
+            "1 if these numbers are those of all workers, 0 if of one alone.",
+            value=float(self._covers_all),
+        )
+        return generate_latest(_Fixed([*found, *self._derived(found), _info(versions), covers_all]))
 
     def _derived(self, found: Iterable[Metric]) -> list[Metric]:
         sums = {_key(one.name, **one.labels): one.value for metric in found for one in metric.samples}
@@ -176,8 +187,9 @@ class LiveMetrics:
             shares = np.asarray(facts["score_shares"], dtype=np.float64)
             keys = [_key("monocal_score_window_rows", task=task, bin=str(place)) for place in range(shares.size)]
             counts = np.array([sums.get(key, 0.0) for key in keys])
-            psi.add_metric([task], population_stability(counts, shares))
-            noise.add_metric([task], stability_noise(float(counts.sum()), facts["n_rows"], shares.size))
+            found = stability_index(shares * facts["n_rows"], counts)
+            psi.add_metric([task], found.value)
+            noise.add_metric([task], found.noise)
         return [psi, noise]
 
 

@@ -16,6 +16,7 @@ from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import MissingFields
 from monocal.serving.logs import log_event, log_failure
 from monocal.serving.runtime.snapshots import Signature, Snapshots, signature
+from monocal.serving.runtime.worker_board import WorkerBoard
 
 
 @final
@@ -41,10 +42,15 @@ class ModelStore:
     Switching is one assignment between two requests. A request keeps the engine it began with until its answer is
     built, so no answer mixes two models; the old engine is freed when the last such request is done.
 
+    A version is put in force on the board by the worker that has checked it; from then on every worker, and every
+    worker started later, serves the private copy of that version and never what merely lies in the folder.
+
     Arguments:
         name: The model's name in logs.
         folder: Where models are published. Nothing a client sends ever becomes part of a path.
         snapshots: Where private copies go.
+        board: Where the version in force stands.
+        number: The model's number on the board.
         missing_fields: As for `Engine`.
         on_switch: Called with every engine that begins to serve.
         on_load: Called with the outcome of every attempt.
@@ -55,6 +61,8 @@ class ModelStore:
         name: str,
         folder: Path,
         snapshots: Snapshots,
+        board: WorkerBoard,
+        number: int = 0,
         *,
         missing_fields: MissingFields,
         on_switch: Callable[[Engine], None] = lambda engine: None,
@@ -64,6 +72,8 @@ class ModelStore:
         self.folder = folder
         self.last_refusal = ""
         self._snapshots = snapshots
+        self._board = board
+        self._number = number
         self._missing_fields = missing_fields
         self._on_switch = on_switch
         self._on_load = on_load
@@ -81,40 +91,29 @@ class ModelStore:
     def is_ready(self) -> bool:
         return self._engine is not None
 
+    @property
+    def version_in_force(self) -> str:
+        return self._board.version_in_force(self._number)
+
     def start(self) -> None:
-        """Loads the first model: the folder's, or, if that is refused, the one other workers serve."""
+        """Loads the version in force; the first worker of a service puts the folder's in force."""
         try:
-            self._switch(self._prepare(self.folder))
+            engine = None if self.version_in_force else self._from_folder(is_first=True)
+            # another worker may have been first with another version
+            if engine is None or engine.version != self.version_in_force:
+                engine = self._from_copy(self.version_in_force)
         except MonocalError as error:
             self._note_refusal(error)
-            for good in self._snapshots.good():
-                try:
-                    self._switch(self._prepare(good))
-                    return
-                except MonocalError as other:
-                    self._note_refusal(other)
             raise
+        self._switch(engine)
 
     async def load(self) -> Load:
-        """Loads what the folder holds, in a thread beside the traffic, and switches to it if it proves itself."""
-        async with self._loading:
-            try:
-                engine = await asyncio.to_thread(self._prepare, self.folder)
-                if engine.version == self.engine.version:
-                    load = Load("unchanged", engine.version)
-                else:
-                    _check_same_requests(self.engine, engine)
-                    self._switch(engine)
-                    load = Load("switched", engine.version)
-            except MonocalError as error:
-                self._note_refusal(error)
-                load = Load("refused", self.engine.version, self.last_refusal)
-            except Exception as error:
-                log_failure("model load failed", error, model=self.name)
-                self.last_refusal = f"it could not be read ({type(error).__name__})"
-                load = Load("refused", self.engine.version, self.last_refusal)
-            self._on_load(load.outcome)
-            return load
+        """Loads what the folder holds, in a thread beside the traffic, and puts it in force if it proves itself."""
+        return await self._exchange(self._from_folder)
+
+    async def follow(self) -> Load:
+        """Loads the version in force, if this worker does not serve it yet."""
+        return await self._exchange(lambda: self._from_copy(self.version_in_force))
 
     async def watch(self, every_seconds: float) -> None:
         """Loads whenever the folder has changed and then stayed the same for one look, for ever."""
@@ -126,19 +125,63 @@ class ModelStore:
                 await self.load()
             before = now
 
-    def _prepare(self, folder: Path) -> Engine:
-        tried = signature(folder)
+    async def _exchange(self, prepare: Callable[[], Engine]) -> Load:
+        async with self._loading:
+            try:
+                engine = await asyncio.to_thread(prepare)
+                outcome = "unchanged" if engine.version == self.engine.version else "switched"
+                if outcome == "switched":
+                    self._switch(engine)
+                load = Load(outcome, engine.version)
+            except MonocalError as error:
+                self._note_refusal(error)
+                load = Load("refused", self.engine.version, self.last_refusal)
+            except Exception as error:
+                log_failure("model load failed", error, model=self.name)
+                self.last_refusal = f"it could not be read ({type(error).__name__})"
+                load = Load("refused", self.engine.version, self.last_refusal)
+            self._on_load(load.outcome)
+            return load
+
+    def _from_folder(self, *, is_first: bool = False) -> Engine:
+        """Returns the folder's model and puts it in force; the first model of a service gives way to an earlier one."""
+        tried = signature(self.folder)
         try:
-            with self._snapshots.copy_of(folder) as copy:
-                try:
-                    engine = Engine.load(copy, missing_fields=self._missing_fields)
-                except MonocalError as error:
-                    # clients learn what was wrong, not where this machine keeps its files
-                    raise ArtefactError(str(error).replace(str(copy), self.name)) from error
-                self._snapshots.keep(copy, engine.version)
+            with self._snapshots.copy_of(self.folder) as copy:
+                engine = self._proved(copy)
+                if self._engine is not None:
+                    _check_same_requests(self._engine, engine)
+                with self._board.exclusive():
+                    before = self.version_in_force
+                    if not (is_first and before):
+                        self._snapshots.keep(copy, engine.version, besides=before)
+                        self._board.put_in_force(self._number, engine.version)
                 return engine
         finally:
             self._tried = tried
+
+    def _from_copy(self, version: str) -> Engine:
+        """Returns a version that is in force, from its private copy or, if that is lost, from the folder."""
+        if self._engine is not None and self._engine.version == version:
+            return self._engine
+        try:
+            engine = self._proved(self._snapshots.kept(version))
+        except MonocalError as lost:
+            with self._snapshots.copy_of(self.folder) as copy:
+                engine = self._proved(copy)
+            if engine.version != version:
+                raise ArtefactError(
+                    f"the copy of the version in force, {version}, cannot be read ({lost}) and the model folder holds "
+                    f"another one, {engine.version}. Way out: load a model again, or restart the service"
+                ) from lost
+        return engine
+
+    def _proved(self, folder: Path) -> Engine:
+        try:
+            return Engine.load(folder, missing_fields=self._missing_fields)
+        except MonocalError as error:
+            # clients learn what was wrong, not where this machine keeps its files
+            raise ArtefactError(str(error).replace(str(folder), self.name)) from error
 
     def _switch(self, engine: Engine) -> None:
         old, self._engine = self._engine, engine

@@ -15,6 +15,7 @@ import numpy as np
 
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Answer, Request
+from monocal.serving.runtime.feedback_rate import FeedbackRate
 from monocal.serving.runtime.live_metrics import LiveMetrics
 from monocal.serving.runtime.model_store import Load, ModelStore
 from monocal.serving.runtime.shadow import Shadow
@@ -28,6 +29,7 @@ ACTIVE, SHADOW = 0, 1
 _LOOK_SECONDS = 0.2
 _FLUSH_SECONDS = 1.0
 _LOAD_SECONDS = 60.0
+_TRY_AGAIN_SECONDS = 5.0
 
 
 @final
@@ -41,6 +43,7 @@ class Service:
         store: The model that answers.
         shadow: The model that only compares, if there is one.
         board: What this worker tells the others.
+        feedback_rate: Bounds labels that come without a token.
     """
 
     settings: Settings
@@ -48,6 +51,7 @@ class Service:
     store: ModelStore
     shadow: Shadow | None
     board: WorkerBoard
+    feedback_rate: FeedbackRate
     _seen: dict[int, int] = field(default_factory=dict)
 
     @classmethod
@@ -59,11 +63,13 @@ class Service:
             home: A folder for private copies of models, the same for all workers.
             board: What this worker tells the others.
         """
-        metrics = LiveMetrics()
+        metrics = LiveMetrics(settings.workers)
         store = ModelStore(
             settings.name,
             settings.model_folder,
             Snapshots(home / "active"),
+            board,
+            ACTIVE,
             missing_fields=settings.missing_fields,
             on_switch=metrics.follow,
             on_load=lambda outcome: metrics.loads.labels(settings.name, outcome).inc(),
@@ -74,11 +80,13 @@ class Service:
                 SHADOW_NAME,
                 settings.shadow_folder,
                 Snapshots(home / "shadow"),
+                board,
+                SHADOW,
                 missing_fields="unseen",
                 on_load=lambda outcome: metrics.loads.labels(SHADOW_NAME, outcome).inc(),
             )
             shadow = Shadow(beside, metrics)
-        return cls(settings, metrics, store, shadow, board)
+        return cls(settings, metrics, store, shadow, board, FeedbackRate(settings.feedback_rows_per_second))
 
     @property
     def engine(self) -> Engine:
@@ -114,9 +122,9 @@ class Service:
     def start(self) -> None:
         """Loads the models; raises if there is nothing sound to serve."""
         for model, store in self.stores.items():
-            self._seen[model] = self.board.wanted(model)
             store.start()
-            self.board.report(model, self._seen[model], "switched")
+            self._report(model, Load("switched", store.engine.version))
+        self.board.beat()
         self.board.report_ready()
 
     async def load(self, model: int) -> tuple[Load, dict[str, int]]:
@@ -127,8 +135,7 @@ class Service:
         load = await self.stores[model].load()
         if load.outcome == "refused":
             return load, {}
-        number = self._seen[model] = self.board.ask_for_load(model)
-        self.board.report(model, number, load.outcome)
+        number = self._report(model, load)
         deadline = time.monotonic() + _LOAD_SECONDS
         while (outcomes := self.board.outcomes(model, number))["pending"] and time.monotonic() < deadline:
             await asyncio.sleep(_LOOK_SECONDS / 4)
@@ -136,7 +143,7 @@ class Service:
 
     async def run(self) -> None:
         """Follows the board and the folders and hands over metrics, until it is cancelled."""
-        jobs = [self._follow_board(), self._flush_metrics()]
+        jobs = [self._beat(), self._follow_board(), self._flush_metrics()]
         if self.settings.watch:
             jobs += [store.watch(self.settings.watch_seconds) for store in self.stores.values()]
         tasks = [asyncio.create_task(job) for job in jobs]
@@ -149,14 +156,29 @@ class Service:
                     await task
 
     async def _follow_board(self) -> None:
+        again = dict.fromkeys(self.stores, 0.0)
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             for model, store in self.stores.items():
-                wanted = self.board.wanted(model)
-                if wanted > self._seen[model]:
-                    self._seen[model] = wanted
-                    load = await store.load()
-                    self.board.report(model, wanted, load.outcome)
+                is_new = self.board.wanted(model) > self._seen.get(model, 0)
+                is_behind = store.engine.version != store.version_in_force
+                if is_new or (is_behind and time.monotonic() >= again[model]):
+                    self._report(model, await store.follow())
+                    again[model] = time.monotonic() + _TRY_AGAIN_SECONDS
+
+    def _report(self, model: int, load: Load) -> int:
+        """Tells the other workers how the last load wanted went here, and returns its number."""
+        number = self.board.wanted(model)
+        if load.version == self.stores[model].version_in_force or load.outcome == "refused":
+            self._seen[model] = number
+            self.board.report(model, number, load.outcome)
+        return number
+
+    async def _beat(self) -> None:
+        # a task of its own: a load may take longer than a worker may be silent
+        while True:
+            self.board.beat()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _flush_metrics(self) -> None:
         while True:

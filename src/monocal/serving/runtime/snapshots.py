@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -13,19 +14,18 @@ from typing import final
 from monocal.core.errors import ArtefactError
 
 _PATIENCE_SECONDS = 2.0
-_GOOD = "good-"
-_N_KEPT = 2
+_KEPT, _TRIED = "good-", "try-"
 
 Signature = tuple[tuple[str, int, int, int], ...]
 
 
 @final
 class Snapshots:
-    """Copies of one model's folder: a new one is verified as a copy, and the last good one is kept.
+    """Copies of one model's folder: a new one is verified as a copy, and the copy in force is kept.
 
     A publisher may overwrite the folder at any moment, even in place. Reading a copy means that nobody can change it
-    between the check and the use, and that a worker started later finds the model the others serve, even if a bad one
-    lies in the folder by then.
+    between the check and the use, and that a worker started later finds the model the others serve, whatever lies in
+    the folder by then.
 
     Arguments:
         home: Where copies are kept.
@@ -38,31 +38,40 @@ class Snapshots:
     @contextmanager
     def copy_of(self, folder: Path) -> Iterator[Path]:
         """Yields a copy of the folder's files, and removes it afterwards unless it was kept."""
-        copy = Path(tempfile.mkdtemp(prefix="try-", dir=self.home))
+        self._remove_copies_of_the_dead()
+        try:
+            copy = Path(tempfile.mkdtemp(prefix=f"{_TRIED}{os.getpid()}-", dir=self.home))
+        except OSError as error:
+            raise ArtefactError(f"the model folder cannot be copied: {error.strerror}; nothing was loaded") from error
         try:
             _copy_files(folder, copy)
             yield copy
         finally:
             shutil.rmtree(copy, ignore_errors=True)
 
-    def keep(self, copy: Path, version: str) -> None:
-        """Keeps a copy as the last good one."""
-        target = self.home / f"{_GOOD}{version}"
+    def kept(self, version: str) -> Path:
+        """Returns where the copy of a version is, if it is kept."""
+        return self.home / f"{_KEPT}{version}"
+
+    def keep(self, copy: Path, version: str, besides: str = "") -> None:
+        """Keeps a copy, and of the others only that of the version `besides`."""
+        target = self.kept(version)
         # another worker may have kept the same one already
         with suppress(OSError):
             copy.rename(target)
-        with suppress(OSError):
-            (target / "manifest.json").touch()
-        for old in self.good()[_N_KEPT:]:
-            shutil.rmtree(old, ignore_errors=True)
+        for old in self.home.glob(f"{_KEPT}*"):
+            if old not in (target, self.kept(besides)):
+                shutil.rmtree(old, ignore_errors=True)
 
-    def good(self) -> list[Path]:
-        """Returns the kept copies, the newest first."""
-        found = []
-        for one in self.home.glob(f"{_GOOD}*"):
-            with suppress(OSError):
-                found.append(((one / "manifest.json").stat().st_mtime_ns, one))
-        return [one for _, one in sorted(found, reverse=True)]
+    def _remove_copies_of_the_dead(self) -> None:
+        for one in self.home.glob(f"{_TRIED}*"):
+            process_id = one.name.removeprefix(_TRIED).partition("-")[0]
+            try:
+                os.kill(int(process_id), 0)
+            except (ValueError, ProcessLookupError):
+                shutil.rmtree(one, ignore_errors=True)
+            except PermissionError:
+                continue
 
 
 def signature(folder: Path) -> Signature:

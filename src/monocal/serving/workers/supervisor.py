@@ -12,27 +12,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, final
 
-from prometheus_client.multiprocess import mark_process_dead
-
 from monocal.core.errors import MonocalError
+from monocal.models.artefact import read_manifest
 from monocal.serving.logs import log_event, start_logging
+from monocal.serving.runtime.metric_files import METRICS_FOLDER_VARIABLE, allocate, forget_gauges, room_for
 from monocal.serving.runtime.worker_board import WorkerBoard
-from monocal.serving.settings import METRICS_FOLDER_VARIABLE, Settings
+from monocal.serving.settings import Settings
+from monocal.serving.workers.listening import ServiceStopped, listen
 
 _LOOK_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 10.0
 _STEADY_SECONDS = 10.0
-_BACKLOG = 2048
-
-
-class ServiceStopped(MonocalError):
-    """The service could not start or go on."""
+_TIMES_LONGER_AT_START = 20
+"""How much longer than `hang_seconds` a worker may take to start: it may have a large model to read."""
 
 
 def serve(
@@ -53,7 +51,7 @@ def serve(
         host: Address to listen on; loopback by default.
         port: Port to listen on; 0 takes a free one and logs it.
         workers: Processes that share the port.
-        token: Secret that admin calls must carry; without one they are switched off.
+        token: Secret that admin calls and feedback must carry; without one admin calls are switched off.
         watch: Whether the folder is polled for a new model.
         shadow: Folder of a second model that scores the same traffic without answering it.
         others: The other attributes of `Settings`.
@@ -75,9 +73,14 @@ def serve(
 def run(settings: Settings) -> None:
     """Serves in this process if one worker is enough, otherwise starts and supervises several."""
     start_logging()
-    with _listen(settings) as listening:
-        host, port = listening.getsockname()[:2]
-        log_event("listening", host=host, port=port, workers=settings.workers, model=settings.name)
+    settings, listening = listen(settings)
+    with ExitStack() as stack:
+        for one in listening:
+            stack.enter_context(one)
+        admin = {} if settings.admin_port is None else {"admin_port": settings.admin_port}
+        log_event(
+            "listening", host=settings.host, port=settings.port, workers=settings.workers, model=settings.name, **admin
+        )
         if settings.workers == 1:
             # a supervisor has no use for these, and starts sooner without
             from monocal.serving.http.app import create_app
@@ -85,7 +88,7 @@ def run(settings: Settings) -> None:
 
             run_server(create_app(settings), settings, listening)
         else:
-            home = Path(tempfile.mkdtemp(prefix="monocal-"))
+            home = _home()
             try:
                 Supervisor(settings, listening, home).run()
             finally:
@@ -99,6 +102,8 @@ class _Worker:
     process: subprocess.Popen[bytes]
     started: float
     n_failures: int = 0
+    n_beats: int = 0
+    n_silent_looks: int = 0
 
 
 @final
@@ -106,19 +111,20 @@ class _Worker:
 class Supervisor:
     """Keeps workers alive.
 
-    Workers inherit one listening socket, so a connection goes to whichever is free, and connections waiting to be
+    Workers inherit the listening sockets, so a connection goes to whichever is free, and connections waiting to be
     accepted survive a worker's death. A worker that dies is replaced, at once the first time, after growing pauses if
-    its successors die young. Requests a killed worker had in hand are lost to their clients (connection reset).
+    its successors die young. One whose event loop has not turned for `hang_seconds` (it was stopped, or is stuck) is
+    killed and replaced. Requests a killed worker had in hand are lost to their clients (connection reset).
     If no worker ever came up, the service stops with the reason in the log, rather than trying for ever.
 
     Arguments:
         settings: The service's settings.
-        listening: The socket to share.
+        listening: The sockets to share.
         home: A folder for what workers share: copies of models, metrics, messages.
     """
 
     settings: Settings
-    listening: socket.socket
+    listening: list[socket.socket]
     home: Path
     _workers: dict[int, _Worker] = field(default_factory=dict)
     _pauses: dict[int, tuple[float, int]] = field(default_factory=dict)
@@ -126,8 +132,15 @@ class Supervisor:
     _was_ready: bool = False
 
     def run(self) -> None:
-        (self.home / "metrics").mkdir()
         self._board = WorkerBoard.create(self.home / "board", self.settings.workers)
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if name != METRICS_FOLDER_VARIABLE},
+            "PYTHONPATH": os.pathsep.join(
+                [str(Path(__file__).resolve().parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
+            ),
+            "OMP_NUM_THREADS": "1",  # a request is scored on one thread; workers are the parallelism
+            **self._metrics_folder(),
+        }
         before = {one: signal.signal(one, self._ask_to_stop) for one in (signal.SIGTERM, signal.SIGINT)}
         try:
             for slot in range(self.settings.workers):
@@ -140,28 +153,35 @@ class Supervisor:
             for one, handler in before.items():
                 signal.signal(one, handler)
 
+    def _metrics_folder(self) -> dict[str, str]:
+        try:
+            manifest = read_manifest(self.settings.model_folder)
+            n_bytes = room_for(len(manifest["fields"]), len(manifest["tasks"]))
+        except MonocalError:  # the workers will say what is wrong with it
+            n_bytes = room_for(0, 0)
+        folder = self.home / "metrics"
+        try:
+            allocate(folder, self.settings.workers, n_bytes)
+        except OSError as error:
+            reason = f"the temporary folder has no room for them: {error.strerror}"
+            log_event("metrics are those of single workers", level=logging.ERROR, reason=reason)
+            return {}
+        return {METRICS_FOLDER_VARIABLE: str(folder)}
+
     def _start(self, slot: int, n_failures: int) -> None:
-        package_home = str(Path(__file__).resolve().parents[3])
-        paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {
-            **os.environ,
-            METRICS_FOLDER_VARIABLE: str(self.home / "metrics"),
-            "PYTHONPATH": os.pathsep.join(paths),
-            "OMP_NUM_THREADS": "1",  # a request is scored on one thread; workers are the parallelism
-        }
-        handle = self.listening.fileno()
+        handles = [one.fileno() for one in self.listening]
         process = subprocess.Popen(
             [sys.executable, "-m", "monocal.serving.workers.worker"],
             stdin=subprocess.PIPE,
-            pass_fds=[handle],
-            env=environment,
+            pass_fds=handles,
+            env=self._environment,
         )
-        orders = {"settings": self.settings.to_json(), "home": str(self.home), "slot": slot, "socket": handle}
+        orders = {"settings": self.settings.to_json(), "home": str(self.home), "slot": slot, "sockets": handles}
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # it may have died already, which is noticed in a moment
             process.stdin.write(json.dumps(orders).encode() + b"\n")
             process.stdin.flush()
-        self._workers[slot] = _Worker(process, time.monotonic(), n_failures)
+        self._workers[slot] = _Worker(process, time.monotonic(), n_failures, self._board.n_beats(slot))
         log_event("worker started", slot=slot, worker=process.pid)
 
     def _look_after_workers(self) -> None:
@@ -170,9 +190,10 @@ class Supervisor:
                 self._was_ready = True
             code = worker.process.poll()
             if code is None:
+                self._kill_if_hung(slot, worker)
                 continue
             log_event("worker died", level=logging.ERROR, slot=slot, worker=worker.process.pid, exit_code=code)
-            self._bury(worker)
+            self._clear_after(slot, worker)
             del self._workers[slot]
             if not self._was_ready:
                 raise ServiceStopped("no worker could start; the log lines above say why")
@@ -185,8 +206,22 @@ class Supervisor:
                 del self._pauses[slot]
                 self._start(slot, n_failures)
 
+    def _kill_if_hung(self, slot: int, worker: _Worker) -> None:
+        """Counts the looks since the last beat, not seconds: while this process is stopped itself, nothing counts."""
+        n_beats = self._board.n_beats(slot)
+        if n_beats != worker.n_beats:
+            worker.n_beats, worker.n_silent_looks = n_beats, 0
+            return
+        worker.n_silent_looks += 1
+        times = 1 if self._board.is_ready(slot, worker.process.pid) else _TIMES_LONGER_AT_START
+        if worker.n_silent_looks * _LOOK_SECONDS > times * self.settings.hang_seconds:
+            log_event("worker hung", level=logging.ERROR, slot=slot, worker=worker.process.pid)
+            worker.process.kill()
+            worker.n_silent_looks = 0
+
     def _stop_workers(self) -> None:
-        self.listening.close()
+        for one in self.listening:
+            one.close()
         for worker in self._workers.values():
             if worker.process.poll() is None:
                 worker.process.send_signal(signal.SIGTERM)
@@ -198,29 +233,23 @@ class Supervisor:
                 log_event("worker killed", level=logging.ERROR, slot=slot, worker=worker.process.pid)
                 worker.process.kill()
                 worker.process.wait()
-            self._bury(worker)
+            self._clear_after(slot, worker)
 
-    def _bury(self, worker: _Worker) -> None:
+    def _clear_after(self, slot: int, worker: _Worker) -> None:
+        """Frees what a dead worker leaves behind."""
         if worker.process.stdin is not None:
             with suppress(BrokenPipeError):
                 worker.process.stdin.close()
-        mark_process_dead(worker.process.pid, str(self.home / "metrics"))  # type: ignore[no-untyped-call]
+        forget_gauges(self.home / "metrics", slot)
 
     def _ask_to_stop(self, signal_number: int, frame: FrameType | None) -> None:
         self._stopping = True
 
 
-def _listen(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # asyncio switches Nagle's delay off only for sockets that say they are TCP; with it an answer takes 40 ms
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+def _home() -> Path:
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((settings.host, settings.port))
-        listening.listen(_BACKLOG)
+        return Path(tempfile.mkdtemp(prefix="monocal-"))
     except OSError as error:
-        listening.close()
         raise ServiceStopped(
-            f"cannot listen on {settings.host}:{settings.port} ({error.strerror}). Way out: choose another port"
+            f"the temporary folder cannot be used ({error.strerror}). Way out: free it, or set TMPDIR"
         ) from error
-    return listening

@@ -19,11 +19,10 @@ from starlette.applications import Starlette
 from monocal.serving.http.app import create_app
 from monocal.serving.http.connection import bounded_protocol
 from monocal.serving.logs import log_event, start_logging
+from monocal.serving.runtime.metric_files import METRICS_FOLDER_VARIABLE, use_files_of
 from monocal.serving.runtime.worker_board import WorkerBoard
 from monocal.serving.settings import Settings
-
-BACKLOG = 2048
-"""Connections that may wait to be accepted."""
+from monocal.serving.workers.listening import BACKLOG
 
 HEADER_ROOM = 4
 """The HTTP parser gives up on heads this many times longer than allowed; shorter ones get a worded refusal."""
@@ -43,7 +42,7 @@ class FairServer(uvicorn.Server):  # type: ignore[misc]
             one.listen(BACKLOG)
 
 
-def run_server(app: Starlette, settings: Settings, listening: socket.socket) -> None:
+def run_server(app: Starlette, settings: Settings, listening: list[socket.socket]) -> None:
     """Serves until a signal asks to stop; requests in hand then have `drain_seconds` to finish."""
     config = uvicorn.Config(
         app,
@@ -60,7 +59,7 @@ def run_server(app: Starlette, settings: Settings, listening: socket.socket) -> 
         h11_max_incomplete_event_size=HEADER_ROOM * settings.max_header_bytes,
     )
     with _signals_end_here():
-        FairServer(config).run(sockets=[listening])
+        FairServer(config).run(sockets=listening)
 
 
 @contextmanager
@@ -82,7 +81,9 @@ def main() -> None:
     threading.Thread(target=_stop_with_the_supervisor, daemon=True).start()
     home = Path(orders["home"])
     board = WorkerBoard(home / "board", orders["slot"])
-    listening = socket.socket(fileno=orders["socket"])
+    if METRICS_FOLDER_VARIABLE in os.environ:
+        use_files_of(orders["slot"])
+    listening = [socket.socket(fileno=one) for one in orders["sockets"]]
     run_server(create_app(settings, home=home, board=board), settings, listening)
     log_event("worker stopped", slot=orders["slot"])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -98,11 +97,9 @@ class CompiledUmc:
 
     Arguments:
         weights: What the calibrator learned.
-        shared_fields: Fields that are usually equal in consecutive rows: they are summed first, and once while they
-            stay the same. Another choice gives the same numbers up to rounding.
     """
 
-    def __init__(self, weights: Weights, shared_fields: Sequence[int] = ()) -> None:
+    def __init__(self, weights: Weights) -> None:
         from monocal.kernels.umc_predictor import umc_predictor
 
         context = ContextTable.of(weights)

@@ -1,4 +1,4 @@
-r"""Running comparisons of live traffic with fit time, in counts that can be added over workers."""
+"""Sums over recent traffic, which can be added over workers."""
 
 from __future__ import annotations
 
@@ -39,40 +39,6 @@ class RecentSums:
         while self._n_rows > 2 * self.window_rows:
             self.values *= 0.5
             self._n_rows *= 0.5
-
-
-def population_stability(live_counts: Floats, fit_shares: Floats) -> float:
-    r"""Returns the population stability index of live score bins against those of the fit.
-
-    .. math:: \mathrm{PSI} = \sum_i (q_i - p_i) \ln \frac{q_i}{p_i}
-
-    with half a row added to every live bin, so that an empty one gives a large number and not infinity. Without rows
-    it is NaN. Read it beside `stability_noise`.
-
-    Example:
-        >>> same = population_stability(np.array([50.0, 50.0]), np.array([0.5, 0.5]))
-        >>> moved = population_stability(np.array([90.0, 10.0]), np.array([0.5, 0.5]))
-        >>> round(same, 3), round(moved, 2)
-        (0.0, 0.85)
-    """
-    n_rows = float(live_counts.sum())
-    if n_rows <= 0.0:
-        return math.nan
-    q = (live_counts + 0.5) / (n_rows + 0.5 * live_counts.size)
-    p = np.maximum(fit_shares, 1e-6)
-    return float(np.sum((q - p) * np.log(q / p)))
-
-
-def stability_noise(n_live: float, n_fit: float, n_bins: int) -> float:
-    """Returns the index to expect from chance alone when nothing has moved: (bins − 1)(1/live + 1/fit).
-
-    Example:
-        >>> round(stability_noise(1000, 100_000, 20), 3)
-        0.019
-    """
-    if n_live <= 0.0 or n_fit <= 0.0:
-        return math.nan
-    return (n_bins - 1) * (1.0 / n_live + 1.0 / n_fit)
 
 
 def running_pcoc(predicted: float, positives: float) -> float:

@@ -1,0 +1,51 @@
+"""Which calls are answered where, if the service has a port of its own for its operator."""
+
+from __future__ import annotations
+
+from typing import final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from monocal.serving.http.refusals import NOT_FOUND, refusal_response
+
+LIVE, READY, METRICS, OPENAPI, ADMIN = (
+    "/v2/health/live",
+    "/v2/health/ready",
+    "/metrics",
+    "/openapi.json",
+    "/v1/models/",
+)
+PROBES = frozenset({LIVE, READY, METRICS})
+"""Calls without a body that have to be answered however busy the service is: they take no place."""
+
+
+@final
+class Ports:
+    """ASGI middleware: with an admin port, admin calls and metrics are answered there and nowhere else.
+
+    Health and the OpenAPI document are answered on both ports, calibration and feedback only on the service's.
+
+    Arguments:
+        app: The application inside.
+        admin_port: The operator's port; None answers everything on the service's one port.
+    """
+
+    def __init__(self, app: ASGIApp, admin_port: int | None) -> None:
+        self.app = app
+        self.admin_port = admin_port
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self.admin_port is not None:
+            path: str = scope["path"]
+            is_for_operator = path == METRICS or path.startswith(ADMIN)
+            is_here = is_for_operator or path in (LIVE, READY, OPENAPI)
+            if not (is_here if _port(scope) == self.admin_port else not is_for_operator):
+                message = "this call is not answered on this port. Way out: use the service's other port."
+                await refusal_response(NOT_FOUND, message, {"connection": "close"})(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+def _port(scope: Scope) -> int | None:
+    server = scope.get("server")
+    return None if server is None else server[1]
