@@ -13,29 +13,62 @@ from monocal.core.errors import InvalidInput
 class RankingLoss(nn.Module, ABC):
     """Turns logits and labels of one task in one batch into one number to minimise.
 
-    A row of weight k counts as k rows. A subclass writes `_loss`, and sets `needs_groups` if it compares rows of a
-    list; rows of a list need not stand beside each other.
+    A row of weight k counts as k rows. Rows of a list need not stand beside each other. A subclass writes `_loss`, and
+    sets `needs_groups` if it compares rows of a list, `needs_references` if it learns from another ranker's answers.
+
+    Attributes:
+        n_logits: Logits per row that the loss is about; a network has so many per task.
     """
 
     needs_groups: bool = False
+    needs_references: bool = False
+    n_logits: int = 1
 
     @final  # type: ignore[misc]  # torch declares forward as a plain attribute
     def forward(
-        self, logits: Tensor, labels: Tensor, weights: Tensor | None = None, groups: Tensor | None = None
+        self,
+        logits: Tensor,
+        labels: Tensor,
+        weights: Tensor | None = None,
+        groups: Tensor | None = None,
+        references: Tensor | None = None,
     ) -> Tensor:
         """Returns a scalar.
 
         Arguments:
-            logits: Logits `(b,)` of the rows where the task was observed.
+            logits: Logits `(b,)`, or `(b, n_logits)` if there are several, of the rows where the task was observed.
             labels: 0 or 1 per row.
             weights: How often each row counts; None means once.
             groups: Number of each row's list, such as its user, query or session.
+            references: What is known of each row beforehand; the class says what it is.
         """
-        if self.needs_groups and groups is None:
-            raise InvalidInput.of(
-                "groups", None, f"one list number per row for {type(self).__name__}", "name a group column"
-            )
-        return self._loss(logits, labels, weights, groups)
+        for name, value, is_needed in (
+            ("groups", groups, self.needs_groups),
+            ("references", references, self.needs_references),
+        ):
+            if is_needed and value is None:
+                raise InvalidInput.of(
+                    name, None, f"one number per row for {type(self).__name__}", "name the column, or use LogLoss"
+                )
+        return self._loss(logits, labels.to(logits.dtype), weights, groups, references)
+
+    def decode(self, logits: Tensor) -> Tensor:
+        """Turns a trained network's logits into logits of probabilities; most losses need no such step."""
+        return logits
 
     @abstractmethod
-    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, groups: Tensor | None) -> Tensor: ...
+    def _loss(
+        self,
+        logits: Tensor,
+        labels: Tensor,
+        weights: Tensor | None,
+        groups: Tensor | None,
+        references: Tensor | None,
+    ) -> Tensor: ...
+
+
+def check_share(name: str, value: float) -> float:
+    """Returns a number between 0 and 1, or explains what is wrong with it."""
+    if not 0.0 <= value <= 1.0:
+        raise InvalidInput.of(name, value, "a share from 0 to 1", "use 0.5")
+    return value

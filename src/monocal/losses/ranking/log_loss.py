@@ -21,5 +21,12 @@ class LogLoss(RankingLoss):
         0.508994
     """
 
-    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, groups: Tensor | None) -> Tensor:
+    def _loss(
+        self,
+        logits: Tensor,
+        labels: Tensor,
+        weights: Tensor | None,
+        groups: Tensor | None,
+        references: Tensor | None,
+    ) -> Tensor:
         return cross_entropy(logits, labels, weights)
