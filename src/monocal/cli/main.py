@@ -12,6 +12,7 @@ import typer
 
 from monocal.cli.exits import MEANINGS, Terminated, run_guarded
 from monocal.cli.options import Debug
+from monocal.cli.output import remark
 from monocal.cli.verbs import (
     apply,
     bench,
@@ -48,6 +49,9 @@ VERBS: tuple[ModuleType, ...] = (
     export,
     bench,
 )
+
+RENAMED = {"--weights": "--weight"}
+"""Options with a new name: the old one still works, with a remark."""
 
 _EXIT_CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())])
 
@@ -88,9 +92,18 @@ for _module in VERBS:
     app.command(_name, epilog=_examples(_module))(getattr(_module, _name))
 
 
+def _with_new_names(given: list[str]) -> list[str]:
+    for at, text in enumerate(given):
+        old, equals, value = text.partition("=")
+        if old in RENAMED:
+            remark(f"{old} is now called {RENAMED[old]}; the old name will go in version 0.4")
+            given[at] = RENAMED[old] + equals + value
+    return given
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = _with_new_names(list(sys.argv[1:] if arguments is None else arguments))
     return run_guarded(lambda: app(given, prog_name="monocal", standalone_mode=False))
 
 

@@ -56,9 +56,9 @@ Time = Annotated[
         help="Orders the rows; without it they are taken to be in time order, oldest first.",
     ),
 ]
-Weights = Annotated[
+Weight = Annotated[
     str | None,
-    typer.Option("--weights", metavar="COLUMN", help="How often each row counts."),
+    typer.Option("--weight", metavar="COLUMN", help="How often each row counts."),
 ]
 Group = Annotated[
     str | None,

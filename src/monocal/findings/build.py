@@ -9,6 +9,7 @@ from typing import Any
 
 from monocal.calibrators import CALIBRATORS
 from monocal.core.errors import InvalidInput
+from monocal.core.renamed import renamed
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids
 from monocal.findings.drift import drift
@@ -38,7 +39,7 @@ def build_report(
     label: str | Mapping[str, str] | None = None,
     time: str | None = None,
     value: str | None = None,
-    groups: str | None = None,
+    group: str | None = None,
     weight: str | None = None,
     fields: Sequence[str] | None = None,
     since: str | None = None,
@@ -49,6 +50,7 @@ def build_report(
     n_bootstrap: int = 200,
     n_floor: int = 100,
     seed: int = 0,
+    groups: str | None = None,
 ) -> ReportData:
     """Measures a model on rows it has not seen, before and after calibration, section by section.
 
@@ -61,7 +63,7 @@ def build_report(
         label: Label column, or one per task; None means the columns the model was fitted on.
         time: Column that says when a row happened; without it rows are taken to be in time order.
         value: Column with what one positive is worth (a bid, a margin); adds money to the segments.
-        groups: Column of users or requests: adds GAUC and pairs inside groups, and intervals resample groups.
+        group: Column of users or requests: adds GAUC and pairs inside groups, and intervals resample groups.
         weight: Column that says how often a row counts.
         fields: Columns to slice by; None means the model's fields.
         since: Rows before this moment are left out.
@@ -72,6 +74,7 @@ def build_report(
         n_bootstrap: Replicates behind intervals.
         n_floor: Label redraws behind noise floors.
         seed: Seed of all sampling.
+        groups: The old name of `group`.
 
     Example:
         >>> import monocal
@@ -82,13 +85,14 @@ def build_report(
         >>> abs(bias.values.after - 1) < abs(bias.values.before - 1)
         True
     """
+    group = renamed("groups", groups, "group", group)
     # nothing else is local yet: these are the arguments as they came, for the lines that make the report again
-    given = {name: value for name, value in locals().items() if name not in ("model", "table", "command")}
+    given = {name: value for name, value in locals().items() if name not in ("model", "table", "command", "groups")}
     loaded = model if isinstance(model, Model) else load_model(model)
     sliced = _fields(loaded, fields)
     stream = open_table(table)
     loaded.check_columns(stream.column_names)
-    roles = loaded.roles(label, group=groups, weight=weight, time=time, value=value, slices=sliced)
+    roles = loaded.roles(label, group=group, weight=weight, time=time, value=value, slices=sliced)
     rows = read(stream, roles, since=since, until=until)
     answers = loaded.predict_rows(rows)
     known = model_ids(rows, loaded.vocabulary)

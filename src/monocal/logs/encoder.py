@@ -69,7 +69,8 @@ def encode_log(
         fit_on: "train" counts values in the first part only, as a model in use would have to; "all" counts in
             the whole log.
         shares: Part name to its share, in time order; see `split_by_share`.
-        cuts: Part name to the moment it begins, instead of shares; see `split_by_time`.
+        cuts: Part name to the moment it begins, instead of shares; a row at that moment belongs to it. A moment is an
+            integer in the unit of the time column, or a date, datetime or ISO text (UTC).
         on_error: "raise" refuses the first malformed row, "skip" counts and leaves out malformed rows; None takes
             the stream's setting ("raise" for tables).
         show_progress: Whether to show bars; None asks whether standard error is a terminal.

@@ -27,7 +27,7 @@ def write_report(model: Model | str | Path, table: Table, path: str | Path, **op
         model: A model or the folder of a saved one.
         table: Rows with the model's columns and labels: a path or a data frame.
         path: Where to write the HTML file.
-        options: See `build_report`: `label`, `time`, `value`, `groups`, `weight`, `fields`, `title`, `command`,
+        options: See `build_report`: `label`, `time`, `value`, `group`, `weight`, `fields`, `title`, `command`,
             `confidence`, `n_bootstrap`, `n_floor`, `seed`.
 
     Example:

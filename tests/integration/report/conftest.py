@@ -223,7 +223,7 @@ def reports(tmp_path_factory):
     """One report per kind of model, as paths: feature-aware, trained, feature-blind, and with three tasks."""
     folder = tmp_path_factory.mktemp("reports")
     old, new, fields = to_logs(24_000)
-    columns = {"time": "timestamp", "value": "bid", "groups": "user_id"}
+    columns = {"time": "timestamp", "value": "bid", "group": "user_id"}
     wide = monocal.fit(old, method="wide_logistic", score="pctr", label="click", fields=fields)
     blind = monocal.fit(old, method="platt", score="pctr", label="click")
     trained = monocal.fit(old, method="umc", score="pctr", label="click", fields=["device", "position"])

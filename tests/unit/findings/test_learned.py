@@ -88,3 +88,15 @@ def test_the_history_of_a_trained_network_is_read_and_survives_saving(tmp_path):
     model.save(tmp_path / "model")
     again = training_run(monocal.load(tmp_path / "model").task().calibrator)
     assert again.held_out_losses.tolist() == run.held_out_losses.tolist()
+
+
+def test_the_old_name_of_the_group_column_works_with_a_warning():
+    from monocal.findings.build import build_report
+
+    log = monocal.simulate_log(3_000, seed=4).table()
+    model = monocal.fit(log, method="platt", score="pctr", label="click")
+    with pytest.warns(DeprecationWarning, match="'groups' is now called 'group'"):
+        data = build_report(model, log, groups="user_id", fields=["device"], n_bootstrap=10)
+    assert data.task().groups == "user_id"
+    with pytest.raises(monocal.core.errors.InvalidInput, match="groups: got a value beside group"):
+        build_report(model, log, groups="user_id", group="user_id")

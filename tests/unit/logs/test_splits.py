@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import InvalidInput
-from monocal.logs.splits import RowRange, split_by_group, split_by_share, split_by_time
+from monocal.logs.splits import as_integer_moment, split_by_share
 
 
 @pytest.mark.parametrize(
@@ -43,59 +43,10 @@ def test_bad_shares_are_refused(shares):
         split_by_share(10, shares)
 
 
-def test_by_time_a_row_at_the_cut_belongs_to_the_later_part():
-    parts = split_by_time(np.array([1, 2, 2, 3]), {"late": 2}, first="early")
-    assert parts == {"early": RowRange(0, 1), "late": RowRange(1, 4)}
-
-
-def test_by_time_accepts_dates_for_microseconds():
-    times = np.array(["2014-10-21", "2014-10-28", "2014-10-29"], dtype="datetime64[us]")
-    expected = {"train": RowRange(0, 1), "test": RowRange(1, 3)}
+def test_moments_may_be_numbers_dates_datetimes_and_text():
+    expected = int(np.datetime64("2014-10-28", "us").astype(np.int64))
     aware = datetime.datetime(2014, 10, 28, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
-    for cut in ("2014-10-28", datetime.date(2014, 10, 28), np.datetime64("2014-10-28"), aware):
-        assert split_by_time(times.astype(np.int64), {"test": cut}) == expected
-        assert split_by_time(times, {"test": cut}) == expected
-
-
-def test_by_time_refuses_what_cannot_be_cut():
-    times = np.array([1, 2, 3])
-    with pytest.raises(InvalidInput, match="times: got 1 at row 1 after 2"):
-        split_by_time(np.array([2, 1]), {"test": 2})
-    with pytest.raises(InvalidInput, match="cuts: got 'b' at 1, before the cut in front of it"):
-        split_by_time(times, {"a": 3, "b": 1})
+    for moment in ("2014-10-28", datetime.date(2014, 10, 28), np.datetime64("2014-10-28"), aware, expected):
+        assert as_integer_moment(moment) == expected
     with pytest.raises(InvalidInput, match="cuts: got 'soon'; wanted an integer or an ISO date"):
-        split_by_time(times, {"a": "soon"})
-    with pytest.raises(InvalidInput, match="the name 'train' twice"):
-        split_by_time(times, {"train": 2})
-
-
-@pytest.mark.parametrize("kind", [np.int32, np.int64, np.str_, object])
-def test_a_group_lands_in_one_part_and_rows_stay_in_order(kind):
-    groups = np.random.default_rng(0).integers(0, 500, 20_000).astype(kind)
-    parts = split_by_group(groups, {"a": 3, "b": 1, "c": 1}, seed=4)
-    rows = np.concatenate(list(parts.values()))
-    assert np.array_equal(np.sort(rows), np.arange(20_000))
-    seen = [set(groups[part].tolist()) for part in parts.values()]
-    assert all(left.isdisjoint(right) for left, right in itertools.combinations(seen, 2))
-    assert all(np.all(np.diff(part) > 0) for part in parts.values())
-    assert abs(len(seen[0]) / 500 - 0.6) < 0.08
-
-
-def test_groups_stay_where_they_were_when_the_log_grows():
-    groups = np.arange(1000)
-    small = split_by_group(groups[:500], seed=2)
-    large = split_by_group(groups, seed=2)
-    for name, rows in small.items():
-        assert set(rows) == {row for row in large[name] if row < 500}
-
-
-def test_another_seed_deals_groups_differently():
-    groups = np.arange(1000)
-    first, again, other = (split_by_group(groups, seed=seed)["train"] for seed in (0, 0, 1))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-def test_groups_must_be_integers_or_text():
-    with pytest.raises(InvalidInput, match="groups: got values of type float64"):
-        split_by_group(np.array([0.5]))
+        as_integer_moment("soon")

@@ -22,7 +22,7 @@ from monocal.cli.options import (
     Seed,
     TableArgument,
     Time,
-    Weights,
+    Weight,
 )
 from monocal.cli.output import print_json, remark
 
@@ -52,7 +52,7 @@ def compare(
         typer.Option("--metric", metavar="NAME", help="What to sort by: mfrce with fields, else ece."),
     ] = None,
     time: Time = None,
-    weights: Weights = None,
+    weight: Weight = None,
     group: Group = None,
     rate: SamplingRate = None,
     logits: Logits = False,
@@ -79,7 +79,7 @@ def compare(
         score=score,
         label=label,
         fields=columns,
-        weight=weights,
+        weight=weight,
         time=time,
         group=group,
         sampling_rate=arguments.sampling_rate(rate),

@@ -23,7 +23,7 @@ from monocal.cli.options import (
     Tasks,
     Time,
     Until,
-    Weights,
+    Weight,
 )
 from monocal.cli.output import print_json, print_lines
 
@@ -58,7 +58,7 @@ def evaluate(
     time: Time = None,
     since: Since = None,
     until: Until = None,
-    weights: Weights = None,
+    weight: Weight = None,
     rate: SamplingRate = None,
     logits: Logits = False,
     metrics: MetricNames = None,
@@ -86,7 +86,7 @@ def evaluate(
         fields=None if fields is None else [name for name in arguments.names(fields) if name != "none"],
         by=arguments.names(by),
         group=group,
-        weight=weights,
+        weight=weight,
         time=time,
         since=since,
         until=until,

@@ -28,7 +28,7 @@ from monocal.cli.options import (
     TableArgument,
     Tasks,
     Time,
-    Weights,
+    Weight,
 )
 from monocal.cli.output import print_json, print_lines, print_table, remark
 from monocal.core.errors import InvalidInput
@@ -56,7 +56,7 @@ def fit(
     method: Method = "umc",
     options: Set = None,
     time: Time = None,
-    weights: Weights = None,
+    weight: Weight = None,
     group: Group = None,
     rate: SamplingRate = None,
     logits: Logits = False,
@@ -83,7 +83,7 @@ def fit(
     tasks = arguments.tasks(task)
     chosen: list[str] = []
     if isinstance(source, str):
-        chosen = _fields(source, fields, method, score, label, tasks, [time, weights, group, rate])
+        chosen = _fields(source, fields, method, score, label, tasks, [time, weight, group, rate])
     judged = fit_and_judge(
         source,
         method=method,
@@ -91,7 +91,7 @@ def fit(
         label=label,
         fields=chosen,
         tasks=tasks,
-        weight=weights,
+        weight=weight,
         time=time,
         group=group,
         sampling_rate=arguments.sampling_rate(rate),

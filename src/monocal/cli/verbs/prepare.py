@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from monocal.cli import arguments
-from monocal.cli.options import Debug, Fields, Group, Json, Logits, MaxSize, Out, SamplingRate, Tasks, Time, Weights
+from monocal.cli.options import Debug, Fields, Group, Json, Logits, MaxSize, Out, SamplingRate, Tasks, Time, Weight
 from monocal.cli.output import print_json, remark
 from monocal.core.errors import InvalidInput, UnknownName
 
@@ -44,7 +44,7 @@ def prepare(
     fields: Fields = None,
     time: Time = None,
     group: Group = None,
-    weights: Weights = None,
+    weight: Weight = None,
     rate: SamplingRate = None,
     logits: Logits = False,
     min_count: Annotated[int, typer.Option("--min-count", min=1, help="Rarer values count as unseen.")] = 2,
@@ -82,7 +82,7 @@ def prepare(
     chosen: Any = raw
     if source is not None:
         chosen = _source_stream(source, raw, on_error or "raise")
-    meaning = _schema(schema, label, task, fields, time, group, weights, rate, logits, needed=source is None)
+    meaning = _schema(schema, label, task, fields, time, group, weight, rate, logits, needed=source is None)
     cuts = {name: _moment(text) for name, text in arguments.pairs_only("--cut", cut).items()}
     options: dict[str, Any] = {"cuts": cuts} if cuts else {}
     shares = {name: arguments.number("--part", text) for name, text in arguments.pairs_only("--part", share).items()}
@@ -128,7 +128,7 @@ def _schema(
     fields: list[str] | None,
     time: str | None,
     group: str | None,
-    weights: str | None,
+    weight: str | None,
     rate: str | None,
     logits: bool,
     *,
@@ -136,7 +136,7 @@ def _schema(
 ) -> Roles | None:
     from monocal.core.roles import Roles
 
-    named = [label, task, fields, time, group, weights, rate]
+    named = [label, task, fields, time, group, weight, rate]
     if file is not None:
         if any(named):
             raise InvalidInput.of("--schema", "a file and columns", "one of the two", "put every column into the file")
@@ -152,7 +152,7 @@ def _schema(
         [name for name in arguments.names(fields) if name != "none"],
         time=time,
         group=group,
-        weight=weights,
+        weight=weight,
         sampling_rate=arguments.sampling_rate(rate),
         scores={name: columns[1] for name, columns in tasks.items()} or None,
         scores_are="logit" if logits else "probability",

@@ -23,7 +23,7 @@ from monocal.cli.options import (
     TableArgument,
     Time,
     Until,
-    Weights,
+    Weight,
 )
 from monocal.cli.output import print_json, remark
 
@@ -47,7 +47,7 @@ def report(
     since: Since = None,
     until: Until = None,
     group: Group = None,
-    weights: Weights = None,
+    weight: Weight = None,
     value: Annotated[
         str | None,
         typer.Option("--value", metavar="COLUMN", help="What one positive is worth: adds money to segments."),
@@ -75,8 +75,8 @@ def report(
         since=since,
         until=until,
         value=value,
-        groups=group,
-        weight=weights,
+        group=group,
+        weight=weight,
         fields=arguments.names(fields) or None,
         title=title,
         command=shlex.join(["monocal", *sys.argv[1:]]),
