@@ -59,6 +59,10 @@ class ArtefactError(MonocalError):
     """A saved model is damaged, tampered with, or written by a newer version. Nothing was loaded."""
 
 
+class DiskFull(MonocalError, OSError):
+    """There was no room to write something. What was there before is there still, and nothing half-written is."""
+
+
 class MonocalWarning(UserWarning):
     """Something worth knowing that does not stop the work (a fall-back, a step limit reached)."""
 

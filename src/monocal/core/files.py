@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
+import re
+import secrets
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from monocal.core.disk_full import naming_disk_full
+from monocal.core.errors import InvalidInput
+from monocal.core.locks import hold, turn_in
 
 
 @contextmanager
 def atomic_file(target: str | Path) -> Iterator[Path]:
     """Yields a temporary path beside `target`; on success it is synced and renamed, on any error removed.
+
+    What an earlier writer of the same file left when it was killed is removed first. A full disk is a `DiskFull`.
 
     Example:
         >>> import tempfile
@@ -23,73 +29,72 @@ def atomic_file(target: str | Path) -> Iterator[Path]:
         'whole'
     """
     target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part" + target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        _open_to_readers(temporary)
-        _sync(temporary)
-        temporary.replace(target)
-        _sync(target.parent)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        raise
+    with naming_disk_full(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        ending = ".part" + target.suffix
+        with turn_in(target.parent):
+            remove_leftover_files(target.parent, target.name, ending)
+            temporary = unused_name(target, ending)
+            # the mode of any new file, as the umask and the folder have it
+            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            mode = temporary.stat().st_mode & 0o666
+            lock = hold(temporary)
+        try:
+            yield temporary
+            # a library may have put a file of its own in this place, readable by nobody else
+            temporary.chmod(mode)
+            sync(temporary)
+            temporary.replace(target)
+            sync(target.parent)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                temporary.unlink()
+            raise
+        finally:
+            if lock is not None:
+                os.close(lock)
 
 
-@contextmanager
-def atomic_folder(target: str | Path) -> Iterator[Path]:
-    """Yields a temporary folder beside `target`; on success its files are synced and it takes `target`'s place.
-
-    An existing folder at `target` is moved aside first and deleted last, so a reader finds the old one,
-    the new one, or for an instant none, but never a mixture.
-    """
-    target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    try:
-        yield temporary
-        publish_folder(temporary, target)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+def check_output(target: str | Path, inputs: Iterable[str | Path]) -> None:
+    """Refuses to write a file over one of the inputs, under whatever name, or into a folder that is an input."""
+    place = Path(target).resolve()
+    for given in inputs:
+        path = Path(given).resolve()
+        is_same = path == place or (place.exists() and path.exists() and place.samefile(path))
+        if is_same or (path.is_dir() and path in place.parents):
+            raise InvalidInput.of(
+                "output file",
+                repr(str(target)),
+                "a file other than the input",
+                "write to a new file, then replace the old",
+            )
 
 
-def publish_folder(temporary: Path, target: Path) -> None:
-    """Syncs the files of a finished folder and gives it the place of `target` (same file system).
-
-    An existing folder at `target` is moved aside first and deleted last.
-    """
-    temporary.chmod(0o777 & ~_umask())
-    for path in sorted(temporary.rglob("*")):
-        if path.is_file():
-            _sync(path)
-    _sync(temporary)
-    if target.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-        target.replace(old / "was")
-        temporary.replace(target)
-        shutil.rmtree(old)
-    else:
-        temporary.replace(target)
-    _sync(target.parent)
-
-
-def _open_to_readers(path: Path) -> None:
-    path.chmod(0o666 & ~_umask())
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Makes sure that a file's contents, or a folder's entries, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def unused_name(target: Path, ending: str) -> Path:
+    """Returns a hidden name beside `target` that nobody uses and by which `leftovers` finds it again."""
+    return target.parent / f".{target.name}.{secrets.token_hex(4)}{ending}"
+
+
+def leftovers(parent: Path, name: str, ending: str) -> list[Path]:
+    """Returns what stands beside `parent/name` under names of `unused_name`."""
+    pattern = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{8}}{re.escape(ending)}")
+    return sorted(parent / entry for entry in os.listdir(parent) if pattern.fullmatch(entry))
+
+
+def remove_leftover_files(parent: Path, name: str, ending: str) -> None:
+    """Removes temporary files whose writer is dead; to be called in a `turn_in` of the folder."""
+    for path in leftovers(parent, name, ending):
+        with suppress(OSError):
+            lock = hold(path)
+            if lock is not None:
+                path.unlink()
+                os.close(lock)

@@ -37,6 +37,11 @@ def fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
+def fingerprint_bytes(contents: bytes) -> str:
+    """Returns what `fingerprint_file` gives for a file with these contents."""
+    return hashlib.blake2b(contents, digest_size=16).hexdigest()
+
+
 def fingerprint_file(path: Path) -> str:
     """Returns the fingerprint of a file's bytes, read in blocks."""
     digest = hashlib.blake2b(digest_size=16)

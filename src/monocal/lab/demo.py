@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file
 from monocal.core.roles import Roles
 from monocal.core.spaces import sigmoid
@@ -37,6 +37,8 @@ METHODS = (
     "umc",
 )
 SAVED_METHOD = "umc"
+_MARK = "demo.json"
+_PLACES = ("log.parquet", "encoded", "ranked", "scored.parquet", "test.parquet", "model", "report.html")
 _SCORE, _LABEL, _TIME, _USER, _TRUTH = "pctr", "click", "timestamp", "user_id", "true_p"
 
 
@@ -80,19 +82,19 @@ def run_demo(
     The oldest 60 % of the rows train the ranker, the next 20 % fit calibrators, the newest 20 % judge them.
 
     Arguments:
-        folder: Where logs, scores and the model go; what an earlier run left there is replaced.
+        folder: Where logs, scores and the model go. What an earlier run left there is replaced; a folder that holds
+            files with the same names from elsewhere is refused.
         n_rows: Rows of the simulated log.
         seed: Draws the log and the ranker's start.
         methods: Calibrators to compare.
         saved_method: The one that is saved.
     """
     folder = Path(folder)
+    _claim(folder)
     fields = tuple(one.name for one in find_world("default").fields)
     raw = folder / "log.parquet"
     write_simulated_log(raw, n_rows, seed=seed, world="default")
     schema = Roles(labels=_LABEL, fields=fields, time=_TIME, group=_USER)
-    shutil.rmtree(folder / "encoded", ignore_errors=True)
-    shutil.rmtree(folder / "ranked", ignore_errors=True)
     log = encode_log(raw, schema, folder / "encoded")
     scored = rank_log(log, ranker("deepfm", batch_rows=1024, seed=seed), folder / "ranked")
     start = log.parts["calibration"].start
@@ -119,3 +121,18 @@ def run_demo(
     test_log = folder / "test.parquet"
     report = write_report(model, test_log, folder / "report.html", time=_TIME, groups=_USER)
     return DemoOutcome(comparison, errors, model, folder / "model", report, folder / "scored.parquet", test_log, fields)
+
+
+def _claim(folder: Path) -> None:
+    """Marks the folder as that of a demo, or refuses it: nothing that another wrote is replaced."""
+    if not (folder / _MARK).is_file():
+        taken = [name for name in _PLACES if (folder / name).exists()]
+        if taken:
+            raise InvalidInput.of(
+                "output folder",
+                f"{str(folder)!r}, which holds {', '.join(taken)} from elsewhere",
+                "a new folder, or that of an earlier demo",
+                "choose another folder",
+            )
+    with atomic_file(folder / _MARK) as temporary:
+        temporary.write_text('{"format": "monocal demo", "schema_version": 1}\n', encoding="utf-8")

@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.batches import iterate_batches
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
-from monocal.core.files import atomic_folder
 from monocal.core.fingerprint import fingerprint
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids, check_features, check_length
-from monocal.logs.log_folder import VOCABULARY, LogManifest, describe_files, map_array
+from monocal.logs.log_folder import ENCODED_LOG, VOCABULARY, LogManifest, map_array
 from monocal.logs.splits import DEFAULT_SHARES, RowRange, split_by_share
 from monocal.tables.encoded_column import EncodedColumn
 from monocal.tables.rows import Rows
@@ -139,13 +138,18 @@ class EncodedLog:
         """Writes the log as a folder, whole or not at all, and returns the log opened from it."""
         columns = self._columns()
         names = {name: array_file(index, name) for index, name in enumerate(columns)}
-        with atomic_folder(folder) as temporary:
+        with ENCODED_LOG.writing(folder) as temporary:
             for name, column in columns.items():
                 np.save(temporary / names[name], column, allow_pickle=False)
             self.vocabulary.save(temporary / VOCABULARY)
-            files = describe_files(temporary, [*names.values(), VOCABULARY])
-            parts = {name: (part.start, part.stop) for name, part in self.parts.items()}
-            LogManifest(self.n_rows, self.schema.to_dict(), parts, names, files, {}).write(temporary)
+            LogManifest.write(
+                temporary,
+                n_rows=self.n_rows,
+                schema=self.schema.to_dict(),
+                parts={name: (part.start, part.stop) for name, part in self.parts.items()},
+                arrays=names,
+                made_from={},
+            )
         return EncodedLog.open(folder)
 
     @property

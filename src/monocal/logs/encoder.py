@@ -21,7 +21,7 @@ from monocal.logs.encoding_steps import (
     write_manifest,
 )
 from monocal.logs.label_copies import warn_about_copies
-from monocal.logs.log_folder import LogManifest, is_log_folder
+from monocal.logs.log_folder import ENCODED_LOG, LogManifest
 from monocal.logs.source import SourceStream
 from monocal.logs.splits import DEFAULT_SHARES, Moment, check_shares
 from monocal.logs.training_rows import find_parts
@@ -102,7 +102,7 @@ def encode_log(
     done = _finished(target, mark)
     if done is not None:
         return done
-    with WorkFolder(target, mark) as work:
+    with WorkFolder(target, mark, ENCODED_LOG) as work:
         reader, skipped = given.reader(work.stage, show_progress)
         if reader.n_rows == 0:
             raise InvalidInput.of("log", "no usable row", "at least one row", "check the file and the schema")
@@ -126,14 +126,7 @@ def encode_log(
 
 def _finished(target: Path, mark: str) -> EncodedLog | None:
     """Returns the log that is already there if it is this one; refuses a place that holds something else."""
-    if not target.exists():
-        return None
-    if target.is_dir() and not any(target.iterdir()):
-        return None
-    if not is_log_folder(target):
-        raise InvalidInput.of(
-            "folder", f"{str(target)!r}, which holds something else", "a new folder", "choose another place"
-        )
+    ENCODED_LOG.check_target(target)
     try:
         if LogManifest.read(target).made_from.get("work") != mark:
             return None

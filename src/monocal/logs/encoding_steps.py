@@ -16,7 +16,7 @@ from monocal.core.roles import Roles
 from monocal.core.samples import Ids
 from monocal.logs.array_files import ArrayFile, sync
 from monocal.logs.encoded_log import array_file
-from monocal.logs.log_folder import GROUP_VALUES, VOCABULARY, LogManifest, describe_files
+from monocal.logs.log_folder import GROUP_VALUES, VOCABULARY, LogManifest
 from monocal.logs.log_readers import LogReader
 from monocal.logs.log_rows import number_types
 from monocal.logs.splits import RowRange
@@ -159,8 +159,11 @@ def write_manifest(
     arrays: list[ArrayFile], ranges: Mapping[str, RowRange], schema: Roles, made_from: dict[str, Any], folder: Path
 ) -> None:
     """Writes sizes and checksums of all files, which makes the folder a log."""
-    names = {array.name: array.path.name for array in arrays}
-    others = [VOCABULARY] + ([GROUP_VALUES] if schema.group is not None else [])
-    files = describe_files(folder, [*names.values(), *others])
-    parts = {name: (part.start, part.stop) for name, part in ranges.items()}
-    LogManifest(arrays[0].shape[0], schema.to_dict(), parts, names, files, made_from).write(folder)
+    LogManifest.write(
+        folder,
+        n_rows=arrays[0].shape[0],
+        schema=schema.to_dict(),
+        parts={name: (part.start, part.stop) for name, part in ranges.items()},
+        arrays={array.name: array.path.name for array in arrays},
+        made_from=made_from,
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.log_folder import is_log_folder
-from monocal.logs.scored_log import MANIFEST, ScoredLog
+from monocal.logs.log_folder import ENCODED_LOG
+from monocal.logs.scored_log import SCORED_LOG, ScoredLog
 
 
 def is_any_log_folder(path: str | Path) -> bool:
@@ -16,11 +16,14 @@ def is_any_log_folder(path: str | Path) -> bool:
         >>> is_any_log_folder("log.parquet")
         False
     """
-    folder = Path(path)
-    return (folder / MANIFEST).is_file() or is_log_folder(folder)
+    return _is_scored(Path(path)) or ENCODED_LOG.is_at(path)
 
 
 def open_log(folder: str | Path) -> EncodedLog | ScoredLog:
     """Opens an encoded log, or a scored one if the folder holds a ranker's scores."""
     place = Path(folder)
-    return ScoredLog.open(place) if (place / MANIFEST).is_file() else EncodedLog.open(place)
+    return ScoredLog.open(place) if _is_scored(place) else EncodedLog.open(place)
+
+
+def _is_scored(folder: Path) -> bool:
+    return (folder / SCORED_LOG.manifest).is_file()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,18 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
-from monocal.core.files import atomic_folder
-from monocal.core.fingerprint import fingerprint, fingerprint_file
+from monocal.core.fingerprint import fingerprint
+from monocal.core.manifest import FolderFormat
 from monocal.core.samples import Samples
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.log_folder import map_array
 
-MANIFEST = "scored_log.json"
 EMBEDDINGS = "embeddings.npy"
-FORMAT = "monocal scored log"
-SCHEMA_VERSION = 1
+
+
+def _of_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 had no sizes, and its fingerprint was that of log and ranker."""
+    files = {name: {"fingerprint": mark} for name, mark in manifest["files"].items()}
+    return {**manifest, "files": files, "identity": manifest["fingerprint"]}
+
+
+SCORED_LOG = FolderFormat(
+    "monocal scored log",
+    2,
+    "scored_log.json",
+    called="a scored log",
+    remedy="run rank_log again",
+    upgrade=_of_version_1,
+    known=("ranker/ranker.json", "ranker/state.safetensors"),
+)
+"""How a scored log lies on disk."""
 
 Tables = tuple[NDArray[np.float32], ...]
 
@@ -118,28 +132,24 @@ class ScoredLog:
             ranker: The fitted ranker, to be kept beside the scores in `ranker/`.
         """
         target = Path(folder)
-        with atomic_folder(target) as temporary:
+        with SCORED_LOG.writing(target) as temporary:
             files = {task: f"{place:02d}_logits.npy" for place, task in enumerate(self.logits)}
             for task, file in files.items():
                 np.save(temporary / file, np.asarray(self.logits[task], dtype=np.float64), allow_pickle=False)
             if self.embeddings is not None:
                 _save_tables(temporary / EMBEDDINGS, self.embeddings)
-            names = [*files.values(), *([EMBEDDINGS] if self.embeddings is not None else [])]
             if ranker is not None and ranker.is_fitted:
                 ranker.save(temporary / "ranker")
-            manifest = {
-                "format": FORMAT,
-                "schema_version": SCHEMA_VERSION,
-                "fingerprint": self.fingerprint,
+            entries = {
+                "identity": self.fingerprint,
                 "log_fingerprint": self.log.fingerprint,
                 "log_folder": None if self.log.folder is None else os.path.relpath(self.log.folder, target),
                 "field_sizes": list(self.log.field_sizes),
                 "n_rows": self.n_rows,
                 "logits": files,
                 "notes": list(self.notes),
-                "files": {name: fingerprint_file(temporary / name) for name in names},
             }
-            (temporary / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False), encoding="utf-8")
+            SCORED_LOG.seal(temporary, entries)
         return ScoredLog.open(target, self.log)
 
     @classmethod
@@ -161,10 +171,7 @@ class ScoredLog:
             log = EncodedLog.open(folder / manifest["log_folder"])
         if log.fingerprint != manifest["log_fingerprint"]:
             raise ArtefactError(f"{folder} belongs to another log than the one given; run rank_log again")
-        if check_contents:
-            for name, checksum in manifest["files"].items():
-                if not (folder / name).is_file() or fingerprint_file(folder / name) != checksum:
-                    raise ArtefactError(f"{folder / name} is missing or not what was written; run rank_log again")
+        SCORED_LOG.verify(folder, manifest, contents=check_contents)
         logits = {task: map_array(folder / file) for task, file in manifest["logits"].items()}
         for task, column in logits.items():
             if len(column) != log.n_rows:
@@ -172,34 +179,26 @@ class ScoredLog:
         tables = None
         if EMBEDDINGS in manifest["files"]:
             tables = tuple(np.split(map_array(folder / EMBEDDINGS), np.cumsum(manifest["field_sizes"])[:-1]))
-        return cls(log, logits, tables, manifest["fingerprint"], tuple(manifest["notes"]), folder)
+        return cls(log, logits, tables, manifest["identity"], tuple(manifest["notes"]), folder)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Reads a scored log's manifest; anything but a whole one of a known version is refused."""
-    path = folder / MANIFEST
-    if not path.is_file():
-        raise ArtefactError(f"{folder} is not a scored log: it has no {MANIFEST}; run rank_log")
+    manifest = SCORED_LOG.read(folder)
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if manifest["format"] != FORMAT:
-            raise ArtefactError(f"{folder} is not a scored log: its format is {manifest['format']!r}")
-        if manifest["schema_version"] != SCHEMA_VERSION:
-            raise ArtefactError(
-                f"{folder} has schema_version {manifest['schema_version']}; this version reads {SCHEMA_VERSION}"
-            )
-        for name in ("fingerprint", "log_fingerprint", "log_folder", "field_sizes", "logits", "notes", "files"):
+        for name in ("identity", "log_fingerprint", "log_folder", "field_sizes", "logits", "notes"):
             manifest[name]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ArtefactError(f"{path} is damaged ({error!r}); run rank_log again") from error
+    except KeyError as error:
+        raise SCORED_LOG.damaged(folder, error) from error
     return manifest
 
 
 def _save_tables(path: Path, tables: Tables) -> None:
-    n_rows = sum(len(table) for table in tables)
-    joined = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n_rows, tables[0].shape[1]))
-    start = 0
-    for table in tables:
-        joined[start : start + len(table)] = table
-        start += len(table)
-    joined.flush()
+    """Writes the tables as one array, one after the other; a memory map would crash the process on a full disk."""
+    shape = (sum(len(table) for table in tables), tables[0].shape[1])
+    with path.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(
+            stream, {"descr": np.dtype(np.float32).str, "fortran_order": False, "shape": shape}
+        )
+        for table in tables:
+            stream.write(np.ascontiguousarray(table, dtype=np.float32).data)

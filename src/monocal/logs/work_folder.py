@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, final
+from typing import Any, final
 
+from monocal.core.disk_full import naming_disk_full
 from monocal.core.errors import InvalidInput
-from monocal.core.files import atomic_file, publish_folder
-
-try:
-    import fcntl
-except ImportError:  # the lock is a convenience; the manifest alone decides what is finished
-    fcntl = None  # type: ignore[assignment]
+from monocal.core.files import atomic_file
+from monocal.core.folders import named_place
+from monocal.core.locks import hold_private, turn_in
+from monocal.core.manifest import FolderFormat
 
 _STATE = "state.json"
 
@@ -29,14 +29,14 @@ class WorkFolder:
     Arguments:
         target: Where the finished folder will be.
         work: Fingerprint of the inputs and options.
+        kind: What the finished folder is; only a folder of this kind is replaced.
     """
 
-    def __init__(self, target: Path, work: str) -> None:
-        self.target = target
-        self.path = target.parent / f".{target.name}.work"
-        self._lock_path = target.parent / f".{target.name}.lock"
-        self._work = work
-        self._lock: IO[str] | None = None
+    def __init__(self, target: Path, work: str, kind: FolderFormat) -> None:
+        self.target = named_place(target)
+        self.path = self.target.parent / f".{self.target.name}.work"
+        self._work, self._kind = work, kind
+        self._stack = ExitStack()
 
     @property
     def stage(self) -> Path:
@@ -44,21 +44,37 @@ class WorkFolder:
         return self.path / "stage"
 
     def __enter__(self) -> WorkFolder:
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        self._take_lock()
-        if self.state().get("work") != self._work:
-            shutil.rmtree(self.path, ignore_errors=True)
-            self.stage.mkdir(parents=True)
-            self.note()
+        self._kind.check_target(self.target)
+        with ExitStack() as stack:
+            stack.enter_context(
+                naming_disk_full(
+                    self.target,
+                    f"free space and run the same again, which goes on from what is done; or delete {self.path.name}",
+                )
+            )
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+            with turn_in(self.target.parent):
+                self.path.mkdir(exist_ok=True)
+                give_back = hold_private(self.path)
+            if give_back is None:
+                raise InvalidInput.of(
+                    "folder",
+                    f"{str(self.target)!r}, which another process is writing",
+                    "a folder of its own",
+                    "wait for the other process, or choose another folder",
+                )
+            stack.callback(give_back)
+            if self.state().get("work") != self._work:
+                self._clear()
+                self.stage.mkdir()
+                self.note()
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._lock is not None:
-            self._lock_path.unlink(missing_ok=True)
-            self._lock.close()
-            self._lock = None
+    ) -> bool | None:
+        return self._stack.__exit__(kind, error, trace)
 
     def state(self) -> dict[str, Any]:
         """Returns what was noted so far; empty if there is nothing (readable) yet."""
@@ -77,20 +93,12 @@ class WorkFolder:
     def publish(self) -> None:
         """Gives the finished files their place; what was in the stage is gone."""
         shutil.rmtree(self.stage)
-        publish_folder(self.path, self.target)
+        self._kind.publish(self.path, self.target)
 
-    def _take_lock(self) -> None:
-        self._lock = self._lock_path.open("w")
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            self._lock = None
-            raise InvalidInput.of(
-                "folder",
-                f"{str(self.target)!r}, which another process is writing",
-                "a folder of its own",
-                "wait for the other process, or choose another folder",
-            ) from None
+    def _clear(self) -> None:
+        # the folder itself stays, because it carries the lock
+        for path in self.path.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from monocal.core.errors import InvalidInput
+from monocal.core.files import check_output
 from monocal.core.progress import progress
 from monocal.models.model import Model
 from monocal.tables.csv_text import read_as_text, typed_columns
@@ -192,10 +193,7 @@ def _added_columns(model: Model, column: str | Mapping[str, str] | None, taken: 
 
 def _check_paths(stream: TableStream, target: Path) -> None:
     check_writable(target)
-    if any(target.resolve() == path.resolve() for path in stream.paths):
-        raise InvalidInput.of(
-            "output file", repr(str(target)), "a file other than the input", "write to a new file, then replace the old"
-        )
+    check_output(target, stream.paths)
 
 
 def _with_columns(schema: pa.Schema, names: list[str]) -> pa.Schema:

@@ -229,7 +229,7 @@ class Model:
         return check_canary(self, tolerance)
 
     def save(self, folder: str | Path) -> Path:
-        """Writes the model as a folder, atomically; an older model there is replaced."""
+        """Writes the model as a folder, atomically; a model that is there is replaced, anything else refused."""
         from monocal.models.artefact import save_model
 
         return save_model(self, folder)

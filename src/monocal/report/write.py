@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from monocal.core.files import atomic_file
+from monocal.core.files import atomic_file, check_output
 from monocal.findings.build import build_report
 from monocal.findings.report_data import ReportData
 from monocal.models.model import Model
 from monocal.report.page.document import render
 from monocal.report.thinning import STEPS, thinned
-from monocal.tables.stream import Table
+from monocal.tables.stream import Table, open_table
 
 LARGEST_BYTES = 1_500_000
 """A report stays below this size, so that it can be mailed."""
@@ -39,8 +39,9 @@ def write_report(model: Model | str | Path, table: Table, path: str | Path, **op
         ...     written.name, written.stat().st_size < LARGEST_BYTES
         ('report.html', True)
     """
-    html = render_small(build_report(model, table, **options))
     target = Path(path)
+    check_output(target, [*([] if isinstance(model, Model) else [model]), *open_table(table).paths])
+    html = render_small(build_report(model, table, **options))
     with atomic_file(target) as temporary:
         temporary.write_text(html, encoding="utf-8")
     return target

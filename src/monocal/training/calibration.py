@@ -104,8 +104,16 @@ class CalibrationObjective(Objective):
         return _columns(self.rows)
 
     def fingerprint(self) -> str:
-        ends = [0, self.rows.n_rows - 1]
-        return fingerprint(self.rows.n_rows, self.rows.logits[ends], self.rows.known_labels[ends])
+        """Covers every score, label, feature and weight, of the held-out rows, too."""
+        both = (self.rows, self.held_out)
+        return fingerprint(
+            *[
+                column
+                for rows in both
+                if rows is not None
+                for column in (rows.logits, rows.labels, rows.features, rows.weights)
+            ]
+        )
 
     def gradients(self, batch: Batch) -> float:
         field_ids = _tensor(batch["features"]) if "features" in batch else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from monocal.core.batches import iterate_batches
 from monocal.core.progress import Progress, progress
 from monocal.training.averaging import WeightAverage
-from monocal.training.checkpoints import TrainingState, load_checkpoint, save_checkpoint, training_mark
+from monocal.training.checkpoints import Checkpoint, TrainingState, load_checkpoint, save_checkpoint, training_mark
 from monocal.training.diagnosis import diverged
 from monocal.training.history import TrainingHistory
 from monocal.training.objective import Batch, Objective
@@ -38,9 +39,11 @@ def minimise(objective: Objective, options: TrainingOptions) -> TrainingHistory:
     optimisers = Optimisers(objective.network)
     average = WeightAverage(optimisers.dense, options.averaging, options.average_decay, n_batches * options.n_epochs)
     state = TrainingState(objective.network, objective.loss, optimisers, average, TrainingHistory())
-    mark = training_mark(objective, options)
+    checkpoint = None
+    if options.checkpoint is not None:
+        checkpoint = Checkpoint(Path(options.checkpoint), training_mark(objective, options))
     with torch_threads(options.n_threads):
-        resumed = options.checkpoint is not None and load_checkpoint(options.checkpoint, mark, state)
+        resumed = checkpoint is not None and load_checkpoint(checkpoint, state)
         if not resumed:
             start_loss = objective.held_out_loss()
             if start_loss is not None:
@@ -53,8 +56,10 @@ def minimise(objective: Objective, options: TrainingOptions) -> TrainingHistory:
                 if _has_stopped(state.history, options):
                     break
                 batches = _batches(columns, options, epoch)
-                _one_epoch(state, objective, options, epoch, n_batches, batches, mark, bar)
+                _one_epoch(state, objective, options, epoch, n_batches, batches, checkpoint, bar)
         state.settle()
+    if checkpoint is not None:
+        checkpoint.clear()
     return state.history
 
 
@@ -70,7 +75,7 @@ def _one_epoch(
     epoch: int,
     n_batches: int,
     batches: Iterator[dict[str, NDArray[Any]]],
-    mark: str,
+    checkpoint: Checkpoint | None,
     bar: Progress,
 ) -> None:
     n_steps = n_batches * options.n_epochs
@@ -95,10 +100,10 @@ def _one_epoch(
         if number in checks:
             _check(state, objective, bar)
         has_stopped = number in checks and _has_stopped(history, options)
-        if options.checkpoint is not None and (
+        if checkpoint is not None and (
             number == n_batches or has_stopped or history.n_steps % (options.checkpoint_batches or n_batches) == 0
         ):
-            save_checkpoint(options.checkpoint, mark, state)
+            save_checkpoint(checkpoint, state)
         if has_stopped:
             return
 

@@ -35,7 +35,7 @@ class Objective(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Returns what must be unchanged for a checkpoint to be of use, apart from the options."""
+        """Returns what changes with any row, label or weight that the network learns from or is judged by."""
 
     @abstractmethod
     def gradients(self, batch: Batch) -> float:

@@ -33,7 +33,7 @@ class TrainingOptions:
         average_decay: Factor of the exponential average.
         seed: Seed of the row order.
         n_threads: Threads of torch while training, restored afterwards; None keeps the present number.
-        checkpoint: A folder from which an interrupted training goes on.
+        checkpoint: A folder from which an interrupted training goes on; it is gone when the training is finished.
         checkpoint_batches: Batches between two checkpoints; None writes one at the end of every epoch.
         show_progress: True or False; None asks whether somebody watches.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from monocal.tables.encoded_column import EncodedColumn
 from monocal.vocabulary.text_hash import hash_one, hash_text
 from monocal.vocabulary.value_counts import ValueCounts, most_frequent
 from monocal.vocabulary.value_index import ValueIndex
+from monocal.vocabulary.vocabulary_file import read_vocabulary, write_vocabulary
 
 __all__ = ["FieldVocabulary", "Vocabulary", "VocabularyBuilder", "as_text", "categorical_columns"]
 
@@ -203,40 +204,36 @@ class Vocabulary:
 
     def save(self, path: str | Path) -> None:
         """Writes one Arrow IPC file, atomically."""
-        schema = pa.schema([("field", pa.string()), ("values", pa.large_list(pa.string())), ("n_buckets", pa.int64())])
-        rules = {one.text_rule for one in self.fields} or {TEXT_RULE}
-        schema = schema.with_metadata({_RULE_KEY: str(min(rules))})
-        with (
-            atomic_file(path) as temporary,
-            pa.OSFile(str(temporary), "wb") as sink,
-            pa.ipc.new_file(sink, schema) as writer,
-        ):
-            for one in self.fields:
-                whole = pa.LargeListArray.from_arrays([0, len(one.values)], one.values)
-                row = [pa.array([one.name]), whole, pa.array([one.n_buckets], pa.int64())]
-                writer.write_batch(pa.RecordBatch.from_arrays(row, schema=schema))
+        with atomic_file(path) as temporary, pa.OSFile(str(temporary), "wb") as sink:
+            self._write(sink)
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
         """Reads what `save` wrote; a damaged file is refused."""
         try:
-            with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
-                batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-                # files of versions that did not note the rule were written by the first one
-                rule = int((reader.schema.metadata or {}).get(_RULE_KEY, b"1"))
-                return cls(
-                    tuple(
-                        FieldVocabulary(
-                            batch["field"][0].as_py(),
-                            batch["values"][0].values.cast(pa.string()),
-                            batch["n_buckets"][0].as_py(),
-                            rule,
-                        )
-                        for batch in batches
-                    )
-                )
-        except (pa.ArrowInvalid, OSError, KeyError) as error:
+            contents = Path(path).read_bytes()
+        except OSError as error:
             raise ArtefactError(f"vocabulary {Path(path).name} cannot be read ({error}); nothing was loaded") from error
+        return cls.of_bytes(contents, name=Path(path).name)
+
+    @classmethod
+    def of_bytes(cls, contents: bytes, *, name: str = "") -> Vocabulary:
+        """Reads the contents of a file that `save` wrote; damaged, invalid or compressed ones are refused."""
+        fields, metadata = read_vocabulary(contents, name)
+        # files of versions that did not note the rule were written by the first one
+        rule = int(metadata.get(_RULE_KEY, b"1"))
+        return cls(tuple(FieldVocabulary(*field, rule) for field in fields))
+
+    def to_bytes(self) -> bytes:
+        """Returns what `save` writes."""
+        sink = pa.BufferOutputStream()
+        self._write(sink)
+        return bytes(sink.getvalue())
+
+    def _write(self, sink: Any) -> None:
+        rules = {one.text_rule for one in self.fields} or {TEXT_RULE}
+        fields = [(one.name, one.values, one.n_buckets) for one in self.fields]
+        write_vocabulary(sink, fields, {_RULE_KEY: str(min(rules)).encode()})
 
 
 @final

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from monocal.core.files import atomic_file, atomic_folder
+from monocal.core.files import atomic_file
+from monocal.core.folders import atomic_folder
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def test_a_file_and_its_folder_are_synced(tmp_path, synced):
 
 def test_every_file_of_a_folder_and_the_folders_are_synced(tmp_path, synced):
     target = tmp_path / "model"
-    with atomic_folder(target) as temporary:
+    with atomic_folder(target, lambda folder: frozenset()) as temporary:
         (temporary / "a").write_text("one")
         (temporary / "deeper").mkdir()
         (temporary / "deeper" / "b").write_text("another")

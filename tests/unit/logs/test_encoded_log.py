@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -148,6 +149,7 @@ def test_damage_is_refused(tmp_path):
     folder = tmp_path / "log"
 
     def damaged(change, message, **options):
+        shutil.rmtree(folder, ignore_errors=True)
         _log().save(folder)
         change()
         with pytest.raises(ArtefactError, match=message):
@@ -155,15 +157,15 @@ def test_damage_is_refused(tmp_path):
 
     features = folder / "00_features.npy"
     manifest = folder / "manifest.json"
-    damaged(manifest.unlink, "it has no manifest.json")
-    damaged(lambda: manifest.write_text(manifest.read_text()[:-20]), "manifest.json is damaged")
-    damaged(lambda: manifest.write_text("[]"), "manifest.json is damaged")
-    damaged(features.unlink, "00_features.npy is missing")
+    damaged(manifest.unlink, "there is no such file; an encoded log is a folder with manifest.json in it")
+    damaged(lambda: manifest.write_text(manifest.read_text()[:-20]), "manifest.json: not a whole JSON file")
+    damaged(lambda: manifest.write_text("[]"), "manifest.json: not a monocal encoded log")
+    damaged(features.unlink, "00_features.npy: missing; nothing was loaded. Way out: run encode_log again")
     damaged(lambda: features.write_bytes(features.read_bytes()[:-4]), "bytes instead of")
     flipped = bytes([255 - features.read_bytes()[-1]]) if features.exists() else b"\xff"
     damaged(
         lambda: features.write_bytes(features.read_bytes()[:-1] + flipped),
-        "does not match its checksum",
+        "do not match the manifest's fingerprint",
         check_contents=True,
     )
 
@@ -175,7 +177,7 @@ def test_damage_is_refused(tmp_path):
         entries = json.loads(manifest.read_text())
         manifest.write_text(json.dumps(entries | {"parts": {"train": [0, 50]}}))
 
-    damaged(newer, "schema_version 99; this version reads 1")
-    damaged(tampered, "does not agree with its own fingerprint")
-    with pytest.raises(ArtefactError, match=r"it has no manifest\.json"):
+    damaged(newer, "schema version 99, and this monocal .* reads up to 2")
+    damaged(tampered, "the contents do not match their fingerprint")
+    with pytest.raises(ArtefactError, match=r"there is no such file"):
         EncodedLog.open(tmp_path / "nowhere")

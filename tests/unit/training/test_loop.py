@@ -1,5 +1,7 @@
 import re
 import tracemalloc
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -124,13 +126,21 @@ class Interrupting(Loss):
 
     def __init__(self, at):
         super().__init__()
-        self.inner, self.left = SmoothCalibrationLoss(5), at
+        self.inner, self._left = SmoothCalibrationLoss(5), at
 
     def _loss(self, logits, labels, weights, field_ids):
-        self.left -= 1
-        if self.left == 0:
+        self._left -= 1
+        if self._left == 0:
             raise KeyboardInterrupt
         return CrossEntropy()(logits, labels, weights) + self.inner(logits, labels, weights)
+
+
+def interrupt(rows, options, held_out=None, loss=None):
+    """Trains until the middle of the last epoch, as a kill would end it."""
+    n_steps = -(-rows.n_rows // options.batch_rows) * options.n_epochs
+    with pytest.raises(KeyboardInterrupt):
+        train(network_of(), rows, held_out=held_out, loss=loss or Interrupting(n_steps - 1), options=options)
+    assert (Path(options.checkpoint) / "checkpoint.json").is_file() == (options.n_epochs > 1)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -154,10 +164,54 @@ def test_resumed_training_ends_as_an_uninterrupted_one(tmp_path, sparse, averagi
 
 
 def test_checkpoint_of_another_training_is_refused(tmp_path):
-    options = TrainingOptions(1, 100, checkpoint=str(tmp_path / "run"))
-    train(network_of(), rows_of(500), options=options)
-    with pytest.raises(ArtefactError, match="belongs to other rows, options or layers"):
+    options = TrainingOptions(2, 100, checkpoint=str(tmp_path / "run"))
+    interrupt(rows_of(500), options)
+    with pytest.raises(ArtefactError, match="belongs to other rows, weights, options or layers"):
         train(network_of(), rows_of(501), options=options)
+
+
+def changed(rows, column, at=137):
+    """The same rows with one number in their middle changed."""
+    values = np.array(getattr(rows, column))
+    values[at] = 1 - values[at] if column != "logits" else values[at] + 1e-9
+    return replace(rows, **{column: values})
+
+
+@pytest.mark.parametrize("column", ["logits", "labels", "features", "weights"])
+def test_checkpoint_of_other_rows_is_refused_wherever_they_differ(tmp_path, column):
+    rows = rows_of(500, weights=np.ones(500))
+    options = TrainingOptions(2, 100, checkpoint=str(tmp_path / "run"))
+    interrupt(rows, options)
+    with pytest.raises(ArtefactError, match="belongs to other rows"):
+        train(network_of(), changed(rows, column), loss=Interrupting(0), options=options)
+    train(network_of(), rows, loss=Interrupting(0), options=options)
+
+
+def test_checkpoint_with_other_held_out_rows_or_loss_or_start_is_refused(tmp_path):
+    rows, held_out = rows_of(500), rows_of(300, 1)
+    options = TrainingOptions(2, 100, checkpoint=str(tmp_path / "run"))
+    interrupt(rows, options, held_out)
+    other_start, other_loss = network_of(), Interrupting(0)
+    with torch.no_grad():
+        other_start.curve.beta += 0.01
+    other_loss.inner = SmoothCalibrationLoss(6)
+    for network, later, loss in (
+        (network_of(), changed(held_out, "labels"), Interrupting(0)),
+        (network_of(), None, Interrupting(0)),
+        (other_start, held_out, Interrupting(0)),
+        (network_of(), held_out, other_loss),
+    ):
+        with pytest.raises(ArtefactError, match="belongs to other rows"):
+            train(network, rows, held_out=later, loss=loss, options=options)
+
+
+def test_finished_training_leaves_no_checkpoint(tmp_path):
+    options = TrainingOptions(2, 100, checkpoint=str(tmp_path / "run"))
+    interrupt(rows_of(500), options)
+    train(network_of(), rows_of(500), loss=Interrupting(0), options=options)
+    assert list(tmp_path.iterdir()) == []
+    train(network_of(), rows_of(501), options=options)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_broken_column_is_named_with_its_rows():

@@ -45,9 +45,11 @@ def export(
     """
     from dataclasses import asdict
 
+    from monocal.core.files import check_output
     from monocal.models import load_model
     from monocal.models.onnx.export import export_onnx
 
+    check_output(out, [model])
     done = export_onnx(load_model(model), out, inputs=inputs, tolerance=tolerance, n_nodes=nodes)
     if as_json:
         print_json({"to": to, **asdict(done)})

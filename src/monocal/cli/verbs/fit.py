@@ -78,7 +78,9 @@ def fit(
     """
     from monocal.judging.judged_fit import fit_and_judge
     from monocal.logs.log_folders import is_any_log_folder, open_log
+    from monocal.models.artefact import MODEL_FOLDER
 
+    MODEL_FOLDER.check_target(out)
     source = open_log(table) if is_any_log_folder(table) else table
     tasks = arguments.tasks(task)
     chosen: list[str] = []

@@ -10,7 +10,7 @@ from monocal.core.fingerprint import fingerprint
 from monocal.lab.rankers.artefact import load_ranker
 from monocal.lab.rankers.base import Ranker
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.scored_log import ScoredLog, read_manifest
+from monocal.logs.scored_log import SCORED_LOG, ScoredLog, read_manifest
 
 
 def rank_log(
@@ -39,6 +39,7 @@ def rank_log(
         show_progress: True or False to decide; None shows bars on a terminal.
     """
     target = Path(folder)
+    SCORED_LOG.check_target(target)
     train = log.part(train_part) if ranker.learns and not ranker.is_fitted else log
     identity = ranker.fingerprint_ if ranker.is_fitted else ranker.plan(train)
     mark = fingerprint("scored log", log.fingerprint, identity)
@@ -60,7 +61,7 @@ def rank_log(
 
 def _holds(folder: Path, mark: str) -> bool:
     try:
-        return bool(read_manifest(folder)["fingerprint"] == mark)
+        return bool(read_manifest(folder)["identity"] == mark)
     except ArtefactError:
         return False
 

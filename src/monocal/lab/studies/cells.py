@@ -15,15 +15,20 @@ import numpy as np
 
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.core.errors import UnknownName
-from monocal.core.files import atomic_folder
 from monocal.core.fingerprint import fingerprint
+from monocal.core.manifest import FolderFormat
 from monocal.core.spaces import Floats
 from monocal.core.version import __version__
 from monocal.lab.peers import PEERS, peer
 from monocal.lab.studies.prepared import CalibrationRows, PreparedData, TestRows
 from monocal.lab.studies.study import CalibratorSpec
 
-RESULT, ANSWERS = "result.json", "test_probabilities.npy"
+ANSWERS = "test_probabilities.npy"
+
+CELL_FOLDER = FolderFormat(
+    "monocal study cell", 1, "result.json", called="the result of a cell", remedy="delete the folder and run again"
+)
+"""How the result of a cell lies on disk."""
 
 
 @final
@@ -43,11 +48,10 @@ class Cell:
 
     @property
     def is_finished(self) -> bool:
-        return (self.folder / RESULT).is_file()
+        return CELL_FOLDER.is_at(self.folder)
 
     def result(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / RESULT).read_text(encoding="utf-8"))
-        return found
+        return CELL_FOLDER.read(self.folder)
 
     def answers(self) -> Floats:
         found: Floats = np.load(self.folder / ANSWERS, allow_pickle=False).astype(np.float64)
@@ -106,11 +110,12 @@ def fit_and_predict(
 
 def finish(cell: Cell, facts: Mapping[str, Any], answers: Floats | None = None) -> None:
     """Stores a result, whole or not at all: a cell that was killed has none."""
-    with atomic_folder(cell.folder) as temporary:
+    with CELL_FOLDER.writing(cell.folder) as temporary:
         if answers is not None:
             np.save(temporary / ANSWERS, answers.astype(np.float64), allow_pickle=False)
-        text = json.dumps({"title": cell.title, **facts}, indent=1, default=str)
-        (temporary / RESULT).write_text(text, encoding="utf-8")
+        # arguments may hold anything, and only people read them again
+        text = json.dumps({"title": cell.title, **facts}, default=str)
+        CELL_FOLDER.seal(temporary, json.loads(text, parse_constant=str))
 
 
 def cell_to_json(cell: Cell) -> str:

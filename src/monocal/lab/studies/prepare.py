@@ -17,7 +17,7 @@ from monocal.lab.studies.study import DataSpec
 
 def prepare(spec: DataSpec, cache: Path, data_folder: Path | None) -> PreparedData:
     """Prepares a data set once; a second call with the same entry returns at once."""
-    folder = cache / "data" / fingerprint(asdict(spec), 1)
+    folder = cache / "data" / fingerprint(asdict(spec), 2)
     if spec.kind == "scored":
         return open_scored_log(spec, cache / "data", data_folder)
     if folder.is_dir():

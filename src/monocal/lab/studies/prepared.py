@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +10,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import ArtefactError
-from monocal.core.files import atomic_folder
+from monocal.core.manifest import FolderFormat
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 
-_FACTS = "facts.json"
+STUDY_DATA = FolderFormat(
+    "monocal study data", 1, "facts.json", called="prepared data of a study", remedy="delete the folder and run again"
+)
+"""How prepared data lie on disk."""
 
 
 @final
@@ -61,10 +62,8 @@ class PreparedData:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        path = folder / _FACTS
-        if not path.is_file():
-            raise ArtefactError(f"{folder}: no prepared data there")
-        self.facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        self.facts = STUDY_DATA.read(folder)
+        STUDY_DATA.verify(folder, self.facts, contents=False)
 
     @property
     def field_names(self) -> list[str]:
@@ -98,8 +97,8 @@ class PreparedData:
 
 def write(folder: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> PreparedData:
     """Writes prepared data, whole or not at all."""
-    with atomic_folder(folder) as temporary:
+    with STUDY_DATA.writing(folder) as temporary:
         for name, array in arrays.items():
             np.save(temporary / f"{name}.npy", array, allow_pickle=False)
-        (temporary / _FACTS).write_text(json.dumps(dict(facts), indent=1), encoding="utf-8")
+        STUDY_DATA.seal(temporary, facts)
     return PreparedData(folder)

@@ -45,7 +45,7 @@ def open_scored_log(spec: DataSpec, data_cache: Path, data_folder: Path | None) 
     if not path.is_dir():
         raise DataMissing(f"{spec.name}: no scored log at {spec.file!r}; write one with monocal rank, pass --data-dir")
     scored = ScoredLog.open(path)
-    folder = data_cache / fingerprint(asdict(spec), scored.fingerprint)
+    folder = data_cache / fingerprint(asdict(spec), scored.fingerprint, 2)
     if folder.is_dir():
         return PreparedData(folder)
     if spec.n_calibration:

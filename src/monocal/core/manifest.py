@@ -1,0 +1,276 @@
+"""The one checked folder format: some files, and a JSON manifest that knows their sizes and fingerprints.
+
+Every kind of folder that monocal writes (models, encoded and scored logs, rankers, checkpoints, data of studies) has a
+manifest with the same entries:
+
+    format          what kind of folder it is
+    schema_version  raised whenever a folder could be misread by an older version
+    written_by      the version that wrote it
+    files           name to size in bytes and fingerprint of the contents, for every file but the manifest
+    fingerprint     of the manifest without this entry, hence of everything in the folder
+
+beside the entries of its kind. The manifest is written last; a folder without a whole one is nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, final
+
+from monocal.core.errors import ArtefactError, InvalidInput
+from monocal.core.fingerprint import fingerprint, fingerprint_bytes, fingerprint_file
+from monocal.core.folders import atomic_folder, check_place, entries_of, named_place, publish_folder, remove_folder
+from monocal.core.version import __version__
+
+LARGEST_MANIFEST_BYTES = 64 << 20
+"""A manifest holds facts, not data; what is larger is not read."""
+
+_N_SHOWN = 5
+
+Entries = dict[str, Any]
+
+
+@final
+@dataclass(frozen=True)
+class FolderFormat:
+    """One kind of checked folder.
+
+    Arguments:
+        name: What manifests of this kind have as `format`.
+        version: The schema version that is written.
+        manifest: File name of the manifest.
+        called: How messages name such a folder.
+        remedy: What to do about a damaged one.
+        upgrade: Turns the manifest of an older version into one of today's; by default it is the same.
+        known: Files that older versions wrote without naming them.
+    """
+
+    name: str
+    version: int
+    manifest: str
+    called: str
+    remedy: str
+    upgrade: Callable[[Entries], Entries] | None = None
+    known: tuple[str, ...] = field(default=())
+
+    @contextmanager
+    def writing(self, target: str | Path) -> Iterator[Path]:
+        """Yields a folder that takes the place of `target` at the end; `seal` is the last thing to do in it.
+
+        A place that holds anything but an earlier folder of this kind is refused, see `check_target`.
+        """
+        with atomic_folder(target, self._own_files) as temporary:
+            yield temporary
+
+    def check_target(self, target: str | Path) -> None:
+        """Refuses a place where `writing` would have to remove something that this format did not write.
+
+        To be asked before hours of work, too.
+        """
+        check_place(named_place(target), self._own_files)
+
+    def publish(self, finished: Path, target: Path) -> None:
+        """Gives a sealed folder beside `target` its place, as `writing` does at its end."""
+        publish_folder(finished, target, self._own_files)
+
+    def remove(self, folder: str | Path) -> None:
+        """Removes a folder of this kind, if it is there; one that holds other files is refused."""
+        remove_folder(Path(folder), self._own_files)
+
+    def seal(self, folder: Path, entries: Mapping[str, Any], files: Mapping[str, Any] | None = None) -> str:
+        """Writes the manifest over all files that are in the folder and returns its fingerprint.
+
+        Arguments:
+            folder: Where the files are.
+            entries: The entries of this kind; numbers in them are finite.
+            files: What `describe_files` returned, if that was asked already.
+        """
+        manifest = self.entries(entries, self.describe_files(folder) if files is None else files)
+        text = json.dumps(manifest, indent=1, allow_nan=False) + "\n"
+        (folder / self.manifest).write_text(text, encoding="utf-8")
+        return str(manifest["fingerprint"])
+
+    def describe_files(self, folder: Path, names: Iterable[str] | None = None) -> Entries:
+        """Returns size and fingerprint of the named files, by default of every file but the manifest."""
+        return {
+            name: {"n_bytes": (folder / name).stat().st_size, "fingerprint": fingerprint_file(folder / name)}
+            for name in sorted(entries_of(folder)[0] - {self.manifest} if names is None else names)
+        }
+
+    def entries(self, entries: Mapping[str, Any], files: Mapping[str, Any]) -> Entries:
+        """Returns the whole manifest of a folder with these entries and files."""
+        manifest: Entries = {
+            "format": self.name,
+            "schema_version": self.version,
+            "written_by": f"monocal {__version__}",
+            **entries,
+            "files": dict(files),
+        }
+        manifest["fingerprint"] = fingerprint(manifest)
+        return manifest
+
+    def is_at(self, folder: str | Path) -> bool:
+        """Says whether a folder has a manifest of this kind, whole or not."""
+        try:
+            return bool(self._parse(Path(folder) / self.manifest).get("format") == self.name)
+        except ArtefactError:
+            return False
+
+    def read(self, folder: str | Path) -> Entries:
+        """Reads and checks the manifest alone: format, version, its own fingerprint, names of files."""
+        path = Path(folder) / self.manifest
+        manifest = self._parse(path)
+        if manifest.get("format") != self.name:
+            raise ArtefactError(f"{path}: not a {self.name}; nothing was loaded")
+        version = manifest.get("schema_version")
+        if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= self.version:
+            raise ArtefactError(
+                f"{path}: schema version {version}, and this monocal {__version__} reads up to {self.version}; "
+                "nothing was loaded. Way out: upgrade monocal, or write the folder again with this version"
+            )
+        try:
+            if version < self.version and self.upgrade is not None:
+                manifest = self.upgrade(manifest)
+            elif manifest.get("fingerprint") != fingerprint({k: v for k, v in manifest.items() if k != "fingerprint"}):
+                raise ArtefactError(
+                    f"{path}: the contents do not match their fingerprint; nothing was loaded. Way out: {self.remedy}"
+                )
+            for name, facts in manifest["files"].items():
+                _check_facts(name, facts)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise self.damaged(folder, error) from error
+        return manifest
+
+    def damaged(self, folder: str | Path, error: Exception) -> ArtefactError:
+        """Returns the error for a manifest that lacks something or has it in another form."""
+        return ArtefactError(
+            f"{Path(folder) / self.manifest}: damaged ({error!r}); nothing was loaded. Way out: {self.remedy}"
+        )
+
+    def verify(self, folder: str | Path, manifest: Entries, *, contents: bool = True) -> None:
+        """Compares the sizes of all files with the manifest, and their fingerprints if `contents`."""
+        for name, facts in manifest["files"].items():
+            path = self._check_size(Path(folder), name, facts)
+            if contents and fingerprint_file(path) != facts["fingerprint"]:
+                raise self._altered(path)
+
+    def read_file(self, folder: str | Path, manifest: Entries, name: str) -> bytes:
+        """Reads one file into memory; what is returned is what was checked, whoever writes there meanwhile.
+
+        Nothing is read before the file has the size that the manifest states.
+        """
+        if name not in manifest["files"]:
+            raise ArtefactError(
+                f"{Path(folder) / name}: not in the manifest; nothing was loaded. Way out: {self.remedy}"
+            )
+        facts = manifest["files"][name]
+        path = self._check_size(Path(folder), name, facts)
+        with path.open("rb") as stream:
+            contents = stream.read(facts["n_bytes"] + 1)
+        if fingerprint_bytes(contents) != facts["fingerprint"]:
+            raise self._altered(path)
+        return contents
+
+    def copy(self, folder: str | Path, target: Path) -> Entries:
+        """Copies the manifest and the files it names, nothing else, into an empty folder, and checks the copy."""
+        source = Path(folder)
+        self._parse(source / self.manifest)
+        shutil.copyfile(source / self.manifest, target / self.manifest)
+        manifest = self.read(target)
+        for name, facts in manifest["files"].items():
+            path = self._check_size(source, name, facts)
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target / name)
+        self.verify(target, manifest)
+        return manifest
+
+    def _parse(self, path: Path) -> Entries:
+        if not path.is_file():
+            raise ArtefactError(f"{path}: there is no such file; {self.called} is a folder with {self.manifest} in it")
+        try:
+            manifest = json.loads(_read_bounded(path))
+        except (ValueError, RecursionError) as error:
+            raise ArtefactError(f"{path}: not a whole JSON file ({error}); nothing was loaded") from error
+        if not isinstance(manifest, dict):
+            raise ArtefactError(f"{path}: not a {self.name}; nothing was loaded")
+        return manifest
+
+    def _check_size(self, folder: Path, name: str, facts: Mapping[str, Any]) -> Path:
+        path = folder / name
+        if not path.is_file():
+            raise ArtefactError(f"{path}: missing; nothing was loaded. Way out: {self.remedy}")
+        size, stated = path.stat().st_size, facts.get("n_bytes")
+        if stated is not None and size != stated:
+            raise ArtefactError(f"{path}: {size} bytes instead of {stated}; nothing was loaded. Way out: {self.remedy}")
+        return path
+
+    def _altered(self, path: Path) -> ArtefactError:
+        return ArtefactError(
+            f"{path}: the contents do not match the manifest's fingerprint; nothing was loaded. Way out: {self.remedy}"
+        )
+
+    def _own_files(self, folder: Path) -> frozenset[str]:
+        """The files of a folder, all of them named by a manifest of this kind; anything else is refused."""
+        files, folders = entries_of(folder)
+        ours: set[str] = set()
+        try:
+            manifest = self._parse(folder / self.manifest)
+            if manifest.get("format") == self.name:
+                ours = {self.manifest, *self.known, *_safe_names(manifest.get("files"))}
+        except ArtefactError:
+            pass
+        parents = {str(parent) for name in ours for parent in PurePosixPath(name).parents}
+        foreign = sorted([*(files - ours), *(f"{name}/" for name in folders - parents)])
+        if foreign:
+            shown = ", ".join(foreign[:_N_SHOWN]) + (f" and {len(foreign) - _N_SHOWN} more" * (len(foreign) > _N_SHOWN))
+            raise InvalidInput.of(
+                "output folder",
+                f"{str(folder)!r}, which holds {shown}{_kind_of(folder, foreign)}",
+                f"a new or empty folder, or {self.called} and nothing else, which would be replaced",
+                "choose another folder, or move these files away first",
+            )
+        return files
+
+
+def _read_bounded(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        contents = stream.read(LARGEST_MANIFEST_BYTES + 1)
+    if len(contents) > LARGEST_MANIFEST_BYTES:
+        raise ArtefactError(f"{path}: larger than {LARGEST_MANIFEST_BYTES >> 20} MiB; nothing was loaded")
+    return contents
+
+
+def _check_facts(name: str, facts: Mapping[str, Any]) -> None:
+    if not _is_safe(name) or not isinstance(facts["fingerprint"], str):
+        raise ValueError(name)
+    stated = facts.get("n_bytes", 0)
+    if stated is not None and (not isinstance(stated, int) or stated < 0):
+        raise ValueError(name)
+
+
+def _is_safe(name: Any) -> bool:
+    """Whether a name stays inside the folder on every system."""
+    if not isinstance(name, str) or not name or "\0" in name or "\\" in name or os.path.isabs(name):
+        return False
+    return all(part not in ("", ".", "..") for part in name.split("/"))
+
+
+def _safe_names(files: Any) -> set[str]:
+    return {name for name in files if _is_safe(name)} if isinstance(files, Mapping | list) else set()
+
+
+def _kind_of(folder: Path, foreign: Sequence[str]) -> str:
+    """Names what a folder is, if it is a folder of another kind."""
+    if "manifest.json" not in foreign:
+        return ""
+    try:
+        found = json.loads(_read_bounded(folder / "manifest.json"))["format"]
+    except (OSError, ValueError, KeyError, TypeError, ArtefactError):
+        return ""
+    return f" (a {found})" if isinstance(found, str) and found.startswith("monocal ") else ""
