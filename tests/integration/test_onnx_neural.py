@@ -16,6 +16,9 @@ FIELDS = ["site_id", "country", "device"]
 
 EXACT = {
     "umc": {},
+    "umc, believed in part": {"method": "umc", "mix": 0.4},
+    "umc, network rejected": {"method": "umc", "mix": 0.0},
+    "sbcr, believed in part": {"method": "sbcr", "mix": 0.4},
     "umc, three layers": {"method": "umc", "size": "paper", "n_knots": 5},
     "umc, two knots": {"method": "umc", "n_knots": 2},
     "umc, not rescaled": {"method": "umc", "rescaling": False},
@@ -40,7 +43,7 @@ def table():
     return simulate_log(3000, seed=1).table()
 
 
-def fitted(table, fields=FIELDS, **arguments):
+def fitted(table, fields=FIELDS, mix=1.0, **arguments):
     """A model with noise on every weight: one epoch after an identity start leaves networks that do nothing."""
     model = monocal.fit(
         table, score="pctr", label="click", fields=fields, n_epochs=1, recent_share=0.1, n_threads=1, **arguments
@@ -49,10 +52,12 @@ def fitted(table, fields=FIELDS, **arguments):
     calibrator = model.tasks[0].calibrator
     calibrator.weights_ = {
         name: value
-        if name.endswith(("knots", "offsets", "slots"))
+        if name.endswith(("knots", "offsets", "slots", "mix"))
         else (value + 0.3 * random.normal(size=value.shape) / _fan_in(name, value)).astype(value.dtype)
         for name, value in calibrator.weights_.items()
     }
+    if "mix" in calibrator.weights_:
+        calibrator.weights_["mix"] = np.array([mix])
     return model
 
 

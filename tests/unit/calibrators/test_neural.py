@@ -163,7 +163,7 @@ def test_arguments_replace_the_presets_choices():
 
 def test_auxiliary_losses(log, trained):
     for auxiliary in ("sc", "field", "mse"):
-        fit(small("sbcr", auxiliary=auxiliary, sc_weight=0.5, n_bins=7, tau=0.0, n_epochs=1), log)
+        fit(small("sbcr", carry="none", auxiliary=auxiliary, sc_weight=0.5, n_bins=7, tau=0.0, n_epochs=1), log)
     names = [type(call["loss"].losses[1]).__name__ for call in trained]
     assert names == ["SmoothCalibrationLoss", "FieldCalibrationLoss", "SquaredError"]
     assert (trained[0]["loss"].losses[1].n_bins, trained[0]["loss"].losses[1].gaps.tau) == (7, 0.0)
@@ -173,8 +173,8 @@ def test_wide_start_sees_the_training_slice_alone(log):
     """Labels of the held-out rows change the stopping and the refit, not where training starts."""
     other = log.labels.copy()
     other[-600:] = 1 - other[-600:]
-    one = fit(small("umc"), log)
-    two = small("umc").fit(log.logits, other, features=log.features, scores_are="logit")
+    one = fit(small("umc", carry="none"), log)
+    two = small("umc", carry="none").fit(log.logits, other, features=log.features, scores_are="logit")
     np.testing.assert_array_equal(one.weights_["affine"], two.weights_["affine"])
     assert np.abs(one.weights_["wide.shifts"] - two.weights_["wide.shifts"]).max() > 0.01
 
@@ -185,13 +185,13 @@ def test_before_training_umc_is_the_wide_logistic_of_the_training_slice(log, fit
     held_out = log.take(slice(5400, None))
     z = wide._predict_logits(Samples(held_out.logits, features=held_out.features))
     loss = np.mean(np.logaddexp(0.0, z) - held_out.labels * z)
-    assert fitted("umc").history_["held_out_losses"][0] == pytest.approx(loss, rel=1e-5)
+    assert fitted("umc", carry="none").history_["held_out_losses"][0] == pytest.approx(loss, rel=1e-5)
 
 
 @pytest.mark.parametrize("l2", ["auto", 10.0])
 def test_refitted_shifts_are_optimal(log, l2):
     """The gradient of the penalised log-loss with respect to every shift is 0, beside the trained curve."""
-    one = fit(small("umc", recent_share=0.0, l2=l2), log)
+    one = fit(small("umc", carry="none", recent_share=0.0, l2=l2), log)
     shifts, offsets, penalties = (one.weights_[f"wide.{name}"] for name in ("shifts", "offsets", "penalties"))
     residual = predict(one, log) - log.labels
     for field in range(6):

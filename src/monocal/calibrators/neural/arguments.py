@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 from monocal.calibrators.neural.fitting.presets import Preset
+from monocal.calibrators.statistical.carry_over import Carry
 from monocal.calibrators.statistical.field_shrinkage import Penalty
 
 Embeddings = Literal["auto", "own", "ranker", "none"]
@@ -20,6 +21,7 @@ class NeuralArguments(TypedDict, total=False):
     min_count: int
     wide: bool | None
     warm_start: bool | None
+    carry: Carry | None
     l2: Penalty
     sc_weight: float | None
     sc_preset: str | None

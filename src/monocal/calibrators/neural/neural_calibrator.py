@@ -15,13 +15,15 @@ from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.neural.arguments import Auxiliary, Embeddings
 from monocal.calibrators.neural.arrays.context_table import ContextTable, Weights
 from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, by_arrays, curve_weights
+from monocal.calibrators.neural.fitting.carried import Trained, fit_believed
 from monocal.calibrators.neural.fitting.encoders import encoder_arrays, encoder_for
 from monocal.calibrators.neural.fitting.field_values import field_sizes
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
 from monocal.calibrators.neural.fitting.objective import objective
 from monocal.calibrators.neural.fitting.presets import PRESETS, FitSettings, Preset, batch_rows_for
-from monocal.calibrators.neural.fitting.warm_start import Start, logistic_start, refit_shifts
+from monocal.calibrators.neural.fitting.warm_start import Start, logistic_start, refit_shifts, split_off_recent
 from monocal.calibrators.neural.packages import need
+from monocal.calibrators.statistical.carry_over import Carry, TimeBlocks, block_level, carry_among
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, Penalty, check_penalty
 from monocal.calibrators.statistical.wide_solver import field_offsets
 from monocal.calibrators.tags import Tags
@@ -44,15 +46,19 @@ CHUNK_ROWS = 65_536
 class NeuralCalibrator(LogitCalibrator):
     r"""A monotone map trained by gradient descent, between two exact convex fits.
 
-    .. math:: z' = f(a z + c,\ x) + \sum_k \delta_{k, x_k}
+    .. math:: z' = (1 - \alpha)\,t + \alpha f(t,\ x) + \sum_k \alpha_k \delta_{k, x_k}, \qquad t = a z + c
 
-    1. Slope a, intercept c and one L2-regularised shift δ per field value are fitted as a logistic regression on
-       the older rows. The map f starts as the identity, so training starts at that solution.
-    2. f is trained on the older rows. The most recent rows choose when to stop; the start itself is a candidate.
-    3. The shifts are refitted beside the trained f on all rows, which is convex and exact.
+    1. Shares α in [0, 1] are learned on rows later than those the effects were learned from: one per field, and one
+       for the map f, which is trained on the older rows for that purpose. A field whose effect does not last, or a map
+       that says nothing about later rows, gets 0.
+    2. Slope a, intercept c and one L2-regularised shift δ per field value are fitted as a logistic regression on all
+       rows. f starts as the identity, so training starts at that solution.
+    3. f is trained on all rows, and the shifts are refitted beside it, which is convex and exact.
 
-    Fitting needs torch; predicting does not. For a fixed feature row the shifts are constants and a ≥ 0, so the
-    whole is as monotone in the score as f.
+    With `carry="none"` all shares are 1, and the most recent rows are held out to choose when to stop.
+
+    Fitting needs torch; predicting does not. For a fixed feature row the shifts are constants, a ≥ 0, and a mix of two
+    increasing functions increases, so the whole is as monotone in the score as f.
 
     Arguments:
         preset: `monocal`, or `paper` and `authors` for training as UMC's publication and code do it (see
@@ -63,6 +69,9 @@ class NeuralCalibrator(LogitCalibrator):
         min_count: Values with fewer rows share the vector of unseen ones.
         wide: Whether there are shifts per field value.
         warm_start: Whether the map starts as the identity on top of the logistic fit, or at random.
+        carry: How much of what was learned is carried into the future. `auto` learns one share in [0, 1] per field and
+            one for the map, on rows later than those they were learned from; `none` believes everything; a mapping
+            from a field's position (by name through `monocal.fit`) to a share fixes some. See `carry_`.
         l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss; `auto` learns one per field from the
             scatter of its shifts.
         sc_weight: Factor λ of the auxiliary loss beside the cross-entropy; 0 leaves it out.
@@ -74,7 +83,7 @@ class NeuralCalibrator(LogitCalibrator):
         batch_rows: Rows per step; if neither this nor the preset says so, it is adapted to the number of rows.
         learning_rate: Adam's rate at its highest.
         averaging: Whether weights are averaged over steps.
-        held_out_share: Share of the most recent rows for early stopping; 0 trains on all.
+        held_out_share: Share of the most recent rows for early stopping; 0 trains on all. With `carry` none are needed.
         seed: Of the initial weights and the row order.
         n_threads: Threads while training; None keeps torch's present number.
         checkpoint: A folder from which an interrupted training goes on.
@@ -97,6 +106,7 @@ class NeuralCalibrator(LogitCalibrator):
         min_count: int = 20,
         wide: bool | None = None,
         warm_start: bool | None = None,
+        carry: Carry | None = None,
         l2: Penalty = "auto",
         sc_weight: float | None = None,
         sc_preset: str | None = None,
@@ -122,6 +132,7 @@ class NeuralCalibrator(LogitCalibrator):
         self.min_count = min_count
         self.wide = wide
         self.warm_start = warm_start
+        self.carry = carry
         self.l2 = l2
         self.sc_weight = sc_weight
         self.sc_preset = sc_preset
@@ -186,17 +197,60 @@ class NeuralCalibrator(LogitCalibrator):
 
     def _fit(self, samples: Samples) -> None:
         need("torch", f"fitting {self.name!r}", "neural")
-        from monocal.calibrators.neural.modules.field_map import ChosenValues, FieldMap
-        from monocal.training import train
-
         check_penalty(self.l2)
         settings = self._settings()
         samples = self._seen(samples)
-        older, held_out = split_off_recent(samples, settings.held_out_share)
         sizes = [] if samples.features is None else field_sizes(samples.features)
+        if self._carries(settings) and sizes:
+            self._fit_carried(samples, sizes, settings)
+            return
+        older, held_out = split_off_recent(samples, settings.stopping_share)
         start = self._start(older, sizes, settings)
+        self.weights_, self.history_ = self._train(older, held_out, sizes, start, settings)
+        if start.shifts is not None:
+            shifts = refit_shifts(self._logits(samples), samples, sizes, self.l2, start)
+            self.weights_ = {**self.weights_, **shifts}
+
+    def _fit_carried(self, samples: Samples, sizes: list[int], settings: FitSettings) -> None:
+        def train(older: Samples, held_out: Samples | None, start: Start, hidden: Any, **options: Any) -> Trained:
+            return self._train(older, held_out, sizes, start, settings, hidden, **options)
+
+        def logits(weights: Weights, rows: Samples) -> Floats:
+            return self._apply(self._prepare(weights), rows)
+
+        columns = self._columns(self.n_fields_) or list(range(self.n_fields_))
+        settings = replace(settings, carry=carry_among(settings.carry, columns))
+        self.weights_, self.history_, believed = fit_believed(samples, sizes, settings, self.l2, train, logits)
+        self.carry_ = {"field": np.array(columns), **believed}
+
+    def _train(
+        self,
+        older: Samples,
+        held_out: Samples | None,
+        sizes: list[int],
+        start: Start,
+        settings: FitSettings,
+        hidden: NDArray[np.bool_] | None = None,
+        **options: Any,
+    ) -> Trained:
+        """Trains a map on top of a start and returns its arrays and how the training went.
+
+        Arguments:
+            older: The rows to train on.
+            held_out: Rows that choose when to stop.
+            sizes: How many ids each field has.
+            start: Slope, intercept and shifts that stay while the map is trained.
+            settings: Of the preset.
+            hidden: Fields whose values all count as unseen in the map's context.
+            options: Training options that differ from the calibrator's.
+        """
+        from monocal.calibrators.neural.modules.field_map import ChosenValues, FieldMap
+        from monocal.training import train
+
         rows = start.entering(older)
         encoder = self._encoder(rows, sizes)
+        if isinstance(encoder, ChosenValues) and hidden is not None:
+            encoder.hide_(np.flatnonzero(hidden).tolist())
         width = int(getattr(encoder, "width", 0))
         curve = self._build(MapInputs(rows, sizes, width, width // max(len(sizes), 1), settings.warm_start))
         history = train(
@@ -204,16 +258,17 @@ class NeuralCalibrator(LogitCalibrator):
             rows,
             held_out=None if held_out is None else start.entering(held_out),
             loss=self._objective(settings, sizes),
-            options=self._options(settings, rows.n_rows),
+            options=replace(self._options(settings, rows.n_rows), **options),
         )
-        self.history_ = history.as_dict()
-        self.weights_: Weights = {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
-        self.weights_["affine"] = np.array([start.slope, start.intercept])
+        weights: Weights = {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
+        weights["affine"] = np.array([start.slope, start.intercept])
         if isinstance(encoder, ChosenValues):
-            self.weights_ |= encoder_arrays(encoder)
-        if start.shifts is not None:
-            shifts = refit_shifts(self._logits(samples), samples, sizes, self.l2, start)
-            self.weights_ = {**self.weights_, **shifts}
+            weights |= encoder_arrays(encoder)
+        return weights, history.as_dict()
+
+    def _carries(self, settings: FitSettings) -> bool:
+        """Whether effects are judged on later rows; that needs a start and shifts to judge."""
+        return settings.carry != "none" and settings.wide and settings.warm_start
 
     def _settings(self) -> FitSettings:
         if self.preset not in PRESETS:
@@ -223,6 +278,7 @@ class NeuralCalibrator(LogitCalibrator):
             for name in (
                 "wide",
                 "warm_start",
+                "carry",
                 "held_out_share",
                 "recent_share",
                 "n_epochs",
@@ -269,7 +325,10 @@ class NeuralCalibrator(LogitCalibrator):
         return self._logits(self._seen(samples))
 
     def _logits(self, samples: Samples) -> Floats:
-        fitted = self._fitted_map()
+        return self._apply(self._fitted_map(), samples)
+
+    @staticmethod
+    def _apply(fitted: FittedMap, samples: Samples) -> Floats:
         result = np.empty(samples.n_rows)
         for first in range(0, samples.n_rows, CHUNK_ROWS):
             rows = slice(first, first + CHUNK_ROWS)
@@ -296,6 +355,11 @@ class NeuralCalibrator(LogitCalibrator):
     def _recent_share(self) -> float:
         return self._settings().recent_share
 
+    def _recent_shift(self, samples: Samples) -> float:
+        if "carry_" not in vars(self):
+            return super()._recent_shift(samples)
+        return block_level(self._predict_logits(samples), samples, TimeBlocks.of(samples))
+
     def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
         self._embeddings = embeddings
 
@@ -305,16 +369,6 @@ class NeuralCalibrator(LogitCalibrator):
         shared = [name for name in inspect.signature(NeuralCalibrator.__init__).parameters if name != "self"]
         own = [] if cls is NeuralCalibrator else super()._get_param_names()
         return sorted({*own, *shared})
-
-
-def split_off_recent(samples: Samples, share: float) -> tuple[Samples, Samples | None]:
-    """Holds out the most recent share of rows, unless the older ones would be left with one class."""
-    if share <= 0.0 or samples.n_rows < 2:
-        return samples, None
-    older, recent = samples.split_recent(share)
-    if older.known_labels.min() == older.known_labels.max():
-        return samples, None
-    return older, recent
 
 
 def _frozen_shifts(sizes: Sequence[int], start: Start) -> WideShift | None:

@@ -103,7 +103,7 @@ class WideLogisticCalibrator(LogitCalibrator):
         )
         self.slope_, self.intercept_ = found.slope, found.intercept
         self.shifts_, self.offsets_ = found.shifts, found.offsets
-        self.carry_ = believed.as_arrays(sizes)
+        self.carry_ = {"field": np.arange(len(sizes)), **believed.as_arrays(sizes)}
 
     def _recent_shift(self, samples: Samples) -> float:
         if not self._carries:

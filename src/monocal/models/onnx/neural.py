@@ -9,7 +9,7 @@ import numpy as np
 
 from monocal.calibrators.neural.arrays.broken_line import LINE_EPSILON, BrokenLineCurve
 from monocal.calibrators.neural.arrays.context_table import Weights
-from monocal.calibrators.neural.arrays.fitted_map import curve_weights
+from monocal.calibrators.neural.arrays.fitted_map import believed_share, curve_weights
 from monocal.calibrators.neural.arrays.layers import Layers
 from monocal.kernels.limits import LOG_SCALE_LIMIT
 from monocal.models.onnx.builder import GraphBuilder, Writer
@@ -83,8 +83,12 @@ def _around(write_curve: CurveWriter) -> Writer:
             features = graph.apply("Gather", features, graph.constant(list(chosen), np.int64), axis=1)
         slope, intercept = (float(one) for one in weights["affine"])
         start = graph.add(graph.multiply(logits, slope), intercept)
-        context = write_context(graph, weights, features)
-        values = write_curve(graph, calibrator, curve_weights(weights), start, context)
+        share, values = believed_share(weights), start
+        if share > 0.0:
+            context = write_context(graph, weights, features)
+            values = write_curve(graph, calibrator, curve_weights(weights), start, context)
+        if 0.0 < share < 1.0:
+            values = graph.add(graph.multiply(start, 1.0 - share), graph.multiply(values, share))
         shifts = write_shifts(graph, weights, features)
         return values if shifts is None else graph.add(values, shifts)
 

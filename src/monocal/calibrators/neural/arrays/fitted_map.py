@@ -25,17 +25,31 @@ def curve_weights(weights: Weights) -> Weights:
     return {name[len(start) :]: value for name, value in weights.items() if name.startswith(start)}
 
 
+def believed_share(weights: Weights) -> float:
+    """Returns the share to which the curve is believed: 1 unless the fit said otherwise."""
+    return float(weights["mix"][0]) if "mix" in weights else 1.0
+
+
 def by_arrays(weights: Weights, curve: Curve, context: Callable[[Ids], Any] | None) -> FittedMap:
-    """Joins affine start, context, curve and shifts.
+    r"""Joins affine start, context, curve and shifts.
+
+    A curve believed to a share a is mixed with the straight line it started from, :math:`(1 - a) t + a f(t)`: both
+    increase in t, and so does their sum after rounding.
 
     Shifts are added to each other first and to the curve last: for a fixed feature row that is one constant, and
     adding a constant keeps the curve's order after rounding.
     """
-    slope, intercept = weights["affine"]
+    slope, intercept = (float(one) for one in weights["affine"])
+    share = believed_share(weights)
 
     def calibrated(logits: Floats, features: Ids | None) -> Floats:
         ids = None if features is None else np.asarray(features)
-        values = curve(slope * logits + intercept, None if context is None or ids is None else context(ids))
+        start: Floats = slope * logits + intercept
+        values = start
+        if share > 0.0:
+            values = curve(start, None if context is None or ids is None else context(ids))
+        if share < 1.0:
+            values = (1.0 - share) * start + share * values
         if "wide.shifts" not in weights or ids is None:
             return values
         base = np.full(logits.shape[0], weights["wide.intercept"][0])

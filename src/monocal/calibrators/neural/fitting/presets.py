@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from monocal.calibrators.statistical.carry_over import Carry
+
 Preset = Literal["monocal", "paper", "authors"]
+
+STOPPING_SHARE = 0.1
+"""Most recent rows that choose when to stop, if nothing else judges the network."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +20,8 @@ class FitSettings:
     Attributes:
         wide: One shift per field value beside the network.
         warm_start: Starts the network as the identity on top of a logistic fit instead of at random.
-        held_out_share: Most recent rows kept for early stopping.
+        carry: How much of the fields' effects and of the network is carried into the future.
+        held_out_share: Most recent rows kept for early stopping; None keeps a tenth unless `carry` judges the network.
         recent_share: Most recent rows that set the last intercept.
         n_epochs: Passes over the rows.
         batch_rows: Rows per step; None adapts it to the number of rows.
@@ -26,7 +32,8 @@ class FitSettings:
 
     wide: bool
     warm_start: bool
-    held_out_share: float
+    carry: Carry
+    held_out_share: float | None
     recent_share: float
     n_epochs: int
     batch_rows: int | None
@@ -34,10 +41,18 @@ class FitSettings:
     schedule: Literal["cosine", "constant"]
     sc_preset: str
 
+    @property
+    def stopping_share(self) -> float:
+        """Most recent rows that choose when to stop."""
+        if self.held_out_share is not None:
+            return self.held_out_share
+        return STOPPING_SHARE if self.carry == "none" else 0.0
+
 
 _PUBLISHED = {
     "wide": False,
     "warm_start": False,
+    "carry": "none",
     "held_out_share": 0.0,
     "recent_share": 0.0,
     "n_epochs": 20,
@@ -50,7 +65,8 @@ PRESETS: dict[str, FitSettings] = {
     "monocal": FitSettings(
         wide=True,
         warm_start=True,
-        held_out_share=0.1,
+        carry="auto",
+        held_out_share=None,
         recent_share=0.2,
         n_epochs=2,
         batch_rows=None,

@@ -98,3 +98,13 @@ def refit_shifts(curve_logits: Floats, samples: Samples, sizes: Sequence[int], l
         "wide.intercept": np.array([found.intercept]),
         "wide.penalties": penalties,
     }
+
+
+def split_off_recent(samples: Samples, share: float) -> tuple[Samples, Samples | None]:
+    """Holds out the most recent share of rows, unless the older ones would be left with one class."""
+    if share <= 0.0 or samples.n_rows < 2:
+        return samples, None
+    older, recent = samples.split_recent(share)
+    if older.known_labels.min() == older.known_labels.max():
+        return samples, None
+    return older, recent

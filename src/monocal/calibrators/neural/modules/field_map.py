@@ -56,6 +56,12 @@ class ChosenValues(nn.Module):
         """Length of a context row."""
         return self.encoder.width
 
+    def hide_(self, fields: Sequence[int]) -> None:
+        """Makes all values of some fields count as unseen."""
+        for field in fields:
+            first = int(self.offsets[field])
+            self.slots[first : first + int(self.sizes[field])] = 0
+
     def forward(self, field_ids: Tensor) -> FieldContext:
         rows = rows_of_ids(field_ids, self.sizes, self.offsets)
         return self.encoder.fields(self.slots[rows])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.neural.arrays.context_table import ContextTable, Weights
-from monocal.calibrators.neural.arrays.fitted_map import curve_weights
+from monocal.calibrators.neural.arrays.fitted_map import believed_share, curve_weights
 from monocal.calibrators.neural.arrays.layers import Layers
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.core.samples import Ids
@@ -96,7 +96,7 @@ class CompiledUmc:
     alone, to the last bit.
 
     Arguments:
-        weights: What the calibrator learned.
+        weights: What the calibrator learned, with a curve that is believed to more than 0.
     """
 
     def __init__(self, weights: Weights) -> None:
@@ -109,20 +109,24 @@ class CompiledUmc:
         state = curve_weights(weights)
         self.slope, self.intercept = (float(one) for one in weights["affine"])
         self.n_fields = len(sizes)
+        self.share = believed_share(weights)
+        # the compiled loops add shifts to the curve; divided before, they are themselves again after the mix
+        shifts = None if "wide.shifts" not in weights else weights["wide.shifts"] / self.share
+        constant = float(weights["wide.intercept"][0]) / self.share if "wide.intercept" in weights else 0.0
         self.predictor = umc_predictor(
             state,
             field_sizes=sizes.tolist(),
             integrand="knots" if "curve.knots" in state else "concat",
             vectors=None if context is None else _per_id(context.vectors(), context.offsets, sizes),
-            wide_shifts=_per_id(weights["wide.shifts"], weights["wide.offsets"], sizes)
-            if "wide.shifts" in weights
-            else None,
-            intercept=float(weights["wide.intercept"][0]) if "wide.intercept" in weights else 0.0,
+            wide_shifts=None if shifts is None else _per_id(shifts, weights["wide.offsets"], sizes),
+            intercept=constant,
         )
 
     def __call__(self, logits: Floats, features: Ids | None) -> Floats:
         ids = np.zeros((logits.shape[0], 0), np.int32) if features is None or self.n_fields == 0 else features
-        return self.predictor.score(self.slope * logits + self.intercept, ids)
+        start = self.slope * logits + self.intercept
+        values = self.predictor.score(start, ids)
+        return values if self.share == 1.0 else (1.0 - self.share) * start + self.share * values
 
     def row_scorer(self, shift: float) -> RowScorer:
         """Returns probabilities of small requests, with `shift` added to every logit."""

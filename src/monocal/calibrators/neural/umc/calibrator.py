@@ -11,7 +11,7 @@ import numpy as np
 from monocal.calibrators.neural.arguments import NeuralArguments
 from monocal.calibrators.neural.arrays.broken_line import LINE_EPSILON, BrokenLineCurve
 from monocal.calibrators.neural.arrays.context_table import Weights
-from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap
+from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, believed_share
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
 from monocal.calibrators.neural.fitting.presets import FitSettings
 from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
@@ -152,7 +152,8 @@ class UmcCalibrator(NeuralCalibrator):
         return KnotsCurve(weights)
 
     def _prepare(self, weights: Weights) -> FittedMap:
-        return CompiledUmc(weights) if self.umnn and numba_is_installed() else super()._prepare(weights)
+        compiled = self.umnn and numba_is_installed() and believed_share(weights) > 0.0
+        return CompiledUmc(weights) if compiled else super()._prepare(weights)
 
     def _row_scorer(self, shift: float) -> RowScorer | None:
         fitted = self._fitted_map()

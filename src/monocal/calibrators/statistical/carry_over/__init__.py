@@ -1,7 +1,13 @@
 """Carries forward only what proved to persist: shares of learned effects, judged on rows that came later."""
 
-from monocal.calibrators.statistical.carry_over.believed import Carry, CarryOver, check_carry, learn_carry_over
-from monocal.calibrators.statistical.carry_over.carried_fit import fit_carried
+from monocal.calibrators.statistical.carry_over.believed import (
+    Carry,
+    CarryOver,
+    carry_among,
+    check_carry,
+    learn_carry_over,
+)
+from monocal.calibrators.statistical.carry_over.carried_fit import fit_carried, line_beside
 from monocal.calibrators.statistical.carry_over.level import block_level
 from monocal.calibrators.statistical.carry_over.shares import LaterRows, Shares, solve_shares
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
@@ -13,8 +19,10 @@ __all__ = [
     "Shares",
     "TimeBlocks",
     "block_level",
+    "carry_among",
     "check_carry",
     "fit_carried",
     "learn_carry_over",
+    "line_beside",
     "solve_shares",
 ]

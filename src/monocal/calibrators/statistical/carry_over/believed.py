@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -95,6 +95,19 @@ def check_carry(carry: Carry, n_fields: int) -> Floats:
             raise InvalidInput.of("carry", share, "a share between 0 and 1", "1 believes the field, 0 leaves it out")
         given[place] = share
     return given
+
+
+def carry_among(carry: Carry, columns: Sequence[int]) -> Carry:
+    """Returns the same wish for a method that looks at some fields only, with the fields counted among those.
+
+    Example:
+        >>> carry_among({2: 0.5, 3: 0.0}, [1, 2])
+        {1: 0.5}
+    """
+    if isinstance(carry, str):
+        return carry
+    places = {str(column): place for place, column in enumerate(columns)}
+    return {places[str(field)]: share for field, share in carry.items() if str(field) in places}
 
 
 def learn_carry_over(

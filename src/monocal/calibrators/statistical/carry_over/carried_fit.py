@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.statistical.carry_over.believed import CarryOver
-from monocal.calibrators.statistical.field_shrinkage import N_ROUNDS, solve_shrunk
+from monocal.calibrators.statistical.field_shrinkage import LARGEST_PENALTY, N_ROUNDS, solve_shrunk
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.statistical.wide_solver import WideParameters, add_shifts, field_offsets, solve_wide
 from monocal.core.samples import Samples
@@ -29,7 +29,8 @@ def fit_carried(
 ) -> tuple[WideParameters, Floats]:
     """Fits shifts of the kept fields on all rows, scales them by their shares, and sets the line beside them.
 
-    Returns the parameters over all fields (shifts of fields that left are 0) and the penalties of all fields.
+    Returns the parameters over all fields (shifts of fields that left are 0) and the penalties of all fields (of those
+    that left the largest one).
 
     Arguments:
         samples: Rows with features, in time order.
@@ -66,13 +67,13 @@ def fit_carried(
     shifts[own] = found.shifts * np.repeat(believed.shares[kept], sizes[kept])
     curvature = np.zeros_like(shifts)
     curvature[own] = found.curvature
-    penalties = np.full(len(sizes), np.nan)
+    penalties = np.full(len(sizes), LARGEST_PENALTY)
     penalties[kept] = learned
     carried = WideParameters(found.slope, found.intercept, shifts, offsets, curvature, found.n_evaluations)
-    return _with_line(carried, samples), penalties
+    return line_beside(carried, samples), penalties
 
 
-def _with_line(carried: WideParameters, samples: Samples) -> WideParameters:
+def line_beside(carried: WideParameters, samples: Samples) -> WideParameters:
     """Sets slope (0 or above) and intercept beside shifts that stay."""
     assert samples.features is not None
     beside = add_shifts(np.zeros(samples.n_rows), samples.features, carried.shifts, carried.offsets)

@@ -15,7 +15,8 @@ from monocal.calibrators.statistical.wide_solver import WideParameters, solve_wi
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 
-CUTS = (0.5, 0.75)
+CUTS = (0.5, 0.7)
+"""Shares of the rows before each cut; the network, too, is judged on what came after the last one."""
 GAP = 0.1
 """Share of the rows skipped between learning and judging: without it, a field that names the present day looks as if it
 persisted, because the same day goes on after the cut."""

@@ -1,0 +1,179 @@
+"""What a neural fit carries forward: which fields the network may see, and to which share it is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators.neural.arrays.context_table import Weights
+from monocal.calibrators.neural.fitting.presets import FitSettings
+from monocal.calibrators.neural.fitting.warm_start import (
+    MAX_ITERATIONS,
+    REFIT_ROUNDS,
+    REFIT_TOLERANCE,
+    START_TOLERANCE,
+    Start,
+    split_off_recent,
+)
+from monocal.calibrators.recent_intercept import solve_shift
+from monocal.calibrators.statistical.carry_over import (
+    CarryOver,
+    LaterRows,
+    fit_carried,
+    learn_carry_over,
+    line_beside,
+    solve_shares,
+)
+from monocal.calibrators.statistical.field_shrinkage import LARGEST_PENALTY, Penalty, solve_shrunk
+from monocal.calibrators.statistical.wide_solver import WideParameters, add_shifts, field_offsets
+from monocal.core.samples import Samples
+from monocal.core.spaces import Floats
+
+SMALLEST_NETWORK_SHARE = 0.05
+"""A network believed to less than this is left out."""
+
+NETWORK_PRIOR = 0.5
+
+
+Trained = tuple[Weights, dict[str, Any]]
+"""A map's arrays, and how its training went."""
+
+
+def fit_believed(
+    samples: Samples,
+    sizes: list[int],
+    settings: FitSettings,
+    l2: Penalty,
+    train: Callable[..., Trained],
+    logits: Callable[[Weights, Samples], Floats],
+) -> tuple[Weights, dict[str, Any], dict[str, NDArray[Any]]]:
+    """Learns shares on later rows, then fits everything on all rows, believed to those shares.
+
+    Returns all arrays, how the last training went, and what was believed.
+
+    Arguments:
+        samples: All rows, with features, in time order.
+        sizes: How many ids each field has.
+        settings: Of the preset.
+        l2: Penalty on the shifts, or `auto`.
+        train: Trains a map: `(rows, held out, start, hidden fields, **options)`.
+        logits: Calibrated logits of rows, from a map's arrays.
+    """
+    counts = np.asarray(sizes, dtype=np.int64)
+    penalty = None if l2 == "auto" else float(l2)
+    believed = learn_carry_over(samples, counts, settings.carry, penalty)
+    hidden = hidden_fields(believed)
+    weights: Weights = {}
+    history: dict[str, Any] = {}
+    share = NETWORK_PRIOR
+    if believed.cuts:
+        older, start = start_at_cut(samples, sizes, believed)
+        # an interrupted fit resumes its last training; this one is done again
+        weights, history = train(older, None, start, hidden, checkpoint=None)
+        begin = believed.cuts[-1].begin
+        later = samples.take(slice(begin, None))
+        share = network_share(logits(weights, later), start, later, begin, believed)
+    found, penalties = fit_carried(
+        samples, counts, believed, l2=penalty, tolerance=START_TOLERANCE, max_iterations=MAX_ITERATIONS
+    )
+    start = Start(found.slope, found.intercept, found.shifts, penalties)
+    if share < SMALLEST_NETWORK_SHARE:
+        share = 0.0
+        weights["affine"] = np.array([start.slope, start.intercept])
+    else:
+        weights, history = train(*split_off_recent(samples, settings.stopping_share), start, hidden)
+    weights["mix"] = np.array([share])
+    shifts = carried_shifts(logits(weights, samples), samples, sizes, l2, start, believed)
+    return weights | shifts, history, believed.as_arrays(counts) | {"network": np.array([share])}
+
+
+def hidden_fields(believed: CarryOver) -> NDArray[np.bool_]:
+    """Returns the fields the network must not look at: those that left, and those that cannot be told from time."""
+    return ~believed.kept | believed.calendar
+
+
+def start_at_cut(samples: Samples, sizes: Sequence[int], believed: CarryOver) -> tuple[Samples, Start]:
+    """Returns the rows before the last cut and the carried wide fit on them."""
+    cut = believed.cuts[-1]
+    older = samples.take(slice(0, cut.end))
+    carried = cut.found.shifts * np.repeat(np.where(believed.kept, believed.shares, 0.0), sizes)
+    found = line_beside(replace(cut.found, shifts=carried), older)
+    return older, Start(found.slope, found.intercept, found.shifts, cut.penalties)
+
+
+def network_share(curve_logits: Floats, start: Start, later: Samples, first_row: int, believed: CarryOver) -> float:
+    """Returns how much of the curve's departure from its straight start held on later rows.
+
+    Arguments:
+        curve_logits: The curve's logit of every later row, without shifts.
+        start: What the curve was trained on top of.
+        later: The rows after the gap.
+        first_row: The number of the first of them.
+        believed: Has the time blocks.
+    """
+    assert later.features is not None
+    assert start.shifts is not None
+    line = start.slope * later.logits + start.intercept
+    offsets = believed.cuts[-1].found.offsets
+    block = believed.blocks.block_of_rows(first_row)
+    rows = LaterRows(
+        offset=add_shifts(line, later.features, start.shifts, offsets),
+        contributions=(curve_logits - line)[:, None],
+        labels=later.known_labels,
+        weights=later.weights_or_ones,
+        levels=block - block[0],
+        blocks=block - block[0],
+    )
+    return float(solve_shares(rows, np.array([NETWORK_PRIOR])).values[0])
+
+
+def carried_shifts(
+    map_logits: Floats, samples: Samples, sizes: Sequence[int], l2: Penalty, start: Start, believed: CarryOver
+) -> Weights:
+    """Finds the best shifts of the kept fields beside the map, scales them by their shares, and makes the total right.
+
+    Arguments:
+        map_logits: The map's logit of every row, without shifts.
+        samples: All rows.
+        sizes: How many ids each field has.
+        l2: Penalty on the shifts, or `auto`.
+        start: The carried shifts during training and their penalties.
+        believed: Shares of all fields.
+    """
+    assert samples.features is not None
+    assert start.shifts is not None
+    assert start.penalties is not None
+    counts = np.asarray(sizes, dtype=np.int64)
+    kept = np.flatnonzero(believed.kept)
+    own = np.repeat(believed.kept, counts)
+    labels, weights = samples.known_labels, samples.weights_or_ones
+    first = start.shifts[own]
+    found, learned = solve_shrunk(
+        map_logits,
+        labels,
+        weights,
+        samples.features if kept.size == len(counts) else np.ascontiguousarray(samples.features[:, kept]),
+        counts[kept],
+        first=start.penalties[kept],
+        n_rounds=REFIT_ROUNDS if l2 == "auto" else 0,
+        start=WideParameters(1.0, 0.0, first, field_offsets(counts[kept]), np.zeros_like(first)),
+        slope_is_free=False,
+        tolerance=REFIT_TOLERANCE,
+        max_iterations=MAX_ITERATIONS,
+    )
+    offsets = field_offsets(counts)
+    shifts = np.zeros(int(offsets[-1]))
+    shifts[own] = found.shifts * np.repeat(believed.shares[kept], counts[kept])
+    penalties = np.full(len(counts), LARGEST_PENALTY)
+    penalties[kept] = learned
+    total = add_shifts(map_logits, samples.features, shifts, offsets)
+    return {
+        "wide.shifts": shifts,
+        "wide.offsets": offsets,
+        "wide.intercept": np.array([solve_shift(total, labels, weights)]),
+        "wide.penalties": penalties,
+    }
