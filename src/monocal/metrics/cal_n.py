@@ -51,7 +51,7 @@ class CalN(EqualMassMetric):
             return Value.undefined("no rows")
         sums, torn = equal_mass(state, self.bins)
         weight, predicted, positive = (column[sums.weight > 0.0] for column in sums)
-        # a cut that rounding puts a hair into the next row must not turn "no positive" into a tiny one
+        # a cut that rounding puts slightly into the next row must not turn "no positive" into a tiny one
         kept = positive > _ROUNDING * positive.sum()
         details = {
             "skipped_row_share": float(weight[~kept].sum() / weight.sum()),

@@ -3,8 +3,10 @@
 import math
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
+from monocal.findings.build import build_report
 from monocal.metrics.stability_index import stability_index
 from monocal.serving import Engine, Request
 from monocal.serving.runtime.live_metrics import LiveMetrics
@@ -67,6 +69,18 @@ def test_score_bins_are_those_of_the_fit(model, metrics, log):
     expected = np.array(model.info["tasks"]["click"]["score_shares"]) * 4000
     assert counts == pytest.approx(expected)
     assert found['monocal_score_drift_psi{task="click"}'] < 1e-4
+
+
+def test_the_service_and_the_report_find_the_same_drift(model, metrics, log):
+    low = log.filter(pc.less(log["pctr"], 0.15))
+    rows = low.to_pydict()
+    request = Request({"click": rows["pctr"]}, fields={name: rows[name] for name in FIELDS})
+    metrics.observe(Engine(model).calibrate(request))
+    found = told(metrics)
+    reported = build_report(model, low, n_bootstrap=2, n_floor=2).task().drift.score_shift
+    assert found['monocal_score_drift_psi{task="click"}'] == pytest.approx(reported.value, rel=1e-6)
+    assert found['monocal_score_drift_noise{task="click"}'] == pytest.approx(reported.noise, rel=1e-6)
+    assert reported.value > 0.5
 
 
 def test_pcoc_is_undefined_until_a_positive_comes_back(metrics):

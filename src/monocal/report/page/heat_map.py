@@ -97,7 +97,7 @@ def value_grid(grid: Grid, side: Side) -> str:
                 width,
                 height,
                 _ratio_class(value),
-                f"{value:.2f}",
+                f"{value:.2f}" if value < 9.995 else f"{value:.0f}",
                 f"{shorten(grid.first_values[i], 24)}, {shorten(grid.second_values[j], 24)}: PCOC {ratio(value)}, "
                 f"{count(float(grid.weight[i, j]))} rows, {count(float(grid.observed[i, j]))} positives"
                 f"{', significantly off' if flagged[i, j] else ''}",

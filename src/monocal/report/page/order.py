@@ -43,7 +43,7 @@ def _rows(task: TaskReport) -> list[Row]:
         rows.append(_pairs(f"The same within one {task.groups}", found.within_groups))
     for share, kept in zip(TOP_SHARES, found.kept_on_top, strict=True):
         if math.isfinite(kept):
-            title = f"Rows still in the top {share:.0%}"
+            title = f"Rows still in the top {percent(share)}"
             rows.append(Row((words(title), number(percent(kept)), words("of those that were there by score"))))
     for name in ("auc", "gauc"):
         row = task.metrics.row(name)
