@@ -7,9 +7,19 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 OUT    ?= runs/demo
 ROWS   ?= 20000000
+# A newer interpreter than the one above, if this machine has one.
+OTHER_PYTHON ?= $(shell for one in python3.14 python3.13 python3.12 $(HOME)/.pyenv/versions/3.13*/bin/python $(HOME)/.pyenv/versions/3.12*/bin/python; do \
+	$$one -c '' 2> /dev/null && echo $$one && break; done)
+# What needs neither torch nor the service.
+LIGHT_TESTS := tests/unit/core tests/unit/tables tests/unit/vocabulary tests/unit/logs tests/unit/models \
+	tests/unit/judging tests/unit/calibrators/test_monotone_arithmetic.py tests/unit/calibrators/test_edges.py \
+	tests/oracles/test_statistical_calibrators.py tests/oracles/test_metrics_t10.py \
+	tests/oracles/test_metrics_sklearn.py tests/properties tests/contracts/test_metrics.py \
+	tests/integration/cli/test_fit.py tests/integration/cli/test_apply.py
+CLIENTS := pytest pytest-timeout pytest-xdist hypothesis pandas polars duckdb psutil
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format docs bench bench-data bench-metrics bench-apply bench-speed bench-peers clean
+.PHONY: help run test test-other-python test-lowest coverage mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-peers clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -25,6 +35,21 @@ run: $(STAMP) ## Simulate a click log, rank it, calibrate it, compare, save a mo
 
 test: $(STAMP) ## Run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+coverage: $(STAMP) ## Run all tests and print how much of each file they reach, the least covered first
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov=monocal --cov-report=
+	$(BIN)/python -m coverage report --sort=cover --skip-covered --skip-empty | head -n 40
+
+test-other-python: ## Run what needs no torch on a newer python, in an environment of its own
+	@test -n "$(OTHER_PYTHON)" || { echo "no python 3.12 or newer here: nothing to test"; exit 0; }; \
+	test -x .venv-other/bin/python || $(OTHER_PYTHON) -m venv .venv-other; \
+	.venv-other/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . $(CLIENTS) && \
+	.venv-other/bin/python -m pytest -q -n 2 --dist loadfile $(LIGHT_TESTS)
+
+test-lowest: ## Run what needs no torch with the lowest allowed versions, in an environment of its own
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c lowest.txt -e . $(CLIENTS)
+	.venv-lowest/bin/python -m pytest -q -n 2 --dist loadfile $(LIGHT_TESTS)
 
 check: $(STAMP) ## Style, types, layers
 	$(BIN)/ruff check .
@@ -55,4 +80,4 @@ bench-peers: $(STAMP) ## Install the peers that studies compare with (large)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
 
 clean: ## Remove the environment and everything that was made
-	rm -rf $(VENV) runs site build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-other .venv-lowest .coverage runs site build .pytest_cache .mypy_cache .ruff_cache .hypothesis
