@@ -44,8 +44,10 @@ GROUPS: dict[str, tuple[list[str], list[str], list[str]]] = {
             "tests/contracts/test_calibrators.py",
         ],
         [
-            "tests/unit/calibrators",
-            "tests/unit/judging",
+            "tests/unit/calibrators/test_guard_and_recent.py",
+            "tests/unit/calibrators/test_field_shrinkage.py",
+            "tests/unit/calibrators/test_wide_solver.py",
+            "tests/unit/calibrators/test_carry_over.py",
             "src/monocal/calibrators/statistical",
             "src/monocal/calibrators/base.py",
             "src/monocal/core/spaces.py",
@@ -64,8 +66,14 @@ GROUPS: dict[str, tuple[list[str], list[str], list[str]]] = {
         ["src/monocal/metrics", "tests/unit/test_intervals.py", "tests/unit/test_floors.py", "tests/unit/judging"],
     ),
     "artefact": (
-        ["models/artefact.py", "models/inspection.py", "models/fusion.py", "core/files.py", "core/fingerprint.py"]
-        + ["core/manifest.py"],
+        [
+            "models/artefact.py",
+            "models/inspection.py",
+            "models/fusion.py",
+            "core/files.py",
+            "core/fingerprint.py",
+            "core/manifest.py",
+        ],
         ["tests/unit/core/test_files.py", "tests/unit/core/test_synced_files.py", "tests/unit/models"],
         ["tests/unit/core", "src/monocal/models", "src/monocal/core", "tests/integration/test_killed_save.py"],
     ),
@@ -75,7 +83,7 @@ GROUPS: dict[str, tuple[list[str], list[str], list[str]]] = {
         ["tests/unit/serving", "src/monocal/serving/engine"],
     ),
 }
-"""For each group: its files, the tests that are quick to notice, and those that only survivors of the quick ones meet."""
+"""For each group: its files, the tests that are quick to notice, and those that only survivors of these meet."""
 
 NEURAL = "umc or fac or sbcr or desc or adacalib"
 TIME_LIMIT = 150.0
