@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import calibrator
+from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.core.spaces import ScoreSpace
@@ -102,6 +103,8 @@ def fit_log(
     """
     if not log.scores:
         raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
+    if isinstance(arguments.get("carry"), Mapping):
+        arguments = {**arguments, "carry": carry_by_position(arguments["carry"], log.field_names)}
     rows = log.rows()
     tasks = []
     for task in rows.scores:

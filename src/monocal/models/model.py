@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator
+from monocal.calibrators.statistical.carry_over import carried_lines
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.progress import progress
 from monocal.core.roles import Roles
@@ -234,6 +235,11 @@ class Model:
 
         return save_model(self, folder)
 
+    def carried(self, task: str) -> list[str]:
+        """Returns what a task's fit carries forward, as lines for people; none if the method believes everything."""
+        believed = getattr(self.task(task).calibrator, "carry_", None)
+        return [] if believed is None else carried_lines(believed, self.field_names)
+
     def describe(self) -> str:
         """Returns a few lines for people."""
         lines = [f"monocal model with {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"]
@@ -245,6 +251,7 @@ class Model:
             )
             if one.calibrator.fell_back_:
                 lines.append("    fell back to the uncalibrated score: the fit was worse on its own recent rows")
+            lines += [f"    {line}" for line in self.carried(one.name)]
         sizes = ", ".join(f"{one.name} ({one.size - 1:,})" for one in self.vocabulary.fields)
         lines.append(f"  fields: {sizes or 'none'}")
         if self.sampling_rate is not None:

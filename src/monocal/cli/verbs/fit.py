@@ -114,6 +114,10 @@ def fit(
 
     for name, judgement in judged.tasks.items():
         print_judgement(f"{name}: {method} on held-out rows", judgement)
+    for name in judged.model.task_names:
+        carried = judged.model.carried(name)
+        if carried:
+            print_lines("\n".join([f"{name}: what is carried forward", *carried]))
     for check in judged.products:
         print_lines(str(check))
     remark(f"saved the model{' (fitted again on all rows)' if refit and judged.tasks else ''} to {out}")

@@ -2,6 +2,7 @@
 
 from monocal.lab.sources.aliccp import AliCCP
 from monocal.lab.sources.avazu import Avazu
+from monocal.lab.sources.complete_journey import CompleteJourney
 from monocal.lab.sources.criteo import Criteo
 from monocal.lab.sources.kuairand import KuaiRand
 from monocal.lab.sources.kuairand_pure import KuaiRandPure
@@ -10,7 +11,7 @@ from monocal.logs.source import Source, SourceStream
 from monocal.logs.table_source import TableSource
 
 SOURCES: dict[str, type[Source]] = {
-    source.name: source for source in (Avazu, AliCCP, Criteo, KuaiRand, KuaiRandPure, Retrosheet)
+    source.name: source for source in (Avazu, AliCCP, CompleteJourney, Criteo, KuaiRand, KuaiRandPure, Retrosheet)
 }
 """Data sets by name; any other table is read by `TableSource` with a schema."""
 
@@ -18,6 +19,7 @@ __all__ = [
     "SOURCES",
     "AliCCP",
     "Avazu",
+    "CompleteJourney",
     "Criteo",
     "KuaiRand",
     "KuaiRandPure",

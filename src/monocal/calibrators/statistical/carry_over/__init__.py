@@ -4,12 +4,14 @@ from monocal.calibrators.statistical.carry_over.believed import (
     Carry,
     CarryOver,
     carry_among,
+    carry_by_position,
     check_carry,
     learn_carry_over,
 )
 from monocal.calibrators.statistical.carry_over.carried_fit import fit_carried, line_beside
 from monocal.calibrators.statistical.carry_over.level import block_level
 from monocal.calibrators.statistical.carry_over.shares import LaterRows, Shares, solve_shares
+from monocal.calibrators.statistical.carry_over.shown import carried_lines, carried_rows
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
 
 __all__ = [
@@ -19,7 +21,10 @@ __all__ = [
     "Shares",
     "TimeBlocks",
     "block_level",
+    "carried_lines",
+    "carried_rows",
     "carry_among",
+    "carry_by_position",
     "check_carry",
     "fit_carried",
     "learn_carry_over",

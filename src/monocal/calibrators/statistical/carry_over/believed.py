@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from monocal.calibrators.statistical.carry_over.chain import Cut, forward_chain, judged_rows
 from monocal.calibrators.statistical.carry_over.shares import solve_shares
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 
@@ -95,6 +95,19 @@ def check_carry(carry: Carry, n_fields: int) -> Floats:
             raise InvalidInput.of("carry", share, "a share between 0 and 1", "1 believes the field, 0 leaves it out")
         given[place] = share
     return given
+
+
+def carry_by_position(carry: Mapping[Any, float], names: Sequence[str]) -> dict[int, float]:
+    """Returns shares by field name as shares by position, refusing a name that is none.
+
+    Example:
+        >>> carry_by_position({"hour": 1.0}, ["site", "hour"])
+        {1: 1.0}
+    """
+    for name in carry:
+        if name not in names:
+            raise UnknownName.among("field of carry", str(name), names)
+    return {list(names).index(name): share for name, share in carry.items()}
 
 
 def carry_among(carry: Carry, columns: Sequence[int]) -> Carry:

@@ -1,0 +1,73 @@
+"""What was believed, as a small table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators.statistical.carry_over.believed import RETURNING_ENOUGH
+
+HEADINGS = ("field", "values", "carried", "come back")
+
+
+def carried_rows(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[tuple[str, str, str, str]]:
+    """Returns one row of texts per field: its name, how many values, the share carried, how many values come back.
+
+    Arguments:
+        carry: A fitted calibrator's `carry_`.
+        names: The names of all fields.
+
+    Example:
+        >>> carry = {"field": np.array([0]), "n_values": np.array([1500]), "share": np.array([0.834]),
+        ...          "error": np.array([0.05]), "returning": np.array([0.95]), "given": np.array([False])}
+        >>> carried_rows(carry, ["product"])
+        [('product', '1,500', '0.83 ± 0.05', '95 %')]
+    """
+    rows = []
+    for place, field in enumerate(carry["field"].tolist()):
+        share, error, back = (float(carry[name][place]) for name in ("share", "error", "returning"))
+        said = f"{share:.2f}"
+        if bool(carry["given"][place]):
+            said += " (given)"
+        elif not np.isnan(error):
+            said += f" ± {error:.2f}"
+        shown = "unknown" if np.isnan(back) else f"{back:.0%}".replace("%", " %")
+        rows.append((names[field], f"{int(carry['n_values'][place]):,}", said, shown))
+    return rows
+
+
+def carried_remarks(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[str]:
+    """Returns sentences about the network and about fields that cannot be told from time.
+
+    Example:
+        >>> carry = {"field": np.array([0]), "returning": np.array([0.0]), "given": np.array([False]),
+        ...          "network": np.array([0.0])}
+        >>> for sentence in carried_remarks(carry, ["hour"]):
+        ...     print(sentence)
+        the network is left out: what it learned said nothing about later rows
+        hour: its values do not come back, so it cannot be told from time; carry={"hour": 1.0} believes it
+    """
+    remarks = []
+    if "network" in carry:
+        share = float(carry["network"][0])
+        left_out = "the network is left out: what it learned said nothing about later rows"
+        remarks.append(f"the network is believed to a share of {share:.2f}" if share > 0.0 else left_out)
+    for place, field in enumerate(carry["field"].tolist()):
+        if carry["returning"][place] < RETURNING_ENOUGH and not carry["given"][place]:
+            name = names[field]
+            remarks.append(
+                f"{name}: its values do not come back, so it cannot be told from time; "
+                f'carry={{"{name}": 1.0}} believes it'
+            )
+    return remarks
+
+
+def carried_lines(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[str]:
+    """Returns the table and the remarks as aligned lines."""
+    rows = [HEADINGS, *carried_rows(carry, names)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    table = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [*table, *carried_remarks(carry, names)]
