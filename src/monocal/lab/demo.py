@@ -119,7 +119,7 @@ def run_demo(
     model = fit(table.slice(0, cut), method=saved_method, **roles)
     model.save(folder / "model")
     test_log = folder / "test.parquet"
-    report = write_report(model, test_log, folder / "report.html", time=_TIME, groups=_USER)
+    report = write_report(model, test_log, folder / "report.html", time=_TIME, group=_USER)
     return DemoOutcome(comparison, errors, model, folder / "model", report, folder / "scored.parquet", test_log, fields)
 
 

@@ -256,7 +256,7 @@ def test_awkward_rows_give_a_page_without_nonsense(kind):
     log = monocal.simulate_log(2_000, seed=2).table()
     model = monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["device", "country"])
     table, options = awkward(kind)
-    data = build_report(model, table, time="timestamp", groups="user_id", **options, **QUICK)
+    data = build_report(model, table, time="timestamp", group="user_id", **options, **QUICK)
     test_no_number_is_shown_as_nan(render(data))
     if kind in ("one row", "two rows"):
         assert not any(one.errors.after.is_significant for one in data.task().fields)

@@ -134,7 +134,7 @@ def test_the_report_and_an_evaluation_flag_the_same_values():
     p = np.where(site == 0, 0.9, 0.2)
     table = {"p": p, "y": labels, "site": site, "hour": hour, "user": user}
     model = monocal.fit(table, method="none", score="p", label="y", fields=["site", "hour"])
-    report = build_report(model, table, groups="user", n_bootstrap=2, n_floor=2).task()
+    report = build_report(model, table, group="user", n_bootstrap=2, n_floor=2).task()
     judged = evaluate_table(table, model=model, by=["site", "hour"], group="user", n_bootstrap=2).tasks["y"]
     flagged = {}
     for result in report.fields:
