@@ -12,7 +12,8 @@ from monocal.logs.log_rows import LogRows, clean_rows, number_columns, number_ty
 from monocal.logs.source import SourceStream
 from monocal.logs.spool import Spool
 from monocal.logs.table_source import table_rows
-from monocal.tables.row_problems import RowProblems
+from monocal.tables.moments import Kind, check_one_kind, kinds_of_moments
+from monocal.tables.row_problems import RawRows, RowProblems
 from monocal.tables.stream import TableStream
 
 
@@ -46,7 +47,8 @@ class TableReader:
         columns = dict.fromkeys([*texts, *(sources[name] for name in numbers if name in sources)])
         coded = [name for name in texts if name not in sources.values()]
         problems = RowProblems("raise")
-        for raw in table_rows(self._stream, list(columns), coded):
+        raws = table_rows(self._stream, list(columns), coded)
+        for raw in _with_one_kind_of_time(raws, schema.time) if "time" in numbers else raws:
             yield clean_rows(raw, schema, problems, fields=fields, group=group, numbers=numbers)
 
 
@@ -62,7 +64,7 @@ def spool_source(stream: SourceStream, path: Path, show_progress: bool | None) -
 
         def rows() -> Iterator[LogRows]:
             n_rows = 0
-            for raw in stream.read(problems):
+            for raw in _with_one_kind_of_time(stream.read(problems), stream.schema.time):
                 clean = clean_rows(raw, stream.schema, problems, fields=True, group=True, numbers=numbers)
                 yield clean
                 n_rows += clean.n_rows
@@ -71,3 +73,13 @@ def spool_source(stream: SourceStream, path: Path, show_progress: bool | None) -
         n_rows = spool.write(rows())
     spool.finish({"n_rows": n_rows, "skipped": problems.summary()})
     return spool
+
+
+def _with_one_kind_of_time(raws: Iterator[RawRows], time: str | None) -> Iterator[RawRows]:
+    """Yields the same rows; refuses a log whose times cannot be compared, wherever in it they are."""
+    kinds: set[Kind] = set()
+    for raw in raws:
+        if time is not None:
+            kinds |= kinds_of_moments(raw.batch.column(time))
+            check_one_kind(kinds, time)
+        yield raw

@@ -71,9 +71,10 @@ def kinds_of_moments(column: pa.Array) -> set[Kind]:
         return {"number"}
     text = pc.unique(column.cast(pa.string())).drop_null()
     found: set[Kind] = set()
+    date = pc.match_substring_regex(text, r"^\s*\d{4}-\d\d-\d\d")
     number = pc.match_substring_regex(text, r"^\s*[-+]?\d+(\.\d*)?\s*$")
     zoned = pc.match_substring_regex(text, r":\d\d(\.\d*)?\s*(Z|[-+]\d\d(:?\d\d)?)$|:\d\d[-+]\d\d(:?\d\d)?$")
-    for name, mask in (("number", number), ("zoned", zoned), ("naive", pc.invert(pc.or_(number, zoned)))):
+    for name, mask in (("number", number), ("zoned", zoned), ("naive", pc.and_not(date, zoned))):
         if pc.any(mask).as_py():
             found.add(name)  # type: ignore[arg-type]
     return found

@@ -221,8 +221,10 @@ class Vocabulary:
         """Reads the contents of a file that `save` wrote; damaged, invalid or compressed ones are refused."""
         fields, metadata = read_vocabulary(contents, name)
         # files of versions that did not note the rule were written by the first one
-        rule = int(metadata.get(_RULE_KEY, b"1"))
-        return cls(tuple(FieldVocabulary(*field, rule) for field in fields))
+        rule = metadata.get(_RULE_KEY, b"1")
+        if rule not in (b"1", b"2"):
+            raise ArtefactError(f"{name}: text rule {rule!r} is not known; it was written by a newer version")
+        return cls(tuple(FieldVocabulary(*field, int(rule)) for field in fields))
 
     def to_bytes(self) -> bytes:
         """Returns what `save` writes."""

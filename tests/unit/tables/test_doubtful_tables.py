@@ -67,6 +67,24 @@ def test_files_with_and_without_a_zone_are_not_mixed(tmp_path):
         monocal.fit(folder, method="platt", score="s", label="y", time="t")
 
 
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_text_with_and_without_a_zone_is_not_mixed_when_a_log_is_prepared(tmp_path, on_error, ending):
+    times = ["2024-05-01T12:00:00"] * 9 + ["2024-05-01T12:00:00+02:00"]
+    path = tmp_path / f"log.{ending}"
+    if ending == "csv":
+        path.write_text("y,t\n" + "".join(f"{index % 2},{time}\n" for index, time in enumerate(times)))
+    else:
+        pq.write_table(pa.table({"y": [0, 1] * 5, "t": times}), path, row_group_size=5)
+    with pytest.raises(InvalidInput, match=r"time column 't'.*without a zone mixed with.*with a zone"):
+        encode_log(str(path), Roles("y", time="t"), tmp_path / "out", on_error=on_error)
+
+
+def test_text_that_is_no_time_is_told_by_its_row():
+    with pytest.raises(InvalidInput, match="time column 't': got soon at row 1"):
+        read({"s": [0.1, 0.2], "y": [1, 0], "t": ["1", "soon"]}, Roles.of(score="s", label="y", time="t"))
+
+
 def test_moments_with_and_without_a_zone_are_not_mixed_in_memory():
     zone = datetime.timezone(datetime.timedelta(hours=2))
     times = [datetime.datetime(2024, 5, 1, 12), datetime.datetime(2024, 5, 1, 12, tzinfo=zone)]
