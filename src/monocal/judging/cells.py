@@ -19,6 +19,7 @@ from monocal.judging.small_counts import (
     two_sided_p_value,
 )
 from monocal.metrics.forecast import IdColumn
+from monocal.metrics.sums import sum_per_cell
 
 
 @final
@@ -130,11 +131,10 @@ def sum_cells(
         ([1.0, 0.25], [1.0, 1.0], [1.0, 0.25])
     """
 
-    def total(amounts: Floats | None) -> Floats:
-        column = amounts if weights is None else (weights if amounts is None else weights * amounts)
-        return np.bincount(ids, weights=column, minlength=n_cells).astype(np.float64, copy=False)
+    def total(amounts: Floats | float) -> Floats:
+        return sum_per_cell(ids, n_cells, amounts, weights, labels.shape[0])
 
-    weight, observed = total(None), total(labels)
+    weight, observed = total(1.0), total(labels)
     effective = (
         np.ones_like(weight) if weights is None else total(weights) / np.maximum(weight, np.finfo(np.float64).tiny)
     )

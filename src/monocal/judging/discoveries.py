@@ -19,9 +19,11 @@ def adjusted_p_values(p_values: Floats) -> Floats:
         >>> adjusted_p_values(np.array([0.001, 0.04, 0.03, 0.9])).round(4).tolist()
         [0.004, 0.0533, 0.0533, 0.9]
     """
+    if not p_values.size:
+        return p_values
     from scipy.stats import false_discovery_control
 
-    adjusted: Floats = false_discovery_control(p_values) if p_values.size else p_values
+    adjusted: Floats = false_discovery_control(p_values)
     return adjusted
 
 

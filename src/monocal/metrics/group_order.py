@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.spaces import Floats
-from monocal.metrics.base import Summary, check_positive_count
 from monocal.metrics.forecast import Forecast
-from monocal.metrics.order import add_runs, dense_ranks, grid_cell, run_lengths, run_starts
+from monocal.metrics.order import OrderSummary, add_runs, dense_ranks, grid_cell, run_lengths, run_starts
 from monocal.metrics.replay import Blocks, Replay, Rows
 from monocal.metrics.sums import SumReplay, Sums, Term
 
@@ -46,21 +45,12 @@ class GroupedCells:
 
 @final
 @dataclass(frozen=True)
-class GroupOrder(Summary[GroupedCells | GroupRanks]):
+class GroupOrder(OrderSummary[GroupedCells | GroupRanks]):
     """Weights and labels in the order of the predictions, group by group.
 
     Arguments:
         cells: None keeps every distinct prediction of a group; a number rounds logits to that many cells first.
     """
-
-    cells: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.cells is not None:
-            check_positive_count("cells", self.cells)
-
-    def _bounded(self) -> bool:
-        return self.cells is not None
 
     def _summarize(self, forecast: Forecast) -> GroupedCells:
         if forecast.groups is None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import SCORE_EPSILON, Floats, logit
-from monocal.metrics.base import Summary, check_positive_count
+from monocal.metrics.base import S, Summary, check_positive_count
 from monocal.metrics.forecast import Forecast, IdColumn
 from monocal.metrics.replay import Blocks, Replay, Rows
 from monocal.metrics.sums import SumReplay, Sums, cell_terms
@@ -52,9 +52,25 @@ class OrderedCells:
         return self.keys * self.weight if self.sums is None else self.sums
 
 
+@dataclass(frozen=True)
+class OrderSummary(Summary[S]):
+    """A summary that keeps every distinct prediction, or a grid of that many cells of the logit."""
+
+    cells: int | None = None
+
+    @final
+    def __post_init__(self) -> None:
+        if self.cells is not None:
+            check_positive_count("cells", self.cells)
+
+    @final
+    def _bounded(self) -> bool:
+        return self.cells is not None
+
+
 @final
 @dataclass(frozen=True)
-class ScoreOrder(Summary[OrderedCells]):
+class ScoreOrder(OrderSummary[OrderedCells]):
     """Weights and labels in the order of the predictions.
 
     Arguments:
@@ -66,15 +82,6 @@ class ScoreOrder(Summary[OrderedCells]):
         >>> state.keys.tolist(), state.weight.tolist(), state.positive.tolist()
         ([0.2, 0.7], [1.0, 2.0], [0.0, 2.0])
     """
-
-    cells: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.cells is not None:
-            check_positive_count("cells", self.cells)
-
-    def _bounded(self) -> bool:
-        return self.cells is not None
 
     def _summarize(self, forecast: Forecast) -> OrderedCells:
         if self.cells is not None:

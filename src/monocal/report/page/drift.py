@@ -62,11 +62,10 @@ def ratio_lines(found: Drift) -> str:
             f"({ratio(float(line.low[place]))} … {ratio(float(line.high[place]))})"
             for place in range(found.windows.n_windows)
         ]
-        plot.group(side)
-        plot.band(found.windows.starts, line.low, np.where(np.isinf(line.high), high, line.high), f"band {side}")
-        plot.line(found.windows.starts, pcoc, f"line {side}")
-        plot.dots(found.windows.starts, pcoc, f"dot {side}", tips, radius=2.8)
-        plot.end_group()
+        with plot.group(side):
+            plot.band(found.windows.starts, line.low, np.where(np.isinf(line.high), high, line.high), f"band {side}")
+            plot.line(found.windows.starts, pcoc, f"line {side}")
+            plot.dots(found.windows.starts, pcoc, f"dot {side}", tips, radius=2.8)
     return plot.svg(f"PCOC per window. {_sides(found)}")
 
 
@@ -77,9 +76,8 @@ def rate_lines(found: Drift) -> str:
     _, high = around(np.concatenate([observed, *predicted]))
     plot = _frame(found, Scale(0.0, high, _BOTTOM, 12), "rate", lambda tick: percent(tick, 2))
     for side, rates in predicted.items():
-        plot.group(side)
-        plot.line(found.windows.starts, rates, f"line {side}")
-        plot.end_group()
+        with plot.group(side):
+            plot.line(found.windows.starts, rates, f"line {side}")
     plot.line(found.windows.starts, observed, "line observed")
     tips = [
         f"{found.windows.label(place)}: observed {percent(float(observed[place]))}, predicted before "

@@ -69,17 +69,15 @@ def diagram(found: Reliability) -> str:
     plot.axes("", "observed rate", _tick, _tick, x_ticks=5)
     plot.line([low, high], [low, high], "diagonal")
     for side, curve in found.curves.items():
-        plot.group(side)
-        plot.band(curve.predicted, np.maximum(curve.low, low), curve.high, f"band {side}")
-        plot.line(curve.predicted, np.maximum(curve.observed, low), f"line {side}")
-        plot.dots(curve.predicted, np.maximum(curve.observed, low), f"dot {side}", _tips(curve, side))
-        plot.end_group()
+        with plot.group(side):
+            plot.band(curve.predicted, np.maximum(curve.low, low), curve.high, f"band {side}")
+            plot.line(curve.predicted, np.maximum(curve.observed, low), f"line {side}")
+            plot.dots(curve.predicted, np.maximum(curve.observed, low), f"dot {side}", _tips(curve, side))
     tallest = max(float(heights.max(initial=0.0)) for heights in found.histograms) or 1.0
     below = Plot(x, Scale(0.0, tallest, 372, 318), _WIDTH, 410)
     for side, heights in found.histograms.items():
-        below.group(side)
-        below.steps(np.clip(found.edges, low, high), heights, f"steps {side}")
-        below.end_group()
+        with below.group(side):
+            below.steps(np.clip(found.edges, low, high), heights, f"steps {side}")
     below.text((_LEFT + _RIGHT) / 2, 398, "predicted probability", "axis", anchor="middle")
     below.text(12, 345, "rows", "axis", anchor="middle", turned=True)
     plot.include(below)
@@ -103,11 +101,10 @@ def ratios(found: Reliability) -> str:
     plot.line([x.low, x.high], [1.0, 1.0], "ideal")
     for side, curve in found.curves.items():
         least, most = curve.pcoc_interval
-        plot.group(side)
-        plot.whiskers(curve.predicted, least, np.where(np.isinf(most), top, most), f"whisker {side}")
-        plot.line(curve.predicted, curve.pcoc, f"line {side}")
-        plot.dots(curve.predicted, curve.pcoc, f"dot {side}", _tips(curve, side))
-        plot.end_group()
+        with plot.group(side):
+            plot.whiskers(curve.predicted, least, np.where(np.isinf(most), top, most), f"whisker {side}")
+            plot.line(curve.predicted, curve.pcoc, f"line {side}")
+            plot.dots(curve.predicted, curve.pcoc, f"dot {side}", _tips(curve, side))
     return plot.svg("Predicted over observed positives per bin, before and after calibration; 1 is ideal.")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from html import escape
 from typing import final
 
@@ -140,11 +141,11 @@ class Plot:
         shift = ' dy=".32em"' if middle else ""
         self._marks.append(f'<text class="{style}" {place} text-anchor="{anchor}"{shift}>{escape(words)}</text>')
 
-    def group(self, style: str) -> None:
-        """Opens a group, so that one button can show and hide all of its marks; `end_group` closes it."""
+    @contextmanager
+    def group(self, style: str) -> Iterator[None]:
+        """Puts the marks that are made inside into a group, so that one button can show and hide all of them."""
         self._marks.append(f'<g class="{style}">')
-
-    def end_group(self) -> None:
+        yield
         self._marks.append("</g>")
 
     def include(self, other: Plot) -> None:
