@@ -1,15 +1,18 @@
+from dataclasses import replace
+
 import numpy as np
 import onnxruntime
 import pyarrow as pa
 import pytest
 
 import monocal
+from monocal.calibrators import CALIBRATORS, LogitCalibrator, statistical
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
-from monocal.models.onnx.statistical import STATISTICAL_LOGITS, STATISTICAL_PROBABILITIES
 
 FIELDS = ["site_id", "country", "device"]
+STATISTICAL = [name for name, kind in CALIBRATORS.items() if kind.__name__ in statistical.__all__]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +27,7 @@ def fitted(table, method, **arguments):
 
 
 @pytest.mark.parametrize("inputs", ["values", "ids"])
-@pytest.mark.parametrize("method", [*STATISTICAL_LOGITS, *STATISTICAL_PROBABILITIES, "per_segment"])
+@pytest.mark.parametrize("method", STATISTICAL)
 def test_graph_says_what_predict_says(table, tmp_path, method, inputs):
     result = export_onnx(fitted(table, method, recent_share=0.1), tmp_path / "m.onnx", inputs=inputs)
     assert result.largest_difference < 1e-9
@@ -83,3 +86,48 @@ def test_ids_outside_the_tables_count_as_unseen(table, tmp_path):
     features = np.array([[0, 0, 0], [-1, -7, -2], [10**6, 10**9, 10**12]])
     (answers,) = session.run(None, {"pctr": np.full(3, 0.2), "features": features})
     assert answers[0] == answers[1] == answers[2]
+
+
+def sweep_of(scores_are):
+    """Scores over the whole range and runs of neighbouring float64 numbers."""
+    chains = [c + np.arange(-500, 500) * np.spacing(c) for c in (-3.1, -0.7, 0.3, 1.7)]
+    logits = np.unique(np.concatenate([np.linspace(-15, 15, 8001), *chains]))
+    return logits if scores_are == "logit" else np.unique(1 / (1 + np.exp(-logits)))
+
+
+@pytest.mark.parametrize("scores_are", ["logit", "probability"])
+@pytest.mark.parametrize("method", [name for name in STATISTICAL if name not in ("histogram", "gamma")])
+def test_no_step_of_the_score_lowers_the_graphs_probability(table, tmp_path, method, scores_are):
+    z = np.log(table["pctr"].to_numpy() / (1 - table["pctr"].to_numpy()))
+    log = table.append_column("z", pa.array(z))
+    score = "z" if scores_are == "logit" else "pctr"
+    model = monocal.fit(
+        log, method=method, score=score, label="click", fields=FIELDS, scores_are=scores_are, recent_share=0.1
+    )
+    result = export_onnx(model, tmp_path / "m.onnx", inputs="ids")
+    session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
+    scores = sweep_of(scores_are)
+    for row in ([0, 0, 0], [1, 2, 1], [7, 1, 2]):
+        features = np.tile(np.array([row], np.int64), (len(scores), 1))
+        feed = {score: scores, "features": features}
+        (answers,) = session.run(None, {one.name: feed[one.name] for one in session.get_inputs()})
+        assert np.diff(answers).min() >= 0.0
+
+
+class Unwritten(LogitCalibrator):
+    name = "unwritten"
+    class_tags = CALIBRATORS["platt"].class_tags
+
+    def _fit(self, samples):
+        pass
+
+    def _predict_logits(self, samples):
+        return samples.logits
+
+
+def test_a_method_without_a_graph_is_refused(table, tmp_path):
+    model = fitted(table, "platt")
+    other = Unwritten().fit(table["pctr"].to_numpy(), table["click"].to_numpy())
+    unwritten = replace(model, tasks=(replace(model.tasks[0], calibrator=other),))
+    with pytest.raises(InvalidInput, match="the method 'unwritten'; wanted one that writes itself as an ONNX graph"):
+        export_onnx(unwritten, tmp_path / "m.onnx")

@@ -6,11 +6,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import monocal
+from monocal.calibrators.neural.umc.onnx import write_knot_integral
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
-from monocal.models.onnx.builder import GraphBuilder
-from monocal.models.onnx.curves import write_knot_integral
 
 FIELDS = ["site_id", "country", "device"]
 
@@ -29,6 +29,10 @@ EXACT = {
     "fac, hard": {"method": "fac", "hard_monotone": True},
     "sbcr": {},
     "sbcr, query side": {"method": "sbcr", "query_side_fields": [2, 0]},
+    "desc": {"n_dimensions": 4, "hidden": (16,)},
+    "desc, hard": {"method": "desc", "n_dimensions": 4, "hidden": (16,), "hard_monotone": True},
+    "adacalib": {"field": 2},
+    "adacalib, hard": {"method": "adacalib", "field": 2, "hard_monotone": True},
 }
 CONCAT = {
     "concat": {"integrand": "concat", "size": "small"},
@@ -52,7 +56,7 @@ def fitted(table, fields=FIELDS, mix=1.0, **arguments):
     calibrator = model.tasks[0].calibrator
     calibrator.weights_ = {
         name: value
-        if name.endswith(("knots", "offsets", "slots", "mix"))
+        if name.endswith(("knots", "offsets", "slots", "places", "heights", "mix"))
         else (value + 0.3 * random.normal(size=value.shape) / _fan_in(name, value)).astype(value.dtype)
         for name, value in calibrator.weights_.items()
     }
@@ -141,10 +145,23 @@ def test_fall_back_is_exported_as_identity(table, tmp_path):
     np.testing.assert_allclose(answers, [0.2], rtol=1e-12)
 
 
-def test_a_method_that_onnx_cannot_express_is_refused(table, tmp_path):
-    model = monocal.fit(table, method="desc", score="pctr", label="click", fields=FIELDS, n_epochs=1)
-    with pytest.raises(InvalidInput, match="the method 'desc'; wanted one that ONNX can express: .*umc, fac, sbcr"):
-        export_onnx(model, tmp_path / "m.onnx")
+MONOTONE = ["umc", "umc, two knots", "umc, not rescaled", "umc, score alone", "umc, broken line", "fac, hard", "sbcr"]
+MONOTONE += ["sbcr, query side", "desc, hard", "adacalib, hard"]
+
+
+@pytest.mark.parametrize("case", MONOTONE)
+def test_no_step_of_the_score_lowers_the_graphs_probability(table, tmp_path, case):
+    """On trained weights with noise, over the whole range and runs of neighbouring float64 numbers."""
+    model = fitted(table, **{"method": case, **EXACT[case]})
+    result = export_onnx(model, tmp_path / "m.onnx", inputs="ids")
+    session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
+    scores = np.linspace(1e-7, 1 - 1e-7, 6001)
+    chains = [c + np.arange(-1000, 1000) * np.spacing(c) for c in (0.01, 0.03, 0.2, 0.5, 0.93)]
+    scores = np.unique(np.concatenate([scores, *chains, 1 / (1 + np.exp(-np.linspace(-15, 15, 4001)))]))
+    for row in ([0, 0, 0], [1, 2, 1], [7, 1, 2], [40, 3, 3]):
+        features = np.tile(np.array([row], np.int64), (len(scores), 1))
+        (answers,) = session.run(None, {"pctr": scores, "features": features})
+        assert np.diff(answers).min() >= 0.0
 
 
 @pytest.mark.parametrize("n_knots", [2, 3, 12])

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.recent_intercept import recent_intercept
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.state import CalibratorState, pack, unpack
@@ -20,7 +21,15 @@ from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning
 from monocal.core.log_loss import log_loss
 from monocal.core.samples import Samples
 from monocal.core.sampling import SamplingRate
-from monocal.core.spaces import Floats, ScoreSpace, check_score_space, logit, shift_probabilities, sigmoid
+from monocal.core.spaces import (
+    SCORE_EPSILON,
+    Floats,
+    ScoreSpace,
+    check_score_space,
+    logit,
+    shift_probabilities,
+    sigmoid,
+)
 
 GUARD_SHARE = 0.2
 """The most recent share of rows on which `guard=True` judges the fit."""
@@ -177,6 +186,20 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         return lambda logits, ids: self.predict_samples(Samples(logits, features=ids if ids.shape[1] else None))
 
     @final
+    def write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        """Adds the fitted calibrator to an ONNX graph and returns the value that holds its probabilities.
+
+        Arguments:
+            graph: Where to add it.
+            logits: The value that holds the ranker's logits `(n,)`.
+            features: The value that holds ids `(n, F)`; empty if there are no fields.
+        """
+        self._check_fitted()
+        if self.fell_back_:
+            return graph.sigmoid(logits)
+        return self._write_shifted_onnx(graph, logits, features, self.recent_shift_)
+
+    @final
     def state(self) -> CalibratorState:
         """Returns everything learned as arrays and JSON values."""
         self._check_fitted()
@@ -210,6 +233,19 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
     def _row_scorer(self, shift: float) -> RowScorer | None:
         """Returns a quick scorer that adds `shift` to its logits, or None if `_predict` is quick enough."""
         return None
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        """Adds what `_predict` computes to an ONNX graph: probabilities, or logits for a `LogitCalibrator`."""
+        raise InvalidInput.of(
+            "model",
+            f"the method {self.name!r}",
+            "one that writes itself as an ONNX graph",
+            "serve it with monocal serve, or give its class the method _write_onnx",
+        )
+
+    def _write_shifted_onnx(self, graph: GraphBuilder, logits: str, features: str, shift: float) -> str:
+        p = self._write_onnx(graph, logits, features)
+        return graph.sigmoid(graph.add(graph.logit(p, SCORE_EPSILON), shift)) if shift != 0.0 else p
 
     def _tags(self) -> Tags:
         return self.class_tags
@@ -281,6 +317,9 @@ class LogitCalibrator(Calibrator):
 
     def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
         return sigmoid(self._predict_logits(samples) + shift)
+
+    def _write_shifted_onnx(self, graph: GraphBuilder, logits: str, features: str, shift: float) -> str:
+        return graph.sigmoid(graph.add(self._write_onnx(graph, logits, features), shift))
 
 
 def _has_both_classes(samples: Samples) -> bool:

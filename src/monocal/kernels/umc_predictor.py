@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.kernels.exact_integral import pack_integrand
-from monocal.kernels.folded import FoldedUmc
+from monocal.kernels.folded_concat import FoldedUmc
+from monocal.kernels.folded_knots import FoldedKnots
 from monocal.kernels.folded_net import DEFAULT_TABLE_BYTES, FoldedNet, Layer, fold
-from monocal.kernels.knots import FoldedKnots
 from monocal.kernels.predictor import FoldedPredictor
 
 State = Mapping[str, NDArray[Any]]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators.retired_arguments import without_retired
 from monocal.calibrators.state import CalibratorState, with_prefix, without_prefix
 from monocal.core.errors import ArtefactError
 from monocal.core.manifest import FolderFormat
@@ -108,7 +109,7 @@ def _load_task(folder: Path, index: int, facts: Mapping[str, Any], arrays: dict[
             f"{folder}: task {facts['name']!r} uses the method {facts['method']!r}, which this monocal {__version__} "
             "does not have; nothing was loaded"
         )
-    fitted = calibrator(facts["method"], **facts["parameters"])
+    fitted = calibrator(facts["method"], **without_retired(facts["method"], facts["parameters"]))
     fitted.restore(CalibratorState(without_prefix(f"task{index}", arrays), dict(facts["values"])))
     return TaskModel(facts["name"], facts["score"], facts["label"], fitted)
 

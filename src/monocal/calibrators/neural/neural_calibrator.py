@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.neural.arguments import Auxiliary, Embeddings
 from monocal.calibrators.neural.arrays.context_table import ContextTable, Weights
-from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, by_arrays, curve_weights
+from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, believed_share, by_arrays, curve_weights
 from monocal.calibrators.neural.fitting.carried import Trained, fit_believed
-from monocal.calibrators.neural.fitting.encoders import encoder_arrays, encoder_for
+from monocal.calibrators.neural.fitting.encoders import Embeddings, encoder_arrays, encoder_for
 from monocal.calibrators.neural.fitting.field_values import field_sizes
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
-from monocal.calibrators.neural.fitting.objective import objective
+from monocal.calibrators.neural.fitting.objective import Auxiliary, objective
 from monocal.calibrators.neural.fitting.presets import PRESETS, FitSettings, Preset, batch_rows_for
 from monocal.calibrators.neural.fitting.warm_start import Start, logistic_start, refit_shifts, split_off_recent
+from monocal.calibrators.neural.graph_parts import write_context, write_shifts
 from monocal.calibrators.neural.packages import need
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.carry_over import Carry, TimeBlocks, block_level, carry_among
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, Penalty, check_penalty
 from monocal.calibrators.statistical.wide_solver import field_offsets
@@ -43,6 +43,7 @@ CHUNK_ROWS = 65_536
 """Rows predicted at a time, which bounds the memory of context rows."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NeuralCalibrator(LogitCalibrator):
     r"""A monotone map trained by gradient descent, between two exact convex fits.
 
@@ -59,6 +60,8 @@ class NeuralCalibrator(LogitCalibrator):
 
     Fitting needs torch; predicting does not. For a fixed feature row the shifts are constants, a ≥ 0, and a mix of two
     increasing functions increases, so the whole is as monotone in the score as f.
+
+    A method is a dataclass: its fields are its arguments, and those below are declared here for all methods.
 
     Arguments:
         preset: `monocal`, or `paper` and `authors` for training as UMC's publication and code do it (see
@@ -82,7 +85,6 @@ class NeuralCalibrator(LogitCalibrator):
         n_epochs: Passes over the rows.
         batch_rows: Rows per step; if neither this nor the preset says so, it is adapted to the number of rows.
         learning_rate: Adam's rate at its highest.
-        averaging: Whether weights are averaged over steps.
         held_out_share: Share of the most recent rows for early stopping; 0 trains on all. With `carry` none are needed.
         seed: Of the initial weights and the row order.
         n_threads: Threads while training; None keeps torch's present number.
@@ -97,57 +99,29 @@ class NeuralCalibrator(LogitCalibrator):
     default_epochs: ClassVar[int] = PRESETS["monocal"].n_epochs
     """Passes over the rows with the preset `monocal`; maps that cannot start as the identity need more."""
 
-    def __init__(
-        self,
-        *,
-        preset: Preset = "monocal",
-        embeddings: Embeddings = "auto",
-        n_dimensions: int = 16,
-        min_count: int = 20,
-        wide: bool | None = None,
-        warm_start: bool | None = None,
-        carry: Carry | None = None,
-        l2: Penalty = "auto",
-        sc_weight: float | None = None,
-        sc_preset: str | None = None,
-        n_bins: int = 10,
-        tau: float = 0.95,
-        auxiliary: Auxiliary = "sc",
-        n_epochs: int | None = None,
-        batch_rows: int | None = None,
-        learning_rate: float | None = None,
-        averaging: Literal["none", "exponential", "tail"] = "none",
-        held_out_share: float | None = None,
-        seed: int = 0,
-        n_threads: int | None = None,
-        checkpoint: str | None = None,
-        show_progress: bool | None = None,
-        recent_share: float | None = None,
-        guard: bool = False,
-    ) -> None:
-        super().__init__(recent_share=recent_share, guard=guard)  # type: ignore[arg-type]
-        self.preset = preset
-        self.embeddings = embeddings
-        self.n_dimensions = n_dimensions
-        self.min_count = min_count
-        self.wide = wide
-        self.warm_start = warm_start
-        self.carry = carry
-        self.l2 = l2
-        self.sc_weight = sc_weight
-        self.sc_preset = sc_preset
-        self.n_bins = n_bins
-        self.tau = tau
-        self.auxiliary = auxiliary
-        self.n_epochs = n_epochs
-        self.batch_rows = batch_rows
-        self.learning_rate = learning_rate
-        self.averaging = averaging
-        self.held_out_share = held_out_share
-        self.seed = seed
-        self.n_threads = n_threads
-        self.checkpoint = checkpoint
-        self.show_progress = show_progress
+    preset: Preset = "monocal"
+    embeddings: Embeddings = "auto"
+    n_dimensions: int = 16
+    min_count: int = 20
+    wide: bool | None = None
+    warm_start: bool | None = None
+    carry: Carry | None = None
+    l2: Penalty = "auto"
+    sc_weight: float | None = None
+    sc_preset: str | None = None
+    n_bins: int = 10
+    tau: float = 0.95
+    auxiliary: Auxiliary = "sc"
+    n_epochs: int | None = None
+    batch_rows: int | None = None
+    learning_rate: float | None = None
+    held_out_share: float | None = None
+    seed: int = 0
+    n_threads: int | None = None
+    checkpoint: str | None = None
+    show_progress: bool | None = None
+    recent_share: float | None = None  # type: ignore[assignment]  # None asks the preset
+    guard: bool = False
 
     # Hooks of a method
 
@@ -158,6 +132,10 @@ class NeuralCalibrator(LogitCalibrator):
     @abstractmethod
     def _curve(self, weights: Weights) -> Curve:
         """Returns the same map on numpy arrays, from what `_weights_of` returned."""
+
+    @abstractmethod
+    def _write_curve(self, graph: GraphBuilder, weights: Weights, logits: str, context: str | None) -> str:
+        """Adds the same map to an ONNX graph and returns its logits."""
 
     def _weights_of(self, curve: MonotoneMap) -> Weights:
         return {name: np.atleast_1d(value.numpy()) for name, value in curve.state_dict().items()}
@@ -312,7 +290,6 @@ class NeuralCalibrator(LogitCalibrator):
             batch_rows=settings.batch_rows or batch_rows_for(n_rows),
             learning_rate=settings.learning_rate,
             schedule=settings.schedule,
-            averaging=self.averaging,
             seed=self.seed,
             n_threads=self.n_threads,
             checkpoint=self.checkpoint,
@@ -334,6 +311,24 @@ class NeuralCalibrator(LogitCalibrator):
             rows = slice(first, first + CHUNK_ROWS)
             result[rows] = fitted(samples.logits[rows], None if samples.features is None else samples.features[rows])
         return result
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        chosen = self._columns(self.n_fields_) if features else None
+        if chosen is not None:
+            features = graph.apply("Gather", features, graph.constant(chosen, np.int64), axis=1)
+        slope, intercept = (float(number) for number in self.weights_["affine"])
+        entering = graph.add(graph.multiply(logits, slope), intercept)
+        share, values = believed_share(self.weights_), entering
+        if share > 0.0:
+            context = self._write_context(graph, features)
+            values = self._write_curve(graph, curve_weights(self.weights_), entering, context)
+        if 0.0 < share < 1.0:
+            values = graph.add(graph.multiply(entering, 1.0 - share), graph.multiply(values, share))
+        shifts = write_shifts(graph, self.weights_, features)
+        return values if shifts is None else graph.add(values, shifts)
+
+    def _write_context(self, graph: GraphBuilder, features: str) -> str | None:
+        return write_context(graph, self.weights_, features)
 
     def _fitted_map(self) -> FittedMap:
         # built once per fit or load, because a served model predicts many times
@@ -362,13 +357,6 @@ class NeuralCalibrator(LogitCalibrator):
 
     def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
         self._embeddings = embeddings
-
-    @classmethod
-    def _get_param_names(cls) -> list[str]:
-        # a method's own arguments and those that all neural calibrators share
-        shared = [name for name in inspect.signature(NeuralCalibrator.__init__).parameters if name != "self"]
-        own = [] if cls is NeuralCalibrator else super()._get_param_names()
-        return sorted({*own, *shared})
 
 
 def _frozen_shifts(sizes: Sequence[int], start: Start) -> WideShift | None:

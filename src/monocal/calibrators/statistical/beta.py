@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 
 from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
@@ -47,6 +48,11 @@ class BetaCalibrator(LogitCalibrator):
     def _predict_logits(self, samples: Samples) -> Floats:
         log_score, minus_log_rest = _log_parts(samples.logits)
         return self.a_ * log_score + self.b_ * minus_log_rest + self.c_
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        log_score = graph.apply("Neg", graph.softplus(graph.apply("Neg", logits)))
+        both = graph.add(graph.multiply(log_score, self.a_), graph.multiply(graph.softplus(logits), self.b_))
+        return graph.add(both, self.c_)
 
 
 def _log_parts(logits: Floats) -> tuple[Floats, Floats]:

@@ -39,6 +39,12 @@ def check_variant(variant: str) -> None:
         raise InvalidInput.of("variant", repr(variant), '"monocal" or "authors"', "authors reproduces the paper's code")
 
 
+def refuse_authors(variant: str) -> None:
+    """Refuses to write the authors' variant as a graph."""
+    if variant == "authors":
+        raise InvalidInput.of("model", 'variant "authors"', 'variant "monocal"', "that variant exists for parity only")
+
+
 def bin_of(logits: Floats, edges: Floats) -> NDArray[np.int64]:
     """Returns the bin `(low, high]` of every row, 0 … K − 1; a score of exactly 0 is in the first.
 

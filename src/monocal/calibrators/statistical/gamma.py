@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 
 from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.binning import Variant, check_variant
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.tags import Tags
@@ -78,6 +79,11 @@ class GammaCalibrator(LogitCalibrator):
         if self.variant == "authors":
             return self.a_ * np.log(r) + self.b_ * r + self.c_
         return _increasing_sum(self.a_, self.b_, r) + self.c_
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        r = graph.clip(graph.add(logits, _SHIFT), _SMALLEST, _LARGEST)
+        both = graph.add(graph.multiply(graph.log(r), self.a_), graph.multiply(r, self.b_))
+        return graph.add(both, self.c_)
 
 
 def _shifted(logits: Floats) -> Floats:

@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 
 from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
@@ -76,6 +77,22 @@ class GaussCalibrator(LogitCalibrator):
         rise = _parabola_rise(self.a_, self.b_, low, high, z)
         return rise + (self.a_ * low**2 + self.b_ * low + self.c_)
 
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        low, high = self.lowest_logit, self.highest_logit
+        u, v = _slopes_at_ends(self.a_, self.b_, low, high)
+        start = self.a_ * low**2 + self.b_ * low + self.c_
+        z, curvature = graph.clip(logits, low, high), (v - u) / (2.0 * (high - low))
+        if v >= u:
+            d = graph.subtract(z, low)
+            return graph.add(graph.multiply(d, graph.add(graph.multiply(d, curvature), u)), start)
+        left = graph.subtract(high, z)
+        rest = graph.multiply(left, graph.add(graph.multiply(left, -curvature), v))
+        return graph.add(graph.subtract(0.5 * (u + v) * (high - low), rest), start)
+
+
+def _slopes_at_ends(a: float, b: float, low: float, high: float) -> tuple[float, float]:
+    return max(b + 2.0 * a * low, 0.0), max(b + 2.0 * a * high, 0.0)
+
 
 def _parabola_rise(a: float, b: float, low: float, high: float, z: Floats) -> Floats:
     """Returns a z² + b z minus its value at `low` as an integral of the slope, so rounding cannot turn it around.
@@ -83,7 +100,7 @@ def _parabola_rise(a: float, b: float, low: float, high: float, z: Floats) -> Fl
     The slope falls or rises linearly from u ≥ 0 at `low` to v ≥ 0 at `high`; both are cut at 0, which only
     removes what the solver's rounding left below it.
     """
-    u, v = max(b + 2.0 * a * low, 0.0), max(b + 2.0 * a * high, 0.0)
+    u, v = _slopes_at_ends(a, b, low, high)
     d = z - low
     span = high - low
     if v >= u:

@@ -7,10 +7,19 @@ from typing import final
 import numpy as np
 
 from monocal.calibrators.base import Calibrator
-from monocal.calibrators.statistical.binning import Binning, Variant, bin_edges, bin_of, check_variant, was_zero
+from monocal.calibrators.onnx.builder import GraphBuilder
+from monocal.calibrators.statistical.binning import (
+    Binning,
+    Variant,
+    bin_edges,
+    bin_of,
+    check_variant,
+    refuse_authors,
+    was_zero,
+)
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.spaces import Floats, logit, sigmoid
 
 
 @final
@@ -74,3 +83,11 @@ class HistogramCalibrator(Calibrator):
         if self.variant == "authors":
             index = np.where(was_zero(sigmoid(samples.logits)), len(self.edges_) - 2, index)
         return self.rates_[index]
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        refuse_authors(self.variant)
+        inner = logit(self.edges_[1:-1])
+        if len(inner) == 0:
+            return graph.add(graph.multiply(logits, 0.0), float(self.rates_[0]))
+        starts = np.concatenate([[-1e9], inner])
+        return graph.look_up(self.rates_, graph.last_not_above(logits, starts, strictly=True))

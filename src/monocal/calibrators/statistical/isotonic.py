@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from monocal.calibrators.base import Calibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.broken_line import interpolate
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
@@ -43,3 +44,6 @@ class IsotonicCalibrator(Calibrator):
 
     def _predict(self, samples: Samples) -> Floats:
         return interpolate(sigmoid(samples.logits), self.knots_, self.rates_)
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        return graph.interpolate(graph.sigmoid(logits), self.knots_, self.rates_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
@@ -29,3 +30,6 @@ class NoneCalibrator(LogitCalibrator):
 
     def _predict_logits(self, samples: Samples) -> Floats:
         return samples.logits
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        return graph.apply("Identity", logits)

@@ -9,11 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.base import Calibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.state import CalibratorState, pack, unpack, with_prefix, without_prefix
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
+
+MAX_SEGMENTS_OF_A_GRAPH = 256
+"""An ONNX graph evaluates every segment's map for every row."""
 
 
 @final
@@ -115,6 +119,24 @@ class PerSegmentCalibrator(Calibrator):
             own = self.segments_[position].predict_samples(samples.take(rows))
             share = self.shares_[position]
             result[rows] = (1.0 - share) * result[rows] + share * own
+        return result
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        if len(self.segments_) > MAX_SEGMENTS_OF_A_GRAPH:
+            raise InvalidInput.of(
+                "model",
+                f"per_segment with {len(self.segments_)} segments",
+                f"at most {MAX_SEGMENTS_OF_A_GRAPH} segments, since a graph evaluates all of them",
+                "raise min_events, or serve the model with monocal serve",
+            )
+        common: str = self.global_.write_onnx(graph, logits, features)
+        result = common
+        ids = graph.column(features, self.field)
+        for value, share, segment in zip(self.values_, self.shares_, self.segments_, strict=True):
+            own = segment.write_onnx(graph, logits, features)
+            blend = graph.add(graph.multiply(common, 1.0 - float(share)), graph.multiply(own, float(share)))
+            here = graph.apply("Equal", ids, graph.constant(int(value), np.int64))
+            result = graph.apply("Where", here, blend, result)
         return result
 
     def _state(self) -> CalibratorState:

@@ -7,6 +7,7 @@ from typing import Literal, final
 import numpy as np
 
 from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
@@ -77,3 +78,6 @@ class PlattCalibrator(LogitCalibrator):
 
     def _predict_logits(self, samples: Samples) -> Floats:
         return self.slope_ * samples.logits + self.intercept_
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        return graph.add(graph.multiply(logits, self.slope_), self.intercept_)

@@ -8,7 +8,16 @@ from typing import final
 import numpy as np
 
 from monocal.calibrators.base import Calibrator
-from monocal.calibrators.statistical.binning import Binning, Variant, bin_edges, bin_of, check_variant, was_zero
+from monocal.calibrators.onnx.builder import GraphBuilder
+from monocal.calibrators.statistical.binning import (
+    Binning,
+    Variant,
+    bin_edges,
+    bin_of,
+    check_variant,
+    refuse_authors,
+    was_zero,
+)
 from monocal.calibrators.statistical.broken_line import interpolate
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
@@ -115,6 +124,10 @@ class SirCalibrator(Calibrator):
         segment = np.clip(np.digitize(p, self.knots_, right=True) - 1, 0, len(slopes) - 1)
         segment = np.where(was_zero(p), len(slopes) - 1, segment)
         return np.clip(slopes[segment] * p + intercepts[segment], 0.0, 1.0)
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        refuse_authors(self.variant)
+        return graph.interpolate(graph.sigmoid(logits), self.knots_, self.rates_)
 
 
 def pool_violators(centres: Floats, rates: Floats, counts: Floats) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 
 from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
@@ -45,3 +46,6 @@ class TemperatureCalibrator(LogitCalibrator):
 
     def _predict_logits(self, samples: Samples) -> Floats:
         return samples.logits / self.temperature_
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        return graph.apply("Div", logits, graph.constant(self.temperature_))

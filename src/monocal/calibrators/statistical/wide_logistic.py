@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.statistical.carry_over import (
     Carry,
@@ -117,6 +118,14 @@ class WideLogisticCalibrator(LogitCalibrator):
     def _predict_logits(self, samples: Samples) -> Floats:
         base = self.slope_ * samples.logits + self.intercept_
         return add_shifts(base, _features_or_none_at_all(samples), self.shifts_, self.offsets_)
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        total = graph.add(graph.multiply(logits, self.slope_), self.intercept_)
+        for field in range(len(self.offsets_) - 1):
+            shifts = self.shifts_[self.offsets_[field] : self.offsets_[field + 1]]
+            ids = graph.known_ids(graph.column(features, field), len(shifts))
+            total = graph.add(total, graph.look_up(shifts, ids))
+        return total
 
     def _row_scorer(self, shift: float) -> RowScorer:
         slope, intercept = self.slope_, self.intercept_

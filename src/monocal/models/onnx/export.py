@@ -8,12 +8,11 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file
 from monocal.core.spaces import SCORE_EPSILON
 from monocal.models.model import Model
-from monocal.models.onnx.builder import GraphBuilder
-from monocal.models.onnx.maps import write_map
 from monocal.models.onnx.parity import output_name, parity
 
 OPSET, ML_OPSET = 18, 3
@@ -129,7 +128,7 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
     shift: str | None = None
     if isinstance(model.sampling_rate, str):
         entries[model.sampling_rate] = helper.make_tensor_value_info(model.sampling_rate, double, ["rows"])
-        shift = graph.apply("Log", model.sampling_rate)
+        shift = graph.log(model.sampling_rate)
     elif model.sampling_rate is not None:
         shift = graph.constant(float(np.log(model.sampling_rate)))
     for one in model.tasks:
@@ -140,7 +139,7 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
         )
         if shift is not None:
             z = graph.add(z, shift)
-        p = write_map(graph, one.calibrator, z, features)
+        p = one.calibrator.write_onnx(graph, z, features)
         graph.nodes.append(helper.make_node("Identity", [p], [output_name(one.name)]))
     outputs = [helper.make_tensor_value_info(output_name(name), double, ["rows"]) for name in model.task_names]
     whole = helper.make_graph(graph.nodes, "monocal", list(entries.values()), outputs, graph.constants)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from monocal.core.spaces import Floats, sigmoid
 
-_PROBABILITY_FLOOR = 1e-6
+PROBABILITY_FLOOR = 1e-6
 
 
 @final
@@ -40,6 +40,6 @@ class LinesCurve:
         low, high = self.heights[value, segment], self.heights[value, segment + 1]
         inside = low + np.clip((at - left) / (right - left), 0.0, 1.0) * (high - low)
         mixed = np.where(high >= low, np.minimum(inside, high), inside)
-        p = np.clip(mixed, _PROBABILITY_FLOOR, 1.0 - _PROBABILITY_FLOOR)
+        p = np.clip(mixed, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
         result: Floats = np.log(p) - np.log1p(-p)
         return result

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from monocal.calibrators.neural.adacalib.arrays import LinesCurve
-from monocal.calibrators.neural.arguments import NeuralArguments
+from monocal.calibrators.neural.adacalib.onnx import write_adacalib
 from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.neural.arrays.fitted_map import Curve
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
 from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdaCalibrator(NeuralCalibrator):
     r"""Draws a broken line of the score for each value of one field, from that value's own click statistics.
 
@@ -40,12 +42,13 @@ class AdaCalibrator(NeuralCalibrator):
         Wei et al. Posterior probability matters: doubly-adaptive calibration for neural predictions in online
         advertising. SIGIR 2022.
 
+    Takes the arguments of `NeuralCalibrator` beside its own; of its vectors only their length is used.
+
     Arguments:
         field: Position of the field among the features.
         candidate_bins: The numbers of bins to choose among.
         hidden: Widths of the network behind the line's values.
         hard_monotone: Lets the line's values only rise.
-        shared: Everything that `NeuralCalibrator` takes; its embeddings are not used.
 
     Example:
         >>> AdaCalibrator().tags.reconstruction, AdaCalibrator(hard_monotone=True).tags.monotone
@@ -56,20 +59,10 @@ class AdaCalibrator(NeuralCalibrator):
     class_tags = Tags(monotone="none", features="required", weights_exactly=False, reconstruction=True)
     default_epochs = 3
 
-    def __init__(
-        self,
-        *,
-        field: int = 0,
-        candidate_bins: Sequence[int] = (5, 10, 20),
-        hidden: Sequence[int] = (64, 32),
-        hard_monotone: bool = False,
-        **shared: Unpack[NeuralArguments],
-    ) -> None:
-        super().__init__(**shared)
-        self.field = field
-        self.candidate_bins = candidate_bins
-        self.hidden = hidden
-        self.hard_monotone = hard_monotone
+    field: int = 0
+    candidate_bins: Sequence[int] = (5, 10, 20)
+    hidden: Sequence[int] = (64, 32)
+    hard_monotone: bool = False
 
     def _tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
@@ -128,3 +121,10 @@ class AdaCalibrator(NeuralCalibrator):
 
     def _curve(self, weights: Weights) -> Curve:
         return LinesCurve(weights["places"], weights["heights"])
+
+    def _write_curve(self, graph: GraphBuilder, weights: Weights, logits: str, context: str | None) -> str:
+        assert context is not None
+        return write_adacalib(graph, weights, logits, context)
+
+    def _write_context(self, graph: GraphBuilder, features: str) -> str | None:
+        return graph.column(features, self.field)

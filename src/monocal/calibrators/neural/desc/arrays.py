@@ -12,8 +12,8 @@ from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.neural.arrays.layers import Layers
 from monocal.core.spaces import Floats, sigmoid
 
-_LOGIT_CLAMP = 16.0
-_PROBABILITY_FLOOR = 1e-6
+LOGIT_CLAMP = 16.0
+PROBABILITY_FLOOR = 1e-6
 
 
 def desc_bases(logits: Floats) -> Floats:
@@ -44,14 +44,14 @@ class MixtureCurve:
         self.buckets = weights.get("buckets")
 
     def __call__(self, logits: Floats, context: NDArray[np.float32]) -> Floats:
-        t = np.clip(logits, -_LOGIT_CLAMP, _LOGIT_CLAMP)
+        t = np.clip(logits, -LOGIT_CLAMP, LOGIT_CLAMP)
         extra = []
         if self.buckets is not None:
             n_buckets = self.buckets.shape[0]
             extra = [self.buckets[np.minimum((sigmoid(t) * n_buckets).astype(np.int64), n_buckets - 1)]]
         mixture = self._mixture(context, extra)
         mixed = np.sum(mixture * desc_bases(t), axis=1)
-        p = np.clip(mixed, _PROBABILITY_FLOOR, 1.0 - _PROBABILITY_FLOOR)
+        p = np.clip(mixed, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
         result: Floats = np.log(p) - np.log1p(-p)
         return result
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, final
 
-from monocal.calibrators.neural.arguments import NeuralArguments
 from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.neural.arrays.fitted_map import Curve
 from monocal.calibrators.neural.desc.arrays import MixtureCurve
+from monocal.calibrators.neural.desc.onnx import write_desc
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
 from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class DescCalibrator(NeuralCalibrator):
     r"""Mixes 48 fixed curves, with weights from one network per field and attention among fields.
 
@@ -32,10 +34,11 @@ class DescCalibrator(NeuralCalibrator):
     References:
         Yang et al. Deep ensemble shape calibration: multi-field post-hoc calibration in online advertising. KDD 2024.
 
+    Takes the arguments of `NeuralCalibrator` beside its own.
+
     Arguments:
         hidden: Widths of the mixing networks.
         hard_monotone: Leaves the score's bucket out of every weight.
-        shared: Everything that `NeuralCalibrator` takes.
 
     Example:
         >>> DescCalibrator().tags.monotone, DescCalibrator(hard_monotone=True).tags.monotone
@@ -46,16 +49,8 @@ class DescCalibrator(NeuralCalibrator):
     class_tags = Tags(monotone="none", features="required", weights_exactly=False)
     default_epochs = 3
 
-    def __init__(
-        self,
-        *,
-        hidden: Sequence[int] = (200, 200),
-        hard_monotone: bool = False,
-        **shared: Unpack[NeuralArguments],
-    ) -> None:
-        super().__init__(**shared)
-        self.hidden = hidden
-        self.hard_monotone = hard_monotone
+    hidden: Sequence[int] = (200, 200)
+    hard_monotone: bool = False
 
     def _tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
@@ -75,3 +70,7 @@ class DescCalibrator(NeuralCalibrator):
 
     def _curve(self, weights: Weights) -> Curve:
         return MixtureCurve(weights)
+
+    def _write_curve(self, graph: GraphBuilder, weights: Weights, logits: str, context: str | None) -> str:
+        assert context is not None
+        return write_desc(graph, weights, logits, context)

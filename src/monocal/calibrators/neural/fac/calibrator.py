@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, final
 
-from monocal.calibrators.neural.arguments import NeuralArguments
 from monocal.calibrators.neural.arrays.broken_line import LINE_EPSILON
 from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.neural.arrays.fitted_map import Curve
 from monocal.calibrators.neural.fac.arrays import shifted_line
+from monocal.calibrators.neural.fac.onnx import write_fac
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
 from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.tags import Tags
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class FacCalibrator(NeuralCalibrator):
     r"""Adds a network of the features to one broken line of the score.
 
@@ -32,11 +34,12 @@ class FacCalibrator(NeuralCalibrator):
         Pan et al. Field-aware calibration: a simple and empirically strong method for reliable probabilistic
         predictions. WWW 2020.
 
+    Takes the arguments of `NeuralCalibrator` beside its own.
+
     Arguments:
         n_knots: Knots at equally spaced probabilities.
         hidden: Widths of the network g.
         hard_monotone: Uses the running maximum of the line's values.
-        shared: Everything that `NeuralCalibrator` takes.
 
     Example:
         >>> import numpy as np
@@ -50,18 +53,9 @@ class FacCalibrator(NeuralCalibrator):
     name = "fac"
     class_tags = Tags(monotone="none", features="optional", weights_exactly=False)
 
-    def __init__(
-        self,
-        *,
-        n_knots: int = 100,
-        hidden: Sequence[int] = (200, 200),
-        hard_monotone: bool = False,
-        **shared: Unpack[NeuralArguments],
-    ) -> None:
-        super().__init__(**shared)
-        self.n_knots = n_knots
-        self.hidden = hidden
-        self.hard_monotone = hard_monotone
+    n_knots: int = 100
+    hidden: Sequence[int] = (200, 200)
+    hard_monotone: bool = False
 
     def _tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
@@ -81,3 +75,6 @@ class FacCalibrator(NeuralCalibrator):
 
     def _curve(self, weights: Weights) -> Curve:
         return shifted_line(weights, self.hard_monotone)
+
+    def _write_curve(self, graph: GraphBuilder, weights: Weights, logits: str, context: str | None) -> str:
+        return write_fac(graph, weights, logits, context, self.hard_monotone)

@@ -16,6 +16,8 @@ from monocal.core.samples import Ids
 if TYPE_CHECKING:
     from monocal.calibrators.neural.modules.field_map import ChosenValues
 
+Embeddings = Literal["auto", "own", "ranker", "none"]
+
 SPARSE_FROM_NUMBERS = 2_000_000
 """Tables with more numbers than this get sparse gradients: updating all of one would cost more than the batch."""
 
@@ -57,7 +59,7 @@ def ranker_encoder(tables: Sequence[NDArray[np.float32]], n_fields: int) -> Chos
 
 
 def encoder_for(
-    embeddings: Literal["auto", "own", "ranker", "none"],
+    embeddings: Embeddings,
     tables: Sequence[NDArray[np.float32]] | None,
     features: Ids,
     sizes: Sequence[int],

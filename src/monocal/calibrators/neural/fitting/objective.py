@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from monocal.calibrators.neural.arguments import Auxiliary
 from monocal.core.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
     from monocal.losses import Loss
+
+Auxiliary = Literal["sc", "field", "mse"]
 
 
 def objective(

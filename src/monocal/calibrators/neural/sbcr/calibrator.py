@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Unpack, final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
 
-from monocal.calibrators.neural.arguments import NeuralArguments
 from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.neural.arrays.fitted_map import Curve
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
 from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.calibrators.neural.sbcr.arrays import MASS_FLOOR, MassCurve
+from monocal.calibrators.neural.sbcr.onnx import write_sbcr
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class SbcrCalibrator(NeuralCalibrator):
     r"""Spreads a probability mass of 1 over equal intervals of the score, by a network of the features.
 
@@ -30,11 +33,12 @@ class SbcrCalibrator(NeuralCalibrator):
     References:
         Zhang et al. A self-boosted framework for calibrated ranking. KDD 2024.
 
+    Takes the arguments of `NeuralCalibrator` beside its own.
+
     Arguments:
         n_intervals: Number of score intervals K.
         hidden: Widths of the network.
         query_side_fields: Positions of the fields that are equal for all items of a query; None uses all fields.
-        shared: Everything that `NeuralCalibrator` takes.
 
     Example:
         >>> import numpy as np
@@ -47,18 +51,9 @@ class SbcrCalibrator(NeuralCalibrator):
 
     name = "sbcr"
 
-    def __init__(
-        self,
-        *,
-        n_intervals: int = 100,
-        hidden: Sequence[int] = (256, 128, 128),
-        query_side_fields: Sequence[int] | None = None,
-        **shared: Unpack[NeuralArguments],
-    ) -> None:
-        super().__init__(**shared)
-        self.n_intervals = n_intervals
-        self.hidden = hidden
-        self.query_side_fields = query_side_fields
+    n_intervals: int = 100
+    hidden: Sequence[int] = (256, 128, 128)
+    query_side_fields: Sequence[int] | None = None
 
     def _columns(self, n_fields: int) -> list[int] | None:
         if self.query_side_fields is None:
@@ -84,3 +79,6 @@ class SbcrCalibrator(NeuralCalibrator):
 
     def _curve(self, weights: Weights) -> Curve:
         return MassCurve(weights)
+
+    def _write_curve(self, graph: GraphBuilder, weights: Weights, logits: str, context: str | None) -> str:
+        return write_sbcr(graph, weights, logits, context)

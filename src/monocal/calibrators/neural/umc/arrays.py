@@ -1,4 +1,4 @@
-"""UMC's fitted map without torch: by the compiled loops, or by numpy where numba is not installed."""
+"""UMC's fitted map without torch: by the compiled loops, or row by row where numba is not installed."""
 
 from __future__ import annotations
 
@@ -13,22 +13,16 @@ from monocal.calibrators.neural.arrays.layers import Layers
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
+from monocal.kernels.knot_integral import integrate_knots
 from monocal.kernels.limits import LOG_SCALE_LIMIT
-
-
-def positive(values: Floats) -> Floats:
-    r"""Maps any number to a positive one, :math:`1 + \mathrm{ELU}(u) = e^{\min(u,0)} + \max(u,0)`."""
-    result: Floats = np.exp(np.minimum(values, 0.0)) + np.maximum(values, 0.0)
-    return result
 
 
 @final
 class KnotsCurve:
-    r"""Integrates the broken line through positive heights at fixed knots, then rescales.
+    """Integrates the broken line through positive heights at fixed knots, then rescales; where numba is missing.
 
-    Never decreases in the logit for a fixed context row: a rising segment is evaluated from its left end and a
-    falling one from its right end, so that only non-negative numbers are multiplied and added to a growing
-    distance; partial sums are the same for every logit; all in float64. See `umc.knot_integral`.
+    Row by row with the functions that the compiled loops are made of, hence with their guarantee: never decreases in
+    the logit for a fixed context row.
 
     Arguments:
         weights: Arrays under the names of the torch map.
@@ -49,45 +43,21 @@ class KnotsCurve:
         self.trunk = None if self.constants is not None else Layers.of(weights, "trunk")
 
     def __call__(self, logits: Floats, context: NDArray[np.float32] | None) -> Floats:
-        if self.trunk is not None:
-            assert context is not None
-            raw = self.trunk(context).astype(np.float64)
-        else:
-            assert self.constants is not None
-            raw = np.repeat(self.constants.astype(np.float64)[None], logits.shape[0], axis=0)
         n_knots = self.knots.shape[0]
-        area = integrate_knots(logits, self.knots, positive(raw[:, :n_knots]))
+        raw = self._outputs(logits.shape[0], context)
+        area: Floats = np.array([integrate_knots(t, self.knots, n_knots, raw, row) for row, t in enumerate(logits)])
         if raw.shape[1] == n_knots:
             return area + self.beta
-        scales = np.exp(np.clip(raw[:, n_knots], -LOG_SCALE_LIMIT, LOG_SCALE_LIMIT))
-        return scales * area + (scales * self.beta + raw[:, n_knots + 1])
+        log_scales, shifts = raw[:, n_knots:].astype(np.float64).T
+        scales = np.exp(np.clip(log_scales, -LOG_SCALE_LIMIT, LOG_SCALE_LIMIT))
+        return scales * area + (scales * self.beta + shifts)
 
-
-def integrate_knots(logits: Floats, knots: Floats, heights: Floats) -> Floats:
-    """Integrates every row's broken line `(n, K)` from the middle knot to its logit."""
-    n_knots = knots.shape[0]
-    middle = (n_knots - 1) // 2
-    steps = np.diff(knots) * (heights[:, 1:] + heights[:, :-1]) * 0.5
-    values = np.empty_like(heights)
-    values[:, middle] = knots[middle]
-    for k in range(middle, n_knots - 1):
-        values[:, k + 1] = values[:, k] + steps[:, k]
-    for k in range(middle, 0, -1):
-        values[:, k - 1] = values[:, k] - steps[:, k - 1]
-    segment = np.clip(np.searchsorted(knots, logits, side="right") - 1, 0, n_knots - 2)
-    rows = np.arange(logits.shape[0])
-    left, right = knots[segment], knots[segment + 1]
-    h0, h1 = heights[rows, segment], heights[rows, segment + 1]
-    u0, u1 = values[rows, segment], values[rows, segment + 1]
-    inside = np.clip(logits, left, right)
-    halved = (h1 - h0) / (2.0 * (right - left))
-    rise, fall = inside - left, right - inside
-    from_left = np.minimum(u0 + rise * (h0 + rise * np.maximum(halved, 0.0)), u1)
-    from_right = np.maximum(u1 - fall * (h1 - fall * np.minimum(halved, 0.0)), u0)
-    below = np.maximum(left - logits, 0.0) * h0
-    above = np.maximum(logits - right, 0.0) * h1
-    result: Floats = np.where(h1 >= h0, from_left, from_right) - below + above
-    return result
+    def _outputs(self, n_rows: int, context: NDArray[np.float32] | None) -> NDArray[np.float32]:
+        if self.trunk is not None:
+            assert context is not None
+            return self.trunk(context)
+        assert self.constants is not None
+        return np.repeat(self.constants[None], n_rows, axis=0)
 
 
 @final

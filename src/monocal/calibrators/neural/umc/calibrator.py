@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Unpack, final, get_args
+from typing import TYPE_CHECKING, Literal, final, get_args
 
 import numpy as np
 
-from monocal.calibrators.neural.arguments import NeuralArguments
 from monocal.calibrators.neural.arrays.broken_line import LINE_EPSILON, BrokenLineCurve
 from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, believed_share
@@ -17,6 +16,8 @@ from monocal.calibrators.neural.fitting.presets import FitSettings
 from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.calibrators.neural.packages import need
 from monocal.calibrators.neural.umc.arrays import CompiledUmc, KnotsCurve
+from monocal.calibrators.neural.umc.onnx import write_umc
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.core.errors import UnknownName
 from monocal.core.samples import Samples
@@ -51,6 +52,7 @@ SIZES: dict[str, Widths] = {
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class UmcCalibrator(NeuralCalibrator):
     r"""Integrates a positive network of score and features, then rescales by the features.
 
@@ -67,6 +69,8 @@ class UmcCalibrator(NeuralCalibrator):
     References:
         Bai et al. Unconstrained monotonic calibration of predictions in deep ranking systems. SIGIR 2025.
 
+    Takes the arguments of `NeuralCalibrator` beside its own.
+
     Arguments:
         integrand: `knots` or `concat`; presets `paper` and `authors` are always `concat`.
         integral: How `concat` is integrated while training: `exact`, or a fixed rule of about 50 nodes. Prediction is
@@ -76,7 +80,6 @@ class UmcCalibrator(NeuralCalibrator):
         rescaling: Without it w = b = 0 for every row.
         use_features: Without it one curve of the score for all rows, not rescaled, no shifts.
         umnn: Without it a broken line of the score takes the integral's place: one curve for all rows.
-        shared: Everything that `NeuralCalibrator` takes.
 
     Example:
         On phones high scores are too high, on desktops they are right.
@@ -93,26 +96,13 @@ class UmcCalibrator(NeuralCalibrator):
 
     name = "umc"
 
-    def __init__(
-        self,
-        *,
-        integrand: Integrand = "knots",
-        integral: Integral = "exact",
-        size: Literal["default", "small", "paper"] = "default",
-        n_knots: int = 12,
-        rescaling: bool = True,
-        use_features: bool = True,
-        umnn: bool = True,
-        **shared: Unpack[NeuralArguments],
-    ) -> None:
-        super().__init__(**shared)
-        self.integrand = integrand
-        self.integral = integral
-        self.size = size
-        self.n_knots = n_knots
-        self.rescaling = rescaling
-        self.use_features = use_features
-        self.umnn = umnn
+    integrand: Integrand = "knots"
+    integral: Integral = "exact"
+    size: Literal["default", "small", "paper"] = "default"
+    n_knots: int = 12
+    rescaling: bool = True
+    use_features: bool = True
+    umnn: bool = True
 
     def _build(self, inputs: MapInputs) -> MonotoneMap:
         import torch
@@ -150,6 +140,9 @@ class UmcCalibrator(NeuralCalibrator):
         if "curve.knots" not in weights:
             need("numba", 'predicting with umc(integrand="concat")', "neural")
         return KnotsCurve(weights)
+
+    def _write_curve(self, graph: GraphBuilder, weights: Weights, logits: str, context: str | None) -> str:
+        return write_umc(graph, weights, logits, context)
 
     def _prepare(self, weights: Weights) -> FittedMap:
         compiled = self.umnn and numba_is_installed() and believed_share(weights) > 0.0

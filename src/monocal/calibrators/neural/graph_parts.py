@@ -1,12 +1,13 @@
-"""The parts that neural calibrators share: vectors of field values, affine layers, shifts per value."""
+"""What the graphs of neural methods share: vectors of field values, affine layers, broken lines, shifts per value."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from monocal.calibrators.neural.arrays.broken_line import BrokenLineCurve
 from monocal.calibrators.neural.arrays.context_table import ContextTable, Weights
 from monocal.calibrators.neural.arrays.layers import Layers
-from monocal.models.onnx.builder import GraphBuilder
+from monocal.calibrators.onnx.builder import GraphBuilder
 
 
 def write_context(graph: GraphBuilder, weights: Weights, features: str) -> str | None:
@@ -48,6 +49,32 @@ def write_outputs(graph: GraphBuilder, weights: Weights, name: str, context: str
     return write_layers(graph, Layers.of(weights, name), context)
 
 
+def n_outputs(weights: Weights, name: str) -> int:
+    """How many numbers that network, or `constants` in its place, has per row."""
+    return len(weights["constants"]) if "constants" in weights else len(Layers.of(weights, name).biases[-1])
+
+
+def write_softmax(graph: GraphBuilder, values: str, axis: int) -> str:
+    """Adds e^x / Σ e^x along an axis."""
+    axes = graph.constant([axis], np.int64)
+    powers = graph.exp(graph.subtract(values, graph.apply("ReduceMax", values, axes, keepdims=1)))
+    return graph.apply("Div", powers, graph.apply("Unsqueeze", graph.sum(powers, axis), axes))
+
+
+def write_line(graph: GraphBuilder, logits: str, line: BrokenLineCurve) -> str:
+    """Adds a broken line, constant outside its knots."""
+    knots, values = line.knots, line.values
+    t = graph.clip(logits, float(knots[0]), float(knots[-1]))
+    segment = graph.apply("Min", graph.last_not_above(t, knots), graph.constant(len(knots) - 2, np.int64))
+    rise = graph.multiply(graph.subtract(t, graph.look_up(knots, segment)), graph.look_up(line.slopes, segment))
+    inside = graph.add(graph.look_up(values, segment), rise)
+    at_end = graph.apply("GreaterOrEqual", t, graph.constant(knots[-1]))
+    inside = graph.apply("Where", at_end, graph.constant(values[-1]), inside)
+    if line.hard_monotone:
+        inside = graph.apply("Min", inside, graph.look_up(values[1:], segment))
+    return inside
+
+
 def write_shifts(graph: GraphBuilder, weights: Weights, features: str) -> str | None:
     """Adds the wide part and returns every row's shift, None if there is none."""
     if "wide.shifts" not in weights or not features:
@@ -56,5 +83,4 @@ def write_shifts(graph: GraphBuilder, weights: Weights, features: str) -> str | 
     ids = graph.known_ids(features, np.diff(offsets).tolist())
     places = graph.apply("Add", ids, graph.constant(offsets[:-1], np.int64))
     shifts = graph.look_up(weights["wide.shifts"].astype(np.float64), places)
-    total = graph.apply("ReduceSum", shifts, graph.constant([1], np.int64), keepdims=0)
-    return graph.add(total, float(weights["wide.intercept"][0]))
+    return graph.add(graph.sum(shifts, 1), float(weights["wide.intercept"][0]))

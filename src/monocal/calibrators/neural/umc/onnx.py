@@ -1,27 +1,67 @@
-"""Integrals, broken lines and masses as graphs."""
+"""UMC as a graph."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from monocal.calibrators.neural.arrays.broken_line import BrokenLineCurve
+from monocal.calibrators.neural.arrays.broken_line import LINE_EPSILON, BrokenLineCurve
 from monocal.calibrators.neural.arrays.context_table import Weights
-from monocal.calibrators.neural.sbcr.arrays import MASS_FLOOR
+from monocal.calibrators.neural.arrays.layers import Layers
+from monocal.calibrators.neural.graph_parts import n_outputs, write_layers, write_line, write_outputs
+from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.core.spaces import Floats
-from monocal.models.onnx.builder import GraphBuilder
+from monocal.kernels.limits import LOG_SCALE_LIMIT
+
+
+def write_umc(graph: GraphBuilder, weights: Weights, logits: str, context: str | None) -> str:
+    """Adds the fitted map and returns calibrated logits.
+
+    Arguments:
+        graph: Where to add it.
+        weights: Arrays under the names of the torch map.
+        logits: As they enter the map, `(n,)`.
+        context: Context rows; None for a map of the score alone.
+    """
+    if "line.knots" in weights:
+        return write_line(graph, logits, BrokenLineCurve(weights, LINE_EPSILON, hard_monotone=True))
+    beta = float(weights["beta"][0])
+    if "curve.knots" in weights:
+        knots = weights["curve.knots"].astype(np.float64)
+        raw, n_shape = write_outputs(graph, weights, "trunk", context, logits), len(knots)
+        area = write_knot_integral(graph, logits, knots, write_positive(graph, graph.columns(raw, 0, n_shape)))
+        return _rescaled(graph, area, beta, raw if n_outputs(weights, "trunk") > n_shape else None, n_shape)
+    n_shape = len(weights["curve.slopes"])
+    if context is None:
+        raw = write_outputs(graph, weights, "", None, logits)
+        area = write_node_integral(graph, logits, weights, graph.columns(raw, 0, n_shape))
+        return _rescaled(graph, area, beta, raw if len(weights["constants"]) > n_shape else None, n_shape)
+    first = Layers([np.ascontiguousarray(weights["offsets.weight"].T)], [weights["offsets.bias"]])
+    area = write_node_integral(graph, logits, weights, write_layers(graph, first, context))
+    has_scale = "rescaler.layers.0.weight" in weights
+    scale = write_layers(graph, Layers.of(weights, "rescaler"), context) if has_scale else None
+    return _rescaled(graph, area, beta, scale, 0)
+
+
+def _rescaled(graph: GraphBuilder, area: str, beta: float, raw: str | None, column: int) -> str:
+    """Adds e^w (area + β) + b, with w and b in two columns of `raw`; None leaves both at 0."""
+    if raw is None:
+        return graph.add(area, beta)
+    scale = graph.exp(graph.clip(graph.column(raw, column), -LOG_SCALE_LIMIT, LOG_SCALE_LIMIT))
+    shift = graph.add(graph.multiply(scale, beta), graph.column(raw, column + 1))
+    return graph.add(graph.multiply(scale, area), shift)
 
 
 def write_positive(graph: GraphBuilder, values: str) -> str:
     r"""Adds :math:`1 + \mathrm{ELU}(u) = e^{\min(u,0)} + \max(u,0)`."""
     zero = graph.constant(0.0)
-    return graph.add(graph.apply("Exp", graph.apply("Min", values, zero)), graph.apply("Max", values, zero))
+    return graph.add(graph.exp(graph.apply("Min", values, zero)), graph.apply("Max", values, zero))
 
 
 def write_knot_integral(graph: GraphBuilder, logits: str, knots: Floats, heights: str) -> str:
     """Adds the integral of every row's broken line from the middle knot to its logit, in closed form.
 
-    The same steps in the same order as `integrate_knots` of the calibrator, hence also the same guarantee: sums of
-    non-negative pieces, each capped by its ends, never decrease in the logit.
+    The same steps as in `kernels.knot_integral`, hence the same guarantee: sums of non-negative pieces, each capped by
+    its ends, never decrease in the logit.
 
     Arguments:
         graph: Where to add it.
@@ -88,44 +128,8 @@ def write_node_integral(graph: GraphBuilder, logits: str, weights: Weights, offs
     rows = graph.apply("Relu", graph.apply("Add", rows, graph.constant(weights["curve.second.bias"], single)))
     last = graph.apply("MatMul", rows, graph.constant(weights["curve.third.weight"].T, single))
     raw = graph.cast(graph.apply("Squeeze", last, graph.constant([2], np.int64)), np.float64)
-    heights = write_positive(graph, graph.add(raw, float(weights["curve.third.bias"][0])))
+    raw, zero = graph.add(raw, float(weights["curve.third.bias"][0])), graph.constant(0.0)
+    # the runtime's own exponential: a rule at moving nodes promises no order that a slower one could keep
+    heights = graph.add(graph.apply("Exp", graph.apply("Min", raw, zero)), graph.apply("Max", raw, zero))
     weighted = graph.multiply(heights, graph.constant(shares / 2.0))
     return graph.multiply(logits, graph.apply("ReduceSum", weighted, graph.constant([1], np.int64), keepdims=0))
-
-
-def write_line(graph: GraphBuilder, logits: str, line: BrokenLineCurve) -> str:
-    """Adds a broken line, constant outside its knots."""
-    knots, values = line.knots, line.values
-    t = graph.clip(logits, float(knots[0]), float(knots[-1]))
-    segment = graph.apply("Min", graph.last_not_above(t, knots), graph.constant(len(knots) - 2, np.int64))
-    rise = graph.multiply(graph.subtract(t, graph.look_up(knots, segment)), graph.look_up(line.slopes, segment))
-    inside = graph.add(graph.look_up(values, segment), rise)
-    at_end = graph.apply("GreaterOrEqual", t, graph.constant(knots[-1]))
-    inside = graph.apply("Where", at_end, graph.constant(values[-1]), inside)
-    if line.hard_monotone:
-        inside = graph.apply("Min", inside, graph.look_up(values[1:], segment))
-    return inside
-
-
-def write_masses(graph: GraphBuilder, logits: str, raw: str, n_bins: int) -> str:
-    """Adds SBCR's distribution function over the score and returns its logit.
-
-    Arguments:
-        graph: Where to add it.
-        logits: Ranker logits `(n,)`.
-        raw: Logarithms of the masses up to a constant, `(n, n_bins)`.
-        n_bins: Number of equal score intervals.
-    """
-    axis = graph.constant(1, np.int64)
-    largest = graph.apply("ReduceMax", raw, graph.constant([1], np.int64), keepdims=1)
-    summed = graph.apply("CumSum", graph.apply("Exp", graph.subtract(raw, largest)), axis)
-    zeros = graph.multiply(graph.columns(summed, 0, 1), 0.0)
-    below = graph.apply("Concat", zeros, summed, axis=1)
-    below = graph.apply("Div", below, graph.columns(summed, n_bins - 1, n_bins))
-    places = graph.multiply(graph.sigmoid(logits), float(n_bins))
-    floors = graph.clip(graph.apply("Floor", places), 0.0, n_bins - 1.0)
-    bins = graph.cast(floors, np.int64)
-    low = graph.pick(below, bins)
-    high = graph.pick(below, graph.apply("Add", bins, graph.constant(1, np.int64)))
-    inside = graph.add(low, graph.multiply(graph.subtract(places, floors), graph.subtract(high, low)))
-    return graph.logit(graph.apply("Min", inside, high), MASS_FLOOR)

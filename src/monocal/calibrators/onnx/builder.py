@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from monocal.calibrators.onnx.ordered_functions import write_exp, write_log
 
 
 @final
@@ -29,14 +31,18 @@ class GraphBuilder:
         self.n_nodes = n_nodes
         self.is_exact = True
         self._n_values = 0
+        self._kept: dict[tuple[Any, ...], str] = {}
 
     def constant(self, value: Any, dtype: Any = np.float64) -> str:
-        """Stores an array in the graph."""
+        """Stores an array in the graph; equal arrays are stored once."""
         from onnx import numpy_helper
 
-        name = self._fresh("constant")
-        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype=dtype), name))
-        return name
+        array = np.asarray(value, dtype=dtype)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key not in self._kept:
+            self._kept[key] = self._fresh("constant")
+            self.constants.append(numpy_helper.from_array(array, self._kept[key]))
+        return self._kept[key]
 
     def apply(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Adds one operator and returns its first output."""
@@ -58,18 +64,25 @@ class GraphBuilder:
     def clip(self, a: str, low: float, high: float) -> str:
         return self.apply("Clip", a, self.constant(low), self.constant(high))
 
+    def exp(self, a: str) -> str:
+        """e^a, never decreasing in a; see `ordered_functions`, like the next three."""
+        return write_exp(self, a)
+
+    def log(self, a: str) -> str:
+        return write_log(self, a)
+
     def sigmoid(self, logits: str) -> str:
-        return self.apply("Sigmoid", logits)
+        """1 / (1 + e^{−z}): three steps that keep order."""
+        return self.apply("Div", self.constant(1.0), self.add(self.exp(self.apply("Neg", logits)), 1.0))
+
+    def softplus(self, a: str) -> str:
+        """ln(1 + e^a), for a up to 40."""
+        return self.log(self.add(self.exp(a), 1.0))
 
     def logit(self, probabilities: str, epsilon: float) -> str:
         """ln p − ln(1 − p) after clipping to [epsilon, 1 − epsilon]."""
         p = self.clip(probabilities, epsilon, 1.0 - epsilon)
-        return self.subtract(self.apply("Log", p), self.apply("Log", self.subtract(1.0, p)))
-
-    def softplus(self, a: str) -> str:
-        """ln(1 + e^a) without overflow: max(a, 0) + ln(1 + e^{−|a|})."""
-        tail = self.apply("Exp", self.apply("Neg", self.apply("Abs", a)))
-        return self.add(self.apply("Max", a, self.constant(0.0)), self.apply("Log", self.add(tail, 1.0)))
+        return self.subtract(self.log(p), self.log(self.subtract(1.0, p)))
 
     def look_up(self, table: NDArray[Any], ids: str) -> str:
         """Rows of a constant table; ids int64 `(n,)`."""
@@ -92,7 +105,7 @@ class GraphBuilder:
         return index
 
     def interpolate(self, values: str, knots: NDArray[np.float64], heights: NDArray[np.float64]) -> str:
-        """Straight lines through (knots, heights), constant outside."""
+        """Straight lines through (knots, heights), constant outside; inside a segment never beyond its ends."""
         if len(knots) == 1:
             return self.add(self.multiply(values, 0.0), float(heights[0]))
         inside = self.clip(values, float(knots[0]), float(knots[-1]))
@@ -100,7 +113,9 @@ class GraphBuilder:
         left = self.apply("Min", found, self.constant(len(knots) - 2, np.int64))
         slopes = np.diff(heights) / np.diff(knots)
         offset = self.subtract(inside, self.look_up(knots, left))
-        return self.add(self.multiply(self.look_up(slopes, left), offset), self.look_up(heights, left))
+        line = self.add(self.multiply(self.look_up(slopes, left), offset), self.look_up(heights, left))
+        low, high = np.minimum(heights[:-1], heights[1:]), np.maximum(heights[:-1], heights[1:])
+        return self.apply("Max", self.apply("Min", line, self.look_up(high, left)), self.look_up(low, left))
 
     def multiply_int(self, a: str, factor: int) -> str:
         return self.apply("Mul", a, self.constant(factor, np.int64))
@@ -122,7 +137,16 @@ class GraphBuilder:
 
     def columns(self, matrix: str, start: int, end: int) -> str:
         """Neighbouring columns of an `(n, F)` matrix, `start` up to but without `end`."""
-        return self.apply("Slice", matrix, *(self.constant([one], np.int64) for one in (start, end, 1)))
+        return self.apply("Slice", matrix, *(self.constant([place], np.int64) for place in (start, end, 1)))
+
+    def sum(self, matrix: str, axis: int) -> str:
+        """Sums along an axis, which is dropped, one number after the other.
+
+        A runtime's own sum may take the numbers in another order from row to row, so that equal rows get different
+        results.
+        """
+        sums = self.apply("CumSum", matrix, self.constant(axis, np.int64))
+        return self.apply("Gather", sums, self.constant(-1, np.int64), axis=axis)
 
     def pick(self, matrix: str, places: str) -> str:
         """From every row of an `(n, F)` matrix the number in the column that `places` `(n,)` says."""
@@ -145,7 +169,3 @@ class GraphBuilder:
     def _fresh(self, stem: str) -> str:
         self._n_values += 1
         return f"{stem}_{self._n_values}"
-
-
-Writer = Callable[[GraphBuilder, Any, str, str], str]
-"""`(graph, calibrator, logits, features) -> calibrated logits or probabilities`; features are ids `(n, F)` or ""."""

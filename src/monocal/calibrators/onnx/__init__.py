@@ -1,0 +1,1 @@
+"""What fitted calibrators are written with when they become ONNX graphs."""
