@@ -43,7 +43,7 @@ def without_retired(method: str, arguments: Mapping[str, Any]) -> dict[str, Any]
     for name, value in arguments.items():
         if name in gone and value != gone[name].default:
             raise ArtefactError(
-                f"{method} was fitted with {name}={value!r} ({gone[name].meaning}), which no longer exists; nothing was "
-                "loaded. Way out: fit the model again"
+                f"{method} was fitted with {name}={value!r} ({gone[name].meaning}), which no longer exists; nothing "
+                "was loaded. Way out: fit the model again"
             )
     return {name: value for name, value in arguments.items() if name not in gone}

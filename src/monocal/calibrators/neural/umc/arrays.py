@@ -50,7 +50,8 @@ class KnotsCurve:
             return area + self.beta
         log_scales, shifts = raw[:, n_knots:].astype(np.float64).T
         scales = np.exp(np.clip(log_scales, -LOG_SCALE_LIMIT, LOG_SCALE_LIMIT))
-        return scales * area + (scales * self.beta + shifts)
+        result: Floats = scales * area + (scales * self.beta + shifts)
+        return result
 
     def _outputs(self, n_rows: int, context: NDArray[np.float32] | None) -> NDArray[np.float32]:
         if self.trunk is not None:
