@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -54,10 +55,16 @@ def compiled(*, freedom: frozenset[str] = frozenset(), inline: bool = False) -> 
         if inline:
             return njit(forceinline=True, **options)(function)
         try:
-            return njit(cache=True, **options)(function)
+            # numba looks for a place when the loop is defined, and finding none is an error there; for a package
+            # inside a zip file it names one without trying it
+            loop = njit(cache=True, **options)(function)
+            place = loop.stats.cache_path
+            os.makedirs(place, exist_ok=True)
+            if os.access(place, os.W_OK):
+                return loop
         except (RuntimeError, OSError):
-            # numba looks for a place when the loop is defined, and finding none is an error there
-            return njit(**options)(function)
+            pass
+        return njit(**options)(function)
 
     return decorate
 
