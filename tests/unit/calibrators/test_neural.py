@@ -315,7 +315,7 @@ def test_training_itself_counts_weights(log, method):
     rows = np.arange(2000)
     times = np.where((log.labels[rows] == 1) | (log.logits[rows] > 0), 3, 1)
     alone = {"wide": False, "warm_start": False, "held_out_share": 0.0, "recent_share": 0.0, "batch_rows": 10_000}
-    one = small(method, **alone, n_epochs=12, learning_rate=0.02, embeddings="own", min_count=1)
+    one = small(method, **alone, n_epochs=10, learning_rate=0.005, embeddings="own")
 
     def answers(chosen, weights=None):
         fitted = clone(one).fit(

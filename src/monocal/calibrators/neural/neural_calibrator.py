@@ -153,6 +153,7 @@ class NeuralCalibrator(LogitCalibrator):
             self._embeddings,
             samples.features,
             sizes,
+            weights=samples.weights,
             n_dimensions=self.n_dimensions,
             min_count=self.min_count,
             seed=self.seed,

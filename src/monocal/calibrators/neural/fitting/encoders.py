@@ -12,6 +12,7 @@ from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.neural.fitting.field_values import slots_of_common_values
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
+from monocal.core.spaces import Floats
 
 if TYPE_CHECKING:
     from monocal.calibrators.neural.modules.field_map import ChosenValues
@@ -22,14 +23,22 @@ SPARSE_FROM_NUMBERS = 2_000_000
 """Tables with more numbers than this get sparse gradients: updating all of one would cost more than the batch."""
 
 
-def own_encoder(features: Ids, sizes: Sequence[int], *, n_dimensions: int, min_count: int, seed: int) -> ChosenValues:
+def own_encoder(
+    features: Ids,
+    sizes: Sequence[int],
+    *,
+    weights: Floats | None,
+    n_dimensions: int,
+    min_count: int,
+    seed: int,
+) -> ChosenValues:
     """Returns trainable vectors for the values that have at least `min_count` rows."""
     import torch
 
     from monocal.calibrators.neural.modules.context_encoder import ContextEncoder
     from monocal.calibrators.neural.modules.field_map import ChosenValues
 
-    found = slots_of_common_values(features, sizes, min_count)
+    found = slots_of_common_values(features, sizes, min_count, weights)
     table = ContextEncoder(
         found.sizes, n_dimensions, sparse=sum(found.sizes) * n_dimensions > SPARSE_FROM_NUMBERS, seed=seed
     )

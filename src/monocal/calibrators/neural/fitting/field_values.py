@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.samples import Ids
+from monocal.core.spaces import Floats
 
 _BLOCK_ROWS = 1 << 18
 
@@ -34,8 +35,16 @@ class ValueSlots:
     sizes: list[int]
 
 
-def slots_of_common_values(features: Ids, sizes: Sequence[int], min_count: int) -> ValueSlots:
+def slots_of_common_values(
+    features: Ids, sizes: Sequence[int], min_count: int, weights: Floats | None = None
+) -> ValueSlots:
     """Gives every value with at least `min_count` rows a slot; the others share slot 0 with unseen values.
+
+    Arguments:
+        features: Field ids.
+        sizes: How many ids each field has.
+        min_count: Rows that a value needs.
+        weights: How often each row counts.
 
     Example:
         >>> features = np.array([[1], [3], [3]], dtype=np.int32)
@@ -43,11 +52,12 @@ def slots_of_common_values(features: Ids, sizes: Sequence[int], min_count: int) 
         >>> found.slots.tolist(), found.sizes
         ([0, 0, 0, 1], [2])
     """
-    counts = [np.zeros(size, dtype=np.int64) for size in sizes]
+    counts = [np.zeros(size) for size in sizes]
     for start in range(0, features.shape[0], _BLOCK_ROWS):
         block = np.asarray(features[start : start + _BLOCK_ROWS])
+        masses = None if weights is None else weights[start : start + _BLOCK_ROWS]
         for field, (count, size) in enumerate(zip(counts, sizes, strict=True)):
-            count += np.bincount(block[:, field], minlength=size)
+            count += np.bincount(block[:, field], masses, minlength=size)
     slots, found = [], []
     for count in counts:
         has_one = count >= max(min_count, 1)

@@ -117,7 +117,7 @@ class UmcCalibrator(NeuralCalibrator):
         if not self.umnn:
             return PiecewiseMap(epsilon=LINE_EPSILON, hard_monotone=True)
         widths = SIZES[self.size if self.preset == "monocal" else "paper"]
-        integrand = self._integrand_in_use()
+        integrand, rows = self._integrand_in_use(), inputs.rows
         return UmcMap(
             inputs.context_width,
             integrand=integrand,
@@ -127,7 +127,9 @@ class UmcCalibrator(NeuralCalibrator):
             hidden=widths.integrand,
             rescaling_hidden=widths.rescaling,
             trunk=widths.trunk,
-            knots=score_knots(inputs.rows.logits, self.n_knots).tolist() if integrand == "knots" else None,
+            knots=score_knots(inputs.rows.logits, self.n_knots, inputs.rows.weights).tolist()
+            if integrand == "knots"
+            else None,
             n_threads=self.n_threads or torch.get_num_threads(),
             bias_scale=0.0 if inputs.warm_start else _AUTHORS_BIAS_SCALE,
             seed=self.seed,
@@ -174,16 +176,38 @@ class UmcCalibrator(NeuralCalibrator):
         return "concat"
 
 
-def score_knots(logits: Floats, n_knots: int) -> Floats:
+def score_knots(logits: Floats, n_knots: int, weights: Floats | None = None) -> Floats:
     """Returns increasing knots at quantiles of the logits, at least two of them however the logits repeat.
+
+    Arguments:
+        logits: One per row.
+        n_knots: At most this many.
+        weights: How often each row counts.
 
     Example:
         >>> score_knots(np.array([2.0, 2.0, 2.0]), 12).tolist()
         [1.5, 2.5]
     """
     quantiles = np.linspace(_OUTER_QUANTILE, 1.0 - _OUTER_QUANTILE, max(n_knots, 2))
-    knots: Floats = np.unique(np.quantile(logits, quantiles))
+    knots: Floats = np.unique(_quantiles(logits, quantiles, weights))
     # knots that nearly touch would make a segment whose slope is all rounding
     apart = np.concatenate([[True], np.diff(knots) > 1e-6 * max(float(np.ptp(knots)), 1e-300)])
     knots = knots[apart]
     return knots if knots.shape[0] > 1 else knots[0] + np.array([-0.5, 0.5])
+
+
+def _quantiles(values: Floats, shares: Floats, weights: Floats | None) -> Floats:
+    result: Floats
+    if weights is None:
+        result = np.quantile(values, shares)
+        return result
+    order = np.argsort(values, kind="stable")
+    cumulative = np.cumsum(weights[order])
+    places = shares * max(cumulative[-1] - 1.0, 0.0)
+    # where a repeated row would stand: the two neighbours of each place
+    below, above = (
+        values[order][np.minimum(np.searchsorted(cumulative, at, side="right"), values.size - 1)]
+        for at in (np.floor(places), np.ceil(places))
+    )
+    result = below + (places - np.floor(places)) * (above - below)
+    return result
