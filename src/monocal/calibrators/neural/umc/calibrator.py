@@ -127,9 +127,7 @@ class UmcCalibrator(NeuralCalibrator):
             hidden=widths.integrand,
             rescaling_hidden=widths.rescaling,
             trunk=widths.trunk,
-            knots=score_knots(inputs.rows.logits, self.n_knots, inputs.rows.weights).tolist()
-            if integrand == "knots"
-            else None,
+            knots=score_knots(rows.logits, self.n_knots, rows.weights).tolist() if integrand == "knots" else None,
             n_threads=self.n_threads or torch.get_num_threads(),
             bias_scale=0.0 if inputs.warm_start else _AUTHORS_BIAS_SCALE,
             seed=self.seed,
