@@ -118,7 +118,7 @@ def check_weights_are_repetitions(calibrator: Calibrator) -> None:
 
     Methods trained by mini-batches draw other batches from repeated rows. For them weights are chosen that move the
     answer far (clicks of odd values and misses of high scores count three times), and the weighted fit must be closer
-    to the repeated one than 40 % of the distance of a fit without weights. With a recent share the newest slice may
+    to the repeated one than half the distance of a fit without weights. With a recent share the newest slice may
     begin inside a repeated row, which moves the shift by one row's worth. All others must agree to 1e-6.
     """
     scores, labels, features = _rows()
@@ -135,7 +135,7 @@ def check_weights_are_repetitions(calibrator: Calibrator) -> None:
     if _is_trained_by_batches(calibrator):
         unweighted = clone(calibrator).fit(scores, labels, features=features).predict(scores, features=features)
         share = np.abs(logit(a) - logit(b)).mean() / np.abs(logit(unweighted) - logit(b)).mean()
-        assert share < 0.4, f"weights do {1.0 - share:.0%} of what repetition does"
+        assert share < 0.5, f"weights do {1.0 - share:.0%} of what repetition does"
     else:
         tolerance = 1e-2 if calibrator.recent_share else 1e-6
         np.testing.assert_allclose(a, b, rtol=0.0, atol=tolerance, err_msg="weights are not repetitions")
