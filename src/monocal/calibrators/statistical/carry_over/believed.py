@@ -26,7 +26,9 @@ SMALLEST_SHARE = 0.15
 RETURNING_ENOUGH = 0.2
 """A field fewer of whose later rows have a known value cannot be told from time."""
 
-PRIOR_RETURNING, PRIOR_CALENDAR = 1.0, 0.0
+PRIOR_RETURNING, PRIOR_CALENDAR = 1.0, 0.5
+"""What is believed of a share without evidence. Nothing can tell an hour that never came back from the one day of the
+log, so half of such a field is believed: that splits the risk."""
 
 
 @final
