@@ -6,11 +6,13 @@ import warnings
 
 import numpy as np
 
+from monocal.core.batches import release_pages
 from monocal.core.errors import MonocalWarning
 from monocal.logs.encoded_log import EncodedLog
-from monocal.tables.field_proposal import SAMPLE_ROWS, explained_share
+from monocal.tables.field_proposal import explained_share
 
 _A_COPY = 0.9
+_SAMPLE_ROWS = 50_000
 
 
 def warn_about_copies(log: EncodedLog) -> None:
@@ -19,11 +21,13 @@ def warn_about_copies(log: EncodedLog) -> None:
     Such a field was measured after the fact (a watch time, a follow-up action): a model that uses it is perfect on the
     log and useless in service.
     """
+    sample = np.array(log.features[:_SAMPLE_ROWS])
+    release_pages(log.features)
     for task, column in log.labels.items():
-        labels = np.asarray(column[:SAMPLE_ROWS])
+        labels = np.asarray(column[:_SAMPLE_ROWS])
         known = np.flatnonzero(labels >= 0)
         for index, name in enumerate(log.field_names):
-            codes = np.asarray(log.features[:SAMPLE_ROWS, index])[known]
+            codes = sample[known, index]
             explained = explained_share(codes, labels[known].astype(np.float64), log.field_sizes[index])
             if explained > _A_COPY:
                 warnings.warn(

@@ -62,7 +62,8 @@ class TableSource(Source):
         for path in files:
             names = open_table(path).column_names if is_parquet(path) else csv_header(path, _format(path))
             self._given.check_columns(names)
-        open_table(str(raw_dir)).check_types(self._given.columns, self._given.category_columns)
+        if all(is_parquet(path) for path in files):
+            open_table(str(raw_dir)).check_types(self._given.columns, self._given.category_columns)
         return files
 
     def _rows(self, files: Sequence[Path], problems: RowProblems) -> Iterator[RawRows]:
