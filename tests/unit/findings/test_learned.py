@@ -81,13 +81,21 @@ def test_a_calibrator_that_was_not_trained_has_no_history():
 
 def test_the_history_of_a_trained_network_is_read_and_survives_saving(tmp_path):
     log = monocal.simulate_log(3_000, seed=4).table()
-    model = monocal.fit(log, method="umc", score="pctr", label="click", fields=["device"])
+    model = monocal.fit(log, method="umc", score="pctr", label="click", fields=["device"], carry="none")
     run = training_run(model.task().calibrator)
     assert run.n_checks == run.held_out_losses.size >= 2
     assert run.held_out_losses[run.best_check] == run.held_out_losses.min()
     model.save(tmp_path / "model")
     again = training_run(monocal.load(tmp_path / "model").task().calibrator)
     assert again.held_out_losses.tolist() == run.held_out_losses.tolist()
+
+
+def test_a_network_whose_share_is_learned_holds_no_rows_out():
+    log = monocal.simulate_log(3_000, seed=4).table()
+    run = training_run(monocal.fit(log, method="umc", score="pctr", label="click", fields=["device"]).task().calibrator)
+    assert run.held_out_losses.size == 0
+    assert run.n_checks == run.train_losses.size >= 2
+    assert np.isfinite(run.train_losses[1:]).all()
 
 
 def test_the_old_name_of_the_group_column_works_with_a_warning():
