@@ -7,9 +7,10 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from monocal.core.disk_full import naming_disk_full
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, MonocalError
 from monocal.core.exchange import exchange
 from monocal.core.files import leftovers, sync, unused_name
 from monocal.core.locks import hold, hold_private, turn_in
@@ -17,6 +18,9 @@ from monocal.core.locks import hold, hold_private, turn_in
 OwnFiles = Callable[[Path], frozenset[str]]
 """Tells which files of an existing folder a writer may remove; raises `InvalidInput` if the folder holds others."""
 
+T = TypeVar("T")
+
+_MOST_READS = 100
 _PART, _OLD = ".part", ".old"
 
 
@@ -106,6 +110,30 @@ def remove_folder(folder: Path, own_files: OwnFiles) -> None:
     if folder.is_dir():
         _remove(folder, own_files(folder) if _holds_anything(folder) else frozenset())
         sync(folder.parent)
+
+
+def read_unchanged(folder: Path, read: Callable[[], T]) -> T:
+    """Reads a folder, once more if another took its place meanwhile: nobody sees parts of two."""
+    for _ in range(_MOST_READS):
+        before = identity_of(folder)
+        try:
+            found = read()
+        except (OSError, MonocalError):
+            if identity_of(folder) == before:
+                raise
+        else:
+            if identity_of(folder) == before:
+                return found
+    return read()
+
+
+def identity_of(folder: Path) -> tuple[int, int, int] | None:
+    """Returns what changes when another folder takes this place; None if there is none."""
+    try:
+        facts = folder.stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino, facts.st_ctime_ns
 
 
 def entries_of(folder: Path) -> tuple[frozenset[str], frozenset[str]]:

@@ -36,17 +36,6 @@ class Provenance:
     table_name: str
 
 
-def model_fingerprint(model: Model) -> str:
-    """Changes whenever anything the model learned, or its vocabulary, changes; wherever the model is stored."""
-    parts: list[object] = [model.vocabulary.fingerprint, model.scores_are, model.sampling_rate]
-    for task in model.tasks:
-        state = task.calibrator.state()
-        parts += [task.name, task.score, task.calibrator.name, task.calibrator.get_params(deep=False), state.values]
-        for name in sorted(state.arrays):
-            parts += [name, np.asarray(state.arrays[name])]
-    return fingerprint(*parts)
-
-
 def data_fingerprint(rows: Rows, fields: Sequence[FieldColumn]) -> str:
     """Changes whenever a label, a score, a value of the fields, or a weight, time, value or group changes."""
     columns: Mapping[str, Any] = {
@@ -77,7 +66,7 @@ def provenance(
     info = model.info
     facts = [
         ("Model", model_name or "in memory"),
-        ("Model fingerprint", model_fingerprint(model)),
+        ("Model fingerprint", model.fingerprint),
         ("Data", table_name or "in memory"),
         ("Data fingerprint", data_fingerprint(rows, fields)),
         ("Rows measured", f"{rows.n_rows:,}"),

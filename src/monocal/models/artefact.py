@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.calibrators.retired_arguments import without_retired
 from monocal.calibrators.state import CalibratorState, with_prefix, without_prefix
-from monocal.core.errors import ArtefactError
+from monocal.core.errors import ArtefactError, MonocalError
+from monocal.core.fingerprint import fingerprint_bytes
+from monocal.core.folders import read_unchanged
 from monocal.core.manifest import FolderFormat
 from monocal.core.version import __version__
 from monocal.models.fusion import Fusion
@@ -49,12 +51,41 @@ def save_model(model: Model, folder: str | Path) -> Path:
     return Path(folder)
 
 
-def load_model(folder: str | Path) -> Model:
-    """Reads a model folder after checking it; anything damaged, altered or newer is refused and nothing is loaded."""
+def fingerprint_of(model: Model) -> str:
+    """Returns the fingerprint that the model's folder has, or would have if it were saved now."""
+    from safetensors.numpy import save
+
+    contents = {_STATE: save(_arrays(model)), _VOCABULARY: model.vocabulary.to_bytes()}
+    files = {name: {"n_bytes": len(found), "fingerprint": fingerprint_bytes(found)} for name, found in contents.items()}
+    return str(MODEL_FOLDER.entries(_entries(model), files)["fingerprint"])
+
+
+def load_model(folder: str | Path, *, verify: bool = True) -> Model:
+    """Reads a model folder after checking it; anything damaged, altered or newer is refused and nothing is loaded.
+
+    If another process replaces the folder meanwhile, the new model is read.
+
+    Arguments:
+        folder: What `Model.save` or `monocal fit` wrote.
+        verify: Whether the model has to prove itself in milliseconds: its stored rows get the answers of the fit, and
+            over a sweep of scores every answer is a probability and none falls (unless the method promises no order).
+    """
+    from monocal.models.verification import verify_quickly
+
+    folder = Path(folder)
+    model = read_unchanged(folder, lambda: _read_model(folder))
+    if verify:
+        try:
+            verify_quickly(model)
+        except MonocalError as error:
+            raise ArtefactError(f"{folder}: {error}; nothing was loaded") from error
+    return model
+
+
+def _read_model(folder: Path) -> Model:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    folder = Path(folder)
     manifest = read_manifest(folder)
     state, values = (MODEL_FOLDER.read_file(folder, manifest, name) for name in (_STATE, _VOCABULARY))
     try:
@@ -62,22 +93,26 @@ def load_model(folder: str | Path) -> Model:
     except SafetensorError as error:
         raise ArtefactError(f"{folder / _STATE}: not a whole safetensors file ({error}); nothing was loaded") from error
     vocabulary = Vocabulary.of_bytes(values, name=str(folder / _VOCABULARY))
-    if list(vocabulary.names) != manifest["fields"]:
-        raise ArtefactError(
-            f"{folder}: the manifest names the fields {manifest['fields']}, the vocabulary {list(vocabulary.names)}; "
-            "nothing was loaded"
+    try:
+        if list(vocabulary.names) != manifest["fields"]:
+            raise ArtefactError(
+                f"{folder}: the manifest names the fields {manifest['fields']}, the vocabulary "
+                f"{list(vocabulary.names)}; nothing was loaded"
+            )
+        fusion = manifest["fusion"]
+        model = Model(
+            tasks=tuple(_load_task(folder, index, facts, arrays) for index, facts in enumerate(manifest["tasks"])),
+            vocabulary=vocabulary,
+            scores_are=manifest["scores_are"],
+            sampling_rate=manifest["sampling_rate"],
+            fusion=None if fusion is None else Fusion(**fusion),
+            info=manifest["info"],
+            canary=without_prefix("canary", arrays),
         )
-    tasks = tuple(_load_task(folder, index, facts, arrays) for index, facts in enumerate(manifest["tasks"]))
-    fusion = manifest["fusion"]
-    return Model(
-        tasks=tasks,
-        vocabulary=vocabulary,
-        scores_are=manifest["scores_are"],
-        sampling_rate=manifest["sampling_rate"],
-        fusion=None if fusion is None else Fusion(**fusion),
-        info=manifest["info"],
-        canary=without_prefix("canary", arrays),
-    )
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise MODEL_FOLDER.damaged(folder, error) from error
+    object.__setattr__(model, "_fingerprint", manifest["fingerprint"])
+    return model
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
@@ -66,6 +67,8 @@ class Model:
     fusion: Fusion | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
     canary: Mapping[str, Any] = field(default_factory=dict)
+    # as a loaded folder states it; a changed copy of the model has none and computes its own
+    _fingerprint: str | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def task_names(self) -> tuple[str, ...]:
@@ -74,6 +77,18 @@ class Model:
     @property
     def field_names(self) -> tuple[str, ...]:
         return self.vocabulary.names
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes whenever anything the model learned or knows changes; the number that its saved folder has.
+
+        `monocal inspect`, reports and the service show the same one.
+        """
+        if self._fingerprint is not None:
+            return self._fingerprint
+        from monocal.models.artefact import fingerprint_of
+
+        return fingerprint_of(self)
 
     @property
     def columns(self) -> list[str]:

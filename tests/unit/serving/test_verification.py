@@ -8,8 +8,8 @@ import pytest
 import monocal
 from monocal.core.errors import ArtefactError
 from monocal.core.spaces import sigmoid
+from monocal.models.verification import verify
 from monocal.serving.engine.engine import Engine
-from monocal.serving.engine.verification import verify
 
 
 @pytest.fixture

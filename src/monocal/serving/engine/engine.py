@@ -12,13 +12,13 @@ import numpy as np
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats, as_float_column
-from monocal.models.artefact import load_model, read_manifest
+from monocal.models.artefact import load_model
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model
+from monocal.models.verification import verify
 from monocal.serving.engine.field_encoder import FieldEncoder
 from monocal.serving.engine.quick_logits import quick_logits
 from monocal.serving.engine.request import Answer, MissingFields, Request
-from monocal.serving.engine.verification import verify
 
 _WARM_UP_CALLS = 20
 
@@ -69,10 +69,9 @@ class Engine:
     @classmethod
     def load(cls, folder: str | Path, *, missing_fields: MissingFields = "refuse") -> Self:
         """Reads a model folder, has it prove itself (fingerprints, canary rows, monotone sweep) and warms it up."""
-        manifest = read_manifest(folder)
-        model = load_model(folder)
+        model = load_model(folder, verify=False)
         verify(model)
-        engine = cls(model, version=manifest["fingerprint"], missing_fields=missing_fields)
+        engine = cls(model, version=model.fingerprint, missing_fields=missing_fields)
         engine.warm_up()
         return engine
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import final
 
 from monocal.core.errors import ArtefactError
+from monocal.core.folders import identity_of
+from monocal.models.artefact import MODEL_FOLDER
 
 _PATIENCE_SECONDS = 2.0
 _KEPT, _TRIED = "good-", "try-"
@@ -85,19 +87,20 @@ def signature(folder: Path) -> Signature:
 
 
 def _copy_files(folder: Path, copy: Path) -> None:
+    """Copies the files that the manifest names, all from one folder even if a publisher replaces it meanwhile."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
+        before = identity_of(folder)
         try:
-            names = [path.name for path in folder.iterdir() if path.is_file()]
-            for name in names:
-                shutil.copyfile(folder / name, copy / name)
-            if "manifest.json" in names:
-                return
+            if (folder / MODEL_FOLDER.manifest).is_file():
+                MODEL_FOLDER.copy(folder, copy)
+                if identity_of(folder) == before:
+                    return
+                problem = "it is being replaced all the time"
+            else:
+                problem = "it has no manifest.json"
         except OSError as error:
-            problem = error.strerror
-        else:
-            problem = "it has no manifest.json"
-        # while a publisher replaces the folder it is gone for an instant
+            problem = str(error.strerror)
         if time.monotonic() > deadline:
             raise ArtefactError(f"the model folder cannot be read: {problem}; nothing was loaded")
         time.sleep(0.05)
