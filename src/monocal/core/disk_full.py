@@ -24,6 +24,8 @@ _TEXTS = re.compile(
 def naming_disk_full(target: str | Path, way_out: str = "") -> Iterator[None]:
     """Turns whatever the block raises because a disk is full (or a quota or size limit reached) into `DiskFull`.
 
+    Of blocks in blocks the outermost names what was being written: that is what the caller asked for.
+
     Arguments:
         target: What was being written.
         way_out: What to do, if it is not simply to free space and try again.
@@ -37,8 +39,6 @@ def naming_disk_full(target: str | Path, way_out: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except DiskFull:
-        raise
     except Exception as error:
         if not is_disk_full(error):
             raise
@@ -53,4 +53,6 @@ def is_disk_full(error: BaseException) -> bool:
         >>> is_disk_full(OSError("4096 requested and 512 written")), is_disk_full(ValueError("too large"))
         (True, False)
     """
+    if isinstance(error, DiskFull):
+        return True
     return getattr(error, "errno", None) in _NUMBERS or _TEXTS.search(str(error)) is not None

@@ -47,7 +47,7 @@ class FolderFormat:
         called: How messages name such a folder.
         remedy: What to do about a damaged one.
         upgrade: Turns the manifest of an older version into one of today's; by default it is the same.
-        known: Files that older versions wrote without naming them.
+        known: Files of every folder of this kind, for manifests that are damaged or do not name them.
     """
 
     name: str
@@ -225,7 +225,9 @@ class FolderFormat:
             if manifest.get("format") == self.name:
                 ours = {self.manifest, *self.known, *_safe_names(manifest.get("files"))}
         except ArtefactError:
-            pass
+            # a damaged manifest beside exactly the files of this kind may be replaced by a whole one
+            if self.known and {self.manifest, *self.known} <= files:
+                ours = {self.manifest, *self.known}
         parents = {str(parent) for name in ours for parent in PurePosixPath(name).parents}
         foreign = sorted([*(files - ours), *(f"{name}/" for name in folders - parents)])
         if foreign:

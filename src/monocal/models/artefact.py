@@ -25,16 +25,17 @@ from monocal.vocabulary.vocabulary import Vocabulary
 SCHEMA_VERSION = 1
 """Raised whenever a folder written by this version could be misread by an older one."""
 
+_STATE, _VOCABULARY = "state.safetensors", "vocabulary.arrow"
+
 MODEL_FOLDER = FolderFormat(
     "monocal model",
     SCHEMA_VERSION,
     "manifest.json",
     called="a saved model",
     remedy="save the model again, or take a copy of the folder",
+    known=(_STATE, _VOCABULARY),
 )
 """How a model lies on disk."""
-
-_STATE, _VOCABULARY = "state.safetensors", "vocabulary.arrow"
 
 
 def save_model(model: Model, folder: str | Path) -> Path:
@@ -77,7 +78,7 @@ def load_model(folder: str | Path, *, verify: bool = True) -> Model:
     if verify:
         try:
             verify_quickly(model)
-        except MonocalError as error:
+        except (MonocalError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             raise ArtefactError(f"{folder}: {error}; nothing was loaded") from error
     return model
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
+from monocal.models.apply import apply_model
 
 LOG = monocal.simulate_log(3000, seed=3).table()
 
@@ -24,7 +25,11 @@ sys.exit(main())
 ROLES = ("--score", "pctr", "--label", "click", "--method", "wide_logistic", "--fields", "device,site_id")
 COMMANDS = {
     "fit": (500, ("fit", "log.parquet", *ROLES, "--out", "out"), "out"),
-    "prepare": (3000, ("prepare", "log.parquet", "--label", "click", "--fields", "device,site_id", "--out", "out"), "out"),
+    "prepare": (
+        3000,
+        ("prepare", "log.parquet", "--label", "click", "--fields", "device,site_id", "--out", "out"),
+        "out",
+    ),
     "apply": (20_000, ("apply", "model", "log.parquet", "--out", "out.parquet"), "out.parquet"),
     "report": (20_000, ("report", "model", "log.parquet", "--out", "out.html"), "out.html"),
 }
@@ -86,7 +91,7 @@ def test_a_really_full_disk(tmp_path):
         with pytest.raises(monocal.core.errors.DiskFull, match="disk full while writing .*model"):
             wide.save(folder)
         with pytest.raises(monocal.core.errors.DiskFull, match="disk full while writing .*out.parquet"):
-            monocal.models.apply.apply_model(model, LOG, place / "out.parquet")
+            apply_model(model, LOG, place / "out.parquet")
         assert monocal.load(folder).fingerprint == model.fingerprint
         assert sorted(os.listdir(place)) == ["filler", "model"]
         (place / "filler").unlink()

@@ -132,6 +132,21 @@ def test_ranking_over_its_own_log_is_refused(tmp_path):
     assert tree(tmp_path / "log") == before
 
 
+def test_a_model_with_a_damaged_manifest_is_replaced_unless_something_else_is_there(tmp_path):
+    folder = model().save(tmp_path / "m")
+    (folder / "manifest.json").write_text("{")
+    model().save(folder)
+    assert monocal.load(folder).fingerprint == model().fingerprint
+    (folder / "manifest.json").write_text("{")
+    (folder / "notes.md").write_text("mine")
+    with pytest.raises(InvalidInput, match=r"notes\.md"):
+        model().save(folder)
+    (folder / "notes.md").unlink()
+    (folder / "manifest.json").unlink()
+    with pytest.raises(InvalidInput, match=r"state\.safetensors"):
+        model().save(folder)
+
+
 def test_a_file_is_not_replaced_by_a_folder(tmp_path):
     (tmp_path / "m").write_text("mine")
     with pytest.raises(InvalidInput, match="is a file"):

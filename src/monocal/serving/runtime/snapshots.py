@@ -93,7 +93,8 @@ def _copy_files(folder: Path, copy: Path) -> None:
         before = identity_of(folder)
         try:
             if (folder / MODEL_FOLDER.manifest).is_file():
-                MODEL_FOLDER.copy(folder, copy)
+                with suppress(ArtefactError):  # the reader of the copy will say what is wrong with it
+                    MODEL_FOLDER.copy(folder, copy)
                 if identity_of(folder) == before:
                     return
                 problem = "it is being replaced all the time"
