@@ -1,4 +1,4 @@
-"""The one training loop: options, batches, early stopping, averaging, checkpoints."""
+"""The one training loop: options, batches, early stopping, checkpoints."""
 
 from monocal.training.calibration import evaluate, train
 from monocal.training.diagnosis import TrainingDiverged

@@ -15,7 +15,6 @@ from monocal.core.errors import ArtefactError
 from monocal.core.fingerprint import fingerprint
 from monocal.core.manifest import FolderFormat
 from monocal.core.tensor_files import read_tensors, write_tensors
-from monocal.training.averaging import WeightAverage
 from monocal.training.history import TrainingHistory
 from monocal.training.objective import Objective
 from monocal.training.optimisers import Optimisers
@@ -42,7 +41,6 @@ class TrainingState:
         network: The network.
         loss: The loss, whose running averages are part of the state.
         optimisers: Their moments.
-        average: Averaged weights.
         history: Losses so far.
     """
 
@@ -51,11 +49,10 @@ class TrainingState:
         network: nn.Module,
         loss: nn.Module,
         optimisers: Optimisers,
-        average: WeightAverage,
         history: TrainingHistory,
     ) -> None:
         self.network, self.loss = network, loss
-        self.optimisers, self.average = optimisers, average
+        self.optimisers = optimisers
         self.history = history
         self.best: dict[str, Tensor] = {}
 
@@ -64,11 +61,9 @@ class TrainingState:
         self.best = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
 
     def settle(self) -> None:
-        """Leaves the network with its best weights, or with the averaged ones if nothing was held out."""
+        """Leaves the network with its best weights, or with the last ones if nothing was held out."""
         if self.best:
             self.network.load_state_dict(self.best)
-        else:
-            self.average.settle()
 
 
 def training_mark(objective: Objective, options: TrainingOptions) -> str:
@@ -147,9 +142,8 @@ def save_checkpoint(checkpoint: Checkpoint, state: TrainingState) -> None:
         "loss": state.loss.state_dict(),
         "moments": moments,
         "best": state.best,
-        "average": {str(index): value for index, value in enumerate(state.average.averages)},
     }
-    facts = {"history": state.history.as_dict(), "numbers": numbers, "average_mass": state.average.mass}
+    facts = {"history": state.history.as_dict(), "numbers": numbers}
     checkpoint.save(parts, facts)
 
 
@@ -163,9 +157,6 @@ def load_checkpoint(checkpoint: Checkpoint, state: TrainingState) -> bool:
     state.loss.load_state_dict(parts.get("loss", {}))
     state.optimisers.restore(parts.get("moments", {}), facts["numbers"])
     state.best = parts.get("best", {})
-    for index, value in parts.get("average", {}).items():
-        state.average.averages[int(index)].copy_(value)
-    state.average.mass = facts["average_mass"]
     state.history.__dict__.update(facts["history"])
     return True
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from monocal.core.batches import iterate_batches
 from monocal.core.progress import Progress, progress
-from monocal.training.averaging import WeightAverage
 from monocal.training.checkpoints import Checkpoint, TrainingState, load_checkpoint, save_checkpoint, training_mark
 from monocal.training.diagnosis import diverged
 from monocal.training.history import TrainingHistory
@@ -37,8 +36,7 @@ def minimise(objective: Objective, options: TrainingOptions) -> TrainingHistory:
     n_rows = len(next(iter(columns.values())))
     n_batches = math.ceil(n_rows / options.batch_rows)
     optimisers = Optimisers(objective.network)
-    average = WeightAverage(optimisers.dense, options.averaging, options.average_decay, n_batches * options.n_epochs)
-    state = TrainingState(objective.network, objective.loss, optimisers, average, TrainingHistory())
+    state = TrainingState(objective.network, objective.loss, optimisers, TrainingHistory())
     checkpoint = None
     if options.checkpoint is not None:
         checkpoint = Checkpoint(Path(options.checkpoint), training_mark(objective, options))
@@ -94,7 +92,6 @@ def _one_epoch(
         if not math.isfinite(loss):
             raise diverged(loss, batch, network, epoch + 1, step + 1)
         state.optimisers.step(options.rate_at(step, n_steps))
-        state.average.update(step)
         history.add(loss)
         bar.advance(len(batch["rows"]))
         if number in checks:
@@ -110,12 +107,11 @@ def _one_epoch(
 
 def _check(state: TrainingState, objective: Objective, bar: Progress) -> None:
     note = f"loss {state.history.close():.5f}"
-    with state.average.in_place():
-        held_out_loss = objective.held_out_loss()
-        if held_out_loss is not None:
-            if state.history.record(held_out_loss):
-                state.keep_best()
-            note += f", held out {held_out_loss:.5f}"
+    held_out_loss = objective.held_out_loss()
+    if held_out_loss is not None:
+        if state.history.record(held_out_loss):
+            state.keep_best()
+        note += f", held out {held_out_loss:.5f}"
     state.network.train()
     bar.note(note)
 

@@ -9,10 +9,6 @@ from typing import Literal, get_args
 from monocal.core.errors import InvalidInput, UnknownName
 
 Schedule = Literal["cosine", "constant"]
-Averaging = Literal["none", "exponential", "tail"]
-
-TAIL_SHARE = 0.25
-"""Tail averaging takes the mean of the weights over this last share of the steps."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +25,6 @@ class TrainingOptions:
         shuffle: False takes the rows in their order in every epoch.
         checks_per_epoch: How often per epoch the held-out rows are looked at.
         patience: Training stops after this many checks without a new best; None never stops early.
-        averaging: `exponential` or `tail` average the weights over steps; checks and result use the average.
-        average_decay: Factor of the exponential average.
         seed: Seed of the row order.
         n_threads: Threads of torch while training, restored afterwards; None keeps the present number.
         checkpoint: A folder from which an interrupted training goes on; it is gone when the training is finished.
@@ -54,8 +48,6 @@ class TrainingOptions:
     shuffle: bool = True
     checks_per_epoch: int = 1
     patience: int | None = None
-    averaging: Averaging = "none"
-    average_decay: float = 0.99
     seed: int = 0
     n_threads: int | None = None
     checkpoint: str | None = None
@@ -70,8 +62,6 @@ class TrainingOptions:
             raise InvalidInput.of("learning_rate", self.learning_rate, "a positive number", "start with 0.004")
         if self.schedule not in get_args(Schedule):
             raise UnknownName.among("schedule", self.schedule, get_args(Schedule))
-        if self.averaging not in get_args(Averaging):
-            raise UnknownName.among("averaging", self.averaging, get_args(Averaging))
 
     def rate_at(self, step: int, n_steps: int) -> float:
         """Returns the learning rate of a step, counted from 0."""

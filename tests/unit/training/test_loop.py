@@ -85,31 +85,6 @@ def test_patience_stops_early():
     assert (history.n_epochs, history.n_steps) == (2, 12)
 
 
-def test_tail_average_is_the_mean_of_the_last_quarter():
-    seen = []
-
-    class Watching(Loss):
-        def _loss(self, logits, labels, weights, field_ids):
-            seen.append(network.curve.beta.item())
-            return torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)
-
-    network = network_of()
-    options = TrainingOptions(1, 100, 0.05, averaging="tail")
-    train(network, rows_of(2000), loss=Watching(), options=options)
-    last = network_of()
-    train(last, rows_of(2000), options=TrainingOptions(1, 100, 0.05))
-    after_each_step = [*seen[1:], last.curve.beta.item()]
-    assert network.curve.beta.item() == pytest.approx(np.mean(after_each_step[15:]), abs=1e-7)
-
-
-def test_exponential_average_lags_behind():
-    plain, averaged = network_of(), network_of()
-    train(plain, rows_of(), options=TrainingOptions(1, 100, 0.05))
-    train(averaged, rows_of(), options=TrainingOptions(1, 100, 0.05, averaging="exponential"))
-    assert plain.curve.beta.item() != averaged.curve.beta.item()
-    assert np.isfinite(evaluate(averaged, rows_of())).all()
-
-
 def test_weight_k_is_the_row_k_times_in_every_step():
     """With all rows in one batch the gradients, and hence the results, agree."""
     times = np.random.default_rng(5).integers(1, 4, 300).astype(np.float64)
@@ -144,16 +119,15 @@ def interrupt(rows, options, held_out=None, loss=None):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("averaging", ["none", "exponential"])
-def test_resumed_training_ends_as_an_uninterrupted_one(tmp_path, sparse, averaging):
-    options = TrainingOptions(3, 100, 0.02, averaging=averaging, checkpoint=str(tmp_path / "run"))
+def test_resumed_training_ends_as_an_uninterrupted_one(tmp_path, sparse):
+    options = TrainingOptions(3, 100, 0.02, checkpoint=str(tmp_path / "run"))
     whole, parts = network_of(sparse=sparse), network_of(sparse=sparse)
     expected = train(
         whole,
         rows_of(1000),
         held_out=rows_of(300, 1),
         loss=Interrupting(0),
-        options=TrainingOptions(3, 100, 0.02, averaging=averaging),
+        options=TrainingOptions(3, 100, 0.02),
     )
     with pytest.raises(KeyboardInterrupt):
         train(parts, rows_of(1000), held_out=rows_of(300, 1), loss=Interrupting(25), options=options)
