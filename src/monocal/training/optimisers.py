@@ -31,9 +31,9 @@ class Optimisers:
         }
         lazy_tables = [module for module in network.modules() if isinstance(module, LazyTable)]
         own = {id(table.rows) for table in lazy_tables}
-        trainable = [one for one in network.parameters() if one.requires_grad and id(one) not in own]
-        self.dense = [one for one in trainable if id(one) not in sparse_tables]
-        lazy = [one for one in trainable if id(one) in sparse_tables]
+        trainable = [weight for weight in network.parameters() if weight.requires_grad and id(weight) not in own]
+        self.dense = [weight for weight in trainable if id(weight) not in sparse_tables]
+        lazy = [weight for weight in trainable if id(weight) in sparse_tables]
         self.parts: list[torch.optim.Optimizer] = []
         if self.dense:
             self.parts.append(torch.optim.Adam(self.dense, fused=True))

@@ -104,7 +104,7 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
     from onnx import TensorProto, checker, helper
 
     double, text, integer = TensorProto.DOUBLE, TensorProto.STRING, TensorProto.INT64
-    entries = {one.score: helper.make_tensor_value_info(one.score, double, ["rows"]) for one in model.tasks}
+    entries = {task.score: helper.make_tensor_value_info(task.score, double, ["rows"]) for task in model.tasks}
     features = ""
     if model.field_names and kind == "ids":
         features = "features"
@@ -131,16 +131,16 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
         shift = graph.log(model.sampling_rate)
     elif model.sampling_rate is not None:
         shift = graph.constant(float(np.log(model.sampling_rate)))
-    for one in model.tasks:
+    for task in model.tasks:
         z = (
-            graph.logit(one.score, SCORE_EPSILON)
+            graph.logit(task.score, SCORE_EPSILON)
             if model.scores_are == "probability"
-            else graph.clip(one.score, -40, 40)
+            else graph.clip(task.score, -40, 40)
         )
         if shift is not None:
             z = graph.add(z, shift)
-        p = one.calibrator.write_onnx(graph, z, features)
-        graph.nodes.append(helper.make_node("Identity", [p], [output_name(one.name)]))
+        p = task.calibrator.write_onnx(graph, z, features)
+        graph.nodes.append(helper.make_node("Identity", [p], [output_name(task.name)]))
     outputs = [helper.make_tensor_value_info(output_name(name), double, ["rows"]) for name in model.task_names]
     whole = helper.make_graph(graph.nodes, "monocal", list(entries.values()), outputs, graph.constants)
     made = helper.make_model(

@@ -39,9 +39,9 @@ def parity(model: Model, path: Path, inputs: str, n_rows: int, seed: int) -> flo
     if isinstance(model.sampling_rate, str):
         rates = feed[model.sampling_rate] = random.uniform(0.05, 1.0, n_rows)
     scores: dict[str, Floats] = {}
-    for one in model.tasks:
+    for task in model.tasks:
         logits = np.clip(random.normal(-2.0, 3.0, n_rows), -16.0, 16.0)
-        scores[one.name] = feed[one.score] = logits if model.scores_are == "logit" else sigmoid(logits)
+        scores[task.name] = feed[task.score] = logits if model.scores_are == "logit" else sigmoid(logits)
     expected = model.predict_ids(ids, scores, rates)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -91,8 +91,8 @@ class AdaCalibrator(NeuralCalibrator):
             for n_bins in self.candidate_bins
         ]
         return AdaCalibMap(
-            [torch.as_tensor(one.edges) for one in found],
-            [torch.as_tensor(one.statistics) for one in found],
+            [torch.as_tensor(part.edges) for part in found],
+            [torch.as_tensor(part.statistics) for part in found],
             torch.as_tensor(np.bincount(values, rows.weights, minlength=n_values)),
             n_dimensions=self.n_dimensions,
             hidden=self.hidden,

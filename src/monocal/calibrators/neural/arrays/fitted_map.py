@@ -39,7 +39,7 @@ def by_arrays(weights: Weights, curve: Curve, context: Callable[[Ids], Any] | No
     Shifts are added to each other first and to the curve last: for a fixed feature row that is one constant, and
     adding a constant keeps the curve's order after rounding.
     """
-    slope, intercept = (float(one) for one in weights["affine"])
+    slope, intercept = (float(number) for number in weights["affine"])
     share = believed_share(weights)
 
     def calibrated(logits: Floats, features: Ids | None) -> Floats:

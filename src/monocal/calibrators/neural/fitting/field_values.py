@@ -19,7 +19,7 @@ def field_sizes(features: Ids) -> list[int]:
     largest = np.zeros(features.shape[1], dtype=np.int64)
     for start in range(0, features.shape[0], _BLOCK_ROWS):
         largest = np.maximum(largest, np.asarray(features[start : start + _BLOCK_ROWS]).max(axis=0))
-    return [int(one) + 1 for one in largest]
+    return [int(last_id) + 1 for last_id in largest]
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,9 @@ class CompiledUmc:
         context = ContextTable.of(weights)
         offsets = [weights[name] for name in ("encoder.offsets", "wide.offsets") if name in weights]
         # a ranker's table and the fitting rows may know different numbers of values
-        sizes = np.max([np.diff(one) for one in offsets], axis=0) if offsets else np.zeros(0, np.int64)
+        sizes = np.max([np.diff(places) for places in offsets], axis=0) if offsets else np.zeros(0, np.int64)
         state = curve_weights(weights)
-        self.slope, self.intercept = (float(one) for one in weights["affine"])
+        self.slope, self.intercept = (float(number) for number in weights["affine"])
         self.n_fields = len(sizes)
         self.share = believed_share(weights)
         # the compiled loops add shifts to the curve; divided before, they are themselves again after the mix
