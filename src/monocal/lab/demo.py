@@ -91,7 +91,7 @@ def run_demo(
     """
     folder = Path(folder)
     _claim(folder)
-    fields = tuple(one.name for one in find_world("default").fields)
+    fields = tuple(field.name for field in find_world("default").fields)
     raw = folder / "log.parquet"
     write_simulated_log(raw, n_rows, seed=seed, world="default")
     schema = Roles(labels=_LABEL, fields=fields, time=_TIME, group=_USER)
@@ -112,9 +112,9 @@ def run_demo(
     )
     truth = table.slice(cut)[_TRUTH].to_numpy()
     errors = {
-        one.method: float(np.mean(np.abs(one.report.forecast.probabilities - truth)))
-        for one in comparison.results
-        if one.report is not None
+        result.method: float(np.mean(np.abs(result.report.forecast.probabilities - truth)))
+        for result in comparison.results
+        if result.report is not None
     }
     model = fit(table.slice(0, cut), method=saved_method, **roles)
     model.save(folder / "model")

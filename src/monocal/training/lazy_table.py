@@ -84,6 +84,9 @@ class LazyAdam(torch.optim.Optimizer):
     ) -> None:
         self.tables = list(tables)
         super().__init__([table.rows for table in tables], {"lr": lr, "betas": betas, "eps": eps})
+        for table in tables:
+            moments = {name: torch.zeros_like(table.rows.detach()) for name in ("moments1", "moments2")}
+            self.state[table.rows] = {"step": 0, **moments}
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
@@ -92,11 +95,6 @@ class LazyAdam(torch.optim.Optimizer):
         beta1, beta2 = group["betas"]
         for table in self.tables:
             state = self.state[table.rows]
-            if not state:
-                # numpy's zeros are pages of the system that take no memory before they are written
-                shape = tuple(table.rows.shape)
-                state |= {name: torch.from_numpy(np.zeros(shape, np.float32)) for name in ("moments1", "moments2")}
-                state["step"] = 0
             state["step"] += 1
             gradient, touched = table.values.grad, table.touched
             if gradient is None:

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.lab.studies.cell_runner import RunOptions
 from monocal.lab.studies.cells import fit_and_predict
-from monocal.lab.studies.prepare import prepare
+from monocal.lab.studies.data_preparation import prepare
 from monocal.lab.studies.run_study import run_study
-from monocal.lab.studies.runner import RunOptions
 from monocal.lab.studies.study import CalibratorSpec, DataSpec, Study
 
 SRC = Path(__file__).parents[3] / "src"
@@ -125,7 +125,7 @@ def test_killing_a_study_repeats_no_finished_cell(tmp_path):
     script = """
 import sys
 from monocal.lab.studies.run_study import run_study
-from monocal.lab.studies.runner import RunOptions
+from monocal.lab.studies.cell_runner import RunOptions
 from monocal.lab.studies.study import CalibratorSpec, DataSpec, Study
 specs = tuple(CalibratorSpec(f"h{k}", "histogram", {"n_bins": k}) for k in range(2, 8))
 data = (DataSpec("w", n_calibration=2000, n_test=2000),)

@@ -49,8 +49,8 @@ def bench(
     A study is data × calibrators × seeds, or an online experiment with simulated users. Finished cells are never
     repeated: an interrupted study goes on with the same command.
     """
+    from monocal.lab.studies.cell_runner import RunOptions
     from monocal.lab.studies.run_study import run_file
-    from monocal.lab.studies.runner import RunOptions
     from monocal.lab.studies.study import read_entries, shipped_studies
 
     if list_studies:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from monocal.calibrators import Calibrator, calibrator
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats
-from monocal.lab.ab.plan import AbPlan, Arm
+from monocal.lab.ab.experiment_plan import AbPlan, Arm
 from monocal.lab.ab.traffic import Requests, draw_requests, react
 from monocal.lab.simulator import SimulatedLog, find_world, simulate_log
 from monocal.lab.simulator.truth import draw_truth
@@ -79,7 +79,7 @@ def run_experiment(plan: AbPlan) -> AbOutcome:
             n = min(_REQUESTS_AT_ONCE, plan.n_requests - start)
             requests = draw_requests(truth, plan.seed + 1, number, n, plan.n_candidates)
             users.append(requests.users)
-            orders = {name: _order(one, requests, fusion, plan.n_shown) for name, one in fitted.items()}
+            orders = {name: _order(arm, requests, fusion, plan.n_shown) for name, arm in fitted.items()}
             for name, order in orders.items():
                 found[name].append(react(truth, requests, order))
                 same[name] += float(np.all(order == orders[plan.reference], axis=1).sum())
@@ -102,14 +102,16 @@ def run_experiment(plan: AbPlan) -> AbOutcome:
 def _fit(arm: Arm, plan: AbPlan, log: SimulatedLog) -> dict[str, Calibrator]:
     fitted = {}
     for task in plan.fusion:
-        one = calibrator(arm.method, **arm.arguments)
-        fitted[task] = one.fit(log.task_scores[task], log.task_labels[task], features=log.features, times=log.times)
+        fresh = calibrator(arm.method, **arm.arguments)
+        fitted[task] = fresh.fit(log.task_scores[task], log.task_labels[task], features=log.features, times=log.times)
     return fitted
 
 
 def _order(arm: dict[str, Calibrator], requests: Requests, fusion: Fusion, n_shown: int) -> NDArray[np.intp]:
     features = requests.rows.features
-    fused = fusion.fuse({task: one.predict(requests.scores[task], features=features) for task, one in arm.items()})
+    fused = fusion.fuse(
+        {task: fitted.predict(requests.scores[task], features=features) for task, fitted in arm.items()}
+    )
     table = fused.reshape(-1, requests.n_candidates)
     best = np.argsort(-table, axis=1, kind="stable")[:, :n_shown]
     order: NDArray[np.intp] = best + np.arange(len(table))[:, None] * requests.n_candidates

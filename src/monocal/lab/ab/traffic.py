@@ -93,7 +93,9 @@ def react(truth: Truth, requests: Requests, order: NDArray[np.intp]) -> dict[str
     long = clicks & (shown.watch_uniforms < given["long_view"])
     seconds = CLICK_SECONDS * clicks + EFFECTIVE_SECONDS * effective + LONG_SECONDS * long
     outcome = {"clicks": clicks, "effective_views": effective, "long_views": long, "watch_seconds": seconds}
-    return {name: np.asarray(one, dtype=np.float64).reshape(order.shape).sum(axis=1) for name, one in outcome.items()}
+    return {
+        name: np.asarray(values, dtype=np.float64).reshape(order.shape).sum(axis=1) for name, values in outcome.items()
+    }
 
 
 def _scores(truth: Truth, rows: Rows) -> dict[str, Floats]:

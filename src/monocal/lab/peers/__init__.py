@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from monocal.core.spaces import Floats
-from monocal.lab.studies.prepared import CalibrationRows, TestRows
+from monocal.lab.studies.study_data import CalibrationRows, TestRows
 
 Peer = Callable[[CalibrationRows, TestRows, Mapping[str, Any], int], Floats]
 

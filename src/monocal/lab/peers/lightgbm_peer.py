@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from monocal.core.spaces import Floats, sigmoid
-from monocal.lab.studies.prepared import CalibrationRows, TestRows
+from monocal.lab.studies.study_data import CalibrationRows, TestRows
 
 HOLDOUT_SHARE = 0.2
 

@@ -29,8 +29,24 @@ class RankerNetwork(nn.Module, ABC):
         """Returns rows of the table `(b, k)` for field ids `(b, F)`."""
 
     @abstractmethod
-    def forward(self, vectors: Tensor) -> Tensor:
-        """Returns logits `(b, tasks)` for vectors `(b, k, width)`."""
+    def forward(self, vectors: Tensor, shared_rows: Tensor | None = None, shared: Tensor | None = None) -> Tensor:
+        """Returns logits `(b, tasks)` for vectors `(b, k, width)`.
+
+        Arguments:
+            vectors: What the table holds at the row's `places`.
+            shared_rows: These rows of what `prepare` returned first.
+            shared: What `prepare` returned second.
+        """
+
+    def prepare(self, places: Tensor) -> tuple[Tensor | None, Tensor | None]:  # a hook
+        """Computes once per batch of training what many of its rows share.
+
+        Returns integers per row and the shared numbers that they point at; (None, None) if there is nothing to share.
+
+        Arguments:
+            places: Rows of `table.values` `(b, k)`.
+        """
+        return None, None
 
     def score(self, features: Tensor) -> Tensor:
         """Returns logits `(b, tasks)` for field ids `(b, F)`."""

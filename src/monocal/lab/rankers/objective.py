@@ -72,9 +72,17 @@ class RankerObjective(Objective):
         network.zero_grad(set_to_none=True)
         places = network.table.touch(network.places(torch.tensor(batch["features"])))
         vectors = torch.nn.functional.embedding(places, network.table.values)
+        shared_rows, shared = network.prepare(places)
+        shared_leaf = [] if shared is None else [shared.detach().requires_grad_()]
         parts = chunks(len(places))
         leaves = [vectors.detach()[part].requires_grad_() for part in parts]
-        outputs = self.crew.map(network, leaves)
+
+        def go_forward(place: int) -> Tensor:
+            rows = () if shared_rows is None else (shared_rows[parts[place]],)
+            logits: Tensor = network(leaves[place], *rows, *shared_leaf)
+            return logits
+
+        outputs = self.crew.map(go_forward, range(len(parts)))
         logits = torch.cat([output.detach() for output in outputs]).double().requires_grad_()
         loss = self._loss(logits, batch)
         (logit_gradients,) = torch.autograd.grad(loss, logits)
@@ -82,12 +90,15 @@ class RankerObjective(Objective):
 
         def go_back(place: int) -> tuple[Tensor, ...]:
             upper = logit_gradients[parts[place]].to(outputs[place].dtype)
-            return torch.autograd.grad(outputs[place], [leaves[place], *weights], upper)
+            return torch.autograd.grad(outputs[place], [leaves[place], *weights, *shared_leaf], upper)
 
         by_chunk = self.crew.map(go_back, range(len(parts)))
-        vectors.backward(torch.cat([gradients[0] for gradients in by_chunk]))  # type: ignore[no-untyped-call]
-        for weight, gradients in zip(weights, zip(*(found[1:] for found in by_chunk), strict=True), strict=True):
-            weight.grad = _add_up(gradients)
+        totals = [_add_up(gradients) for gradients in zip(*(found[1:] for found in by_chunk), strict=True)]
+        for weight, gradient in zip(weights, totals, strict=False):
+            weight.grad = gradient
+        roots = [vectors] if shared is None else [vectors, shared]
+        vector_gradients = torch.cat([found[0] for found in by_chunk])
+        torch.autograd.backward(roots, [vector_gradients, *totals[len(weights) :]])
         if self.l2 > 0.0:
             (self.l2 * network.sum_of_squares()).backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
-from monocal.lab.rankers.deepfm_network import DeepFMNetwork
+from monocal.lab.rankers.deepfm_network import DeepFMNetwork, smallest_fields
 
 DEFAULT_FOLDED_VALUES = 1 << 17
 """Values whose share of the first layer is kept: 256 MiB with 512 hidden units."""
@@ -33,7 +33,7 @@ class RequestScorer:
 
     def __init__(self, network: DeepFMNetwork, folded_values: int = DEFAULT_FOLDED_VALUES) -> None:
         self._network = network
-        folded = _smallest_fields(network.field_sizes, folded_values)
+        folded = smallest_fields(network.field_sizes, folded_values)
         others = [field for field in range(len(network.field_sizes)) if field not in folded]
         self._folded, self._others = torch.tensor(folded, dtype=torch.int64), torch.tensor(others, dtype=torch.int64)
         first, *self._rest = network.linear_layers()
@@ -63,20 +63,3 @@ class RequestScorer:
                 hidden = layer(hidden).relu_()
             logits: Tensor = network.heads(hidden, network.second_order(embeddings)) + linear.sum(1)
             return np.asarray(logits.numpy(), dtype=np.float64)
-
-
-def _smallest_fields(field_sizes: tuple[int, ...], most_values: int) -> list[int]:
-    """Returns the smallest fields whose values together are at most `most_values`, in field order.
-
-    Example:
-        >>> _smallest_fields((5, 3_000_000, 7), 1000)
-        [0, 2]
-    """
-    chosen: list[int] = []
-    n_left = most_values
-    for field in sorted(range(len(field_sizes)), key=lambda place: (field_sizes[place], place)):
-        n_left -= field_sizes[field]
-        if n_left < 0:
-            break
-        chosen.append(field)
-    return sorted(chosen)

@@ -64,7 +64,7 @@ def _with_buckets(rows: RawRows, problems: RowProblems) -> RawRows:
     for name in INTEGERS:
         values, _, which = distinct_text(rows.batch.column(name), name)
         classes = [bucket(text) for text in values.to_pylist()]
-        bad = np.array([one is None for one in classes], dtype=bool)[which]
+        bad = np.array([label is None for label in classes], dtype=bool)[which]
         coded = pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), pa.array(classes, pa.string()))
         shown = rows.batch.column(name)
         place = rows.batch.schema.get_field_index(name)

@@ -20,8 +20,8 @@ from monocal.core.manifest import FolderFormat
 from monocal.core.spaces import Floats
 from monocal.core.version import __version__
 from monocal.lab.peers import PEERS, peer
-from monocal.lab.studies.prepared import CalibrationRows, PreparedData, TestRows
 from monocal.lab.studies.study import CalibratorSpec
+from monocal.lab.studies.study_data import CalibrationRows, PreparedData, TestRows
 
 ANSWERS = "test_probabilities.npy"
 
@@ -76,7 +76,7 @@ def run_cell(cell: Cell) -> None:
     facts: dict[str, Any] = {}
     started, cpu = time.perf_counter(), time.process_time()
     if cell.spec.search:
-        from monocal.lab.studies.search import search_arguments
+        from monocal.lab.studies.argument_search import search_arguments
 
         found = search_arguments(cell, rows)
         arguments |= found.arguments

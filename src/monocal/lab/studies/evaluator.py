@@ -13,8 +13,8 @@ from monocal.core.progress import progress
 from monocal.core.spaces import Floats
 from monocal.judging import Report, compare, evaluate
 from monocal.lab.studies.cells import Cell
-from monocal.lab.studies.prepared import PreparedData, Truth
 from monocal.lab.studies.study import Study
+from monocal.lab.studies.study_data import PreparedData, Truth
 
 TRUTH_METRICS = ("kl_to_truth", "error_to_truth")
 

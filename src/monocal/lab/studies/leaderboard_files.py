@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from monocal.core.files import atomic_file
-from monocal.lab.studies.curves import draw_curve
 from monocal.lab.studies.leaderboard import EXPLANATION, MARKS, Section, sections, versions
 from monocal.lab.studies.published import published_section
 from monocal.lab.studies.study import Study
+from monocal.lab.studies.study_figures import draw_curve
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -127,7 +127,9 @@ def _html_section(section: Section) -> list[str]:
     head = "".join(f"<th>{escape(name)}</th>" for name in ("calibrator", *section.metrics, "CPU s"))
     lines = [f"<h2>{escape(section.data)}</h2>", f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>']
     for name, entries, seconds in section.lines:
-        cells = "".join(f'<td class="{one.verdict}">{escape(one.text + MARKS[one.verdict])}</td>' for one in entries)
+        cells = "".join(
+            f'<td class="{entry.verdict}">{escape(entry.text + MARKS[entry.verdict])}</td>' for entry in entries
+        )
         lines.append(f"<tr><td>{escape(name)}</td>{cells}<td>{seconds:.1f}</td></tr>")
     floors = "".join(f"<td>{escape(text)}</td>" for text in section.floors)
     lines.append(f'<tr class="floor"><td>floor</td>{floors}<td></td></tr></tbody></table></div>')

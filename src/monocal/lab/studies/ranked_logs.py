@@ -12,8 +12,8 @@ from monocal.core.errors import MonocalError, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.lab.rankers import ScoredLog, rank_log, ranker
 from monocal.lab.sources import SOURCES
-from monocal.lab.studies.prepared import PreparedData, write
 from monocal.lab.studies.study import DataSpec
+from monocal.lab.studies.study_data import PreparedData, write
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.encoder import encode_log
 from monocal.logs.splits import RowRange

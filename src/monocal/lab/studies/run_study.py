@@ -8,9 +8,9 @@ from typing import Any, final
 
 from monocal.core.files import atomic_file
 from monocal.lab.ab import AbPlan, run_experiment
+from monocal.lab.studies.cell_runner import RunOptions, list_cells, run_cells
 from monocal.lab.studies.evaluator import judge
 from monocal.lab.studies.leaderboard_files import write_results
-from monocal.lab.studies.runner import RunOptions, plan, run_cells
 from monocal.lab.studies.study import Study, read_entries
 
 
@@ -44,7 +44,7 @@ def run_study(study: Study, folder: str | Path, options: RunOptions | None = Non
     """
     folder = Path(folder)
     chosen = options or RunOptions()
-    cells, missing = plan(study, folder, chosen)
+    cells, missing = list_cells(study, folder, chosen)
     n_run = run_cells(cells, chosen)
     rows = judge(study, cells)
     path = write_results(study, rows, folder / study.name, missing)

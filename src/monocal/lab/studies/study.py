@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, final
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.lab.studies.curves import CurveSpec
+from monocal.lab.studies.study_figures import CurveSpec
 
 DEFAULT_METRICS = ("auc", "gauc", "log_loss", "pcoc", "ece", "frce", "mfrce")
 
@@ -122,10 +122,12 @@ class Study:
         for key in ("name", "question", "data", "calibrators"):
             if not plain.get(key):
                 raise InvalidInput.of(origin, f"no {key}", f"a value for {key}", "see a shipped study for an example")
-        data = tuple(_build(DataSpec, one, f"data of {origin}") for one in plain.pop("data"))
-        calibrators = tuple(_build(CalibratorSpec, one, f"calibrators of {origin}") for one in plain.pop("calibrators"))
+        data = tuple(_build(DataSpec, entry, f"data of {origin}") for entry in plain.pop("data"))
+        calibrators = tuple(
+            _build(CalibratorSpec, entry, f"calibrators of {origin}") for entry in plain.pop("calibrators")
+        )
         lists: dict[str, Any] = {key: tuple(plain.pop(key)) for key in ("seeds", "metrics") if key in plain}
-        curves = tuple(_curve(one, f"curves of {origin}") for one in plain.pop("curves", []))
+        curves = tuple(_curve(entry, f"curves of {origin}") for entry in plain.pop("curves", []))
         study = cls(data=data, calibrators=calibrators, curves=curves, **lists, **plain)
         for kind, names in (("data", [d.name for d in data]), ("calibrator", [c.name for c in calibrators])):
             twice = [name for name in names if names.count(name) > 1]
@@ -137,12 +139,12 @@ class Study:
         """Returns the same study with at most so many calibration and test rows and seeds: a smoke run."""
         data = tuple(
             replace(
-                one,
-                n_train=min(one.n_train or 2 * rows, 2 * rows),
-                n_calibration=min(one.n_calibration or rows, rows),
-                n_test=min(one.n_test, rows),
+                spec,
+                n_train=min(spec.n_train or 2 * rows, 2 * rows),
+                n_calibration=min(spec.n_calibration or rows, rows),
+                n_test=min(spec.n_test, rows),
             )
-            for one in self.data
+            for spec in self.data
         )
         return replace(self, data=data, seeds=self.seeds[:seeds], n_bootstrap=min(self.n_bootstrap, 20))
 
@@ -179,9 +181,9 @@ def shipped_studies() -> dict[str, str]:
     """Returns the text of every study that comes with the package, by name."""
     folder = files("monocal.lab.studies") / "shipped"
     return {
-        one.name.removesuffix(".toml"): one.read_text(encoding="utf-8")
-        for one in sorted(folder.iterdir(), key=lambda one: one.name)
-        if one.name.endswith(".toml")
+        path.name.removesuffix(".toml"): path.read_text(encoding="utf-8")
+        for path in sorted(folder.iterdir(), key=lambda path: path.name)
+        if path.name.endswith(".toml")
     }
 
 
@@ -200,7 +202,7 @@ def _build(kind: Any, entries: Any, origin: str) -> Any:
 
 
 def _check_keys(kind: Any, entries: Mapping[str, Any], origin: str) -> None:
-    known = [one.name for one in fields(kind)]
+    known = [entry.name for entry in fields(kind)]
     for key in entries:
         if key not in known:
             raise UnknownName.among(f"key of {origin}", key, known)

@@ -86,9 +86,12 @@ class Reference:
         return float(loss.detach())
 
 
+@pytest.mark.parametrize("n_folded", [0, 9, 100])
 @pytest.mark.parametrize(("n_tasks", "l2"), [(1, 0.0), (1, 1e-2), (3, 1e-2)])
-def test_when_every_row_is_touched_the_step_is_torchs_adam(n_tasks, l2):
+def test_when_every_row_is_touched_the_step_is_torchs_adam(n_tasks, l2, n_folded, monkeypatch):
+    monkeypatch.setattr("monocal.lab.rankers.deepfm_network.FOLDED_VALUES", n_folded)
     network = make_network(n_tasks)
+    assert len(network._folded) == {0: 0, 9: 2, 100: 3}[n_folded]
     trainer, reference = Trainer(network, l2, n_threads=2), Reference(network, l2)
     for seed in range(5):
         batch = draw_batch(64, n_tasks, seed)
@@ -178,7 +181,7 @@ def test_the_loss_sees_the_lists_of_the_whole_batch():
     class Watching(RankingLoss):
         needs_groups = True
 
-        def _loss(self, logits, labels, weights, groups):
+        def _loss(self, logits, labels, weights, groups, references):
             seen.append((len(logits), groups.tolist()))
             return logits.sum() * 0.0
 

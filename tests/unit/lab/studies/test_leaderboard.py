@@ -3,10 +3,10 @@
 import math
 from xml.etree import ElementTree
 
-from monocal.lab.studies.curves import CurveSpec, draw_curve
 from monocal.lab.studies.leaderboard import sections
 from monocal.lab.studies.leaderboard_files import html, markdown
 from monocal.lab.studies.study import CalibratorSpec, DataSpec, Study
+from monocal.lab.studies.study_figures import CurveSpec, draw_curve
 
 STUDY = Study(
     "s",

@@ -10,9 +10,9 @@ import numpy as np
 from monocal.core.errors import InvalidInput
 from monocal.core.fingerprint import fingerprint
 from monocal.lab.simulator import find_world, simulate_log
-from monocal.lab.studies.prepared import PreparedData, write
 from monocal.lab.studies.ranked_logs import open_scored_log, rank_real_log
 from monocal.lab.studies.study import DataSpec
+from monocal.lab.studies.study_data import PreparedData, write
 
 
 def prepare(spec: DataSpec, cache: Path, data_folder: Path | None) -> PreparedData:

@@ -80,12 +80,12 @@ class AbPlan:
         """Builds a plan from plain values and refuses what it does not know."""
         plain = dict(entries)
         for kind, given in ((cls, [plain]), (Arm, plain.get("arms", []))):
-            known = [one.name for one in fields(kind)]
+            known = [entry.name for entry in fields(kind)]
             for table in given:
                 for key in table:
                     if key not in known:
                         raise UnknownName.among(f"key of {origin}", key, known)
-        return cls(arms=tuple(Arm(**one) for one in plain.pop("arms", [])), **plain)
+        return cls(arms=tuple(Arm(**arm) for arm in plain.pop("arms", [])), **plain)
 
     def scaled(self, rows: int) -> AbPlan:
         """Returns the same experiment with at most so many logged rows and a tenth as many requests."""

@@ -13,7 +13,7 @@ from typing import Any, final
 
 from monocal.core.progress import progress
 from monocal.lab.studies.cells import Cell, cell_of, cell_to_json, finish
-from monocal.lab.studies.prepare import prepare
+from monocal.lab.studies.data_preparation import prepare
 from monocal.lab.studies.ranked_logs import DataMissing
 from monocal.lab.studies.study import Study
 
@@ -46,7 +46,7 @@ class _Running:
     started: float
 
 
-def plan(study: Study, cache: Path, options: RunOptions) -> tuple[list[Cell], dict[str, str]]:
+def list_cells(study: Study, cache: Path, options: RunOptions) -> tuple[list[Cell], dict[str, str]]:
     """Prepares the data and lists the cells; data that are not there are named with the reason."""
     cells: list[Cell] = []
     missing: dict[str, str] = {}
@@ -59,9 +59,9 @@ def plan(study: Study, cache: Path, options: RunOptions) -> tuple[list[Cell], di
                 missing[spec.name] = str(error)
             else:
                 cells += [
-                    cell_of(spec.name, data, one, seed, cache)
-                    for one in study.calibrators
-                    for seed in study.seeds[: one.n_seeds or None]
+                    cell_of(spec.name, data, method, seed, cache)
+                    for method in study.calibrators
+                    for seed in study.seeds[: method.n_seeds or None]
                 ]
             bar.advance(1)
     return cells, missing
@@ -82,18 +82,18 @@ def run_cells(cells: Sequence[Cell], options: RunOptions) -> int:
                     running.append(_start(queue.pop(0), log_folder))
                     bar.note(running[-1].cell.title)
                 still = []
-                for one in running:
-                    if _is_over(one, options):
+                for running_cell in running:
+                    if _is_over(running_cell, options):
                         n_run += 1
                         bar.advance(1)
                     else:
-                        still.append(one)
+                        still.append(running_cell)
                 running = still
                 time.sleep(_POLL_SECONDS)
         finally:
-            for one in running:
-                one.process.kill()
-                one.process.wait()
+            for running_cell in running:
+                running_cell.process.kill()
+                running_cell.process.wait()
     return n_run
 
 
@@ -120,26 +120,26 @@ def _start(cell: Cell, log_folder: Path) -> _Running:
     return _Running(cell, process, time.monotonic())
 
 
-def _is_over(one: _Running, options: RunOptions) -> bool:
-    code = one.process.poll()
+def _is_over(running_cell: _Running, options: RunOptions) -> bool:
+    code = running_cell.process.poll()
     if code is None:
-        reason = _beyond_limits(one, options)
+        reason = _beyond_limits(running_cell, options)
         if reason is None:
             return False
-        one.process.kill()
-        one.process.wait()
-        finish(one.cell, {"status": "skipped", "reason": reason})
+        running_cell.process.kill()
+        running_cell.process.wait()
+        finish(running_cell.cell, {"status": "skipped", "reason": reason})
     elif code != 0:
-        finish(one.cell, {"status": "skipped", "reason": _last_words(one.cell, code)})
+        finish(running_cell.cell, {"status": "skipped", "reason": _failure_reason(running_cell.cell, code)})
     return True
 
 
-def _beyond_limits(one: _Running, options: RunOptions) -> str | None:
-    seconds = time.monotonic() - one.started
-    if seconds > one.cell.spec.time_limit_seconds:
-        return f"stopped after its time limit of {one.cell.spec.time_limit_seconds:.0f} s"
+def _beyond_limits(running_cell: _Running, options: RunOptions) -> str | None:
+    seconds = time.monotonic() - running_cell.started
+    if seconds > running_cell.cell.spec.time_limit_seconds:
+        return f"stopped after its time limit of {running_cell.cell.spec.time_limit_seconds:.0f} s"
     share = options.memory_bytes // max(options.workers, 1)
-    used = _resident_bytes(one.process.pid)
+    used = _resident_bytes(running_cell.process.pid)
     if used > share:
         return f"stopped at {used / 2**30:.1f} GiB, beyond its share of {share / 2**30:.1f} GiB"
     return None
@@ -154,7 +154,7 @@ def _resident_bytes(pid: int) -> int:
         return 0
 
 
-def _last_words(cell: Cell, code: int) -> str:
+def _failure_reason(cell: Cell, code: int) -> str:
     log = cell.folder.parent.parent / "logs" / f"{cell.folder.name}.log"
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     last: Any = lines[-1] if lines else "no message"

@@ -10,7 +10,7 @@ import numpy as np
 from monocal.core.log_loss import log_loss
 from monocal.core.spaces import logit
 from monocal.lab.studies.cells import Cell, fit_and_predict
-from monocal.lab.studies.prepared import CalibrationRows, TestRows
+from monocal.lab.studies.study_data import CalibrationRows, TestRows
 
 HOLDOUT_SHARE = 0.2
 
