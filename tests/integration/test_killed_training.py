@@ -34,7 +34,7 @@ rank_log(EncodedLog.open(sys.argv[1]), DeepFM(**{options!r}), sys.argv[2])
 def steps_of(checkpoints):
     """Steps taken by the checkpoint of the one piece of work in a folder; 0 if there is none."""
     places = list(checkpoints.glob("[!.]*/checkpoint.json"))
-    return json.loads(places[0].read_text())["history"]["n_steps"] if places else 0
+    return json.loads(places[0].read_text())["facts"]["history"]["n_steps"] if places else 0
 
 
 @pytest.mark.timeout(120)
@@ -43,11 +43,14 @@ def test_a_killed_run_resumes_and_gives_identical_weights(tmp_path):
     target, checkpoints = tmp_path / "scored", tmp_path / ".scored.work" / "checkpoints"
     command = [sys.executable, "-c", SCRIPT.format(options=RARE), str(tmp_path / "log"), str(target)]
     process = subprocess.Popen(command)
-    while not steps_of(checkpoints):
-        assert process.poll() is None, "the run ended before its first checkpoint"
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    try:
+        while not steps_of(checkpoints):
+            assert process.poll() is None, "the run ended before its first checkpoint"
+            time.sleep(0.02)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        code = process.wait()
+    assert code == -signal.SIGKILL
     assert not target.exists()
     n_batches_done = steps_of(checkpoints)
     n_batches = -(-log.parts["train"].n_rows // RARE["batch_rows"])
