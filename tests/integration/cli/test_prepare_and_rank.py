@@ -93,7 +93,7 @@ def test_bad_arguments_of_rank(monocal_command, prepared, tmp_path):
     assert "did you mean 'deepfm'?" in ended.err
     ended = monocal_command("rank", tmp_path, "--out", tmp_path / "r")
     assert ended.code == 1
-    assert "is not an encoded log" in ended.err
+    assert "an encoded log is a folder with manifest.json in it" in ended.err
     ended = monocal_command("fit", prepared, "--method", "platt", "--out", tmp_path / "m")
     assert ended.code == 2
     assert "Way out: rank the log first" in ended.err
