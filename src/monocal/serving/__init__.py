@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from monocal.serving.engine.request import Request as Request
     from monocal.serving.http.app import create_app as create_app
     from monocal.serving.settings import Settings as Settings
-    from monocal.serving.workers.supervisor import run as run
-    from monocal.serving.workers.supervisor import serve as serve
+    from monocal.serving.workers.start import run as run
+    from monocal.serving.workers.start import serve as serve
 
 _HOMES = {
     "Engine": "engine.engine",
@@ -22,8 +22,8 @@ _HOMES = {
     "Answer": "engine.request",
     "Settings": "settings",
     "create_app": "http.app",
-    "serve": "workers.supervisor",
-    "run": "workers.supervisor",
+    "serve": "workers.start",
+    "run": "workers.start",
 }
 
 __all__ = ["Engine", "Request", "Answer", "Settings", "create_app", "serve", "run"]

@@ -139,7 +139,8 @@ def test_a_service_without_a_sound_model_does_not_start(start, tmp_path, workers
 
 def test_a_port_that_is_taken_is_said_so(models, service):
     from monocal.serving import Settings
-    from monocal.serving.workers.supervisor import ServiceStopped, run
+    from monocal.serving.workers.listening import ServiceStopped
+    from monocal.serving.workers.start import run
 
     settings = Settings(models / "one", port=service.port)
     with pytest.raises(ServiceStopped, match=rf"cannot listen on 127.0.0.1:{service.port} \(Address already in use\)"):

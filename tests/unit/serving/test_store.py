@@ -66,6 +66,13 @@ def test_a_copy_is_removed_unless_it_was_kept(folder, tmp_path):
     assert sorted(one.name for one in snapshots.home.iterdir()) == ["good-b", "good-c"]
 
 
+def test_only_files_of_the_model_are_copied(folder, tmp_path):
+    (folder / "notes.txt").write_text("not a part of the model")
+    (folder / "large").mkdir()
+    with Snapshots(tmp_path / "copies").copy_of(folder) as copy:
+        assert sorted(one.name for one in copy.iterdir()) == ["manifest.json", "state.safetensors", "vocabulary.arrow"]
+
+
 def test_copies_that_a_killed_worker_left_behind_are_removed(folder, tmp_path):
     snapshots = Snapshots(tmp_path / "copies")
     gone = subprocess.Popen(["true"])
@@ -135,7 +142,7 @@ def test_a_refused_model_is_remembered_until_a_good_one_comes(store, folder, mod
 def test_a_store_without_any_sound_model_does_not_start(folder, make):
     (folder / "manifest.json").unlink()
     empty = make()
-    with pytest.raises(ArtefactError, match=r"the model folder cannot be read: it has no manifest\.json"):
+    with pytest.raises(ArtefactError, match="the model folder cannot be read"):
         empty.start()
     assert not empty.is_ready
     with pytest.raises(ArtefactError, match="model 'ads': none is loaded yet"):

@@ -2,67 +2,33 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from itertools import chain
 from typing import Any
 
 import numpy as np
-import orjson
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.models.fusion import Fusion
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Request
-from monocal.serving.http.refusals import MALFORMED, TOO_LARGE, Refusal
+from monocal.serving.http.json_bodies import (
+    NUMBERS,
+    check_members,
+    check_names,
+    kind_of,
+    list_of,
+    numbers_of,
+    object_of,
+)
 
 CALIBRATE_MEMBERS = ("scores", "shared", "fields", "ids", "sampling_rate", "fusion", "other")
 FUSION_MEMBERS = ("weights", "powers")
 FEEDBACK_MEMBERS = ("probabilities", "labels")
 
-_NUMBERS = {int, float}
 _LABELS = {int, float, bool}
-_LARGE_BYTES = 1 << 20
-_JSON_NAMES = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
-
-
-def parse_object(body: bytes) -> dict[str, Any]:
-    """Reads a JSON object.
-
-    Example:
-        >>> parse_object(b'{"scores": {"click": [0.1]}}')
-        {'scores': {'click': [0.1]}}
-        >>> parse_object(b'{"scores": NaN}')
-        Traceback (most recent call last):
-        ...
-        monocal.serving.http.refusals.Refusal: body: got malformed JSON (...); wanted a JSON object. ...
-    """
-    try:
-        with _collector_paused(len(body) > _LARGE_BYTES):
-            value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise Refusal(
-            MALFORMED,
-            f"body: got malformed JSON ({error}); wanted a JSON object. "
-            "Way out: note that JSON has no NaN and no infinity.",
-        ) from None
-    return object_of(value, "body")
-
-
-@contextmanager
-def _collector_paused(is_needed: bool) -> Iterator[None]:
-    """Keeps the garbage collector from walking through millions of new lists again and again while they are made."""
-    is_needed = is_needed and gc.isenabled()
-    if is_needed:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if is_needed:
-            gc.enable()
 
 
 def calibrate_request(body: dict[str, Any], max_rows: int, engine: Engine) -> Request:
@@ -123,52 +89,13 @@ def feedback_of(body: dict[str, Any], max_rows: int, tasks: Collection[str]) -> 
     return found
 
 
-def check_members(body: dict[str, Any], known: tuple[str, ...], what: str) -> None:
-    """Refuses members nobody reads: most often a misspelt one."""
-    for name in body:
-        if name not in known:
-            raise UnknownName.among(f"member of {what}", name, known)
-
-
-def check_names(columns: dict[str, Any], known: Collection[str], what: str) -> None:
-    """Refuses the first name that the model does not know."""
-    for name in columns:
-        if name not in known:
-            raise UnknownName.among(what, name, known)
-
-
-def object_of(value: Any, what: str) -> dict[str, Any]:
-    if type(value) is not dict:
-        raise InvalidInput.of(what, _kind(value), "a JSON object", "see /openapi.json")
-    return value
-
-
-def list_of(value: Any, what: str, max_rows: int) -> list[Any]:
-    if type(value) is not list:
-        raise InvalidInput.of(what, _kind(value), "a list with one entry per candidate", "see /openapi.json")
-    if len(value) > max_rows:
-        raise Refusal(
-            TOO_LARGE,
-            f"{what}: got {len(value)} entries; wanted at most {max_rows}. Way out: split the request.",
-        )
-    return value
-
-
-def numbers_of(value: Any, what: str, max_rows: int) -> Floats:
-    column = list_of(value, what, max_rows)
-    for row, one in enumerate(column):
-        if type(one) not in _NUMBERS:
-            raise InvalidInput.of(what, f"{_kind(one)} at row {row}", "numbers", "send one number per candidate")
-    return np.array(column, dtype=np.float64)
-
-
 def ids_of(value: Any, max_rows: int, n_fields: int) -> Ids:
     rows = list_of(value, "ids", max_rows)
     for row, ids_of_row in enumerate(rows):
         if type(ids_of_row) is not list or len(ids_of_row) != n_fields:
             raise InvalidInput.of(
                 "ids",
-                f"{len(ids_of_row) if type(ids_of_row) is list else _kind(ids_of_row)} at row {row}",
+                f"{len(ids_of_row) if type(ids_of_row) is list else kind_of(ids_of_row)} at row {row}",
                 f"a list of {n_fields} integers per candidate",
                 "send one id per candidate and field",
             )
@@ -186,8 +113,8 @@ def ids_of(value: Any, max_rows: int, n_fields: int) -> Ids:
 def rate_of(value: Any, max_rows: int) -> float | Floats:
     if type(value) is list:
         return numbers_of(value, "sampling_rate", max_rows)
-    if type(value) not in _NUMBERS:
-        raise InvalidInput.of("sampling_rate", _kind(value), "a number or a list of numbers", "send 0.1, for example")
+    if type(value) not in NUMBERS:
+        raise InvalidInput.of("sampling_rate", kind_of(value), "a number or a list of numbers", "send 0.1, for example")
     return float(value)
 
 
@@ -199,8 +126,10 @@ def fusion_of(value: Any, tasks: Collection[str]) -> Fusion:
         parts[part] = object_of(body.get(part, {}), f"fusion {part}")
         check_names(parts[part], tasks, f"task of fusion {part}")
         for task, number in parts[part].items():
-            if type(number) not in _NUMBERS:
-                raise InvalidInput.of(f"fusion {part} of {task!r}", _kind(number), "a number", "send 1.0, for example")
+            if type(number) not in NUMBERS:
+                raise InvalidInput.of(
+                    f"fusion {part} of {task!r}", kind_of(number), "a number", "send 1.0, for example"
+                )
     return Fusion(**parts)
 
 
@@ -208,9 +137,5 @@ def _labels_of(value: Any, what: str, max_rows: int) -> Floats:
     column = list_of(value, what, max_rows)
     for row, one in enumerate(column):
         if one is not None and (type(one) not in _LABELS or one not in (0, 1)):
-            raise InvalidInput.of(what, f"{_kind(one)} at row {row}", "0, 1 or null", "use null for unknown")
+            raise InvalidInput.of(what, f"{kind_of(one)} at row {row}", "0, 1 or null", "use null for unknown")
     return np.array([np.nan if one is None else one for one in column], dtype=np.float64)
-
-
-def _kind(value: Any) -> str:
-    return _JSON_NAMES.get(type(value)) or f"{value}"

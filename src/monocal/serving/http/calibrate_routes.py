@@ -9,7 +9,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from monocal.serving.http.answering import counted, json_response, service_of
-from monocal.serving.http.calibrate_bodies import calibrate_request, feedback_of, parse_object
+from monocal.serving.http.calibrate_bodies import calibrate_request, feedback_of
+from monocal.serving.http.json_bodies import parse_object
 from monocal.serving.http.refusals import TOO_MANY, Refusal
 from monocal.serving.http.token import check_token
 

@@ -10,7 +10,7 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Answer, Request
-from monocal.serving.http.calibrate_bodies import object_of
+from monocal.serving.http.json_bodies import object_of
 from monocal.serving.http.open_inference_tensors import Tensor, read_tensors
 from monocal.serving.http.refusals import TOO_LARGE, Refusal
 

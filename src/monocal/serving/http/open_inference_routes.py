@@ -11,7 +11,7 @@ from starlette.routing import Route
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.version import __version__
 from monocal.serving.http.answering import counted, json_response, service_of
-from monocal.serving.http.calibrate_bodies import parse_object
+from monocal.serving.http.json_bodies import parse_object
 from monocal.serving.http.open_inference_bodies import PLATFORM, metadata, outputs_of, request_of
 from monocal.serving.http.open_inference_tensors import write_outputs
 from monocal.serving.http.ports import LIVE, READY

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName, shown
 from monocal.core.spaces import Floats
-from monocal.serving.http.calibrate_bodies import object_of
+from monocal.serving.http.json_bodies import object_of
 from monocal.serving.http.refusals import TOO_LARGE, Refusal
 
 NUMERIC_TYPES = {

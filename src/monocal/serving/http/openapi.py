@@ -44,7 +44,7 @@ def openapi(settings: Settings, engine: Engine) -> Document:
         },
         "paths": {
             CALIBRATE: {"post": _post("Calibrate candidates", _calibrate(settings, engine), _answer(engine))},
-            FEEDBACK: {"post": _post("Send labels back", _feedback(settings, engine), _COUNTED)},
+            FEEDBACK: {"post": _send_labels(settings, engine)},
             SERVER: {"get": _get("About the server", {"type": "object"})},
             LIVE: {"get": _get("Whether the server runs", {"type": "object"})},
             READY: {"get": _get("Whether models are loaded", {"type": "object"})},
@@ -112,6 +112,11 @@ def _answer(engine: Engine) -> Document:
             "fused": _NUMBERS,
         },
     }
+
+
+def _send_labels(settings: Settings, engine: Engine) -> Document:
+    call = _post("Send labels back", _feedback(settings, engine), _COUNTED)
+    return call if settings.token is None else {**call, "security": [{"token": []}]}
 
 
 def _feedback(settings: Settings, engine: Engine) -> Document:

@@ -1,99 +1,34 @@
-"""Starts the service: one process, or several that share a port and are restarted when they die."""
+"""Several workers that share a port, and are replaced when they die or stand still."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, final
+from typing import final
 
 from monocal.core.errors import MonocalError
 from monocal.models.artefact import read_manifest
-from monocal.serving.logs import log_event, start_logging
+from monocal.serving.logs import log_event
 from monocal.serving.runtime.metric_files import METRICS_FOLDER_VARIABLE, allocate, forget_gauges, room_for
 from monocal.serving.runtime.worker_board import WorkerBoard
 from monocal.serving.settings import Settings
-from monocal.serving.workers.listening import ServiceStopped, listen
+from monocal.serving.workers.listening import ServiceStopped
 
 _LOOK_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 10.0
 _STEADY_SECONDS = 10.0
 _TIMES_LONGER_AT_START = 20
 """How much longer than `hang_seconds` a worker may take to start: it may have a large model to read."""
-
-
-def serve(
-    model_folder: str | Path,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8080,
-    workers: int = 1,
-    token: str | None = None,
-    watch: bool = False,
-    shadow: str | Path | None = None,
-    **others: Any,
-) -> None:
-    """Serves a model until it is told to stop (SIGTERM or SIGINT); requests in hand are finished first.
-
-    Arguments:
-        model_folder: The artefact to serve.
-        host: Address to listen on; loopback by default.
-        port: Port to listen on; 0 takes a free one and logs it.
-        workers: Processes that share the port.
-        token: Secret that admin calls and feedback must carry; without one admin calls are switched off.
-        watch: Whether the folder is polled for a new model.
-        shadow: Folder of a second model that scores the same traffic without answering it.
-        others: The other attributes of `Settings`.
-    """
-    run(
-        Settings(
-            Path(model_folder),
-            host=host,
-            port=port,
-            workers=workers,
-            token=token,
-            watch=watch,
-            shadow_folder=None if shadow is None else Path(shadow),
-            **others,
-        )
-    )
-
-
-def run(settings: Settings) -> None:
-    """Serves in this process if one worker is enough, otherwise starts and supervises several."""
-    start_logging()
-    settings, listening = listen(settings)
-    with ExitStack() as stack:
-        for one in listening:
-            stack.enter_context(one)
-        admin = {} if settings.admin_port is None else {"admin_port": settings.admin_port}
-        log_event(
-            "listening", host=settings.host, port=settings.port, workers=settings.workers, model=settings.name, **admin
-        )
-        if settings.workers == 1:
-            # a supervisor has no use for these, and starts sooner without
-            from monocal.serving.http.app import create_app
-            from monocal.serving.workers.worker import run_server
-
-            run_server(create_app(settings), settings, listening)
-        else:
-            home = _home()
-            try:
-                Supervisor(settings, listening, home).run()
-            finally:
-                shutil.rmtree(home, ignore_errors=True)
-    log_event("stopped")
 
 
 @final
@@ -244,12 +179,3 @@ class Supervisor:
 
     def _ask_to_stop(self, signal_number: int, frame: FrameType | None) -> None:
         self._stopping = True
-
-
-def _home() -> Path:
-    try:
-        return Path(tempfile.mkdtemp(prefix="monocal-"))
-    except OSError as error:
-        raise ServiceStopped(
-            f"the temporary folder cannot be used ({error.strerror}). Way out: free it, or set TMPDIR"
-        ) from error
