@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 import psutil
+from chaos import DISK_FREE, DISK_FULL, DISK_KILOBYTES, HANG_SECONDS, Chaos
 
 import monocal
 from monocal.lab.simulator import simulate_log
@@ -35,18 +36,6 @@ TASKS = {"click": ("click", "pctr"), "effective_view": ("effective_view", "pev")
 TOKEN = "a token for the load test only"
 RESULT = Path(__file__).parents[1] / "results" / "serving_load.md"
 PATIENCE_SECONDS = 120.0
-HANG_SECONDS = 5.0
-LOSSES = {
-    "killed (SIGKILL, as by the system when memory runs out)": (0.15, signal.SIGKILL),
-    "asked to end (SIGTERM)": (0.3, signal.SIGTERM),
-    f"stopped (SIGSTOP; found after {HANG_SECONDS:g} s)": (0.45, signal.SIGSTOP),
-    "crashed (SIGSEGV)": (0.6, signal.SIGSEGV),
-    "killed while the disk is full": (0.82, signal.SIGKILL),
-}
-"""Ways to lose the worker with most connections, and the share of the requests after which it happens."""
-
-DISK_FULL, DISK_FREE = 0.75, 0.9
-DISK_KILOBYTES = 20_000
 
 
 @dataclass
@@ -183,55 +172,6 @@ def run(n_requests, n_swaps, n_clients, workers):
                 subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
-class Chaos:
-    """What is done to the service while clients ask."""
-
-    def __init__(self, service, disk, is_mounted):
-        self.service, self.disk = service, disk
-        self.losses = dict(LOSSES)
-        self.windows = {}
-        self.was_full = not is_mounted
-        self.is_full = False
-
-    def look(self, done):
-        """Does what is due."""
-        if not self.was_full and done > DISK_FULL:
-            self.was_full = self.is_full = True
-            fill(self.disk / "filler")
-        for name, (share, number) in list(self.losses.items()):
-            if done > share:
-                del self.losses[name]
-                self.windows[name] = self._lose(number)
-        if self.is_full and done > DISK_FREE:
-            (self.disk / "filler").unlink()
-            self.is_full = False
-
-    @property
-    def is_over(self):
-        return not self.losses and not self.is_full
-
-    def _lose(self, number):
-        service = self.service
-        n_died, n_switched = len(service.of("worker died")), len(service.of("model switched"))
-        start = time.monotonic()
-        os.kill(_busiest(service), number)
-        service.wait_for("worker died", n_died + 1)
-        end = time.monotonic()
-        service.wait_for("model switched", n_switched + 1)
-        return start, end + 1.0
-
-
-def fill(path):
-    """Takes every byte of a file system."""
-    with path.open("wb", buffering=0) as stream:
-        for size in (1 << 20, 4096, 1):
-            try:
-                while True:
-                    stream.write(b"x" * size)
-            except OSError:
-                continue
-
-
 def _run(home, disk, is_mounted, n_requests, n_swaps, n_clients, workers):
     log, models = make_models(home)
     requests = make_requests(log, models, 60, np.random.default_rng(5))
@@ -345,13 +285,6 @@ def _resident_bytes(service):
     return found
 
 
-def _busiest(service):
-    def n_connections(pid):
-        return sum(one.status == psutil.CONN_ESTABLISHED for one in psutil.Process(pid).net_connections("tcp"))
-
-    return max(service.living_workers(), key=n_connections)
-
-
 def _cpu_seconds(service):
     found = []
     for pid in service.living_workers():
@@ -418,7 +351,9 @@ Resident memory in MB over each surviving worker's part of the run:
 {memory}
 
 A request in the hands of a lost worker is lost: its client sees a reset connection and has to send it again. The
-service cannot do better, since whatever held the request is gone. Nothing else was lost, and no answer mixed two
+service cannot do better, since whatever held the request is gone. A worker that is asked to end finishes what it has
+in hand and closes its idle connections; a client about to use one of those sends again as well. Nothing else was
+lost, and no answer mixed two
 models: every one was compared byte for byte with the offline numbers of the version it names.
 """
 

@@ -86,6 +86,16 @@ def test_a_swap_reaches_every_worker_whatever_the_clock_says(service, folder, pu
         answers(service, body(log.slice(0, 2)), versions[name])
 
 
+def test_labels_need_the_token_if_there_is_one(service):
+    said = {"probabilities": {"click": [1.0]}, "labels": {"click": [0]}}
+    refused = service.ask(said, path="/v1/feedback")[0]
+    assert (refused.status_code, refused.json()["kind"]) == (401, "no token")
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    # more than anybody could send without it
+    many = {"probabilities": {"click": [1.0] * 2000}, "labels": {"click": [0] * 2000}}
+    assert service.client.post("/v1/feedback", json=many, headers=headers).status_code == 200
+
+
 def test_nobody_was_killed_who_was_well(service):
     assert len(service.events("worker hung")) == 1
     assert not service.events("request failed")

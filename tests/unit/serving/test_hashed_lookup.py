@@ -1,7 +1,9 @@
 """Hashed fields have the same ids online as offline."""
 
 import pyarrow as pa
+import pytest
 
+from monocal.core.errors import InvalidInput
 from monocal.serving.engine.field_lookup import FieldLookup
 from monocal.vocabulary.vocabulary import FieldVocabulary
 
@@ -13,3 +15,10 @@ def test_hashed_field_is_looked_up_as_it_is_encoded():
     assert FieldLookup(field)[7] == FieldLookup(field)["7"]
     assert FieldLookup(field)[True] == FieldLookup(field)["true"]
     assert FieldLookup(field)[None] == field.encode(pa.array([None], pa.string()))[0]
+
+
+def test_a_text_of_megabytes_is_refused_before_it_is_hashed():
+    device = FieldLookup(FieldVocabulary.hashed("device", 50))
+    assert device["x" * 1000] > 0
+    with pytest.raises(InvalidInput, match="field 'device': got a text of 8388608 characters; wanted at most 1000"):
+        device["x" * (8 << 20)]
