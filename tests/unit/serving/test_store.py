@@ -134,6 +134,7 @@ def test_a_refused_model_is_remembered_until_a_good_one_comes(store, folder, mod
     assert load.outcome == "refused"
     assert load.reason.startswith("ads/manifest.json: not a whole JSON file")
     assert store.last_refusal == load.reason
+    shutil.rmtree(folder)  # a save does not replace what it cannot recognise
     other(model).save(folder)
     assert asyncio.run(store.load()).outcome == "switched"
     assert store.last_refusal == ""
