@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.core.fingerprint import fingerprint
 from monocal.lab.rankers import RANKERS, DeepFM, HashedLogistic, MultiTaskDeepFM, Precomputed, load_ranker, ranker
 from monocal.lab.simulator import simulate_log
 from monocal.logs.encoded_log import EncodedLog
@@ -108,6 +109,12 @@ def test_the_default_has_the_papers_size_and_a_layer_more_the_authors(click_log)
     assert [kind.fit(rows).n_dense_parameters + first_layer for kind in kinds] == [336_896, 345_088]
 
 
+def sealed(manifest):
+    """The text of a manifest with the fingerprint that it should have."""
+    entries = {name: value for name, value in manifest.items() if name != "fingerprint"}
+    return json.dumps(entries | {"fingerprint": fingerprint(entries)})
+
+
 @pytest.mark.parametrize(("variant", "hidden"), [("paper", (512, 256, 128)), ("authors", (512, 256, 128, 64))])
 def test_a_ranker_saved_with_a_variant_has_its_widths(variant, hidden, click_log, tmp_path):
     """Version 0.1.0 saved `variant` and no widths."""
@@ -115,7 +122,7 @@ def test_a_ranker_saved_with_a_variant_has_its_widths(variant, hidden, click_log
     fitted.save(tmp_path / "ranker")
     manifest = json.loads((tmp_path / "ranker" / "ranker.json").read_text())
     manifest["parameters"] |= {"variant": variant, "hidden": None}
-    (tmp_path / "ranker" / "ranker.json").write_text(json.dumps(manifest))
+    (tmp_path / "ranker" / "ranker.json").write_text(sealed(manifest))
     assert np.array_equal(load_ranker(tmp_path / "ranker").score(click_log), fitted.score(click_log))
 
 
@@ -165,20 +172,20 @@ def test_damaged_folders_are_refused(click_log, tmp_path):
         DeepFM.load(folder)
     manifest = json.loads((folder / "ranker.json").read_text())
     for change, message in [
-        ({"schema_version": 99}, "schema_version 99"),
+        ({"schema_version": 99}, "schema version 99"),
         ({"class": "os.system"}, "does not know"),
-        ({"format": "x"}, "not a saved ranker"),
+        ({"format": "x"}, "not a monocal ranker"),
         ({"parameters": {"nonsense": 1}}, "damaged"),
     ]:
-        (folder / "ranker.json").write_text(json.dumps(manifest | change))
+        (folder / "ranker.json").write_text(sealed(manifest | change))
         with pytest.raises(ArtefactError, match=message):
             load_ranker(folder)
     (folder / "ranker.json").write_text(json.dumps(manifest))
     state = (folder / "state.safetensors").read_bytes()
     (folder / "state.safetensors").write_bytes(state[:-4])
-    with pytest.raises(ArtefactError, match="not what was saved"):
+    with pytest.raises(ArtefactError, match="bytes instead of"):
         load_ranker(folder)
-    with pytest.raises(ArtefactError, match="has no ranker"):
+    with pytest.raises(ArtefactError, match="there is no such file; a saved ranker is a folder"):
         load_ranker(tmp_path)
 
 
