@@ -163,7 +163,7 @@ def _measure(step: str, log: Path, folder: Path) -> dict:
     return json.loads(done.stdout)
 
 
-def _only_import(log: Path, folder: Path) -> dict:
+def _only_import(_log: Path, _folder: Path) -> dict:
     import monocal.logs.encoder
 
     return {"module": monocal.logs.encoder.__name__, "peak_mib": _peak_mib()}

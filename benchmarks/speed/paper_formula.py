@@ -62,7 +62,7 @@ class PublishedIntegral(torch.autograd.Function):
     """The integral whose backward pass evaluates the integrand again."""
 
     @staticmethod
-    def forward(ctx, module, logits, context, *parameters):
+    def forward(ctx, module, logits, context, *_parameters):
         ctx.module = module
         ctx.save_for_backward(logits, context)
         with torch.no_grad():

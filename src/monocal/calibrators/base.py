@@ -179,7 +179,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         self._check_fitted()
         if self.fell_back_:
-            return lambda logits, ids: sigmoid(logits)
+            return lambda logits, _ids: sigmoid(logits)
         quick = self._row_scorer(self.recent_shift_)
         if quick is not None:
             return quick
@@ -230,7 +230,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         probabilities = self._predict(samples)
         return shift_probabilities(probabilities, shift) if shift != 0.0 else probabilities
 
-    def _row_scorer(self, shift: float) -> RowScorer | None:
+    def _row_scorer(self, _shift: float) -> RowScorer | None:
         """Returns a quick scorer that adds `shift` to its logits, or None if `_predict` is quick enough."""
         return None
 

@@ -131,7 +131,7 @@ def _end(line: str, code: int) -> int:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    def show(message: Warning | str, *_: object, **__: object) -> None:
         typer.echo(f"warning: {_one_line(str(message))}", err=True)
 
     with warnings.catch_warnings():

@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run() -> None:
     """The entry point of the process: as `main`, and SIGTERM cleans up like Ctrl-C."""
 
-    def terminate(signum: int, frame: FrameType | None) -> None:
+    def terminate(_signum: int, _frame: FrameType | None) -> None:
         raise Terminated
 
     signal.signal(signal.SIGTERM, terminate)

@@ -32,5 +32,5 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None = None)
 class CrossEntropy(Loss):
     """`cross_entropy` as a loss, to be put into a `WeightedSum`."""
 
-    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, field_ids: Tensor | None) -> Tensor:
+    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, _field_ids: Tensor | None) -> Tensor:
         return cross_entropy(logits, labels, weights)

@@ -91,7 +91,7 @@ class SmoothCalibrationLoss(Loss):
             counts_averaged=self.settings.counts_averaged,
         )
 
-    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, field_ids: Tensor | None) -> Tensor:
+    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, _field_ids: Tensor | None) -> Tensor:
         bins = self._bins(logits.detach().contiguous(), weights)
         total: Tensor = self.gaps(bins, torch.sigmoid(logits), labels, weights)
         if self.settings.normalise == "none":

@@ -32,5 +32,5 @@ def squared_error(logits: Tensor, labels: Tensor, weights: Tensor | None = None)
 class SquaredError(Loss):
     """`squared_error` as a loss, to be put into a `WeightedSum`."""
 
-    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, field_ids: Tensor | None) -> Tensor:
+    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, _field_ids: Tensor | None) -> Tensor:
         return squared_error(logits, labels, weights)

@@ -76,7 +76,7 @@ class RowProblems:
         if on_error not in get_args(OnError):
             raise InvalidInput.of("on_error", repr(on_error), '"raise" or "skip"', "say what to do with malformed rows")
         self.on_error = on_error
-        self.on_bytes = on_bytes or (lambda n_bytes: None)
+        self.on_bytes = on_bytes or (lambda _n_bytes: None)
         self.examples: list[RowProblem] = []
         self._counts: Counter[str] = Counter()
 

@@ -89,7 +89,7 @@ class LazyAdam(torch.optim.Optimizer):
             self.state[table.rows] = {"step": 0, **moments}
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+    def step(self, _closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
         """Moves the touched rows against the gradient of `values` and writes them back."""
         (group,) = self.param_groups
         beta1, beta2 = group["betas"]

@@ -140,7 +140,7 @@ class NeuralCalibrator(LogitCalibrator):
     def _weights_of(self, curve: MonotoneMap) -> Weights:
         return {name: np.atleast_1d(value.numpy()) for name, value in curve.state_dict().items()}
 
-    def _columns(self, n_fields: int) -> list[int] | None:
+    def _columns(self, _n_fields: int) -> list[int] | None:
         """Which fields the method may look at; None for all."""
         return None
 

@@ -59,7 +59,7 @@ class HashedLogistic(Ranker):
     def _tasks(self, log: EncodedLog) -> tuple[str, ...]:
         return chosen_tasks(self.tasks, log.tasks)
 
-    def _fit(self, train: EncodedLog, checkpoints: Path | None, show_progress: bool | None) -> None:
+    def _fit(self, train: EncodedLog, _checkpoints: Path | None, show_progress: bool | None) -> None:
         if not 1 <= self.bits <= 30:
             raise InvalidInput.of("bits", self.bits, "a number from 1 to 30", "use 20 for a million weights")
         n_buckets = 1 << self.bits
@@ -129,7 +129,7 @@ class HashedLogistic(Ranker):
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         return {"weights": self.weights_, "intercepts": self.intercepts_}, {}
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+    def _restore(self, arrays: dict[str, NDArray[Any]], _values: dict[str, Any]) -> None:
         self.weights_, self.intercepts_ = arrays["weights"], arrays["intercepts"]
 
 

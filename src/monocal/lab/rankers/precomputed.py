@@ -52,10 +52,10 @@ class Precomputed(Ranker):
                 raise UnknownName.among("task with a score", task, log.scores)
         return tuple(self.tasks or log.scores)
 
-    def _fit(self, train: EncodedLog, checkpoints: Path | None, show_progress: bool | None) -> None:
+    def _fit(self, _train: EncodedLog, _checkpoints: Path | None, _show_progress: bool | None) -> None:
         self.notes_ = ("the scores were in the log",)
 
-    def _score(self, log: EncodedLog, show_progress: bool | None) -> dict[str, Floats]:
+    def _score(self, log: EncodedLog, _show_progress: bool | None) -> dict[str, Floats]:
         return {
             task: to_logits(log.scores[task], log.schema.scores_are, f"score of task {task!r}")
             for task in self._tasks(log)

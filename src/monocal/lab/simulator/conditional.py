@@ -74,10 +74,10 @@ class ConditionalMonotone(Distortion):
         scale = 1.0 / np.sqrt(len(places))
         return {name: tuple((place, scale * value_table(space, place, name)) for place in places) for name in names}
 
-    def _to_truth(self, logits: Floats, features: Ids, elapsed: Floats, drawn: dict[str, Tables]) -> Floats:
+    def _to_truth(self, logits: Floats, features: Ids, _elapsed: Floats, drawn: dict[str, Tables]) -> Floats:
         return self._map(features, drawn).value(logits)
 
-    def _to_scores(self, logits: Floats, features: Ids, elapsed: Floats, drawn: dict[str, Tables]) -> Floats:
+    def _to_scores(self, logits: Floats, features: Ids, _elapsed: Floats, drawn: dict[str, Tables]) -> Floats:
         return self._map(features, drawn).inverse(logits)
 
     def _map(self, features: Ids, drawn: dict[str, Tables]) -> _StepMap:

@@ -47,7 +47,7 @@ class Distortion(ABC):
         """Draws the tables this distortion needs from the world's seed."""
         return BoundDistortion(self, self._draw(space.within(type(self).__name__)))
 
-    def _draw(self, space: FieldSpace) -> Any:
+    def _draw(self, _space: FieldSpace) -> Any:
         return None
 
     @abstractmethod
@@ -129,10 +129,10 @@ class Affine(Distortion):
                 "Affine.slope", self.slope, "a positive number", "a ranker that sorts backwards cannot be calibrated"
             )
 
-    def _to_scores(self, logits: Floats, features: Ids, elapsed: Floats, drawn: Any) -> Floats:
+    def _to_scores(self, logits: Floats, _features: Ids, _elapsed: Floats, _drawn: Any) -> Floats:
         return self.slope * logits + self.intercept
 
-    def _to_truth(self, logits: Floats, features: Ids, elapsed: Floats, drawn: Any) -> Floats:
+    def _to_truth(self, logits: Floats, _features: Ids, _elapsed: Floats, _drawn: Any) -> Floats:
         return (logits - self.intercept) / self.slope
 
 
@@ -155,7 +155,7 @@ class NegativeSampling(Shift):
                 "NegativeSampling.rate", self.rate, "the share of negatives kept, in (0, 1]", "use 0.1 for one in ten"
             )
 
-    def _shift(self, features: Ids, elapsed: Floats, drawn: Any) -> float:
+    def _shift(self, _features: Ids, _elapsed: Floats, _drawn: Any) -> float:
         return float(-np.log(self.rate))
 
 
@@ -170,7 +170,7 @@ class Drift(Shift):
 
     amount: float
 
-    def _shift(self, features: Ids, elapsed: Floats, drawn: Any) -> Floats:
+    def _shift(self, _features: Ids, elapsed: Floats, _drawn: Any) -> Floats:
         return self.amount * (elapsed - 0.5)
 
 

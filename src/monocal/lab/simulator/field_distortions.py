@@ -50,7 +50,7 @@ class FieldBias(Shift):
         places = [space.index(name) for name in self.fields]
         return tuple((place, self.scale * value_table(space, place)) for place in places)
 
-    def _shift(self, features: Ids, elapsed: Floats, drawn: Tables) -> Floats:
+    def _shift(self, features: Ids, _elapsed: Floats, drawn: Tables) -> Floats:
         return sum_over_fields(features, drawn)
 
 
@@ -71,7 +71,7 @@ class MissedEffects(Shift):
         places = [space.index(name) for name in self.fields]
         return tuple((place, -self.share * space.effects[place]) for place in places)
 
-    def _shift(self, features: Ids, elapsed: Floats, drawn: Tables) -> Floats:
+    def _shift(self, features: Ids, _elapsed: Floats, drawn: Tables) -> Floats:
         return sum_over_fields(features, drawn)
 
 
@@ -96,11 +96,11 @@ class FieldSlope(Distortion):
         place = space.index(self.field)
         return place, np.exp(self.scale * value_table(space, place))
 
-    def _to_scores(self, logits: Floats, features: Ids, elapsed: Floats, drawn: tuple[int, Floats]) -> Floats:
+    def _to_scores(self, logits: Floats, features: Ids, _elapsed: Floats, drawn: tuple[int, Floats]) -> Floats:
         place, slopes = drawn
         return slopes[features[:, place]] * (logits - self.pivot) + self.pivot
 
-    def _to_truth(self, logits: Floats, features: Ids, elapsed: Floats, drawn: tuple[int, Floats]) -> Floats:
+    def _to_truth(self, logits: Floats, features: Ids, _elapsed: Floats, drawn: tuple[int, Floats]) -> Floats:
         place, slopes = drawn
         return (logits - self.pivot) / slopes[features[:, place]] + self.pivot
 
@@ -125,7 +125,7 @@ class InteractionBias(Shift):
     def _draw(self, space: FieldSpace) -> PairTable:
         return PairTable.between(space, self.first, self.second, self.n_groups, self.scale, space.key)
 
-    def _shift(self, features: Ids, elapsed: Floats, drawn: PairTable) -> Floats:
+    def _shift(self, features: Ids, _elapsed: Floats, drawn: PairTable) -> Floats:
         return drawn.look_up(features)
 
 

@@ -67,7 +67,7 @@ class CalibratedSoftmax(RankingLoss):
         labels: Tensor,
         weights: Tensor | None,
         groups: Tensor | None,
-        references: Tensor | None,
+        _references: Tensor | None,
     ) -> Tensor:
         assert groups is not None
         return self.per_list(logits, labels, weights, Lists(groups)).mean()

@@ -59,7 +59,7 @@ class JointRankingCalibration(RankingLoss):
         labels: Tensor,
         weights: Tensor | None,
         groups: Tensor | None,
-        references: Tensor | None,
+        _references: Tensor | None,
     ) -> Tensor:
         assert groups is not None
         own = torch.where(labels > 0.5, logits[:, 1], logits[:, 0])

@@ -26,7 +26,7 @@ class LogLoss(RankingLoss):
         logits: Tensor,
         labels: Tensor,
         weights: Tensor | None,
-        groups: Tensor | None,
-        references: Tensor | None,
+        _groups: Tensor | None,
+        _references: Tensor | None,
     ) -> Tensor:
         return cross_entropy(logits, labels, weights)

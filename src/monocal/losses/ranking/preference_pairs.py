@@ -55,7 +55,7 @@ class PreferencePairs(RankingLoss):
         logits: Tensor,
         labels: Tensor,
         weights: Tensor | None,
-        groups: Tensor | None,
+        _groups: Tensor | None,
         references: Tensor | None,
     ) -> Tensor:
         assert references is not None

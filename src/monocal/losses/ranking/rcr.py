@@ -47,7 +47,7 @@ class RegressionCompatibleRanking(RankingLoss):
         labels: Tensor,
         weights: Tensor | None,
         groups: Tensor | None,
-        references: Tensor | None,
+        _references: Tensor | None,
     ) -> Tensor:
         assert groups is not None
         listwise = list_cross_entropy(logits, labels, weights, Lists(groups)).mean()

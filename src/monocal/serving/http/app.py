@@ -104,7 +104,7 @@ async def describe_api(http: HttpRequest) -> Response:
     return json_response(openapi(service.settings, service.engine))
 
 
-async def _refuse(http: HttpRequest, error: Any) -> Response:
+async def _refuse(_http: HttpRequest, error: Any) -> Response:
     if error.status_code == WRONG_METHOD:
         allowed = (error.headers or {}).get("Allow", "another method")
         return refusal_response(error.status_code, f"method: wanted {allowed}. Way out: see {OPENAPI}.", error.headers)

@@ -49,7 +49,7 @@ async def infer(http: HttpRequest) -> Response:
     return counted(http, response, request, answer)
 
 
-async def live(http: HttpRequest) -> Response:
+async def live(_http: HttpRequest) -> Response:
     return json_response({"live": True})
 
 
@@ -57,7 +57,7 @@ async def ready(http: HttpRequest) -> Response:
     return json_response({"ready": service_of(http).is_ready})
 
 
-async def server_metadata(http: HttpRequest) -> Response:
+async def server_metadata(_http: HttpRequest) -> Response:
     return json_response({"name": PLATFORM, "version": __version__, "extensions": ["binary_tensor_data"]})
 
 

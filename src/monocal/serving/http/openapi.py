@@ -31,7 +31,7 @@ def openapi(settings: Settings, engine: Engine) -> Document:
     models = {
         MODEL: {"get": _read("Tensors the model takes and gives", settings, _METADATA)},
         f"{MODEL}/ready": {"get": _read("Whether the model answers", settings, {"type": "object"})},
-        f"{MODEL}/infer": {"post": _infer(settings, engine)},
+        f"{MODEL}/infer": {"post": _infer(settings)},
         admin_routes.MODEL: {"get": _read("What the model is", settings, {"type": "object"})},
         admin_routes.LOAD: {"post": _load(settings)},
     }
@@ -138,7 +138,7 @@ def _feedback(settings: Settings, engine: Engine) -> Document:
     }
 
 
-def _infer(settings: Settings, engine: Engine) -> Document:
+def _infer(settings: Settings) -> Document:
     tensor = {
         "type": "object",
         "required": ["name", "shape", "datatype"],

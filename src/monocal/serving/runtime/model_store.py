@@ -65,8 +65,8 @@ class ModelStore:
         number: int = 0,
         *,
         missing_fields: MissingFields,
-        on_switch: Callable[[Engine], None] = lambda engine: None,
-        on_load: Callable[[str], None] = lambda outcome: None,
+        on_switch: Callable[[Engine], None] = lambda _engine: None,
+        on_load: Callable[[str], None] = lambda _outcome: None,
     ) -> None:
         self.name = name
         self.folder = folder

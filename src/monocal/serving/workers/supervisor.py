@@ -177,5 +177,5 @@ class Supervisor:
                 worker.process.stdin.close()
         forget_gauges(self.home / "metrics", slot)
 
-    def _ask_to_stop(self, signal_number: int, frame: FrameType | None) -> None:
+    def _ask_to_stop(self, _signal_number: int, _frame: FrameType | None) -> None:
         self._stopping = True

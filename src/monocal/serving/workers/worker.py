@@ -65,7 +65,7 @@ def run_server(app: Starlette, settings: Settings, listening: list[socket.socket
 @contextmanager
 def _signals_end_here() -> Iterator[None]:
     """Keeps uvicorn's repetition of the signal that stopped it from killing a process that stopped in good order."""
-    before = {one: signal.signal(one, lambda number, frame: None) for one in (signal.SIGTERM, signal.SIGINT)}
+    before = {one: signal.signal(one, lambda _number, _frame: None) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

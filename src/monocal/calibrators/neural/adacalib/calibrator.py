@@ -67,14 +67,14 @@ class AdaCalibrator(NeuralCalibrator):
     def _tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
 
-    def _encoder(self, samples: Samples, sizes: Sequence[int]) -> nn.Module | None:
+    def _encoder(self, _samples: Samples, sizes: Sequence[int]) -> nn.Module | None:
         from monocal.calibrators.neural.modules.field_map import OneField
 
         if not 0 <= self.field < len(sizes):
             raise InvalidInput.of("field", self.field, f"a position in 0 … {len(sizes) - 1}", "count fields from 0")
         return OneField(self.field)
 
-    def _context(self, weights: Weights) -> Callable[[Ids], Any] | None:
+    def _context(self, _weights: Weights) -> Callable[[Ids], Any] | None:
         return lambda features: features[:, self.field]
 
     def _build(self, inputs: MapInputs) -> MonotoneMap:

@@ -95,7 +95,7 @@ class DescMap(MonotoneMap):
         self.field_attention = Mlp(64, (), n_fields, generator)
         self.value = Mlp(64, (8,), 1, generator)
 
-    def _condition(self, context: Context, n_rows: int) -> Condition:
+    def _condition(self, context: Context, _n_rows: int) -> Condition:
         assert context is not None
         vectors = joined(context)
         return (self._mixture(vectors, None) if self.hard_monotone else vectors,)

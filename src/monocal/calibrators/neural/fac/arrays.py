@@ -20,7 +20,7 @@ def shifted_line(weights: Weights, hard_monotone: bool) -> Curve:
     """
     line = BrokenLineCurve(weights, LINE_EPSILON, hard_monotone)
     if "shift.layers.0.weight" not in weights:
-        return lambda logits, context: line(logits)
+        return lambda logits, _context: line(logits)
     shift = Layers.of(weights, "shift")
 
     def shifted(logits: Floats, context: Any) -> Floats:

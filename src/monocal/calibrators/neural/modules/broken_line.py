@@ -128,10 +128,10 @@ class PiecewiseMap(MonotoneMap):
         super().__init__(0, "weak" if hard_monotone else "none")
         self.line = BrokenLine(equal_probability_knots(n_knots), epsilon, hard_monotone=hard_monotone)
 
-    def _condition(self, context: Context, n_rows: int) -> Condition:
+    def _condition(self, _context: Context, _n_rows: int) -> Condition:
         return ()
 
-    def _evaluate(self, logits: Tensor, condition: Condition) -> Tensor:
+    def _evaluate(self, logits: Tensor, _condition: Condition) -> Tensor:
         result: Tensor = self.line(logits)
         return result
 

@@ -136,7 +136,7 @@ class UmcCalibrator(NeuralCalibrator):
     def _curve(self, weights: Weights) -> Curve:
         if not self.umnn:
             line = BrokenLineCurve(weights, LINE_EPSILON, hard_monotone=True)
-            return lambda logits, context: line(logits)
+            return lambda logits, _context: line(logits)
         if "curve.knots" not in weights:
             need("numba", 'predicting with umc(integrand="concat")', "neural")
         return KnotsCurve(weights)
