@@ -234,7 +234,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         """Returns a quick scorer that adds `shift` to its logits, or None if `_predict` is quick enough."""
         return None
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+    def _write_onnx(self, _graph: GraphBuilder, _logits: str, _features: str) -> str:
         """Adds what `_predict` computes to an ONNX graph: probabilities, or logits for a `LogitCalibrator`."""
         raise InvalidInput.of(
             "model",

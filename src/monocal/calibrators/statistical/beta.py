@@ -49,7 +49,7 @@ class BetaCalibrator(LogitCalibrator):
         log_score, minus_log_rest = _log_parts(samples.logits)
         return self.a_ * log_score + self.b_ * minus_log_rest + self.c_
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
         log_score = graph.apply("Neg", graph.softplus(graph.apply("Neg", logits)))
         both = graph.add(graph.multiply(log_score, self.a_), graph.multiply(graph.softplus(logits), self.b_))
         return graph.add(both, self.c_)

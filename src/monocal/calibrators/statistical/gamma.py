@@ -80,7 +80,7 @@ class GammaCalibrator(LogitCalibrator):
             return self.a_ * np.log(r) + self.b_ * r + self.c_
         return _increasing_sum(self.a_, self.b_, r) + self.c_
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
         r = graph.clip(graph.add(logits, _SHIFT), _SMALLEST, _LARGEST)
         both = graph.add(graph.multiply(graph.log(r), self.a_), graph.multiply(r, self.b_))
         return graph.add(both, self.c_)

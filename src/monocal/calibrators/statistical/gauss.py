@@ -77,7 +77,7 @@ class GaussCalibrator(LogitCalibrator):
         rise = _parabola_rise(self.a_, self.b_, low, high, z)
         return rise + (self.a_ * low**2 + self.b_ * low + self.c_)
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
         low, high = self.lowest_logit, self.highest_logit
         u, v = _slopes_at_ends(self.a_, self.b_, low, high)
         start = self.a_ * low**2 + self.b_ * low + self.c_

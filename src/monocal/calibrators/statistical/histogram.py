@@ -84,7 +84,7 @@ class HistogramCalibrator(Calibrator):
             index = np.where(was_zero(sigmoid(samples.logits)), len(self.edges_) - 2, index)
         return self.rates_[index]
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
         refuse_authors(self.variant)
         inner = logit(self.edges_[1:-1])
         if len(inner) == 0:

@@ -45,5 +45,5 @@ class IsotonicCalibrator(Calibrator):
     def _predict(self, samples: Samples) -> Floats:
         return interpolate(sigmoid(samples.logits), self.knots_, self.rates_)
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
         return graph.interpolate(graph.sigmoid(logits), self.knots_, self.rates_)

@@ -31,5 +31,5 @@ class NoneCalibrator(LogitCalibrator):
     def _predict_logits(self, samples: Samples) -> Floats:
         return samples.logits
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
         return graph.apply("Identity", logits)

@@ -79,5 +79,5 @@ class PlattCalibrator(LogitCalibrator):
     def _predict_logits(self, samples: Samples) -> Floats:
         return self.slope_ * samples.logits + self.intercept_
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
         return graph.add(graph.multiply(logits, self.slope_), self.intercept_)

@@ -125,7 +125,7 @@ class SirCalibrator(Calibrator):
         segment = np.where(was_zero(p), len(slopes) - 1, segment)
         return np.clip(slopes[segment] * p + intercepts[segment], 0.0, 1.0)
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
         refuse_authors(self.variant)
         return graph.interpolate(graph.sigmoid(logits), self.knots_, self.rates_)
 

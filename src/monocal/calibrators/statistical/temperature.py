@@ -47,5 +47,5 @@ class TemperatureCalibrator(LogitCalibrator):
     def _predict_logits(self, samples: Samples) -> Floats:
         return samples.logits / self.temperature_
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
         return graph.apply("Div", logits, graph.constant(self.temperature_))
