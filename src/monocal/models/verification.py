@@ -75,6 +75,6 @@ def _sweep(task: TaskModel, rows: Ids, probes: Floats, predict: Callable[[Floats
         return
     curves = iter(answers.reshape(len(rows), probes.size))
     try:
-        assert_monotone(lambda logits, ids: next(curves), rows, logits=probes)
+        assert_monotone(lambda _logits, _ids: next(curves), rows, logits=probes)
     except NotMonotone as error:
         raise ArtefactError(f"task {task.name!r}: {error}, though {task.calibrator.name} is monotone") from error
