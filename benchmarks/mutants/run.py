@@ -75,7 +75,7 @@ GROUPS: dict[str, tuple[list[str], list[str], list[str]]] = {
             "core/manifest.py",
         ],
         ["tests/unit/core/test_files.py", "tests/unit/core/test_synced_files.py", "tests/unit/models/test_artefact.py"],
-        ["tests/unit/models", "tests/unit/core", "tests/unit/training", "tests/integration/test_save_faults.py"],
+        ["tests/unit/models", "tests/unit/core/test_tensor_files.py", "tests/integration/files"],
     ),
     "engine": (
         ["serving/engine/*.py"],
@@ -85,7 +85,7 @@ GROUPS: dict[str, tuple[list[str], list[str], list[str]]] = {
 }
 """For each group: its files, the tests that are quick to notice, and those that only survivors of these meet."""
 
-SLOW = "umc or fac or sbcr or desc or adacalib or neural or torch"
+SLOW = "[umc or [fac or [sbcr or [desc or [adacalib or neural or without_torch or needs_no_torch"
 TIME_LIMIT = 150.0
 HEAVY = [
     "torch",

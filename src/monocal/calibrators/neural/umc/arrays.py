@@ -13,7 +13,6 @@ from monocal.calibrators.neural.arrays.layers import Layers
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
-from monocal.kernels.knot_integral import integrate_knots
 from monocal.kernels.limits import LOG_SCALE_LIMIT
 
 
@@ -43,6 +42,9 @@ class KnotsCurve:
         self.trunk = None if self.constants is not None else Layers.of(weights, "trunk")
 
     def __call__(self, logits: Floats, context: NDArray[np.float32] | None) -> Floats:
+        # defining the loop loads numba where it is installed, and listing the methods must not
+        from monocal.kernels.knot_integral import integrate_knots
+
         n_knots = self.knots.shape[0]
         raw = self._outputs(logits.shape[0], context)
         area: Floats = np.array([integrate_knots(t, self.knots, n_knots, raw, row) for row, t in enumerate(logits)])
