@@ -134,6 +134,17 @@ def test_ids_beyond_the_vocabulary_count_as_unseen(model):
     assert unseen == beyond
 
 
+def test_an_id_that_equals_the_size_of_its_table_counts_as_unseen(model):
+    engine = Engine(model)
+    sizes = np.array(model.vocabulary.sizes)
+    for field, size in enumerate(sizes):
+        ids = np.ones((3, len(sizes)), dtype=np.int64)
+        ids[:, field] = [0, size, size - 1]
+        unseen, first_beyond, last = engine.calibrate(Request({"click": [0.2] * 3}, ids=ids)).probabilities["click"]
+        assert first_beyond == unseen
+        assert last != unseen
+
+
 @pytest.mark.parametrize("shift", [0.0, 0.3])
 def test_row_scorer_is_bit_equal_to_predict_samples(model, rng, shift):
     calibrator = model.task("click").calibrator
