@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from monocal.calibrators import calibrator
 from monocal.calibrators.statistical import IsotonicCalibrator
 
 SCORES = np.array([0.2, 0.2, 0.2, 0.4, 0.4, 0.4, 0.6, 0.6, 0.6])
@@ -10,10 +11,10 @@ LABELS = np.array([0, 0, 1, 0, 1, 0, 1, 1, 0])
 
 
 def test_isotonic_is_constant_outside_its_fitted_range():
-    calibrator = IsotonicCalibrator().fit(SCORES, LABELS)
-    inside = calibrator.predict([0.2, 0.6])
+    isotonic = IsotonicCalibrator().fit(SCORES, LABELS)
+    inside = isotonic.predict([0.2, 0.6])
     np.testing.assert_allclose(inside, [1 / 3, 2 / 3])
-    outside = calibrator.predict([0.0, 1e-6, 0.1, 0.199, 0.601, 0.9, 1.0])
+    outside = isotonic.predict([0.0, 1e-6, 0.1, 0.199, 0.601, 0.9, 1.0])
     assert outside.tolist() == [inside[0]] * 4 + [inside[1]] * 3
 
 
@@ -21,3 +22,9 @@ def test_isotonic_is_constant_outside_its_fitted_range():
 def test_isotonic_stays_between_the_rates_it_saw(score):
     p = IsotonicCalibrator().fit(SCORES, LABELS).predict([score])[0]
     assert 1 / 3 - 1e-12 <= p <= 2 / 3 + 1e-12
+
+
+@pytest.mark.parametrize("method", ["histogram", "sir"])
+def test_no_bins_are_refused(method):
+    with pytest.raises(ValueError, match="n_bins: got 0; wanted at least 1 bin"):
+        calibrator(method, n_bins=0).fit(SCORES, LABELS)

@@ -73,6 +73,15 @@ def test_gauss_never_falls(a, b):
     never_falls(GaussCalibrator(), a_=a, b_=b, c_=-1.0)
 
 
+@pytest.mark.parametrize(("a", "b"), [(0.02, 0.6), (-0.02, 0.6), (0.0, 1.0), (-0.01, 0.9)])
+def test_gauss_is_still_its_formula(a, b):
+    calibrator = GaussCalibrator().restore(CalibratorState({}, {**FITTED, "a_": a, "b_": b, "c_": -1.0}))
+    z = np.linspace(-15.0, 15.0, 61)
+    inside = np.clip(z, -13.0, 13.0)
+    expected = 1.0 / (1.0 + np.exp(-(a * inside**2 + b * inside - 1.0)))
+    np.testing.assert_allclose(calibrator.predict(z), expected, rtol=1e-11, atol=1e-13)
+
+
 @pytest.mark.parametrize("kind", [IsotonicCalibrator, SirCalibrator])
 @pytest.mark.parametrize("shift", [0.0, 0.37, -2.0])
 def test_broken_lines_never_fall_at_their_knots(kind, shift):

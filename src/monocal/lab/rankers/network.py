@@ -38,7 +38,7 @@ class RankerNetwork(nn.Module, ABC):
             shared: What `prepare` returned second.
         """
 
-    def prepare(self, _places: Tensor) -> tuple[Tensor | None, Tensor | None]:  # a hook
+    def prepare(self, places: Tensor) -> tuple[Tensor | None, Tensor | None]:  # noqa: ARG002  # a hook
         """Computes once per batch of training what many of its rows share.
 
         Returns integers per row and the shared numbers that they point at; (None, None) if there is nothing to share.
