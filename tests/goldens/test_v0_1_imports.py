@@ -1,4 +1,4 @@
-"""Every import path that version 0.1.0 documented or exported still works and, where it moved, says where to."""
+"""Import paths that version 0.1.0 documented, and exports of packages that moved, still work and say where to."""
 
 import importlib
 import re
