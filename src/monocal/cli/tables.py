@@ -111,6 +111,7 @@ def print_comparison(found: MethodComparison) -> None:
         f"Best: {found.best.method}"
         + (f"; the data cannot tell {', '.join(tied)} from it." if tied else ", beyond noise."),
         *(f"{one.method}: {one.problem}" for one in found.results if one.problem),
+        *(f"{one.method}: {one.remark}" for one in found.results if one.remark),
     ]
     head = ["method", f"{metric} excess", metric, "floor", "against uncalibrated", "", "against best", ""]
     print_table("Methods on held-out rows", [*head, "log-loss", "PCOC", "fit s"], rows, notes)

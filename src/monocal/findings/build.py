@@ -12,6 +12,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.renamed import renamed
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids
+from monocal.findings.carried_forward import carried_forward
 from monocal.findings.drift import drift
 from monocal.findings.fields import field_results
 from monocal.findings.headline import headline
@@ -153,6 +154,7 @@ def _task(
         curves=learned_curves(calibrator, model.vocabulary, rows.logits, contexts),
         order=order_changes(rows, monotone=tags.monotone, uses_features=tags.uses_features, seed=seed),
         history=training_run(calibrator),
+        carried=carried_forward(calibrator, model.field_names),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from monocal.findings.carried_forward import CarriedForward
 from monocal.findings.drift import Drift
 from monocal.findings.fields import FieldResult
 from monocal.findings.headline import Headline
@@ -44,6 +45,7 @@ class TaskReport:
         curves: What the calibrator does to the score.
         order: What it does to the order of rows.
         history: How training went; None if nothing was trained by batches.
+        carried: What is carried forward; None for a method that believes everything it learned.
     """
 
     name: str
@@ -66,6 +68,7 @@ class TaskReport:
     curves: LearnedCurves
     order: OrderChanges
     history: TrainingRun | None
+    carried: CarriedForward | None
 
 
 @final

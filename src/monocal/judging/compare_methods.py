@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
 
 from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators.statistical.carry_over import NETWORK_LEFT_OUT
 from monocal.core.errors import MonocalError, UnknownName
 from monocal.core.progress import progress
 from monocal.core.roles import Roles
@@ -44,6 +45,8 @@ class MethodResult:
         problem: Why it could not be fitted; empty otherwise.
         against_uncalibrated: Paired differences to the score as it is; None for that itself.
         against_best: Paired differences to the best method; None for that itself.
+        carried: Field to the share of its effect that is carried forward; empty if everything is believed.
+        network_share: Share to which its network is believed, 0 if it was rejected; None without such a share.
     """
 
     method: str
@@ -52,6 +55,13 @@ class MethodResult:
     problem: str = ""
     against_uncalibrated: Comparison | None = None
     against_best: Comparison | None = None
+    carried: Mapping[str, float] = field(default_factory=dict)
+    network_share: float | None = None
+
+    @property
+    def remark(self) -> str:
+        """Says that the network was rejected; empty if it was not, or there is none."""
+        return NETWORK_LEFT_OUT if self.network_share == 0.0 else ""
 
 
 @final
@@ -209,7 +219,17 @@ def _run(
     seconds = clock.perf_counter() - started
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
     (found,) = judge_rows(rows.test, calibrated, judging).values()
-    return MethodResult(method, found.judgement.last, seconds)
+    carry = getattr(model.task().calibrator, "carry_", {})
+    return MethodResult(
+        method,
+        found.judgement.last,
+        seconds,
+        carried={
+            model.field_names[place]: float(share)
+            for place, share in zip(carry.get("field", ()), carry.get("share", ()), strict=True)
+        },
+        network_share=float(carry["network"][0]) if "network" in carry else None,
+    )
 
 
 def _ranked(results: list[MethodResult], by: str) -> tuple[MethodResult, ...]:
@@ -253,6 +273,8 @@ def _entry(one: MethodResult) -> dict[str, Any]:
         "method": one.method,
         "problem": one.problem,
         "fit_seconds": one.fit_seconds,
+        "carried": dict(one.carried),
+        "network_share": one.network_share,
         "report": None if one.report is None else one.report.as_dict(),
         "against_uncalibrated": None if one.against_uncalibrated is None else one.against_uncalibrated.as_dict(),
         "against_best": None if one.against_best is None else one.against_best.as_dict(),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from monocal.core.version import __version__
 from monocal.findings.report_data import ReportData, TaskReport
+from monocal.report.page.carried_forward import carried_forward
 from monocal.report.page.drift import over_time
 from monocal.report.page.elements import slug, text
 from monocal.report.page.fields import fields
@@ -30,6 +31,7 @@ _SECTIONS = (
     ("Segments", segments),
     ("Field × field", heat_maps),
     ("Over time", over_time),
+    ("What was learned", carried_forward),
     ("Learned curves", learned_curves),
     ("Order", order),
     ("Training", history),

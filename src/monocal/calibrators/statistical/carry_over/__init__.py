@@ -11,10 +11,16 @@ from monocal.calibrators.statistical.carry_over.believed import (
 from monocal.calibrators.statistical.carry_over.carried_fit import fit_carried, line_beside
 from monocal.calibrators.statistical.carry_over.level import block_level
 from monocal.calibrators.statistical.carry_over.shares import LaterRows, Shares, solve_shares
-from monocal.calibrators.statistical.carry_over.shown import carried_lines, carried_rows
+from monocal.calibrators.statistical.carry_over.shown import (
+    NETWORK_LEFT_OUT,
+    carried_lines,
+    carried_remarks,
+    carried_rows,
+)
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
 
 __all__ = [
+    "NETWORK_LEFT_OUT",
     "Carry",
     "CarryOver",
     "LaterRows",
@@ -22,6 +28,7 @@ __all__ = [
     "TimeBlocks",
     "block_level",
     "carried_lines",
+    "carried_remarks",
     "carried_rows",
     "carry_among",
     "carry_by_position",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from monocal.calibrators.statistical.carry_over.believed import RETURNING_ENOUGH
 
 HEADINGS = ("field", "values", "carried", "come back")
+NETWORK_LEFT_OUT = "the network is left out: what it learned said nothing about later rows"
 
 
 def carried_rows(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[tuple[str, str, str, str]]:
@@ -53,8 +54,7 @@ def carried_remarks(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> 
     remarks = []
     if "network" in carry:
         share = float(carry["network"][0])
-        left_out = "the network is left out: what it learned said nothing about later rows"
-        remarks.append(f"the network is believed to a share of {share:.2f}" if share > 0.0 else left_out)
+        remarks.append(f"the network is believed to a share of {share:.2f}" if share > 0.0 else NETWORK_LEFT_OUT)
     for place, field in enumerate(carry["field"].tolist()):
         if carry["returning"][place] < RETURNING_ENOUGH and not carry["given"][place]:
             name = names[field]

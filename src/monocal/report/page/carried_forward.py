@@ -1,0 +1,55 @@
+"""What was learned and how much of it is carried forward."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from monocal.findings.carried_forward import CarriedField, CarriedForward
+from monocal.findings.report_data import TaskReport
+from monocal.report.numbers import count, percent
+from monocal.report.page.elements import Cell, Column, Row, number, section, table, text, words
+
+_COLUMNS = (
+    Column("Field", numeric=False),
+    Column("Values", "Values that the model knows"),
+    Column("Share carried", "Share of the field's effect that the model keeps, with its standard error"),
+    Column("Values come back", "Share of later rows whose value had rows before"),
+)
+
+
+def carried_forward(task: TaskReport, identifier: str) -> str:
+    """The section on what is carried forward; nothing for a method that believes everything it learned."""
+    found = task.carried
+    if found is None:
+        return ""
+    remarks = "".join(f"<li>{text(one)}</li>" for one in found.remarks)
+    return section(
+        identifier,
+        "What was learned",
+        text(_lead(found)),
+        table(f"{identifier}-shares", "What is carried forward", _COLUMNS, [_row(one) for one in found.fields]),
+        f"<ul>{remarks}</ul>" if remarks else "",
+    )
+
+
+def _lead(found: CarriedForward) -> str:
+    if found.judged:
+        return (
+            "Effects learned on older rows of the fit were judged on its later rows. Each field is believed to the "
+            "share of its effect that held there: 1 keeps it, 0 leaves the field out."
+        )
+    return (
+        "Nothing learned was judged on later rows of the fit: there were too few, or every share was given. Shares "
+        "that were not given are assumed."
+    )
+
+
+def _row(one: CarriedField) -> Row:
+    if one.given:
+        beside = "given"
+    elif isfinite(one.error):
+        beside = f"± {one.error:.2f}"
+    else:
+        beside = "assumed"
+    share = Cell(f"{one.share:.2f}<small>{text(beside)}</small>", one.share, "n")
+    return Row((words(one.name), number(count(one.n_values)), share, number(percent(one.returning), one.returning)))

@@ -1,0 +1,111 @@
+"""What a fit carried forward is computed by the findings, drawn by the report, and said by a comparison."""
+
+import numpy as np
+import pytest
+
+import monocal
+from monocal.cli.tables import print_comparison
+from monocal.core.spaces import sigmoid
+from monocal.findings.carried_forward import carried_forward
+from monocal.judging.compare_methods import compare_methods
+from monocal.report import build_report
+from monocal.report.page.carried_forward import carried_forward as drawn
+from monocal.report.page.document import render
+
+QUICK = {"n_bootstrap": 10, "n_floor": 10}
+UMC = {"size": "small", "n_epochs": 6, "n_threads": 1, "show_progress": False}
+COLUMNS = {"score": "score", "label": "label", "fields": ["site", "day<1>"], "time": "time"}
+LEFT_OUT = "the network is left out: what it learned said nothing about later rows"
+
+
+@pytest.fixture(scope="module")
+def turned():
+    """Rows whose curve bends one way in the older half and the other way in the later one, with a field of the day."""
+    rng = np.random.default_rng(0)
+    n = 10_000
+    logits = rng.normal(0.0, 1.5, n)
+    older = np.arange(n) < n // 2
+    bent = np.where(older, 2.5 * np.maximum(logits, 0.0) - 1.5, 2.5 * np.minimum(logits, 0.0) + 1.5)
+    return {
+        "score": sigmoid(logits),
+        "label": (rng.random(n) < sigmoid(bent)).astype(int),
+        "site": rng.choice(list("abcd"), n),
+        "day<1>": [f"day {row // 500}" for row in range(n)],
+        "time": np.arange(n),
+    }
+
+
+@pytest.fixture(scope="module")
+def found(turned):
+    return build_report(monocal.fit(turned, method="umc", **COLUMNS, **UMC), turned, time="time", **QUICK)
+
+
+def test_the_findings_are_the_numbers_of_the_fit(turned):
+    model = monocal.fit(turned, method="wide_logistic", carry={"day<1>": 0.25}, **COLUMNS)
+    kept = model.task().calibrator.carry_
+    found = carried_forward(model.task().calibrator, model.field_names)
+    assert [one.name for one in found.fields] == ["site", "day<1>"]
+    assert [one.n_values for one in found.fields] == [4, 20]
+    assert [one.share for one in found.fields] == kept["share"].tolist()
+    assert [one.given for one in found.fields] == [False, True]
+    assert (found.fields[1].share, found.network, found.judged) == (0.25, None, True)
+    assert found.fields[0].error == kept["error"][0] > 0.0
+    assert np.isnan(found.fields[1].error)
+    assert [one.returning for one in found.fields] == [1.0, 0.0]
+    assert found.remarks == ()
+
+
+def test_the_report_draws_every_field_and_says_what_was_rejected(found):
+    carried = found.task().carried
+    assert carried.network == 0.0
+    html = drawn(found.task(), "task-0-label-what-was-learned")
+    assert ">What was learned</h2>" in html
+    assert html.count('<th scope="row">') == len(carried.fields) == 2
+    site, day = carried.fields
+    assert f"{site.share:.2f}<small>± {site.error:.2f}</small>" in html
+    assert f"{day.share:.2f}<small>assumed</small>" in html
+    assert f"<li>{LEFT_OUT}</li>" in html
+    assert "judged on its later rows" in html
+    # the name of a field is data: it is shown, never markup
+    assert "carry={&quot;day&lt;1&gt;&quot;: 1.0} believes it" in html
+    assert "day<1>" not in html
+    assert html in render(found)
+
+
+def test_a_fit_that_nothing_could_judge_says_so(turned):
+    late = {**turned, "label": np.where(turned["time"] < 8_000, 0, turned["label"])}
+    model = monocal.fit(late, method="wide_logistic", carry="auto", **COLUMNS)
+    data = build_report(model, turned, time="time", **QUICK)
+    assert not data.task().carried.judged
+    html = drawn(data.task(), "learned")
+    assert "Nothing learned was judged on later rows" in html
+    assert "1.00<small>assumed</small>" in html
+    assert "nan" not in html
+
+
+def test_a_method_that_believes_everything_has_no_such_section(turned):
+    data = build_report(monocal.fit(turned, method="wide_logistic", **COLUMNS), turned, time="time", **QUICK)
+    assert data.task().carried is None
+    assert "What was learned" not in render(data)
+
+
+def test_the_section_is_the_same_after_saving(turned, found, tmp_path):
+    model = monocal.fit(turned, method="umc", **COLUMNS, **UMC)
+    model.save(tmp_path / "model")
+    again = monocal.load(tmp_path / "model")
+    # as text, because an unknown error is no number
+    assert repr(carried_forward(again.task().calibrator, again.field_names)) == repr(found.task().carried)
+
+
+def test_a_comparison_says_whose_network_was_rejected(turned, capsys):
+    methods = ["umc", "wide_logistic", "per_segment"]
+    compared = compare_methods(turned, methods, arguments={"umc": UMC}, n_bootstrap=10, **COLUMNS)
+    assert compared.result("umc").remark == LEFT_OUT
+    assert compared.result("wide_logistic").remark == ""
+    entries = {one["method"]: one for one in compared.as_dict()["methods"]}
+    assert (entries["umc"]["network_share"], entries["wide_logistic"]["network_share"]) == (0.0, None)
+    assert list(entries["umc"]["carried"]) == ["site", "day<1>"]
+    assert entries["wide_logistic"]["carried"] == entries["none"]["carried"] == {}
+    print_comparison(compared)
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines() if LEFT_OUT in line]
+    assert lines == [f"umc: {LEFT_OUT}"]
