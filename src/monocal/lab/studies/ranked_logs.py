@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from monocal.core.errors import MonocalError, UnknownName
+from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 from monocal.core.fingerprint import fingerprint
-from monocal.lab.rankers import ScoredLog, rank_log, ranker
+from monocal.lab.rankers import Ranker, ScoredLog, rank_log, ranker
 from monocal.lab.sources import SOURCES
 from monocal.lab.studies.study import DataSpec
 from monocal.lab.studies.study_data import PreparedData, write
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.encoder import encode_log
+from monocal.logs.source import SourceStream
 from monocal.logs.splits import RowRange
 
 
@@ -32,11 +33,29 @@ def rank_real_log(spec: DataSpec, folder: Path, cache: Path, data_folder: Path |
     raw = data_folder / spec.file
     if not raw.exists():
         raise DataMissing(f"{spec.source}: {spec.file or 'its raw files'} not found in the data folder")
-    encoded = cache / "encoded" / fingerprint(spec.source, spec.file)
-    log = _cut(encode_log(SOURCES[spec.source]().open(raw), None, encoded), spec)
+    stream = SOURCES[spec.source]().open(raw)
     chosen = ranker(spec.ranker, **spec.ranker_arguments)
-    scored = rank_log(log, chosen, cache / "ranked" / fingerprint(asdict(spec)))
+    if spec.cuts:
+        return _keep(spec, _rank_by_cuts(spec, stream, chosen, cache), folder)
+    log = _cut(encode_log(stream, None, cache / "encoded" / fingerprint(spec.source, spec.file)), spec)
+    scored = rank_log(log, chosen, cache / "ranked" / fingerprint(spec.identity()))
     return _keep(spec, scored, folder)
+
+
+def _rank_by_cuts(spec: DataSpec, stream: SourceStream, chosen: Ranker, cache: Path) -> ScoredLog:
+    """Ranks whole parts, so that entries with more or fewer calibration rows share one ranker, then shortens them."""
+    if list(spec.cuts) != ["calibration", "test"]:
+        raise InvalidInput.of(
+            f"cuts of {spec.name!r}", dict(spec.cuts), "where calibration and test begin", "name these two, in order"
+        )
+    where = [spec.source, spec.file, dict(spec.cuts)]
+    log = encode_log(stream, None, cache / "encoded" / fingerprint(*where), cuts=spec.cuts)
+    train = log.parts["train"]
+    start = max(train.start, train.stop - (spec.n_train or train.n_rows))
+    log = replace(log, parts={**log.parts, "train": RowRange(start, train.stop)})
+    ranked = cache / "ranked" / fingerprint(*where, spec.n_train, spec.ranker, dict(spec.ranker_arguments))
+    scored = rank_log(log, chosen, ranked)
+    return replace(scored, log=replace(scored.log, parts=_shortened(log, spec))) if spec.n_calibration else scored
 
 
 def open_scored_log(spec: DataSpec, data_cache: Path, data_folder: Path | None) -> PreparedData:
@@ -45,7 +64,7 @@ def open_scored_log(spec: DataSpec, data_cache: Path, data_folder: Path | None) 
     if not path.is_dir():
         raise DataMissing(f"{spec.name}: no scored log at {spec.file!r}; write one with monocal rank, pass --data-dir")
     scored = ScoredLog.open(path)
-    folder = data_cache / fingerprint(asdict(spec), scored.fingerprint, 2)
+    folder = data_cache / fingerprint(spec.identity(), scored.fingerprint, 2)
     if folder.is_dir():
         return PreparedData(folder)
     if spec.n_calibration:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, final
@@ -32,8 +32,12 @@ class DataSpec:
         ranker: Who scores a real log: `deepfm` or `hashed_logistic`.
         ranker_arguments: Its constructor arguments.
         n_train: Rows that train the ranker (simulated worlds bring their own scores and need none).
-        n_calibration: Rows that calibrators are fitted on; 0 takes a real log's own parts, 3:1:1 in time order.
+        n_calibration: Rows that calibrators are fitted on; 0 takes a real log's own parts, 3:1:1 in time order or by
+            `cuts`.
         n_test: Rows that judge them.
+        cuts: Values of a real log's time column at which the parts `calibration` and `test` begin, instead of 3:1:1.
+            Then the newest `n_train` and `n_calibration` rows of their parts and the oldest `n_test` of theirs count,
+            and entries that differ in the last two alone share one ranker.
         main_field: The field of FRCE; the first one if empty.
         max_fields: Use only so many fields; 0 means all.
     """
@@ -52,6 +56,11 @@ class DataSpec:
     n_test: int = 200_000
     main_field: str = ""
     max_fields: int = 0
+    cuts: Mapping[str, int | str] = field(default_factory=dict)
+
+    def identity(self) -> dict[str, Any]:
+        """Returns what prepared data depend on; without cuts it is what it was before there were any."""
+        return {key: value for key, value in asdict(self).items() if key != "cuts" or value}
 
 
 @final

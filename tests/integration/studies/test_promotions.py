@@ -1,0 +1,95 @@
+"""The study of promotions on a small sample in the format of the package's files: parts are cut at weeks."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from monocal.core.errors import InvalidInput
+from monocal.lab.studies.cell_runner import RunOptions
+from monocal.lab.studies.data_preparation import prepare
+from monocal.lab.studies.run_study import run_study
+from monocal.lab.studies.study import load_study
+from monocal.logs.scored_log import ScoredLog
+
+PLACED_PER_WEEK = 40
+QUICK = {"ranker": "hashed_logistic", "ranker_arguments": {}}
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    """Forty placements in each of the weeks 1 to 53; products with an even number sell more often."""
+    folder = tmp_path_factory.mktemp("promotions")
+    rng = np.random.default_rng(0)
+    weeks = np.repeat(np.arange(1, 54), PLACED_PER_WEEK)
+    products = np.tile(np.arange(1, PLACED_PER_WEEK + 1), 53)
+    n = len(weeks)
+    stores = rng.integers(1, 4, n)
+    placed = {"product_id": products, "store_id": stores, "week": weeks}
+    placed |= {"display_location": rng.choice(list("039"), n), "mailer_location": rng.choice(list("0AD"), n)}
+    pq.write_table(pa.table(placed), folder / "promotions.parquet")
+    sold = np.flatnonzero(rng.random(n) < np.where(products % 2, 0.1, 0.6))
+    bought = {"product_id": products[sold], "store_id": stores[sold], "week": weeks[sold]}
+    bought |= {"household_id": rng.integers(1, 50, len(sold)), "quantity": np.ones(len(sold), dtype=np.int64)}
+    bought |= {name: np.zeros(len(sold)) for name in ("coupon_disc", "coupon_match_disc")}
+    bought |= {"transaction_timestamp": pa.array([datetime(2017, 1, 3)] * len(sold), pa.timestamp("ns"))}
+    pq.write_table(pa.table(bought), folder / "transactions.parquet")
+    named = {"product_id": np.arange(1, PLACED_PER_WEEK + 1), "manufacturer_id": np.arange(PLACED_PER_WEEK) % 5}
+    names = ("department", "brand", "product_category", "product_type", "package_size")
+    named |= {name: [f"{name} {k % 3}" for k in range(PLACED_PER_WEEK)] for name in names}
+    pq.write_table(pa.table(named), folder / "products.parquet")
+    return folder
+
+
+def entry(**changes):
+    return replace(load_study("promotions").data[0], **QUICK, **changes)
+
+
+def test_weeks_2_to_31_rank_32_to_41_calibrate_and_42_to_52_judge(sample, tmp_path):
+    facts = prepare(entry(n_calibration=0), tmp_path, sample).facts
+    assert (facts["n_calibration"], facts["n_test"]) == (10 * PLACED_PER_WEEK, 11 * PLACED_PER_WEEK)
+    assert "84.51" in facts["notice"]
+    (ranked,) = (tmp_path / "ranked").iterdir()
+    log = ScoredLog.open(ranked).log
+    weeks = {name: (int(log.times[part.start]), int(log.times[part.stop - 1])) for name, part in log.parts.items()}
+    assert weeks == {"train": (2, 31), "calibration": (32, 41), "test": (42, 52)}
+
+
+def test_fewer_rows_are_those_nearest_to_the_judging_weeks_and_share_the_ranker(sample, tmp_path):
+    whole = prepare(entry(n_calibration=0), tmp_path, sample)
+    few = prepare(entry(n_calibration=100, n_test=70), tmp_path, sample)
+    assert (few.facts["n_calibration"], few.facts["n_test"]) == (100, 70)
+    assert np.array_equal(few.calibration().logits, whole.calibration().logits[-100:])
+    assert np.array_equal(few.test().logits, whole.test().logits[:70])
+    assert np.array_equal(few.truth().labels, whole.truth().labels[:70])
+    assert len(list((tmp_path / "ranked").iterdir())) == len(list((tmp_path / "encoded").iterdir())) == 1
+
+
+def test_the_ranker_learns_from_the_newest_training_rows_asked_for(sample, tmp_path):
+    scores = [prepare(entry(n_train=n), tmp_path, sample).test().logits for n in (0, 200)]
+    assert not np.array_equal(*scores)
+    assert len(list((tmp_path / "ranked").iterdir())) == 2
+
+
+def test_cuts_that_name_other_parts_are_refused(sample, tmp_path):
+    with pytest.raises(InvalidInput, match="name these two, in order"):
+        prepare(entry(cuts={"calibration": 32}), tmp_path, sample)
+
+
+def test_the_study_runs_on_the_sample(sample, tmp_path):
+    study = load_study("promotions")
+    quick = [one for one in study.calibrators if one.name in ("isotonic", "wide logistic, learned penalties")]
+    small = replace(study, data=(entry(),), calibrators=tuple(quick)).scaled(400)
+    outcome = run_study(small, tmp_path, RunOptions(workers=1, data_folder=sample))
+    assert outcome.missing == {}
+    assert {row["status"] for row in outcome.rows} == {"ok"}
+    assert study.data[0].name in outcome.leaderboard.read_text()
+
+
+def test_an_entry_without_cuts_is_what_it_was():
+    spec = load_study("main").data[0]
+    assert "cuts" not in spec.identity()
+    assert entry().identity()["cuts"] == {"calibration": 32, "test": 42}
