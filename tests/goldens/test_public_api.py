@@ -23,6 +23,7 @@ MODULES = {
     "monocal.judging.compare_methods": ["compare_methods"],
     "monocal.judging.product": ["check_product"],
     "monocal.findings.build": ["build_report"],
+    "monocal.operations": None,
     "monocal.report": None,
     "monocal.report.figures": None,
     "monocal.losses": None,

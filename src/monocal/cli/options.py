@@ -33,6 +33,9 @@ TableArgument = Annotated[
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="The folder of a saved model.", show_default=False)
 ]
+RegistryFolder = Annotated[
+    Path, typer.Option("--registry", metavar="FOLDER", help="The registry: a folder of models, one of them in force.")
+]
 
 Score = Annotated[str | None, typer.Option("--score", metavar="COLUMN", help="The ranker's score.")]
 Label = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="The 0/1 outcome.")]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from monocal.core.errors import MonocalError
 
@@ -22,6 +23,8 @@ except ImportError:
 
 PATIENCE_SECONDS = 120.0
 _LOOK_SECONDS = 0.002
+
+T = TypeVar("T")
 
 _private_folders: set[str] = set()
 
@@ -68,15 +71,33 @@ def turn_in(folder: Path, patience_seconds: float = PATIENCE_SECONDS) -> Iterato
     if os.path.abspath(folder) in _private_folders:
         yield
         return
+    descriptor = _wait(hold, folder, patience_seconds)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def alone_in(folder: Path, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
+    """Like `turn_in`, for a block that reads a file of the folder and replaces it by what follows from it.
+
+    Atomic writes into the folder inside the block take no turn of their own.
+    """
+    give_back = _wait(hold_private, folder, patience_seconds)
+    try:
+        yield
+    finally:
+        give_back()
+
+
+def _wait(take: Callable[[Path], T | None], folder: Path, patience_seconds: float) -> T:
     deadline = time.monotonic() + patience_seconds
-    while (descriptor := hold(folder)) is None:
+    while (taken := take(folder)) is None:
         if time.monotonic() > deadline:
             raise MonocalError(
                 f"{folder}: another process has kept this folder locked for {patience_seconds:.0f} seconds; nothing "
                 "was written. Way out: end that process, or write to another folder"
             )
         time.sleep(_LOOK_SECONDS)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
+    return taken

@@ -13,18 +13,20 @@ from monocal.cli.output import print_json, print_lines
 EXAMPLES = """
 monocal inspect model/
 monocal inspect model/ --json | jq .tasks
+monocal inspect registry/
 """
 
 
 def inspect(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved model, or a prepared log.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved model, a prepared log, or a registry.")],
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Says what is in a saved model or a prepared log."""
+    """Says what is in a model, a log or a registry."""
     from monocal.models.inspection import inspect_folder
+    from monocal.operations import inspect_registry, is_registry
 
-    found = inspect_folder(folder)
+    found = inspect_registry(folder) if is_registry(folder) else inspect_folder(folder)
     if as_json:
         print_json(found.facts)
     else:

@@ -1,0 +1,46 @@
+"""monocal promote and rollback."""
+
+import monocal
+
+
+def test_promote_roll_back_and_look(monocal_command, model_folder, log_file, tmp_path):
+    other = monocal.fit(str(log_file), method="platt", score="pctr", label="click").save(tmp_path / "other")
+    registry = tmp_path / "registry"
+    first = monocal_command("promote", model_folder, "--registry", registry)
+    assert (first.code, first.out) == (0, "")
+    assert "generation 1 is in force since 20" in first.err
+    second = monocal_command("promote", other, "--registry", registry, "--json").json
+    assert second["generation"] == 2
+    assert monocal.load(second["folder"]).fingerprint == monocal.load(other).fingerprint
+    assert monocal_command("apply", second["folder"], log_file, "--out", tmp_path / "scored.parquet").code == 0
+    looked = monocal_command("inspect", registry)
+    assert looked.code == 0
+    assert "monocal registry: generation 2 is in force" in looked.out
+    assert looked.out.count("promote   generation") == 2
+    back = monocal_command("rollback", "--registry", registry, "--from", 2)
+    assert back.code == 0
+    assert "generation 1 is in force since 20" in back.err
+    found = monocal_command("inspect", registry, "--json").json
+    assert [step["action"] for step in found["history"]] == ["promote", "promote", "rollback"]
+    assert (found["fingerprint"], found["model"]) == (monocal.load(model_folder).fingerprint, "whole")
+
+
+def test_what_cannot_be_done_is_one_line(monocal_command, model_folder, log_file, tmp_path):
+    registry = tmp_path / "registry"
+    ended = monocal_command("promote", tmp_path / "nothing", "--registry", registry)
+    assert (ended.code, ended.out) == (1, "")
+    assert "a saved model is a folder with manifest.json in it" in ended.err
+    ended = monocal_command("rollback", "--registry", registry)
+    assert ended.code == 1
+    assert "a registry is a folder with registry.json in it" in ended.err
+    ended = monocal_command("promote", model_folder, "--registry", log_file)
+    assert ended.code == 2
+    assert "which is not a folder; wanted a new or empty folder, or a registry. Way out: choose another" in ended.err
+    assert not registry.exists()
+    monocal_command("promote", model_folder, "--registry", registry)
+    ended = monocal_command("rollback", "--registry", registry)
+    assert ended.code == 2
+    assert "none was before it" in ended.err
+    ended = monocal_command("rollback", "--registry", registry, "--from", 2)
+    assert ended.code == 2
+    assert "generation: got 2; wanted the one in force, which is 1" in ended.err
