@@ -43,7 +43,7 @@ for block in blocks:
         continue
     if "monocal serve" in block[2]:
         continue  # it would never end; the service has tests of its own
-    shell = 'monocal() { "$PYTHON" -m monocal.cli.main "$@"; }\n' + block[2]
+    shell = 'monocal() { "$PYTHON" -m monocal "$@"; }\n' + block[2]
     subprocess.run(["bash", "-eu", "-c", shell], check=True, env=os.environ | {"PYTHON": sys.executable})
 """
 
