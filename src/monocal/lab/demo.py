@@ -31,6 +31,8 @@ METHODS = (
     "beta",
     "gauss",
     "wide_logistic",
+    "confcalib",
+    "mlplatt",
     "fac",
     "sbcr",
     "desc",

@@ -37,6 +37,23 @@ def test_round_trip_gives_identical_numbers(saved):
     assert after.describe() == before.describe()
 
 
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("confcalib", {}),
+        ("confcalib", {"fusion": "logit", "field_weights": (0.5,)}),
+        ("mlplatt", {"query_side_fields": (0,), "recent_share": 0.2}),
+    ],
+)
+def test_round_trip_of_methods_with_one_table_per_field(tmp_path, method, arguments):
+    before = monocal.fit(LOG, method=method, score="pctr", label="click", fields=["site"], **arguments)
+    before.save(tmp_path / "m")
+    after = monocal.load(tmp_path / "m")
+    np.testing.assert_array_equal(after.predict(LOG), before.predict(LOG))
+    assert after.verify_canary() == 0.0
+    assert np.ptp(after.predict(LOG | {"pctr": np.full(200, 0.2)})) > 0.0  # the sites matter
+
+
 def test_truncated_weights_are_refused(saved):
     path = saved / "state.safetensors"
     path.write_bytes(path.read_bytes()[:-3])

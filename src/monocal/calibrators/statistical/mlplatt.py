@@ -1,0 +1,223 @@
+"""MLPlatt: Platt scaling whose slope and intercept depend on the list that an item stands in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.onnx.builder import GraphBuilder
+from monocal.calibrators.statistical.logistic_solver import solve_logistic
+from monocal.calibrators.statistical.wide_solver import add_shifts, field_offsets
+from monocal.calibrators.tags import Tags
+from monocal.core.errors import InvalidInput
+from monocal.core.log_loss import log_losses
+from monocal.core.samples import Ids, Samples
+from monocal.core.spaces import Floats, sigmoid
+
+_SLOPES = (0.01, 100.0)
+"""The common slope stays inside, so that it is never 0, even where higher scores go with fewer positives."""
+
+_LOG_FACTOR, _SHIFT = 3.0, 20.0
+"""One field value changes the slope by at most a factor e³ and the logit by at most 20, also without a penalty."""
+
+
+@final
+class MLPlattCalibrator(LogitCalibrator):
+    r"""Rescales logits by a slope and an intercept that depend on the list, so that order inside every list is kept.
+
+    .. math:: p = \sigma\big(e^{a(c)} z + b(c)\big), \qquad
+              a(c) = a_0 + \sum_f \alpha_{f, c_f}, \qquad b(c) = b_0 + \sum_f \beta_{f, c_f} - e^{a(c)} \bar z
+
+    with c the fields that all items of a list share (query, page, country of the user) and z̄ the mean logit at fit.
+    Fields of the item are never looked at. Two items of one list have the same c, and :math:`e^{a(c)} > 0`: the one
+    with the higher score gets the higher probability, strictly, whatever their own fields are. Ranking metrics inside
+    lists stay the ranker's. The intercept is free, so PCOC on the fitting rows is 1. Unseen values keep the common
+    slope and intercept; without fields it is Platt scaling with a positive slope. There is no released code: this
+    follows public summaries.
+
+    References:
+        MLPlatt. arXiv 2601.08345, 2026.
+        Platt. Probabilistic outputs for support vector machines. 1999.
+
+    Arguments:
+        query_side_fields: Positions of the fields that are equal for all items of a list; None takes all fields, and
+            then order is kept among rows that agree in all of them.
+        l2: Penalty :math:`\tfrac{l_2}{2}(\|\alpha\|^2 + \|\beta\|^2)` beside the summed loss.
+        tolerance: L-BFGS stops when the loss falls by less than this share.
+        max_iterations: L-BFGS steps allowed.
+
+    Example:
+        On page 1 scores are twice as steep as they should be. The second field, the item, is not looked at.
+
+        >>> z = np.tile(np.linspace(-2, 2, 2000), 2)
+        >>> page = np.repeat([1, 2], 2000)
+        >>> labels = (np.arange(4000) * 0.618034) % 1 < 1 / (1 + np.exp(-np.where(page == 1, 0.5, 1.0) * z))
+        >>> features = np.column_stack([page, np.arange(4000) % 7 + 1])
+        >>> calibrator = MLPlattCalibrator(query_side_fields=(0,), l2=0.1)
+        >>> _ = calibrator.fit(z, labels, features=features, scores_are="logit")
+        >>> calibrator.predict([2.0, 2.0], features=[[1, 3], [2, 5]]).round(2).tolist()
+        [0.73, 0.88]
+    """
+
+    name = "mlplatt"
+    class_tags = Tags(monotone="strict", features="optional", keeps_mean=True, reconstruction=True)
+
+    def __init__(
+        self,
+        *,
+        query_side_fields: Sequence[int] | None = None,
+        l2: float = 10.0,
+        tolerance: float = 1e-11,
+        max_iterations: int = 500,
+        recent_share: float = 0.0,
+        guard: bool = False,
+    ) -> None:
+        super().__init__(recent_share=recent_share, guard=guard)
+        self.query_side_fields = query_side_fields
+        self.l2 = l2
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+
+    def _fit(self, samples: Samples) -> None:
+        if not self.l2 >= 0.0:
+            raise InvalidInput.of("l2", self.l2, "a penalty ≥ 0", "10 is the default, 0 means none")
+        self.fields_: NDArray[np.int64] = self._chosen_fields(samples)
+        context = self._context(samples)
+        sizes = np.array([int(context[:, f].max()) + 1 for f in range(context.shape[1])], dtype=np.int64)
+        self.offsets_: NDArray[np.int64] = field_offsets(sizes)
+        y, w = samples.known_labels, samples.weights_or_ones
+        self.centre_ = float(np.average(samples.logits, weights=w))
+        z = samples.logits - self.centre_
+        slope, intercept = _common_line(z, y, w)
+        theta = np.zeros(2 * int(self.offsets_[-1]) + 2)
+        theta[-2:] = np.log(slope), intercept
+        if sizes.size:
+            theta = _search(_Rows(z, y, w, context, self.offsets_), theta, self.l2, self.tolerance, self.max_iterations)
+        n_values = int(self.offsets_[-1])
+        self.slope_, self.intercept_ = float(np.exp(theta[-2])), float(theta[-1])
+        # factors instead of their logarithms: a product of stored numbers rounds alike in every row
+        self.factors_: Floats = np.exp(theta[:n_values])
+        self.shifts_: Floats = theta[n_values:-2].copy()
+        rest = solve_logistic(np.ones((samples.n_rows, 1)), y, w, offset=self._predict_logits(samples))
+        self.intercept_ += float(rest[0])
+
+    def _chosen_fields(self, samples: Samples) -> NDArray[np.int64]:
+        n_fields = 0 if samples.features is None else samples.features.shape[1]
+        chosen = list(range(n_fields)) if self.query_side_fields is None else list(self.query_side_fields)
+        if not all(0 <= field < n_fields for field in chosen) or len(set(chosen)) < len(chosen):
+            raise InvalidInput.of(
+                "query_side_fields",
+                chosen,
+                f"different positions among the {n_fields} fields given",
+                "count fields from 0, or use None for all",
+            )
+        return np.array(chosen, dtype=np.int64)
+
+    def _context(self, samples: Samples) -> Ids:
+        if samples.features is None:
+            return np.zeros((samples.n_rows, 0), dtype=np.int32)
+        return samples.features[:, self.fields_]
+
+    def _predict_logits(self, samples: Samples) -> Floats:
+        context = self._context(samples)
+        slopes = np.full(samples.n_rows, self.slope_)
+        for place in range(context.shape[1]):
+            factors = self.factors_[self.offsets_[place] : self.offsets_[place + 1]]
+            ids = context[:, place]
+            slopes *= factors[np.where(ids < factors.size, ids, 0)]
+        levels = add_shifts(np.full(samples.n_rows, self.intercept_), context, self.shifts_, self.offsets_)
+        return slopes * (samples.logits - self.centre_) + levels
+
+    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
+        centred = graph.subtract(logits, self.centre_)
+        slopes, levels = graph.constant(self.slope_), graph.constant(self.intercept_)
+        for place, field in enumerate(self.fields_):
+            here = slice(self.offsets_[place], self.offsets_[place + 1])
+            ids = graph.known_ids(graph.column(features, int(field)), int(here.stop - here.start))
+            slopes = graph.multiply(slopes, graph.look_up(self.factors_[here], ids))
+            levels = graph.add(levels, graph.look_up(self.shifts_[here], ids))
+        return graph.add(graph.multiply(slopes, centred), levels)
+
+
+class _Rows:
+    """The loss of log-factors, shifts, log-slope and intercept, in this order, on given rows."""
+
+    def __init__(self, z: Floats, y: Floats, w: Floats, context: Ids, offsets: NDArray[np.int64]) -> None:
+        self.z, self.y, self.w = z, y, w
+        self.offsets = offsets
+        self.places = [offsets[f] + context[:, f] for f in range(context.shape[1])]
+        self.n_values = int(offsets[-1])
+
+    def slopes_and_levels(self, theta: Floats) -> tuple[Floats, Floats]:
+        log_slopes, levels = np.full(self.z.shape, theta[-2]), np.full(self.z.shape, theta[-1])
+        for places in self.places:
+            log_slopes += theta[places]
+            levels += theta[self.n_values + places]
+        return np.exp(log_slopes), levels
+
+    def loss_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
+        slopes, levels = self.slopes_and_levels(theta)
+        steep = slopes * self.z
+        logits = steep + levels
+        residual = self.w * (sigmoid(logits) - self.y)
+        return float(self.w @ log_losses(logits, self.y)), self._gathered(residual * steep, residual)
+
+    def curvature(self, theta: Floats) -> Floats:
+        """The diagonal of the loss's second derivative, without the term that may be negative."""
+        slopes, levels = self.slopes_and_levels(theta)
+        steep = slopes * self.z
+        p = sigmoid(steep + levels)
+        bend = self.w * p * (1.0 - p)
+        return self._gathered(bend * steep**2, bend)
+
+    def _gathered(self, of_slope: Floats, of_level: Floats) -> Floats:
+        result = np.zeros(2 * self.n_values + 2)
+        for places in self.places:
+            result[: self.n_values] += np.bincount(places, of_slope, self.n_values)
+            result[self.n_values : -2] += np.bincount(places, of_level, self.n_values)
+        result[-2:] = of_slope.sum(), of_level.sum()
+        return result
+
+
+def _search(rows: _Rows, start: Floats, l2: float, tolerance: float, max_iterations: int) -> Floats:
+    """Returns the parameters of least penalised loss; those of id 0, the unseen value, stay 0."""
+    penalty = np.full(start.shape, l2)
+    penalty[-2:] = 0.0
+    held = np.concatenate([rows.offsets[:-1], rows.n_values + rows.offsets[:-1]])
+    curvature = rows.curvature(start) + penalty
+    # parameters on the scale of their own uncertainty converge together
+    scale = 1.0 / np.sqrt(np.maximum(curvature, 1e-6 * float(rows.w.sum())))
+
+    def loss_and_gradient(scaled: Floats) -> tuple[float, Floats]:
+        theta = scaled * scale
+        loss, gradient = rows.loss_and_gradient(theta)
+        gradient += penalty * theta
+        gradient[held] = 0.0
+        return loss + 0.5 * float(penalty @ theta**2), gradient * scale
+
+    limits = np.full(start.shape, _SHIFT)
+    limits[: rows.n_values] = _LOG_FACTOR
+    low, high = -limits, limits
+    low[-2:], high[-2:] = (np.log(_SLOPES[0]), -np.inf), (np.log(_SLOPES[1]), np.inf)
+    found = minimize(
+        loss_and_gradient,
+        start / scale,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=np.column_stack([low / scale, high / scale]),
+        options={"maxiter": max_iterations, "maxfun": 2 * max_iterations, "ftol": tolerance, "gtol": 0.0, "maxcor": 20},
+    )
+    theta: Floats = found.x * scale
+    return theta
+
+
+def _common_line(z: Floats, y: Floats, w: Floats) -> tuple[float, float]:
+    """Slope and intercept of Platt scaling, the slope inside its limits and the intercept the best beside it."""
+    slope, _ = solve_logistic(np.column_stack([z, np.ones(z.size)]), y, w, constraints=np.array([[1.0, 0.0]]))
+    kept = float(np.clip(slope, *_SLOPES))
+    return kept, float(solve_logistic(np.ones((z.size, 1)), y, w, offset=kept * z)[0])
