@@ -26,7 +26,7 @@ class FieldEncoder:
 
     def __init__(self, vocabulary: Vocabulary, missing_fields: str) -> None:
         self._lookups = {one.name: FieldLookup(one) for one in vocabulary.fields}
-        self._columns = [(name, place, one.__getitem__) for place, (name, one) in enumerate(self._lookups.items())]
+        self._columns = [(name, place, lookup) for place, (name, lookup) in enumerate(self._lookups.items())]
         self._sizes = np.array(vocabulary.sizes, dtype=np.int64)
         self._refuses_missing = missing_fields == "refuse"
 
@@ -51,7 +51,7 @@ class FieldEncoder:
         varying: list[int] = []
         parts: list[Any] = []
         n_given = 0
-        for name, place, look_up in self._columns:
+        for name, place, lookup in self._columns:
             if name in fields:
                 n_given += 1
                 column = fields[name]
@@ -65,13 +65,13 @@ class FieldEncoder:
                         "send a value that all candidates share once, under shared",
                     )
                 if n_rows == 1:
-                    row[place] = look_up(column[0])
+                    row[place] = lookup[column[0]]
                     continue
                 varying.append(place)
-                parts.append(map(look_up, column))
+                parts.append(lookup.ids_of(column))
             elif name in shared:
                 n_given += 1
-                row[place] = look_up(shared[name])
+                row[place] = lookup[shared[name]]
             elif self._refuses_missing:
                 raise InvalidInput.of(
                     f"field {name!r}",

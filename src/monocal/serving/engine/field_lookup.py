@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any, final
 
 import numpy as np
+import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.vocabulary.vocabulary import FieldVocabulary
 
 LONGEST_HASHED = 1_000
 """Characters of a hashed value; hashing takes time with its length, and looking up does not."""
+
+_FEW = 64
+"""Texts up to which hashing them one by one costs less than making arrays of them."""
 
 _PIECE = 10_000
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**63), 2**64 - 1
@@ -39,7 +44,7 @@ class FieldLookup(dict[Any, int]):
         monocal.core.errors.InvalidInput: field 'site': got 0.5; wanted text, an integer, true, false or null. ...
     """
 
-    __slots__ = ("_hashed_id", "_null_id", "name")
+    __slots__ = ("_hashed", "_null_id", "name")
 
     def __init__(self, vocabulary: FieldVocabulary) -> None:
         super().__init__()
@@ -48,33 +53,48 @@ class FieldLookup(dict[Any, int]):
             piece = vocabulary.values.slice(start, _PIECE).to_pylist()
             self.update(zip(piece, range(start + 1, start + 1 + len(piece)), strict=True))
         self.name = vocabulary.name
-        self._hashed_id = vocabulary.hashed_id if vocabulary.n_buckets is not None else None
+        self._hashed = vocabulary if vocabulary.n_buckets is not None else None
         self._null_id = self.pop(None, 0)
 
     def __missing__(self, value: Any) -> int:
         if isinstance(value, str):
-            if self._hashed_id is None:
-                return 0
-            if len(value) > LONGEST_HASHED:
-                raise InvalidInput.of(
-                    f"field {self.name!r}",
-                    f"a text of {len(value)} characters",
-                    f"at most {LONGEST_HASHED} in a hashed field",
-                    "send the category's name",
-                )
-            return self._hashed_id(value)
+            return 0 if self._hashed is None else self._hashed.hashed_id(self._short(value))
+        text = self._text_of(value)
+        return self._null_id if text is None else self[text]
+
+    def ids_of(self, column: list[Any]) -> Iterable[int]:
+        """Returns the ids of many values; those of a hashed field are hashed all at once, so that a body full of new
+        texts does not hold the worker."""
+        if self._hashed is None or len(column) <= _FEW:
+            return map(self.__getitem__, column)
+        texts = [self._short(value) if isinstance(value, str) else self._text_of(value) for value in column]
+        ids: Iterable[int] = self._hashed.encode(pa.array(texts, pa.string()))
+        return ids
+
+    def _text_of(self, value: Any) -> str | None:
+        """The text by which a value that is none is compared; None for a null."""
         if value is None:
-            return self._null_id
+            return None
         if isinstance(value, bool | np.bool_):
-            return self["true" if value else "false"]
+            return "true" if value else "false"
         if isinstance(value, int | np.integer) and _SMALLEST_INTEGER <= value <= _LARGEST_INTEGER:
-            return self[str(value)]
+            return str(value)
         raise InvalidInput.of(
             f"field {self.name!r}",
             _shown(value),
             "text, an integer, true, false or null",
             "send the category as text, or the class number of a binned quantity",
         )
+
+    def _short(self, text: str) -> str:
+        if len(text) > LONGEST_HASHED:
+            raise InvalidInput.of(
+                f"field {self.name!r}",
+                f"a text of {len(text)} characters",
+                f"at most {LONGEST_HASHED} in a hashed field",
+                "send the category's name",
+            )
+        return text
 
     @property
     def n_bytes(self) -> int:
