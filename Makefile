@@ -19,7 +19,7 @@ LIGHT_TESTS := tests/unit/core tests/unit/tables tests/unit/vocabulary tests/uni
 CLIENTS := pytest pytest-timeout pytest-xdist hypothesis pandas polars duckdb psutil
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-other-python test-lowest coverage mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-peers bench-promotions clean
+.PHONY: help run test test-other-python test-lowest mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-peers bench-promotions clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -33,12 +33,9 @@ $(STAMP): pyproject.toml constraints.txt
 run: $(STAMP) ## Simulate a click log, rank it, calibrate it, compare, save a model and a report (OUT=folder)
 	$(BIN)/monocal demo --out $(OUT)
 
-test: $(STAMP) ## Run all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
-
-coverage: $(STAMP) ## Run all tests and print how much of each file they reach, the least covered first
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov=monocal --cov-report=
-	$(BIN)/python -m coverage report --sort=cover --skip-covered --skip-empty | head -n 40
+test: $(STAMP) ## Run all tests (COVER=yes also prints the files they reach least)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(if $(COVER),--cov=monocal --cov-report=)
+	@$(if $(COVER),$(BIN)/python -m coverage report --sort=cover --skip-covered --skip-empty | head -n 40)
 
 test-other-python: ## Run what needs no torch on a newer python, in an environment of its own
 	@test -n "$(OTHER_PYTHON)" || { echo "no python 3.12 or newer here: nothing to test"; exit 0; }; \
