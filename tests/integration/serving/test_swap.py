@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -123,7 +124,7 @@ def test_a_damaged_artefact_leaves_the_old_one_serving_and_says_why(
 def test_a_model_with_other_canary_answers_is_refused(service, folder, models, body, log, versions):
     model = monocal.load(models / "two")
     moved = {**model.canary, "answer0": model.canary["answer0"] + 0.01}
-    type(model)(**{**vars(model), "canary": moved}).save(folder)
+    replace(model, canary=moved).save(folder)
     answer = service.load()
     assert answer.status_code == 409
     assert "canary rows differ by 1.00e-02" in answer.json()["error"]
@@ -135,7 +136,7 @@ def test_a_model_that_falls_somewhere_is_refused(service, folder, log, body, ver
     model = monocal.fit(log, method="wide_logistic", tasks=tasks, fields=FIELDS)
     model = model.with_fusion(monocal.models.Fusion({"click": 1.0}))
     model.task("click").calibrator.slope_ = -0.5
-    type(model)(**{**vars(model), "canary": {}}).save(folder)
+    replace(model, canary={}).save(folder)
     answer = service.load()
     assert answer.status_code == 409
     assert "task 'click': the prediction falls" in answer.json()["error"]
@@ -154,7 +155,7 @@ def test_a_folder_that_is_gone_leaves_the_old_one_serving(service, publish, fold
     shutil.rmtree(folder)
     answer = service.load()
     assert answer.status_code == 409
-    assert "the model folder cannot be read: No such file or directory" in answer.json()["error"]
+    assert "the model folder cannot be read: it has no manifest.json" in answer.json()["error"]
     assert version_of(service, body, log) == versions["one"]
 
 
