@@ -133,7 +133,7 @@ def test_workers_end_when_their_supervisor_is_killed(start, models, wait):
 def test_a_service_without_a_sound_model_does_not_start(start, tmp_path, workers):
     service = start(tmp_path / "nothing", workers=workers)
     refused = service.wait_for_event("model refused")
-    assert refused["reason"].startswith("the model folder cannot be read: No such file or directory")
+    assert refused["reason"].startswith("the model folder cannot be read: it has no manifest.json")
     assert service.process.wait(120.0) != 0
 
 
