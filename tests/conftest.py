@@ -6,6 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+# Two processes run the tests side by side: threads of one would wait at every small matrix product for a core that the
+# other one has, which makes a training nine times slower on a busy machine. Torch reads this when it is loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 @pytest.fixture
 def t10():

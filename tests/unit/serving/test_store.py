@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import weakref
+from dataclasses import replace
 
 import pytest
 
@@ -202,7 +203,7 @@ def test_a_lost_copy_is_replaced_from_the_folder_only_by_the_same_version(store,
 def test_a_model_that_falls_somewhere_does_not_start(folder, model, make):
     falling = copy.deepcopy(model)
     falling.task("click").calibrator.slope_ = -0.5
-    type(model)(**{**vars(falling), "canary": {}}).save(folder)
+    replace(falling, canary={}).save(folder)
     with pytest.raises(ArtefactError, match="task 'click': the prediction falls"):
         make().start()
 
