@@ -23,7 +23,7 @@ class Settings:
     """What a service serves, where, and how much of it at a time.
 
     Attributes:
-        model_folder: The artefact to serve.
+        model_folder: The artefact to serve, or a registry: its pointer is then followed, with or without `watch`.
         name: How clients call the model; by default the folder's name.
         host: Address to listen on. Loopback by default: nothing outside the machine can connect.
         port: Port to listen on; 0 takes a free one and logs it.

@@ -22,7 +22,10 @@ OPERATIONS = [
     "GET /v2",
     "GET /v2/health/live",
     "GET /v2/health/ready",
+    "GET /healthz",
+    "GET /v1/models",
     "GET /metrics",
+    "GET /docs",
 ]
 WITH_BODY = OPERATIONS[:3]
 """The others take nothing that could be of a wrong type."""

@@ -15,6 +15,7 @@ EXAMPLES = """
 monocal serve model/
 monocal serve model/ --port 8080 --workers 2 --watch
 monocal serve model/ --shadow candidate/ --set max_rows=1000
+monocal serve registry/ --workers 2
 """
 
 TOKEN_VARIABLE = "MONOCAL_TOKEN"
@@ -52,6 +53,7 @@ def serve(
 ) -> None:
     """Answers calibration requests over HTTP until stopped.
 
+    Of a registry the service serves the generation in force, and follows every promotion and rollback.
     SIGTERM and Ctrl-C let requests in hand finish. Logs are JSON lines on standard error. Admin calls are off without a
     token, which is never taken from the command line, where other users could read it.
     """

@@ -10,12 +10,23 @@ from starlette.routing import Route
 
 from monocal.core.errors import UnknownName
 from monocal.serving.http.answering import json_response, service_of
+from monocal.serving.http.ports import MODELS
 from monocal.serving.http.refusals import CONFLICT, NOT_FOUND, Refusal
 from monocal.serving.http.token import check_admin_token
 from monocal.serving.runtime.service import ACTIVE, SHADOW, Service
 from monocal.serving.settings import SHADOW_NAME
 
-MODEL, LOAD = "/v1/models/{name}", "/v1/models/{name}/load"
+MODEL, LOAD = f"{MODELS}/{{name}}", f"{MODELS}/{{name}}/load"
+
+
+async def list_models(http: HttpRequest) -> Response:
+    """Names the models of the service and their versions: the one that answers and, if there is one, its shadow."""
+    stores = service_of(http).stores
+    said = [
+        {"model": store.name, "version": store.engine.version, "answers": number == ACTIVE}
+        for number, store in stores.items()
+    ]
+    return json_response({"models": said})
 
 
 async def describe(http: HttpRequest) -> Response:
@@ -49,7 +60,7 @@ async def load(http: HttpRequest) -> Response:
 
 
 def routes() -> list[Route]:
-    return [Route(MODEL, describe), Route(LOAD, load, methods=["POST"])]
+    return [Route(MODELS, list_models), Route(MODEL, describe), Route(LOAD, load, methods=["POST"])]
 
 
 def _number(service: Service, http: HttpRequest) -> int:

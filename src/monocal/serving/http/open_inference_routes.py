@@ -14,7 +14,7 @@ from monocal.serving.http.answering import counted, json_response, service_of
 from monocal.serving.http.json_bodies import parse_object
 from monocal.serving.http.open_inference_bodies import PLATFORM, metadata, outputs_of, request_of
 from monocal.serving.http.open_inference_tensors import write_outputs
-from monocal.serving.http.ports import LIVE, READY
+from monocal.serving.http.ports import HEALTH, LIVE, READY
 from monocal.serving.http.refusals import MALFORMED, NOT_FOUND, Refusal
 from monocal.serving.runtime.service import Service
 
@@ -57,6 +57,14 @@ async def ready(http: HttpRequest) -> Response:
     return json_response({"ready": service_of(http).is_ready})
 
 
+async def healthy(http: HttpRequest) -> Response:
+    """Answers 200, or 503 while no model is loaded, for probes that read nothing but the status."""
+    is_ready = service_of(http).is_ready
+    response = json_response({"ready": is_ready})
+    response.status_code = 200 if is_ready else 503
+    return response
+
+
 async def server_metadata(_http: HttpRequest) -> Response:
     return json_response({"name": PLATFORM, "version": __version__, "extensions": ["binary_tensor_data"]})
 
@@ -77,6 +85,7 @@ def routes() -> list[Route]:
         Route(SERVER, server_metadata),
         Route(LIVE, live),
         Route(READY, ready),
+        Route(HEALTH, healthy),
     ]
     for start in (MODEL, f"{MODEL}/versions/{{version}}"):
         found += [

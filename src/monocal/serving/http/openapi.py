@@ -11,7 +11,7 @@ from monocal.serving.http.calibrate_bodies import FEEDBACK_MEMBERS, FUSION_MEMBE
 from monocal.serving.http.calibrate_routes import CALIBRATE, FEEDBACK
 from monocal.serving.http.open_inference_routes import HEADER_LENGTH, MODEL, SERVER
 from monocal.serving.http.open_inference_tensors import TENSOR_TYPES
-from monocal.serving.http.ports import LIVE, METRICS, READY
+from monocal.serving.http.ports import DOCS, HEALTH, LIVE, METRICS, MODELS, READY
 from monocal.serving.http.refusals import KINDS, OUR_FAULT
 from monocal.serving.settings import Settings
 
@@ -48,13 +48,11 @@ def openapi(settings: Settings, engine: Engine) -> Document:
             SERVER: {"get": _get("About the server", {"type": "object"})},
             LIVE: {"get": _get("Whether the server runs", {"type": "object"})},
             READY: {"get": _get("Whether models are loaded", {"type": "object"})},
+            HEALTH: {"get": _get("The same by status alone: 200, or 503", {"type": "object"})},
+            MODELS: {"get": _get("The models and their versions", {"type": "object", "required": ["models"]})},
             **models,
-            METRICS: {
-                "get": {
-                    "summary": "Prometheus metrics",
-                    "responses": {"200": {"description": "Text form", "content": {"text/plain": {}}}, **_refusals()},
-                }
-            },
+            METRICS: {"get": _text("Prometheus metrics", "text/plain")},
+            DOCS: {"get": _text("This document as a page", "text/html")},
         },
         "components": {
             "schemas": {"Refusal": _REFUSAL},
@@ -192,6 +190,13 @@ def _post(summary: str, body: Document, answer: Document) -> Document:
 
 def _get(summary: str, answer: Document) -> Document:
     return {"summary": summary, "responses": {"200": _json("The answer", answer), **_refusals()}}
+
+
+def _text(summary: str, media_type: str) -> Document:
+    return {
+        "summary": summary,
+        "responses": {"200": {"description": "Text", "content": {media_type: {}}}, **_refusals()},
+    }
 
 
 def _read(summary: str, settings: Settings, answer: Document) -> Document:

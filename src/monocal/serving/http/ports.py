@@ -8,14 +8,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from monocal.serving.http.refusals import NOT_FOUND, refusal_response
 
-LIVE, READY, METRICS, OPENAPI, ADMIN = (
+LIVE, READY, HEALTH, METRICS, OPENAPI, DOCS, MODELS = (
     "/v2/health/live",
     "/v2/health/ready",
+    "/healthz",
     "/metrics",
     "/openapi.json",
-    "/v1/models/",
+    "/docs",
+    "/v1/models",
 )
-PROBES = frozenset({LIVE, READY, METRICS})
+PROBES = frozenset({LIVE, READY, HEALTH, METRICS})
 """Calls without a body that have to be answered however busy the service is: they take no place."""
 
 
@@ -23,7 +25,7 @@ PROBES = frozenset({LIVE, READY, METRICS})
 class Ports:
     """ASGI middleware: with an admin port, admin calls and metrics are answered there and nowhere else.
 
-    Health and the OpenAPI document are answered on both ports, calibration and feedback only on the service's.
+    Health and the description of the calls are answered on both ports, calibration and feedback only on the service's.
 
     Arguments:
         app: The application inside.
@@ -37,8 +39,8 @@ class Ports:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self.admin_port is not None:
             path: str = scope["path"]
-            is_for_operator = path == METRICS or path.startswith(ADMIN)
-            is_here = is_for_operator or path in (LIVE, READY, OPENAPI)
+            is_for_operator = path in (METRICS, MODELS) or path.startswith(f"{MODELS}/")
+            is_here = is_for_operator or path in (LIVE, READY, HEALTH, OPENAPI, DOCS)
             if not (is_here if _port(scope) == self.admin_port else not is_for_operator):
                 message = "this call is not answered on this port. Way out: use the service's other port."
                 await refusal_response(NOT_FOUND, message, {"connection": "close"})(scope, receive, send)

@@ -15,7 +15,8 @@ from monocal.core.errors import ArtefactError, MonocalError
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import MissingFields
 from monocal.serving.logs import log_event, log_failure
-from monocal.serving.runtime.snapshots import Signature, Snapshots, signature
+from monocal.serving.runtime.published import publication, published
+from monocal.serving.runtime.snapshots import Signature, Snapshots
 from monocal.serving.runtime.worker_board import WorkerBoard
 
 
@@ -47,7 +48,8 @@ class ModelStore:
 
     Arguments:
         name: The model's name in logs.
-        folder: Where models are published. Nothing a client sends ever becomes part of a path.
+        folder: Where models are published, or the registry whose pointer is followed. Nothing a client sends ever
+            becomes part of a path.
         snapshots: Where private copies go.
         board: Where the version in force stands.
         number: The model's number on the board.
@@ -120,7 +122,7 @@ class ModelStore:
         before = self._tried
         while True:
             await asyncio.sleep(every_seconds)
-            now = await asyncio.to_thread(signature, self.folder)
+            now = await asyncio.to_thread(publication, self.folder)
             if now and now == before and now != self._tried:
                 await self.load()
             before = now
@@ -145,10 +147,16 @@ class ModelStore:
 
     def _from_folder(self, *, is_first: bool = False) -> Engine:
         """Returns the folder's model and puts it in force; the first model of a service gives way to an earlier one."""
-        tried = signature(self.folder)
+        tried = publication(self.folder)
         try:
-            with self._snapshots.copy_of(self.folder) as copy:
+            folder, wanted = published(self.folder)
+            with self._snapshots.copy_of(folder) as copy:
                 engine = self._proved(copy)
+                if wanted not in ("", engine.version):
+                    raise ArtefactError(
+                        f"the registry's folder of {wanted} holds {engine.version}, which was not promoted. "
+                        "Way out: promote the right model again"
+                    )
                 if self._engine is not None:
                     _check_same_requests(self._engine, engine)
                 with self._board.exclusive():
@@ -167,7 +175,7 @@ class ModelStore:
         try:
             engine = self._proved(self._snapshots.kept(version))
         except MonocalError as lost:
-            with self._snapshots.copy_of(self.folder) as copy:
+            with self._snapshots.copy_of(published(self.folder)[0]) as copy:
                 engine = self._proved(copy)
             if engine.version != version:
                 raise ArtefactError(

@@ -13,6 +13,7 @@ from typing import final
 
 import numpy as np
 
+from monocal.operations.registry import is_registry
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Answer, Request
 from monocal.serving.runtime.feedback_rate import FeedbackRate
@@ -144,8 +145,9 @@ class Service:
     async def run(self) -> None:
         """Follows the board and the folders and hands over metrics, until it is cancelled."""
         jobs = [self._beat(), self._follow_board(), self._flush_metrics()]
-        if self.settings.watch:
-            jobs += [store.watch(self.settings.watch_seconds) for store in self.stores.values()]
+        for store in self.stores.values():
+            if self.settings.watch or is_registry(store.folder):
+                jobs.append(store.watch(self.settings.watch_seconds))
         tasks = [asyncio.create_task(job) for job in jobs]
         try:
             await asyncio.gather(*tasks)

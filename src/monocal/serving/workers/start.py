@@ -28,7 +28,7 @@ def serve(
     """Serves a model until it is told to stop (SIGTERM or SIGINT); requests in hand are finished first.
 
     Arguments:
-        model_folder: The artefact to serve.
+        model_folder: The artefact to serve, or a registry whose pointer is followed.
         host: Address to listen on; loopback by default.
         port: Port to listen on; 0 takes a free one and logs it.
         workers: Processes that share the port.
