@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from monocal.lab.simulator import simulate_log as simulate_log
     from monocal.models import fit as fit
     from monocal.models import load_model
+    from monocal.operations import gate as gate
 
     load = load_model
 
@@ -22,6 +23,7 @@ _HOMES = {
     "methods": ("monocal.calibrators", "methods"),
     "evaluate": ("monocal.judging", "evaluate"),
     "fit": ("monocal.models", "fit"),
+    "gate": ("monocal.operations", "gate"),
     "load": ("monocal.models", "load_model"),
     "simulate_log": ("monocal.lab.simulator", "simulate_log"),
 }

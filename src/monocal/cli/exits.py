@@ -16,6 +16,7 @@ from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning
 OK = 0
 FAILURE = 1
 UNUSABLE = 2
+REFUSED = 3
 INTERRUPTED = 130
 TERMINATED = 143
 
@@ -23,6 +24,7 @@ MEANINGS = {
     OK: "done",
     FAILURE: "failure: a damaged model, a full disk, a missing optional package, a fault in monocal",
     UNUSABLE: "the command, an option or the data cannot be used; the message says why and what to do",
+    REFUSED: "the gate did not let a new model pass; nothing was replaced",
     INTERRUPTED: "interrupted with Ctrl-C; no half-written output is left",
     TERMINATED: "ended by SIGTERM; no half-written output is left",
 }
@@ -64,8 +66,8 @@ def run_guarded(command: Callable[[], object]) -> int:
     try:
         with _warnings_as_lines():
             result = command()
-        # typer turns Ctrl-C into this return value
-        return _end("interrupted", INTERRUPTED) if result == INTERRUPTED else int(bool(result))
+        # typer turns Ctrl-C and typer.Exit into return values
+        return _end("interrupted", INTERRUPTED) if result == INTERRUPTED else result if isinstance(result, int) else OK
     except KeyboardInterrupt:
         return _end("interrupted", INTERRUPTED)
     except Terminated:

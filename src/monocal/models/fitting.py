@@ -19,6 +19,7 @@ from monocal.logs.row_log import log_of_rows
 from monocal.logs.scored_log import ScoredLog
 from monocal.models.canary import canary_of
 from monocal.models.fit_facts import fit_facts
+from monocal.models.learned_rows import rows_fact
 from monocal.models.model import Model, TaskModel
 from monocal.tables.read import read
 from monocal.tables.stream import Table
@@ -127,6 +128,12 @@ def fit_log(
         vocabulary=log.vocabulary,
         scores_are=log.schema.scores_are,
         sampling_rate=log.schema.sampling_rate,
-        info={"n_rows": log.n_rows, "log_fingerprint": log.fingerprint, "tasks": fit_facts(rows)},
+        info={
+            "n_rows": log.n_rows,
+            "log_fingerprint": log.fingerprint,
+            "tasks": fit_facts(rows),
+            "time_column": None if rows.times is None else rows.roles.time,
+            "learned_from": [rows_fact(rows)],
+        },
     )
     return replace(model, canary=canary_of(model, log.features, rows))

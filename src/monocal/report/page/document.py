@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from importlib import resources
 from pathlib import Path
 
-from monocal.core.version import __version__
 from monocal.findings.report_data import ReportData, TaskReport
 from monocal.report.page.carried_forward import carried_forward
 from monocal.report.page.drift import over_time
@@ -22,6 +18,7 @@ from monocal.report.page.overview import overview, verdict
 from monocal.report.page.provenance import provenance
 from monocal.report.page.reliability import reliability
 from monocal.report.page.segments import segments
+from monocal.report.page.shell import page
 
 _SECTIONS = (
     ("Summary", overview),
@@ -44,27 +41,9 @@ def render(data: ReportData) -> str:
     Styles and script are inside; a content security policy allows exactly these two by their hashes and forbids every
     request, so that nothing in the data can run or call out. The same data give the same bytes.
     """
-    style, script = _style(), _asset("page.js")
     panels = "".join(_panel(task, place, len(data.tasks)) for place, task in enumerate(data.tasks))
-    policy = (
-        f"default-src 'none'; style-src 'sha256-{_hash(style)}'; script-src 'sha256-{_hash(script)}'; base-uri 'none'; "
-        "form-action 'none'"
-    )
-    summary = " ".join(verdict(task) for task in data.tasks)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta name="description" content="{text(summary)}">\n'
-        f'<meta name="generator" content="monocal {text(__version__)}">\n'
-        f"<title>{text(data.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f'<div class="wrap"><header class="page"><div><h1>{text(data.title)}</h1>'
-        f'<div class="sub">{text(_subtitle(data))}</div></div>'
-        f'<button type="button" id="theme" class="js">Dark</button></header>\n'
-        f"{_tabs(data)}<main>\n{panels}\n{provenance(data.provenance, 'made')}</main>\n"
-        f"<footer>Written by monocal {text(__version__)}. This file loads nothing from the network.</footer></div>\n"
-        f'<div id="tip" role="status" aria-live="polite"></div>\n<script>{script}</script>\n</body>\n</html>\n'
-    )
+    body = f"{_tabs(data)}<main>\n{panels}\n{provenance(data.provenance, 'made')}</main>\n"
+    return page(data.title, _subtitle(data), " ".join(verdict(task) for task in data.tasks), body)
 
 
 def _subtitle(data: ReportData) -> str:
@@ -107,20 +86,3 @@ def _panel(task: TaskReport, place: int, n_tasks: int) -> str:
 
 def _identifier(task: TaskReport, place: int) -> str:
     return f"task-{place}-{slug(task.name)}"
-
-
-def _style() -> str:
-    dark = _asset("dark.css")
-    both = (
-        f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme]) {{\n{dark}}} }}\n"
-        f':root[data-theme="dark"] {{\n{dark}}}\n'
-    )
-    return _asset("page.css").replace("/*dark*/\n", f"@media screen {{\n{both}}}\n")
-
-
-def _asset(name: str) -> str:
-    return resources.files("monocal.report.page").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(content: str) -> str:
-    return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

@@ -1,0 +1,77 @@
+"""monocal gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from monocal.cli import arguments
+from monocal.cli.exits import REFUSED
+from monocal.cli.options import Debug, Group, Json, Label, Since, TableArgument, Time, Until, Weight
+from monocal.cli.output import print_json, print_lines
+
+EXAMPLES = """
+monocal gate old/ new/ fresh.parquet
+monocal gate old/ new/ fresh.parquet --by store_id,placement --html gate.html
+monocal gate old/ new/ fresh.parquet --max-harm 0.001 --json | jq .reasons
+"""
+
+By = Annotated[
+    list[str] | None,
+    typer.Option("--by", metavar="COLUMNS", help="Guarded columns, with commas: every value of them is judged."),
+]
+MaxHarm = Annotated[
+    float,
+    typer.Option("--max-harm", metavar="SHARE", help="The increase that is tolerated, as a share of the log-loss."),
+]
+Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the verdict as one page, too.")]
+
+
+def gate(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="The folder of the model in force.", show_default=False)],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder of the challenger.", show_default=False)],
+    table: TableArgument,
+    by: By = None,
+    max_harm: MaxHarm = 0.002,
+    label: Label = None,
+    group: Group = None,
+    weight: Weight = None,
+    time: Time = None,
+    since: Since = None,
+    until: Until = None,
+    html: Html = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Says whether a new model may take the old one's place.
+
+    Both are compared row by row on rows that neither has seen. Exit code 0: it may. Exit code 3: it is worse, overall
+    or in a guarded segment, or there are too few rows to exclude that; the message says how many it takes.
+    """
+    from monocal.operations import gate as gate_models
+
+    found = gate_models(
+        old,
+        new,
+        table,
+        by=arguments.names(by),
+        max_harm=max_harm,
+        label=label,
+        group=group,
+        weight=weight,
+        time=time,
+        since=since,
+        until=until,
+    )
+    if html is not None:
+        from monocal.report.gate_page import write_gate_page
+
+        write_gate_page(found, html)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print_lines(str(found))
+    if not found.passed:
+        raise typer.Exit(REFUSED)

@@ -1,0 +1,166 @@
+"""May a new model take the old one's place? A paired comparison on rows that neither has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import Floats
+from monocal.judging.discoveries import joint_discoveries
+from monocal.judging.paired import PairedLosses, paired_losses
+from monocal.models.artefact import load_model
+from monocal.models.learned_rows import check_unseen
+from monocal.models.model import Model
+from monocal.operations.gate_verdict import GateVerdict, Judged, Segment, TaskVerdict, Verdict
+from monocal.tables.read import read
+from monocal.tables.rows import Rows
+from monocal.tables.stream import Table, open_table
+
+MAX_HARM = 0.002
+"""Share of the old model's log-loss. A forecast that is 13 % too high at a rate of 5 % costs about so much."""
+
+LEAST_EXPECTED = 20.0
+"""A segment is judged if both models expect at least so many positives and negatives in it: with fewer the mean
+difference is too skewed for its p-value. Chosen without looking at labels."""
+
+
+def gate(
+    old: Model | str | Path,
+    new: Model | str | Path,
+    table: Table,
+    *,
+    by: Sequence[str] = (),
+    max_harm: float = MAX_HARM,
+    label: str | None = None,
+    group: str | None = None,
+    weight: str | None = None,
+    time: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    confidence: float = 0.95,
+) -> GateVerdict:
+    r"""Says whether a new model is better, worse or as good as the old one, and whether it may take its place.
+
+    Both answer the same rows, and differences of log-loss are paired row by row. The new model passes if
+
+    1. the interval of the mean difference excludes an increase above `max_harm` times the old log-loss, and
+    2. no value of a guarded column is shown to be worse by more than that, with the false discovery rate over all
+       values of all columns and tasks held at 1 − `confidence`.
+
+    Too few rows to exclude harm do not pass, and the verdict says how many it takes. Rows that either model
+    learned from are refused, as far as the models remember.
+
+    Arguments:
+        old: The model in force, or its folder.
+        new: The challenger, or its folder.
+        table: Labelled rows that neither has seen.
+        by: Guarded columns: every value of them is judged.
+        max_harm: The increase of log-loss that is tolerated, as a share of the old model's.
+        label: Another label column than that of the fit.
+        group: Users, queries or sessions: rows of one are one observation.
+        weight: How often each row counts.
+        time: Orders rows; by default the column that the old model was fitted with, if it is there.
+        since: Rows before this moment are left out.
+        until: Rows at or after it are left out.
+        confidence: Of the interval.
+
+    Example:
+        >>> import monocal
+        >>> log = monocal.simulate_log(30_000, world="affine").table()
+        >>> old, new = (monocal.fit(log.slice(0, 10_000), method=name, score="pctr", label="click")
+        ...             for name in ("none", "platt"))
+        >>> found = gate(old, new, log.slice(10_000))
+        >>> found.passed, found.tasks["click"].overall.verdict
+        (True, 'better')
+    """
+    if not 0.0 < max_harm < 1.0:
+        raise InvalidInput.of("max_harm", max_harm, "a share of the old log-loss in (0, 1)", f"use {MAX_HARM}")
+    first, second = (one if isinstance(one, Model) else load_model(one) for one in (old, new))
+    if set(first.task_names) != set(second.task_names):
+        raise InvalidInput.of(
+            "new",
+            f"a model of {', '.join(second.task_names)}",
+            f"the old model's tasks, {', '.join(first.task_names)}",
+            "fit both on the same labels",
+        )
+    stream = open_table(table)
+    known = first.info.get("time_column")
+    others: dict[str, Any] = {"group": group, "weight": weight, "slices": list(by)}
+    others["time"] = known if time is None and known in stream.column_names else time
+    sides = []
+    for model, whose in ((first, "the old model"), (second, "the new model")):
+        model.check_columns(stream.column_names)
+        rows = read(stream, model.roles(label, **others), since=since, until=until)
+        check_unseen(model.info, rows, whose)
+        sides.append((rows, model.predict_rows(rows)))
+    return _judge(sides, list(by), max_harm, confidence, (first.fingerprint, second.fingerprint))
+
+
+def _judge(
+    sides: list[tuple[Rows, dict[str, Floats]]],
+    by: list[str],
+    max_harm: float,
+    confidence: float,
+    fingerprints: tuple[str, str],
+) -> GateVerdict:
+    rows = sides[0][0]
+    overall: dict[str, tuple[PairedLosses, tuple[float, float]]] = {}
+    segments: dict[str, list[tuple[str, Any, PairedLosses]]] = {}
+    for task in rows.scores:
+        known = np.flatnonzero(rows.labels[task] >= 0)
+        labels = rows.labels[task][known].astype(np.float64)
+        _check_classes(labels, task)
+        before, after = (answers[task][known] for _, answers in sides)
+        weights = None if rows.weights is None else rows.weights[known].astype(np.float64)
+        options: dict[str, Any] = {"weights": weights, "groups": None if rows.groups is None else rows.groups[known]}
+        observed = float(np.average(labels, weights=weights))
+        pcoc = tuple(float(np.average(p, weights=weights)) / observed for p in (before, after))
+        overall[task] = paired_losses(labels, before, after, **options), (pcoc[0], pcoc[1])
+        segments[task] = []
+        for name in by:
+            column = rows.fields[name].take(known)
+            n_cells = int(column.ids.max()) + 1
+            found = paired_losses(labels, before, after, column.ids, n_cells, **options)
+            kept = np.flatnonzero(_is_judged((before, after), column.ids, n_cells, weights))
+            segments[task].append((name, column.decode(kept), found.take(kept)))
+    families = [found for parts in segments.values() for _, _, found in parts]
+    rate = 1.0 - confidence
+    worse = joint_discoveries([found.p_above(max_harm * found.first) for found in families], rate)
+    better = joint_discoveries([found.p_below(0.0) for found in families], rate)
+    flags = iter(zip(worse, better, strict=True))
+    tasks = {}
+    for task, (found, pcoc) in overall.items():
+        cells = []
+        for name, values, part in segments[task]:
+            is_worse, is_better = next(flags)
+            for place, value in enumerate(values):
+                verdict: Verdict = "worse" if is_worse[place] else "better" if is_better[place] else "tie"
+                cells.append(Segment(name, str(value), Judged.of(part, place, confidence, verdict)))
+        tasks[task] = TaskVerdict(
+            Judged.of(found, 0, confidence),
+            max_harm * float(found.first[0]),
+            int(found.units_needed(max_harm * found.first, confidence)[0]),
+            pcoc,
+            tuple(cells),
+        )
+    return GateVerdict(tasks, rows.n_rows, max_harm, confidence, rows.groups is not None, *fingerprints)
+
+
+def _is_judged(forecasts: tuple[Floats, Floats], ids: Any, n_cells: int, weights: Floats | None) -> Any:
+    enough = np.ones(n_cells, dtype=bool)
+    for p in forecasts:
+        for q in (p, 1.0 - p):
+            enough &= np.bincount(ids, q if weights is None else weights * q, n_cells) >= LEAST_EXPECTED
+    return enough
+
+
+def _check_classes(labels: Floats, task: str) -> None:
+    if labels.size == 0 or labels.min() == labels.max():
+        got = "no label" if labels.size == 0 else f"only {int(labels[0])}s in {labels.size:,} rows"
+        raise InvalidInput.of(
+            f"labels of task {task!r}", got, "rows with both labels", "check the join that brought the labels"
+        )
