@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+from sklearn.metrics import brier_score_loss, log_loss, ndcg_score, roc_auc_score
 
 from monocal.metrics import Forecast, metric
+from monocal.testing.metric_laws import sample_forecast
 
 
 @pytest.fixture(params=["plain", "weighted", "tied"])
@@ -75,3 +76,27 @@ def test_smooth_ece_agrees_with_the_direct_sum():
     expected = np.trapezoid(curve, t)
     found = metric("smooth_ece", bandwidth=h).of(Forecast.of(y, p)).number
     assert found == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("top", [1, 3, 10])
+def test_ndcg_with_ties_is_that_of_scikit_learn(top):
+    rows = sample_forecast(600, seed=21)
+    values = []
+    for one in np.unique(rows.groups):
+        chosen = rows.groups == one
+        if rows.labels[chosen].any():
+            values.append(ndcg_score([rows.labels[chosen]], [rows.probabilities[chosen]], k=top))
+    assert metric("ndcg", top=top).of(rows).number == pytest.approx(np.mean(values), abs=1e-12)
+
+
+def test_a_list_drawn_twice_counts_twice_with_the_value_it_has():
+    rows = sample_forecast(400, seed=22)
+    drawn = np.random.default_rng(0).poisson(1.0, int(rows.groups.max()) + 1).astype(float)
+    (state,) = metric("ndcg").summary.replay(rows).reweighted(rows.groups, drawn[None, :])
+    values, times = [], []
+    for one in np.unique(rows.groups):
+        chosen = rows.groups == one
+        if rows.labels[chosen].any():
+            values.append(ndcg_score([rows.labels[chosen]], [rows.probabilities[chosen]], k=10))
+            times.append(drawn[one])
+    assert metric("ndcg").value(state).number == pytest.approx(np.average(values, weights=times), abs=1e-12)

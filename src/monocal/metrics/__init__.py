@@ -23,6 +23,7 @@ from monocal.metrics.intervals import Interval, bootstrap, centred_interval
 from monocal.metrics.log_loss import LogLoss
 from monocal.metrics.mce import Mce
 from monocal.metrics.mvce import Mvce, view_errors
+from monocal.metrics.ndcg import Ndcg
 from monocal.metrics.normalised_entropy import NormalisedEntropy
 from monocal.metrics.pcoc import Pcoc
 from monocal.metrics.rce import Rce
@@ -35,6 +36,7 @@ METRICS: dict[str, type[AnyMetric]] = {
     for kind in (
         Auc,
         Gauc,
+        Ndcg,
         LogLoss,
         NormalisedEntropy,
         Brier,
@@ -88,6 +90,7 @@ __all__ = [
     "noise_floor",
     "Auc",
     "Gauc",
+    "Ndcg",
     "LogLoss",
     "NormalisedEntropy",
     "Brier",

@@ -6,11 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from numpy.typing import NDArray
-
-from monocal.core.batches import iterate_batches
 from monocal.core.progress import Progress, progress
 from monocal.training.checkpoints import Checkpoint, TrainingState, load_checkpoint, save_checkpoint, training_mark
 from monocal.training.diagnosis import diverged
@@ -32,9 +28,8 @@ def minimise(objective: Objective, options: TrainingOptions) -> TrainingHistory:
         objective: The network, its rows and its loss.
         options: Rates, batches, stopping, checkpoints.
     """
-    columns = objective.columns()
-    n_rows = len(next(iter(columns.values())))
-    n_batches = math.ceil(n_rows / options.batch_rows)
+    n_rows = len(next(iter(objective.columns().values())))
+    n_batches = objective.n_batches(options)
     optimisers = Optimisers(objective.network)
     state = TrainingState(objective.network, objective.loss, optimisers, TrainingHistory())
     checkpoint = None
@@ -53,17 +48,12 @@ def minimise(objective: Objective, options: TrainingOptions) -> TrainingHistory:
             for epoch in range(first_epoch, options.n_epochs):
                 if _has_stopped(state.history, options):
                     break
-                batches = _batches(columns, options, epoch)
+                batches = objective.batches(options, epoch)
                 _one_epoch(state, objective, options, epoch, n_batches, batches, checkpoint, bar)
         state.settle()
     if checkpoint is not None:
         checkpoint.clear()
     return state.history
-
-
-def _batches(columns: Batch, options: TrainingOptions, epoch: int) -> Iterator[dict[str, NDArray[Any]]]:
-    seed = options.seed if options.shuffle else None
-    return iterate_batches(columns, options.batch_rows, seed=seed, epoch=epoch, with_rows=True)
 
 
 def _one_epoch(
@@ -72,7 +62,7 @@ def _one_epoch(
     options: TrainingOptions,
     epoch: int,
     n_batches: int,
-    batches: Iterator[dict[str, NDArray[Any]]],
+    batches: Iterator[Batch],
     checkpoint: Checkpoint | None,
     bar: Progress,
 ) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
 from torch import nn
+
+from monocal.core.batches import iterate_batches
+from monocal.training.options import TrainingOptions
 
 Batch = Mapping[str, NDArray[Any]]
 
@@ -15,8 +19,9 @@ Batch = Mapping[str, NDArray[Any]]
 class Objective(ABC):
     """A network, the columns it learns from, and how a batch of them becomes gradients.
 
-    The loop owns batches, rates, checks, checkpoints and progress; an objective owns everything that depends on what
-    is learned. A subclass writes `columns`, `fingerprint` and `gradients`.
+    The loop owns rates, checks, checkpoints and progress; an objective owns everything that depends on what is
+    learned. A subclass writes `columns`, `fingerprint` and `gradients`, and `batches` with `n_batches` if rows have to
+    come together.
 
     Arguments:
         network: What is trained, in place.
@@ -44,6 +49,15 @@ class Objective(ABC):
         Arguments:
             batch: Some rows of `columns`, with their row numbers under `rows`.
         """
+
+    def n_batches(self, options: TrainingOptions) -> int:
+        """Returns the batches of one pass over the rows."""
+        return math.ceil(len(next(iter(self.columns().values()))) / options.batch_rows)
+
+    def batches(self, options: TrainingOptions, epoch: int) -> Iterator[Batch]:
+        """Yields every row of `columns` once, with its row number under `rows`."""
+        seed = options.seed if options.shuffle else None
+        return iterate_batches(self.columns(), options.batch_rows, seed=seed, epoch=epoch, with_rows=True)
 
     def start_epoch(self) -> None:  # noqa: B027  # a hook that most objectives leave alone
         """Hears that the next batch is the first of a pass over the rows."""

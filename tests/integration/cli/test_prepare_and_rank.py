@@ -97,3 +97,19 @@ def test_bad_arguments_of_rank(monocal_command, prepared, tmp_path):
     ended = monocal_command("fit", prepared, "--method", "platt", "--out", tmp_path / "m")
     assert ended.code == 2
     assert "Way out: rank the log first" in ended.err
+
+
+def test_a_network_learns_from_lists(monocal_command, prepared, tmp_path):
+    small = ("--ranker", "deepfm", "--set", "hidden=[16,8]", "--set", "batch_rows=4096")
+    teacher = monocal_command("rank", prepared, *small, "--out", tmp_path / "teacher")
+    assert teacher.code == 0
+    for loss, more in (("jrc", ()), ("clid", ("--reference", tmp_path / "teacher"))):
+        ended = monocal_command(
+            "rank", prepared, *small, "--loss", loss, "--group", "user_id", *more, "--out", tmp_path / loss
+        )
+        assert ended.code == 0, ended.err
+        assert "scored 20,000 rows with deepfm for click" in ended.err
+    refused = monocal_command("rank", prepared, "--loss", "jrc", "--out", tmp_path / "x")
+    assert refused.code != 0
+    assert "--loss: got 'jrc'" in refused.err or "--loss: got jrc" in refused.err
+    assert "add --ranker deepfm" in refused.err

@@ -15,6 +15,7 @@ EXAMPLES = """
 monocal rank prepared/ --out ranked/
 monocal rank prepared/ --ranker deepfm --set hidden=[64,32] --out ranked/
 monocal rank prepared/ --ranker precomputed --out ranked/
+monocal rank prepared/ --ranker deepfm --loss jrc --group user_id --out ranked/
 """
 
 
@@ -25,6 +26,23 @@ def rank(
         str,
         typer.Option("--ranker", metavar="NAME", help="precomputed, hashed_logistic, deepfm or multitask_deepfm."),
     ] = "hashed_logistic",
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="What a network minimises: log_loss, jrc, rcr, calsoftmax, clid, sbcr or bbp."
+        ),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Fields whose values make a list, for losses that compare rows of a list; for bbp user and item.",
+        ),
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(metavar="RANKED", help="Another ranker's scores of the same rows, for clid and sbcr."),
+    ] = None,
     options: Set = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -33,12 +51,19 @@ def rank(
 
     It learns from the part called train. Killed work goes on from its last checkpoint; finished work is not repeated.
     """
-    from monocal.lab.rankers import rank_log
+    from monocal.core.errors import InvalidInput
+    from monocal.lab.rankers import RANKERS, ScoredLog, rank_log
     from monocal.lab.rankers import ranker as make_ranker
     from monocal.logs.encoded_log import EncodedLog
 
-    chosen = make_ranker(ranker, **arguments.settings(options))
-    scored = rank_log(EncodedLog.open(log), chosen, out)
+    settings = arguments.settings(options)
+    for name, value in (("loss", loss), ("group", arguments.names(group) or None)):
+        if value is not None:
+            if ranker in RANKERS and name not in RANKERS[ranker]().get_params(deep=False):
+                raise InvalidInput.of(f"--{name}", value, f"no --{name} with {ranker}", "add --ranker deepfm")
+            settings[name] = value
+    teacher = None if reference is None else ScoredLog.open(reference)
+    scored = rank_log(EncodedLog.open(log), make_ranker(ranker, **settings), out, reference=teacher)
     if as_json:
         facts = {"out": out, "ranker": ranker, "n_rows": scored.n_rows, "tasks": scored.tasks, "notes": scored.notes}
         print_json({**facts, "fingerprint": scored.fingerprint})

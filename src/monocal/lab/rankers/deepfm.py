@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, final
 
 from monocal.lab.rankers.base import chosen_tasks
 from monocal.lab.rankers.deepfm_ranker import DeepFMRanker
@@ -17,7 +18,7 @@ class DeepFM(DeepFMRanker):
         + v^\top \mathrm{DNN}(e_1, \dots, e_F)
 
     There is no bias outside the hidden layers. Embeddings and linear weights start at normal(0, 1e-4), hidden weights
-    at Xavier-normal with gain :math:`\sqrt 2`. Trained with Adam on log-loss plus `l2` times the sum of squares, in
+    at Xavier-normal with gain :math:`\sqrt 2`. Trained with Adam on the loss plus `l2` times the sum of squares, in
     row order, for one epoch. On embeddings Adam and the penalty are lazy (see `notes_`): a step reads and writes only
     the rows of values that occur in the batch.
 
@@ -37,6 +38,10 @@ class DeepFM(DeepFMRanker):
         checkpoint_batches: Batches between two checkpoints, if `fit` is given a folder for them.
         n_threads: None means as many as torch uses.
         seed: Draws the starting point.
+        loss: What to minimise, one of `RANKING_LOSSES`.
+        loss_arguments: What the loss's class takes.
+        group: The fields, or the log's group column, whose values make a list, for losses that compare rows of a list;
+            for `bbp` the fields whose click rates order rows of equal labels.
     """
 
     name: ClassVar[str] = "deepfm"
@@ -53,6 +58,9 @@ class DeepFM(DeepFMRanker):
         checkpoint_batches: int = 500,
         n_threads: int | None = None,
         seed: int = 0,
+        loss: str = "log_loss",
+        loss_arguments: Mapping[str, Any] | None = None,
+        group: str | Sequence[str] | None = None,
     ) -> None:
         self.task = task
         self.hidden = hidden
@@ -64,6 +72,9 @@ class DeepFM(DeepFMRanker):
         self.checkpoint_batches = checkpoint_batches
         self.n_threads = n_threads
         self.seed = seed
+        self.loss = loss
+        self.loss_arguments = loss_arguments
+        self.group = group
 
     def _tasks(self, log: EncodedLog) -> tuple[str, ...]:
         return chosen_tasks(None if self.task is None else [self.task], log.tasks)[:1]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DeepFMRanker(NeuralRanker):
-    """A ranker whose network is a `DeepFMNetwork` with one logit per task."""
+    """A ranker whose network is a `DeepFMNetwork`."""
 
     hidden: tuple[int, ...]
     network_: DeepFMNetwork
@@ -25,7 +25,7 @@ class DeepFMRanker(NeuralRanker):
     def _network(self, rows: Tensor | None = None) -> DeepFMNetwork:
         from monocal.lab.rankers.deepfm_network import DeepFMNetwork
 
-        network = DeepFMNetwork(self.field_sizes_, self.n_dimensions, self.hidden, len(self.tasks_), rows)
+        network = DeepFMNetwork(self.field_sizes_, self.n_dimensions, self.hidden, self.n_outputs, rows)
         return network.start(self.seed) if rows is None else network
 
     @final

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, final
 
 from monocal.lab.rankers.base import chosen_tasks
 from monocal.lab.rankers.deepfm_ranker import DeepFMRanker
@@ -16,8 +16,8 @@ class MultiTaskDeepFM(DeepFMRanker):
 
     .. math:: z_t(x) = \sum_f w_{f,t}[x_f] + \alpha_t\,\mathrm{FM}(e) + v_t^\top \mathrm{tower}_t(\mathrm{DNN}(e))
 
-    All hidden layers but the last are shared; the last is one tower per task. The loss is the sum over tasks of the
-    mean log-loss over the rows where the task was observed. With one task there is no
+    All hidden layers but the last are shared; the last is one tower per task. The loss is summed over tasks, each
+    over the rows where the task was observed. With one task there is no
     :math:`\alpha` and this is exactly `DeepFM`. Everything else is as there.
 
     Arguments:
@@ -31,6 +31,9 @@ class MultiTaskDeepFM(DeepFMRanker):
         checkpoint_batches: Batches between two checkpoints.
         n_threads: None means as many as torch uses.
         seed: Draws the starting point.
+        loss: What to minimise for each task.
+        loss_arguments: What the loss's class takes.
+        group: Whose values make a list.
     """
 
     name: ClassVar[str] = "multitask_deepfm"
@@ -47,6 +50,9 @@ class MultiTaskDeepFM(DeepFMRanker):
         checkpoint_batches: int = 500,
         n_threads: int | None = None,
         seed: int = 0,
+        loss: str = "log_loss",
+        loss_arguments: Mapping[str, Any] | None = None,
+        group: str | Sequence[str] | None = None,
     ) -> None:
         self.tasks = tasks
         self.hidden = hidden
@@ -58,6 +64,9 @@ class MultiTaskDeepFM(DeepFMRanker):
         self.checkpoint_batches = checkpoint_batches
         self.n_threads = n_threads
         self.seed = seed
+        self.loss = loss
+        self.loss_arguments = loss_arguments
+        self.group = group
 
     def _tasks(self, log: EncodedLog) -> tuple[str, ...]:
         return chosen_tasks(self.tasks, log.tasks)

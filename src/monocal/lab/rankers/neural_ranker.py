@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -35,7 +36,7 @@ _WINDOW_ROWS = 1 << 17
 class NeuralRanker(Ranker):
     """A network of field ids, trained by the one training loop in row order.
 
-    A subclass writes `_network`, and `_loss` if it minimises something else than log-loss.
+    A subclass writes `_network`.
 
     Attributes:
         network_: The trained network.
@@ -52,6 +53,9 @@ class NeuralRanker(Ranker):
     checkpoint_batches: int
     n_threads: int | None
     seed: int
+    loss: str
+    loss_arguments: Mapping[str, Any] | None
+    group: str | Sequence[str] | None
 
     @abstractmethod
     def _network(self, rows: Tensor | None = None) -> RankerNetwork:
@@ -61,10 +65,17 @@ class NeuralRanker(Ranker):
             rows: The table of a trained network; None draws a starting point.
         """
 
-    def _loss(self) -> RankingLoss:
-        from monocal.losses.ranking import LogLoss
+    @property
+    @final
+    def n_outputs(self) -> int:
+        """Logits per row: one per task, or as many as the loss wants of each."""
+        return len(self.tasks_) * self._loss().n_logits
 
-        return LogLoss()
+    @final
+    def _loss(self) -> RankingLoss:
+        from monocal.losses.ranking import ranking_loss
+
+        return ranking_loss(self.loss, **(self.loss_arguments or {}))
 
     @property
     @final
@@ -76,10 +87,15 @@ class NeuralRanker(Ranker):
     @final
     def _fit(self, train: EncodedLog, checkpoints: Path | None, show_progress: bool | None) -> None:
         from monocal.lab.rankers.objective import RankerObjective
+        from monocal.lab.rankers.references import references_of
         from monocal.lab.rankers.threads import workers
+        from monocal.lab.rankers.whole_lists import lists_of
         from monocal.training import TrainingOptions, minimise
 
         self._check_parameters()
+        loss = self._loss()
+        lists = lists_of(train, self.group) if loss.needs_groups else None
+        references = references_of(loss, train, self.tasks_, self.group)
         network = self._network()
         checkpoint = None if checkpoints is None else checkpoints / self.fingerprint_[:16]
         options = TrainingOptions(
@@ -96,7 +112,16 @@ class NeuralRanker(Ranker):
         )
         with workers(self._threads()) as crew:
             objective = RankerObjective(
-                network, self._loss(), train, self.tasks_, self.l2, self.fingerprint_, crew, f"training {self.name}"
+                network,
+                loss,
+                train,
+                self.tasks_,
+                self.l2,
+                self.fingerprint_,
+                crew,
+                f"training {self.name}",
+                lists,
+                references,
             )
             self.losses_ = minimise(objective, options).train_losses
         self.network_ = network.eval()
@@ -113,10 +138,12 @@ class NeuralRanker(Ranker):
         from monocal.lab.rankers.threads import chunks, workers
 
         logits = np.empty((log.n_rows, len(self.tasks_)))
+        loss = self._loss()
 
         def score_chunk(rows: slice) -> None:
             with torch.inference_mode():
-                logits[rows] = self.network_.score(torch.tensor(log.features[rows])).numpy()
+                found = self.network_.score(torch.tensor(log.features[rows])).double()
+                logits[rows] = loss.decode(found.view(len(found), -1, loss.n_logits).squeeze(2)).numpy()
 
         with workers(self._threads()) as crew, progress("scoring", log.n_rows, show=show_progress) as bar:
             for start in range(0, log.n_rows, _WINDOW_ROWS):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from monocal.lab.rankers.network import RankerNetwork
 from monocal.lab.rankers.threads import Workers, chunks
+from monocal.lab.rankers.whole_lists import Lists, batches_of, order_by_list
 from monocal.logs.encoded_log import MISSING_LABEL, EncodedLog
 from monocal.losses.ranking import RankingLoss
 from monocal.training.objective import Batch, Objective
+from monocal.training.options import TrainingOptions
 
 
 @final
@@ -31,11 +35,13 @@ class RankerObjective(Objective):
         network: What to train.
         loss: What to minimise, task by task.
         log: The rows to learn from.
-        tasks: One per logit of the network.
+        tasks: The network has as many logits for each as the loss wants.
         l2: Strength of the penalty.
         fingerprint: Changes with the ranker's parameters and the rows.
         crew: Threads that share the chunks.
         title: What the progress bar says.
+        lists: Number of each row's list, for a loss that compares rows; they come whole, see `order_by_list`.
+        references: Task to what is known of each row beforehand, for a loss that asks for it.
     """
 
     network: RankerNetwork
@@ -51,18 +57,35 @@ class RankerObjective(Objective):
         fingerprint: str,
         crew: Workers,
         title: str,
+        lists: Lists | None = None,
+        references: Mapping[str, NDArray[Any]] | None = None,
     ) -> None:
         super().__init__(network, loss)
+        self.lists, self.references = lists, dict(references or {})
         self.log, self.tasks, self.l2, self.crew, self.title = log, tuple(tasks), l2, crew, title
         self._fingerprint = fingerprint
 
     def columns(self) -> Batch:
-        optional = {"weights": self.log.weights, "groups": self.log.groups}
+        optional = {"weights": self.log.weights, "groups": self.lists}
         return {
             "features": self.log.features,
             **{f"label:{task}": self.log.labels[task] for task in self.tasks},
+            **{f"reference:{task}": column for task, column in self.references.items()},
             **{name: column for name, column in optional.items() if column is not None},
         }
+
+    def n_batches(self, options: TrainingOptions) -> int:
+        return super().n_batches(options) if self.lists is None else len(self._order(options.batch_rows)[1])
+
+    def batches(self, options: TrainingOptions, epoch: int) -> Iterator[Batch]:
+        if self.lists is None:
+            return super().batches(options, epoch)
+        return batches_of(self.columns(), *self._order(options.batch_rows))
+
+    @lru_cache(maxsize=1)  # noqa: B019  # lives as long as one training
+    def _order(self, batch_rows: int) -> tuple[NDArray[np.int64], list[int]]:
+        assert self.lists is not None
+        return order_by_list(self.lists, batch_rows)
 
     def fingerprint(self) -> str:
         return self._fingerprint
@@ -106,18 +129,20 @@ class RankerObjective(Objective):
     def _loss(self, logits: Tensor, batch: Batch) -> Tensor:
         weights, groups = batch.get("weights"), batch.get("groups")
         total = logits[:0].sum()
+        by_task = logits.view(len(logits), -1, self.loss.n_logits).squeeze(2)
         for place, task in enumerate(self.tasks):
-            labels = batch[f"label:{task}"]
+            labels, reference = batch[f"label:{task}"], batch.get(f"reference:{task}")
             counts = labels != MISSING_LABEL
             if weights is not None:
                 counts &= weights > 0.0
             rows = np.flatnonzero(counts)
             if rows.size:
                 total = total + self.loss(
-                    logits[torch.from_numpy(rows), place],
+                    by_task[torch.from_numpy(rows), place],
                     torch.from_numpy(labels[rows].astype(np.float64)),
                     None if weights is None else torch.from_numpy(weights[rows].astype(np.float64)),
                     None if groups is None else torch.from_numpy(groups[rows].astype(np.int64)),
+                    None if reference is None else torch.from_numpy(reference[rows].astype(np.float64)),
                 )
         return total
 

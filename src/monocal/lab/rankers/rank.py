@@ -9,6 +9,7 @@ from monocal.core.errors import ArtefactError
 from monocal.core.fingerprint import fingerprint
 from monocal.lab.rankers.artefact import load_ranker
 from monocal.lab.rankers.base import Ranker
+from monocal.lab.rankers.references import with_reference
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.scored_log import SCORED_LOG, ScoredLog, read_manifest
 
@@ -20,6 +21,7 @@ def rank_log(
     *,
     train_part: str = "train",
     valid_part: str | None = None,
+    reference: ScoredLog | None = None,
     show_progress: bool | None = None,
 ) -> ScoredLog:
     """Trains a ranker on one part of a log, scores all of it, and keeps logits and embeddings in a folder.
@@ -36,11 +38,14 @@ def rank_log(
         folder: Where to keep the result.
         train_part: The part to learn from.
         valid_part: A part to report the log-loss on; nothing is chosen by it.
+        reference: Another ranker's scores of the same rows, for losses that learn from them: a teacher's (`clid`), or
+            those of the deployed ranker (`sbcr`). Without it they learn from the log's own scores.
         show_progress: True or False to decide; None shows bars on a terminal.
     """
     target = Path(folder)
     SCORED_LOG.check_target(target)
-    train = log.part(train_part) if ranker.learns and not ranker.is_fitted else log
+    learned = log if reference is None else with_reference(log, reference)
+    train = learned.part(train_part) if ranker.learns and not ranker.is_fitted else log
     identity = ranker.fingerprint_ if ranker.is_fitted else ranker.plan(train)
     mark = fingerprint("scored log", log.fingerprint, identity)
     if _holds(target, mark):

@@ -3,6 +3,7 @@
 from monocal.losses.ranking.base import RankingLoss
 from monocal.losses.ranking.beta_prior import BetaPrior
 from monocal.losses.ranking.calibrated_softmax import CalibratedSoftmax
+from monocal.losses.ranking.catalogue import RANKING_LOSSES, ranking_loss
 from monocal.losses.ranking.clid import ListwiseDistillation
 from monocal.losses.ranking.jrc import JointRankingCalibration
 from monocal.losses.ranking.log_loss import LogLoss
@@ -20,4 +21,6 @@ __all__ = [
     "SelfBoostedPairs",
     "PreferencePairs",
     "BetaPrior",
+    "RANKING_LOSSES",
+    "ranking_loss",
 ]

@@ -27,6 +27,7 @@ TITLES = {
     "mfrce": ("MFRCE", "FRCE averaged over all fields"),
     "auc": ("AUC", "probability that a positive is ranked above a negative"),
     "gauc": ("GAUC", "AUC inside groups, averaged"),
+    "ndcg": ("NDCG@10", "how early the positives of a group come among its first ten rows"),
 }
 """How each metric is called and what it says, in reading order."""
 

@@ -1,0 +1,102 @@
+"""The lists that rows belong to, and batches that keep them whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.batches import WINDOW_ROWS, release_pages
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.logs.encoded_log import EncodedLog
+
+Lists = NDArray[np.int64]
+
+
+def lists_of(log: EncodedLog, group: str | Sequence[str] | None) -> Lists:
+    """Returns the number of each row's list.
+
+    Rows are of one list where they agree in all named columns. A row whose value is unseen (id 0) in one of them is a
+    list of its own: values that share id 0 have nothing to do with each other.
+
+    Arguments:
+        log: The rows.
+        group: One or several fields, or the log's group column; None means the latter.
+    """
+    column = None if log.groups is None else log.schema.group
+    names = [column] if group is None else [group] if isinstance(group, str) else list(group)
+    if names == [None]:
+        raise InvalidInput.of("group", None, "the column whose values make a list", "name it: --group user_id")
+    lists = np.zeros(log.n_rows, np.int64)
+    alone = np.zeros(log.n_rows, bool)
+    n_lists = 1
+    for name in names:
+        if log.groups is not None and name == column:
+            numbers, size = log.groups, int(log.groups.max(initial=0)) + 1
+        elif name in log.field_names:
+            place = log.field_names.index(name)
+            numbers, size = log.features[:, place], log.field_sizes[place]
+            alone |= numbers == 0
+        else:
+            raise UnknownName.among("group", str(name), [*log.field_names, *([column] if column else [])])
+        n_lists *= size
+        if n_lists >= 1 << 62:
+            raise InvalidInput.of("group", names, "fewer combinations of values than 2^62", "name fewer columns")
+        lists = lists * size + numbers
+    lists[alone] = -1 - np.flatnonzero(alone)
+    return lists
+
+
+def order_by_list(lists: Lists, batch_rows: int) -> tuple[NDArray[np.int64], list[int]]:
+    """Brings the rows of a list together and says where batches end.
+
+    A list whose rows lie fewer than `batch_rows` rows apart is whole in one batch. A longer one, such as all rows of a
+    user over a month, is cut into stretches of that length, so that training still follows time: no row moves by
+    `batch_rows` or more.
+
+    Arguments:
+        lists: Number of each row's list.
+        batch_rows: Most rows of a batch.
+
+    Returns:
+        Row numbers in their new order, and where in it each batch ends.
+
+    Example:
+        >>> order, ends = order_by_list(np.array([7, 8, 7, 8, 9, 9]), 4)
+        >>> order.tolist(), ends
+        ([0, 2, 1, 3, 4, 5], [4, 6])
+    """
+    dense = np.unique(lists, return_inverse=True)[1]
+    first_rows = np.empty(len(lists), np.int64)
+    opened = np.full(int(dense.max(initial=0)) + 1, -batch_rows, np.int64)
+    for start in range(0, len(lists), batch_rows):
+        rows = np.arange(start, min(start + batch_rows, len(lists)))
+        here = dense[rows]
+        first_rows[rows] = opened[here]
+        fresh = rows[rows >= opened[here] + batch_rows]
+        values, where, of_row = np.unique(dense[fresh], return_index=True, return_inverse=True)
+        opened[values] = fresh[where]
+        first_rows[fresh] = fresh[where][of_row]
+    order = np.argsort(first_rows, kind="stable")
+    borders = np.append(np.flatnonzero(np.diff(first_rows[order])) + 1, len(lists))
+    ends: list[int] = []
+    while not ends or ends[-1] < len(lists):
+        last = int(np.searchsorted(borders, (ends[-1] if ends else 0) + batch_rows, side="right")) - 1
+        ends.append(int(borders[last]))
+    return order, ends
+
+
+def batches_of(
+    columns: Mapping[str, NDArray[Any]], order: NDArray[np.int64], ends: Sequence[int]
+) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yields the rows of each batch, with their numbers under `rows`."""
+    start = 0
+    for end in ends:
+        rows = order[start:end]
+        yield {name: column[rows] for name, column in columns.items()} | {"rows": rows}
+        if end // WINDOW_ROWS > start // WINDOW_ROWS:
+            for column in columns.values():
+                release_pages(column)
+        start = end
