@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-def fingerprint_bytes(contents: bytes) -> str:
+def fingerprint_bytes(contents: bytes | mmap.mmap) -> str:
     """Returns what `fingerprint_file` gives for a file with these contents."""
     return hashlib.blake2b(contents, digest_size=16).hexdigest()
 

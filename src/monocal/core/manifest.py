@@ -15,6 +15,7 @@ beside the entries of its kind. The manifest is written last; a folder without a
 from __future__ import annotations
 
 import json
+import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,9 @@ from monocal.core.version import __version__
 
 LARGEST_MANIFEST_BYTES = 64 << 20
 """A manifest holds facts, not data; what is larger is not read."""
+
+MAPPED_BYTES = 16 << 20
+"""From this size on a file is mapped where it may be shared between processes."""
 
 _N_SHOWN = 5
 
@@ -91,9 +95,13 @@ class FolderFormat:
             files: What `describe_files` returned, if that was asked already.
         """
         manifest = self.entries(entries, self.describe_files(folder) if files is None else files)
-        text = json.dumps(manifest, indent=1, allow_nan=False) + "\n"
-        (folder / self.manifest).write_text(text, encoding="utf-8")
+        (folder / self.manifest).write_text(self.manifest_text(manifest), encoding="utf-8")
         return str(manifest["fingerprint"])
+
+    @staticmethod
+    def manifest_text(manifest: Entries) -> str:
+        """Returns the contents of a manifest's file."""
+        return json.dumps(manifest, indent=1, allow_nan=False) + "\n"
 
     def describe_files(self, folder: Path, names: Iterable[str] | None = None) -> Entries:
         """Returns size and fingerprint of the named files, by default of every file but the manifest."""
@@ -164,17 +172,33 @@ class FolderFormat:
 
         Nothing is read before the file has the size that the manifest states.
         """
-        if name not in manifest["files"]:
-            raise ArtefactError(
-                f"{Path(folder) / name}: not in the manifest; nothing was loaded. Way out: {self.remedy}"
-            )
-        facts = manifest["files"][name]
-        path = self._check_size(Path(folder), name, facts)
+        path, facts = self._stated(Path(folder), manifest, name)
         with path.open("rb") as stream:
             contents = stream.read(facts["n_bytes"] + 1)
         if fingerprint_bytes(contents) != facts["fingerprint"]:
             raise self._altered(path)
         return contents
+
+    def view_file(self, folder: str | Path, manifest: Entries, name: str) -> bytes | mmap.mmap:
+        """As `read_file`, but a file of `MAPPED_BYTES` or more is mapped: processes that load it share its memory.
+
+        A mapped file stays what it was when another folder takes the place of this one; who writes into the file
+        itself, which monocal never does, changes what was loaded.
+        """
+        path, facts = self._stated(Path(folder), manifest, name)
+        if facts["n_bytes"] < MAPPED_BYTES:
+            return self.read_file(folder, manifest, name)
+        with path.open("rb") as stream:
+            contents = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        if fingerprint_bytes(contents) != facts["fingerprint"]:
+            raise self._altered(path)
+        return contents
+
+    def _stated(self, folder: Path, manifest: Entries, name: str) -> tuple[Path, Entries]:
+        if name not in manifest["files"]:
+            raise ArtefactError(f"{folder / name}: not in the manifest; nothing was loaded. Way out: {self.remedy}")
+        facts = manifest["files"][name]
+        return self._check_size(folder, name, facts), facts
 
     def copy(self, folder: str | Path, target: Path) -> Entries:
         """Copies the manifest and the files it names, nothing else and no byte more than it states.

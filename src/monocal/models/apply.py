@@ -14,16 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from monocal.core.errors import InvalidInput
 from monocal.core.files import check_output
 from monocal.core.progress import progress
 from monocal.models.model import Model
+from monocal.models.scored_columns import added_columns, scored_columns
 from monocal.tables.csv_text import read_as_text, typed_columns
-from monocal.tables.stream import BATCH_ROWS, Table, TableStream, open_table
+from monocal.tables.stream import BATCH_ROWS, PlacedBatch, Table, TableStream, open_table
 from monocal.tables.writer import check_writable, write_table
 
 DEFAULT_THREADS = 2
-FUSED_COLUMN = "fused_score"
 
 
 @final
@@ -88,7 +87,7 @@ def apply_model(
     """
     stream, target = open_table(table), Path(out)
     model.check_columns(stream.column_names)
-    added = _added_columns(model, column, stream.column_names)
+    added = added_columns(model, column, stream.column_names)
     _check_paths(stream, target)
     started = time.perf_counter()
     text = _csv_to_csv(stream, target)
@@ -97,15 +96,16 @@ def apply_model(
     types = _with_fields_as_text(stream.arrow_schema, model.field_names)
     n_rows, sums = 0, {name: np.zeros(2) for name in model.task_names}
 
-    def score(batch: pa.RecordBatch, first_row: int) -> _Done:
-        rows = typed_columns(batch, types, model.columns) if text else batch
-        return _score(model, batch, rows, added, schema, first_row)
+    def score(placed: PlacedBatch) -> _Done:
+        batch = placed.batch
+        rows = placed._replace(batch=typed_columns(batch, types, model.columns) if text else batch)
+        return _score(model, batch, rows, added, schema)
 
     with (
         write_table(target, schema) as writer,
         progress("calibrating", stream.n_rows, show=show_progress) as bar,
     ):
-        batches = source.batches(None, batch_rows, dictionary_columns=() if text else model.field_names)
+        batches = source.placed_batches(None, batch_rows, dictionary_columns=() if text else model.field_names)
         for done in _in_order(batches, score, max(n_threads, 1)):
             writer.write_batch(done.batch)
             n_rows += done.batch.num_rows
@@ -130,17 +130,17 @@ def _with_fields_as_text(schema: pa.Schema, fields: Sequence[str]) -> pa.Schema:
     return schema
 
 
-def _in_order(batches: Iterator[pa.RecordBatch], score: Any, n_threads: int) -> Iterator[_Done]:
+def _in_order(batches: Iterator[PlacedBatch], score: Any, n_threads: int) -> Iterator[_Done]:
     """Yields scored batches in the order they came, with at most a few of them in memory."""
     waiting: deque[Future[_Done]] = deque()
-    first_row = 0
+    is_first = True
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="monocal-apply")
     try:
         for batch in batches:
-            waiting.append(pool.submit(score, batch, first_row))
-            first_row += batch.num_rows
+            waiting.append(pool.submit(score, batch))
             # the first batch goes alone: it prepares the model, which threads would otherwise do once each
-            if len(waiting) > n_threads or first_row == batch.num_rows:
+            if len(waiting) > n_threads or is_first:
+                is_first = False
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -149,46 +149,18 @@ def _in_order(batches: Iterator[pa.RecordBatch], score: Any, n_threads: int) -> 
 
 
 def _score(
-    model: Model,
-    batch: pa.RecordBatch,
-    rows: pa.RecordBatch,
-    added: Mapping[str, str],
-    schema: pa.Schema,
-    first_row: int,
+    model: Model, batch: pa.RecordBatch, rows: PlacedBatch, added: Mapping[str, str], schema: pa.Schema
 ) -> _Done:
-    try:
-        answers = model.predict_batch(rows)
-    except InvalidInput as error:
-        raise InvalidInput(f"{error} (rows are counted from row {first_row:,} of the table)") from error
-    new = {added[name]: answers[name] for name in model.task_names}
-    if model.fusion is not None:
-        new[FUSED_COLUMN] = model.fusion.fuse(answers)
+    new = scored_columns(model, rows, added)
     columns = []
     for field in schema:
-        values = pa.array(new[field.name]) if field.name in new else batch.column(field.name)
+        values = new[field.name] if field.name in new else batch.column(field.name)
         columns.append(values if values.type == field.type else values.cast(field.type))
     return _Done(
         pa.RecordBatch.from_arrays(columns, schema=schema),
-        {one.name: float(pc.sum(rows.column(one.score)).as_py()) for one in model.tasks},
-        {name: float(answers[name].sum()) for name in model.task_names},
+        {one.name: float(pc.sum(rows.batch.column(one.score)).as_py()) for one in model.tasks},
+        {name: float(pc.sum(new[added[name]]).as_py()) for name in model.task_names},
     )
-
-
-def _added_columns(model: Model, column: str | Mapping[str, str] | None, taken: list[str]) -> dict[str, str]:
-    if isinstance(column, str):
-        column = {model.task().name: column}
-    chosen = dict(column or {})
-    for name in chosen:
-        model.task(name)
-    added = {one.name: chosen.get(one.name, f"{one.score}_calibrated") for one in model.tasks}
-    if model.fusion is not None:
-        added[FUSED_COLUMN] = FUSED_COLUMN
-    for name in added.values():
-        if name in taken or list(added.values()).count(name) > 1:
-            raise InvalidInput.of(
-                "output column", f"{name!r}, which is there already", "a new name", "choose another with column="
-            )
-    return added
 
 
 def _check_paths(stream: TableStream, target: Path) -> None:

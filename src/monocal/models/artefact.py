@@ -20,12 +20,14 @@ from monocal.core.manifest import FolderFormat
 from monocal.core.version import __version__
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model, TaskModel
+from monocal.models.places import ModelFiles, is_uri, local_copy
+from monocal.vocabulary.index_file import read_indexes, write_indexes
 from monocal.vocabulary.vocabulary import Vocabulary
 
 SCHEMA_VERSION = 1
 """Raised whenever a folder written by this version could be misread by an older one."""
 
-_STATE, _VOCABULARY = "state.safetensors", "vocabulary.arrow"
+_STATE, _VOCABULARY, _INDEXES = "state.safetensors", "vocabulary.arrow", "indexes.arrow"
 
 MODEL_FOLDER = FolderFormat(
     "monocal model",
@@ -41,38 +43,54 @@ MODEL_FOLDER = FolderFormat(
 def save_model(model: Model, folder: str | Path) -> Path:
     """Writes `manifest.json`, `state.safetensors` and `vocabulary.arrow`; the folder appears whole or not at all.
 
-    A folder that is there is replaced if it holds a model and nothing else; any other is refused and left alone.
+    Fields with many values bring `indexes.arrow` along, which every process of a machine maps instead of building its
+    own. A folder that is there is replaced if it holds a model and nothing else; any other is refused and left alone.
     """
     from safetensors.numpy import save_file
 
     with MODEL_FOLDER.writing(folder) as temporary:
         save_file(_arrays(model), temporary / _STATE)
         model.vocabulary.save(temporary / _VOCABULARY)
+        if indexes := write_indexes(model.vocabulary):
+            (temporary / _INDEXES).write_bytes(indexes)
         MODEL_FOLDER.seal(temporary, _entries(model))
     return Path(folder)
 
 
 def fingerprint_of(model: Model) -> str:
     """Returns the fingerprint that the model's folder has, or would have if it were saved now."""
-    from safetensors.numpy import save
-
-    contents = {_STATE: save(_arrays(model)), _VOCABULARY: model.vocabulary.to_bytes()}
-    files = {name: {"n_bytes": len(found), "fingerprint": fingerprint_bytes(found)} for name, found in contents.items()}
-    return str(MODEL_FOLDER.entries(_entries(model), files)["fingerprint"])
+    return str(_manifest(model, _contents(model))["fingerprint"])
 
 
-def load_model(folder: str | Path, *, verify: bool = True) -> Model:
-    """Reads a model folder after checking it; anything damaged, altered or newer is refused and nothing is loaded.
+def model_files(model: Model) -> dict[str, bytes]:
+    """Returns the files that `save_model` writes, by name: a model for anything that carries bytes.
+
+    Example:
+        >>> from monocal.models import fit
+        >>> model = fit({"pctr": [0.1, 0.3] * 50, "click": [0, 1] * 50}, method="platt", score="pctr", label="click")
+        >>> load_model(model_files(model)).fingerprint == model.fingerprint
+        True
+    """
+    contents = _contents(model)
+    return {MODEL_FOLDER.manifest: MODEL_FOLDER.manifest_text(_manifest(model, contents)).encode(), **contents}
+
+
+def load_model(folder: str | Path | ModelFiles, *, verify: bool = True) -> Model:
+    """Reads a model after checking it; anything damaged, altered or newer is refused and nothing is loaded.
 
     If another process replaces the folder meanwhile, the new model is read.
 
     Arguments:
-        folder: What `Model.save` or `monocal fit` wrote.
+        folder: What `Model.save` or `monocal fit` wrote: a folder, the URI of one at any place that `pyarrow.fs` opens
+            (`s3://`, `gs://`, `hdfs://`, `file://`), or the files as `model_files` returned them.
         verify: Whether the model has to prove itself in milliseconds: its stored rows get the answers of the fit, and
             over a sweep of scores every answer is a probability and none falls (unless the method promises no order).
     """
     from monocal.models.verification import verify_quickly
 
+    if isinstance(folder, Mapping) or is_uri(folder):
+        with local_copy(folder, MODEL_FOLDER) as copy:
+            return load_model(copy, verify=verify)
     folder = Path(folder)
     model = read_unchanged(folder, lambda: _read_model(folder))
     if verify:
@@ -88,12 +106,16 @@ def _read_model(folder: Path) -> Model:
     from safetensors.numpy import load
 
     manifest = read_manifest(folder)
-    state, values = (MODEL_FOLDER.read_file(folder, manifest, name) for name in (_STATE, _VOCABULARY))
+    state = MODEL_FOLDER.read_file(folder, manifest, _STATE)
+    values = MODEL_FOLDER.view_file(folder, manifest, _VOCABULARY)
     try:
         arrays = load(state)
     except SafetensorError as error:
         raise ArtefactError(f"{folder / _STATE}: not a whole safetensors file ({error}); nothing was loaded") from error
     vocabulary = Vocabulary.of_bytes(values, name=str(folder / _VOCABULARY))
+    if _INDEXES in manifest["files"]:
+        indexes = MODEL_FOLDER.view_file(folder, manifest, _INDEXES)
+        vocabulary = read_indexes(indexes, vocabulary, name=str(folder / _INDEXES))
     try:
         if list(vocabulary.names) != manifest["fields"]:
             raise ArtefactError(
@@ -148,6 +170,19 @@ def _load_task(folder: Path, index: int, facts: Mapping[str, Any], arrays: dict[
     fitted = calibrator(facts["method"], **without_retired(facts["method"], facts["parameters"]))
     fitted.restore(CalibratorState(without_prefix(f"task{index}", arrays), dict(facts["values"])))
     return TaskModel(facts["name"], facts["score"], facts["label"], fitted)
+
+
+def _contents(model: Model) -> dict[str, bytes]:
+    from safetensors.numpy import save
+
+    contents = {_STATE: save(_arrays(model)), _VOCABULARY: model.vocabulary.to_bytes()}
+    indexes = write_indexes(model.vocabulary)
+    return {**contents, _INDEXES: indexes} if indexes else contents
+
+
+def _manifest(model: Model, contents: Mapping[str, bytes]) -> dict[str, Any]:
+    facts = {name: {"n_bytes": len(one), "fingerprint": fingerprint_bytes(one)} for name, one in contents.items()}
+    return MODEL_FOLDER.entries(_entries(model), dict(sorted(facts.items())))
 
 
 def _arrays(model: Model) -> dict[str, NDArray[Any]]:

@@ -10,7 +10,7 @@ import glob
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -26,6 +26,20 @@ BATCH_ROWS = 131_072
 
 _CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
 _PARQUET_ENDINGS = (".parquet", ".pq")
+
+
+class PlacedBatch(NamedTuple):
+    """A batch and where it came from.
+
+    Attributes:
+        batch: The rows.
+        file: What errors call the file or table.
+        first_row: The place of its first row there, counted from 0.
+    """
+
+    batch: pa.RecordBatch
+    file: str
+    first_row: int
 
 
 @final
@@ -78,20 +92,29 @@ class TableStream:
             batch_rows: The size of a batch.
             dictionary_columns: String columns to read dictionary-encoded (several times faster to count and encode).
         """
+        for placed in self.placed_batches(columns, batch_rows, dictionary_columns):
+            yield placed.batch
+
+    def placed_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        batch_rows: int = BATCH_ROWS,
+        dictionary_columns: Sequence[str] = (),
+    ) -> Iterator[PlacedBatch]:
+        """As `batches`, with the place of each batch, so that an error can name the file and the row in it."""
         if columns is not None:
             self.require(columns)
         names = list(columns) if columns is not None else self.column_names
         self.check_types(names, dictionary_columns)
         if self.in_memory is not None:
-            for batch in self.in_memory.select(names).to_batches(max_chunksize=batch_rows):
-                if batch.num_rows:
-                    yield batch
-            return
+            whole = self.in_memory.select(names).to_batches(max_chunksize=batch_rows)
+            yield from _placed((batch for batch in whole if batch.num_rows), self.source)
         for path in self.paths:
             if is_parquet(path):
-                yield from _parquet_batches(path, names, batch_rows, dictionary_columns)
+                batches = _parquet_batches(path, names, batch_rows, dictionary_columns)
             else:
-                yield from _csv_batches(path, names, batch_rows, self.arrow_schema, dictionary_columns)
+                batches = _csv_batches(path, names, batch_rows, self.arrow_schema, dictionary_columns)
+            yield from _placed(batches, path.name)
 
 
 def open_table(table: Table) -> TableStream:
@@ -244,6 +267,13 @@ def _csv_batches(
             "rows with the columns and types of the first ones",
             "mend that row, or store the log as Parquet",
         ) from error
+
+
+def _placed(batches: Iterator[pa.RecordBatch], file: str) -> Iterator[PlacedBatch]:
+    first_row = 0
+    for batch in batches:
+        yield PlacedBatch(batch, file, first_row)
+        first_row += batch.num_rows
 
 
 def _csv_dialect(path: Path) -> pa_csv.ParseOptions:

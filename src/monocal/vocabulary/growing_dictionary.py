@@ -6,6 +6,7 @@ from typing import final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from monocal.vocabulary.value_index import Codes, ValueIndex
 
@@ -25,6 +26,7 @@ class GrowingDictionary:
     def __init__(self) -> None:
         self._index = ValueIndex()
         self._texts: list[pa.Array] = []
+        self.n_text_bytes = 0
 
     def __len__(self) -> int:
         return len(self._index)
@@ -38,6 +40,7 @@ class GrowingDictionary:
         is_new = numbers > highest
         if is_new.any():
             self._texts.append(texts.filter(pa.array(is_new)))
+            self.n_text_bytes += int(pc.sum(pc.binary_length(self._texts[-1])).as_py())
         return numbers
 
     def find(self, texts: pa.Array) -> Codes:

@@ -9,8 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from monocal.core.errors import InvalidInput
 from monocal.tables.categories import distinct_text
 from monocal.vocabulary.growing_dictionary import GrowingDictionary
+
+MOST_TEXT_BYTES = 2**31 - 1
+"""Arrow's offsets of a text column end there."""
 
 
 @final
@@ -40,11 +44,23 @@ class ValueCounts:
             is_null = pc.is_null(values).to_numpy(zero_copy_only=False)
             self._n_null += int(counts[is_null].sum())
             values, counts = values.filter(pc.is_valid(values)), counts[~is_null]
+        n_before = len(self._seen)
         numbers = self._seen.add(values)
+        if len(self._seen) > n_before:
+            self._check_text()
         if len(self._seen) > len(self._counts):
             room = max(len(self._seen), len(self._counts) + len(self._counts) // 2)
             self._counts = np.concatenate((self._counts, np.zeros(room - len(self._counts), dtype=np.int64)))
         np.add.at(self._counts, numbers, counts)
+
+    def _check_text(self) -> None:
+        if self._seen.n_text_bytes > MOST_TEXT_BYTES:
+            raise InvalidInput.of(
+                f"values of field {self.name!r}",
+                f"{len(self._seen):,} of them with more than {MOST_TEXT_BYTES:,} bytes of text",
+                "less text in one field",
+                f"hash the field: hashed_fields={{{self.name!r}: 4_194_304}}",
+            )
 
     def in_order_of_appearance(self) -> pa.Array:
         """Returns every value seen, oldest first; null comes last."""

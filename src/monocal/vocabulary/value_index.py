@@ -38,6 +38,25 @@ class ValueIndex:
         if values is not None:
             self.add(values)
 
+    @classmethod
+    def of_arrays(cls, first: Words, second: Words, slots: Codes) -> ValueIndex:
+        """Takes over what `arrays` returned, without a copy; `find` works on read-only arrays, `add` does not.
+
+        What could lead a search astray or let it run for ever is refused with a ValueError.
+        """
+        n_slots = len(slots)
+        if len(first) != len(second) or n_slots < 2 or n_slots & (n_slots - 1) or len(first) >= n_slots:
+            raise ValueError(f"an index of {len(first)} and {len(second)} hashes in {n_slots} slots")
+        if int(slots.max()) >= len(first) or int(slots.min()) != -1:
+            raise ValueError("an index whose slots do not point at its hashes")
+        index = cls()
+        index._n, index._first, index._second, index._slots = len(first), first, second, slots
+        return index
+
+    def arrays(self) -> tuple[Words, Words, Codes]:
+        """Returns both hashes of every text and the slots that lead to them."""
+        return self._first[: self._n], self._second[: self._n], self._slots
+
     def __len__(self) -> int:
         return self._n
 

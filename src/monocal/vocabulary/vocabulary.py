@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, final
@@ -21,7 +21,7 @@ from monocal.tables.encoded_column import EncodedColumn
 from monocal.vocabulary.text_hash import hash_one, hash_text
 from monocal.vocabulary.value_counts import ValueCounts, most_frequent
 from monocal.vocabulary.value_index import ValueIndex
-from monocal.vocabulary.vocabulary_file import read_vocabulary, write_vocabulary
+from monocal.vocabulary.vocabulary_file import Contents, read_vocabulary, write_vocabulary
 
 __all__ = ["FieldVocabulary", "Vocabulary", "VocabularyBuilder", "as_text", "categorical_columns"]
 
@@ -93,25 +93,31 @@ class FieldVocabulary:
         if self.n_buckets is not None:
             ids = (hash_text(text)[0] % np.uint64(self.n_buckets)).astype(np.int32) + np.int32(1)
         else:
-            ids = self._id_of_number[self._index.find(text)]
+            # a text that is not there has number -1 and hence id 0; behind the null, ids are one higher
+            ids = self.index.find(text) + np.int32(1)
+            if self._null_id:
+                ids += ids >= self._null_id
         if text.null_count:
             ids[pc.is_null(text).to_numpy(zero_copy_only=False)] = self._null_id
         return ids
 
     @cached_property
-    def _index(self) -> ValueIndex:
+    def index(self) -> ValueIndex:
+        """Finds the place of a text among the values that are not null."""
         index = ValueIndex(self.values.drop_null())
-        if len(index) + self.values.null_count != len(self.values) or self.values.null_count > 1:
-            raise InvalidInput.of(f"values of field {self.name!r}", "a value twice", "distinct values", "drop one")
+        self._check_distinct(index)
         return index
 
-    @cached_property
-    def _id_of_number(self) -> Ids:
-        """Ids by number in the index, with a 0 at the end so that number -1 (unseen) finds it."""
-        ids = np.arange(1, len(self.values) + 1, dtype=np.int32)
-        if self.values.null_count:
-            ids = np.delete(ids, self._null_id - 1)
-        return np.append(ids, np.int32(0))
+    def with_index(self, index: ValueIndex) -> FieldVocabulary:
+        """Returns the same field with an index that was built before, of the same values."""
+        self._check_distinct(index)
+        copy = replace(self)
+        copy.__dict__["index"] = index
+        return copy
+
+    def _check_distinct(self, index: ValueIndex) -> None:
+        if len(index) + self.values.null_count != len(self.values) or self.values.null_count > 1:
+            raise InvalidInput.of(f"values of field {self.name!r}", "a value twice", "distinct values", "drop one")
 
     @cached_property
     def _null_id(self) -> int:
@@ -217,7 +223,7 @@ class Vocabulary:
         return cls.of_bytes(contents, name=Path(path).name)
 
     @classmethod
-    def of_bytes(cls, contents: bytes, *, name: str = "") -> Vocabulary:
+    def of_bytes(cls, contents: Contents, *, name: str = "") -> Vocabulary:
         """Reads the contents of a file that `save` wrote; damaged, invalid or compressed ones are refused."""
         fields, metadata = read_vocabulary(contents, name)
         # files of versions that did not note the rule were written by the first one

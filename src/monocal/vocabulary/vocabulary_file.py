@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from monocal.core.errors import ArtefactError
+
+Contents = bytes | mmap.mmap
+"""A file that was read or mapped."""
 
 Fields = list[tuple[str, pa.Array, int | None]]
 
@@ -37,7 +41,7 @@ def write_vocabulary(
             writer.write_batch(pa.RecordBatch.from_arrays(row, schema=schema))
 
 
-def read_vocabulary(contents: bytes, name: str = "") -> tuple[Fields, dict[bytes, bytes]]:
+def read_vocabulary(contents: Contents, name: str = "") -> tuple[Fields, dict[bytes, bytes]]:
     """Reads what `write_vocabulary` wrote: the fields and the metadata.
 
     The arrays are views of `contents`: reading takes no more memory than the file has bytes. Compressed buffers,
@@ -50,26 +54,42 @@ def read_vocabulary(contents: bytes, name: str = "") -> tuple[Fields, dict[bytes
         [('site', ['news', 'games'])]
     """
     try:
-        if contents[: len(_MAGIC)] != _MAGIC:
-            raise ValueError("not an Arrow file")
-        # read as a stream, so that the batches that are looked at here are the ones that are used below
-        body = pa.py_buffer(contents)[len(_MAGIC) :]
-        with pa.ipc.open_file(pa.py_buffer(contents)) as whole:
-            n_left = whole.num_record_batches
-        for message in _messages(body):
-            n_left -= message.type == "record batch"
-            if message.type == "record batch" and _is_compressed(bytes(message.metadata)):
-                raise ValueError("its buffers are compressed, which monocal never does")
-            if message.type not in ("schema", "record batch"):
-                raise ValueError(f"it holds a {message.type}")
-        if n_left:
-            raise ValueError("its end does not agree with its contents")
-        with pa.ipc.open_stream(body) as reader:
-            if not reader.schema.equals(_SCHEMA):
-                raise ValueError(f"its columns are {', '.join(reader.schema.names)}")
-            return [_field(batch) for batch in reader], dict(reader.schema.metadata or {})
-    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, struct.error) as error:
+        batches, metadata = read_batches(contents, _SCHEMA)
+        return [_field(batch) for batch in batches], metadata
+    except UNREADABLE as error:
         raise ArtefactError(f"vocabulary {name} cannot be read ({error}); nothing was loaded") from error
+
+
+UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, struct.error)
+"""What reading a damaged file raises."""
+
+
+def read_batches(contents: Contents, schema: pa.Schema) -> tuple[list[pa.RecordBatch], dict[bytes, bytes]]:
+    """Returns the record batches of an Arrow file and its metadata; batches are views of `contents`, checked in full.
+
+    Raises one of `UNREADABLE` for a file that has another schema, is damaged, or is compressed.
+    """
+    if contents[: len(_MAGIC)] != _MAGIC:
+        raise ValueError("not an Arrow file")
+    # read as a stream, so that the batches that are looked at here are the ones that are used below
+    body = pa.py_buffer(contents)[len(_MAGIC) :]
+    with pa.ipc.open_file(pa.py_buffer(contents)) as whole:
+        n_left = whole.num_record_batches
+    for message in _messages(body):
+        n_left -= message.type == "record batch"
+        if message.type == "record batch" and _is_compressed(bytes(message.metadata)):
+            raise ValueError("its buffers are compressed, which monocal never does")
+        if message.type not in ("schema", "record batch"):
+            raise ValueError(f"it holds a {message.type}")
+    if n_left:
+        raise ValueError("its end does not agree with its contents")
+    with pa.ipc.open_stream(body) as reader:
+        if not reader.schema.equals(schema):
+            raise ValueError(f"its columns are {', '.join(reader.schema.names)}")
+        batches = list(reader)
+        for batch in batches:
+            batch.validate(full=True)
+        return batches, dict(reader.schema.metadata or {})
 
 
 def _messages(body: pa.Buffer) -> Iterator[pa.Message]:
@@ -82,7 +102,6 @@ def _messages(body: pa.Buffer) -> Iterator[pa.Message]:
 
 
 def _field(batch: pa.RecordBatch) -> tuple[str, pa.Array, int | None]:
-    batch.validate(full=True)
     if batch.num_rows != 1 or any(batch.column(name).null_count for name in ("field", "values")):
         raise ValueError("a batch is not one field")
     values, n_buckets = batch.column("values")[0].values, batch.column("n_buckets")[0].as_py()

@@ -108,7 +108,7 @@ def test_null_score_names_the_row_and_leaves_nothing(monocal_command, model_fold
     before = sorted(tmp_path.iterdir())
     ended = monocal_command("apply", model_folder, tmp_path / "bad.parquet", "--out", tmp_path / "s.parquet")
     assert ended.code == 2
-    assert "score column 'pctr': got null at row 15000" in ended.err
+    assert "score column 'pctr': got null in row 15,000 of bad.parquet" in ended.err
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -19,7 +19,7 @@ MODEL = monocal.fit(LOG, method="wide_logistic", score="pctr", label="click", fi
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 def test_memory_holds_a_few_batches_whatever_the_size(tmp_path, monkeypatch, n_threads):
     read, written, most = 0, 0, 0
-    original = TableStream.batches
+    original = TableStream.placed_batches
 
     def counted(self, *arguments, **options):
         nonlocal read, most
@@ -39,7 +39,7 @@ def test_memory_holds_a_few_batches_whatever_the_size(tmp_path, monkeypatch, n_t
     def no_file(path, schema):
         yield Writer()
 
-    monkeypatch.setattr(TableStream, "batches", counted)
+    monkeypatch.setattr(TableStream, "placed_batches", counted)
     monkeypatch.setattr(applying, "write_table", no_file)
     apply_model(MODEL, LOG, tmp_path / "s.parquet", n_threads=n_threads, batch_rows=100)
     assert read == written == 60
@@ -79,10 +79,22 @@ def test_fused_scores_are_a_column(tmp_path):
     np.testing.assert_allclose(table["fused_score"].to_numpy(), 2.0 * table["pctr_calibrated"].to_numpy())
 
 
-def test_an_error_names_where_rows_are_counted_from(tmp_path):
+def test_an_error_names_the_row_of_the_table(tmp_path):
     scores = LOG["pctr"].to_pylist()
     scores[250] = 1.5
     table = LOG.set_column(LOG.column_names.index("pctr"), "pctr", pa.array(scores))
-    with pytest.raises(InvalidInput, match=r"got 1\.5 at row 50.*\(rows are counted from row 200 of the table\)"):
+    with pytest.raises(InvalidInput, match=r"score column 'pctr': got 1\.5 in row 250 of the table"):
         apply_model(MODEL, table, tmp_path / "a.parquet", batch_rows=100)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_names_the_file_and_the_row_in_it(tmp_path):
+    (tmp_path / "days").mkdir()
+    pq.write_table(LOG, tmp_path / "days/monday.parquet")
+    scores = LOG["pctr"].to_pylist()
+    scores[7] = None
+    broken = LOG.set_column(LOG.column_names.index("pctr"), "pctr", pa.array(scores, pa.float64()))
+    pq.write_table(broken, tmp_path / "days/tuesday.parquet")
+    with pytest.raises(InvalidInput, match=r"got null in row 7 of tuesday\.parquet"):
+        apply_model(MODEL, tmp_path / "days", tmp_path / "a.parquet", batch_rows=5)
+    assert not (tmp_path / "a.parquet").exists()

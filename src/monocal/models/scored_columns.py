@@ -1,0 +1,128 @@
+"""The columns that a model adds to a batch, and the place of a row that it cannot score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from monocal.core.errors import InvalidInput
+from monocal.models.model import Model
+from monocal.tables.stream import PlacedBatch
+
+FUSED_COLUMN = "fused_score"
+
+OnError = Literal["raise", "null"]
+"""What happens to a row without a usable score: the work stops, or the row gets a null."""
+
+
+def added_columns(model: Model, column: str | Mapping[str, str] | None, taken: Sequence[str]) -> dict[str, str]:
+    """Returns task to the name of its new column (and the fused score's, if there is one).
+
+    Arguments:
+        model: The model.
+        column: A name if there is one task, else task to name; by default `<score>_calibrated`.
+        taken: Columns that are there already.
+    """
+    if isinstance(column, str):
+        column = {model.task().name: column}
+    chosen = dict(column or {})
+    for name in chosen:
+        model.task(name)
+    added = {one.name: chosen.get(one.name, f"{one.score}_calibrated") for one in model.tasks}
+    if model.fusion is not None:
+        added[FUSED_COLUMN] = FUSED_COLUMN
+    for name in added.values():
+        if name in taken or list(added.values()).count(name) > 1:
+            raise InvalidInput.of(
+                "output column", f"{name!r}, which is there already", "a new name", "choose another with column="
+            )
+    return added
+
+
+def scored_columns(
+    model: Model, rows: PlacedBatch, added: Mapping[str, str], on_error: OnError = "raise"
+) -> dict[str, pa.Array]:
+    """Returns the new columns of a batch by name; an error names the file, the row in it and what stands there.
+
+    Example:
+        >>> from monocal.models import fit
+        >>> model = fit({"pctr": [0.1, 0.3] * 50, "click": [0, 1] * 50}, method="none", score="pctr", label="click")
+        >>> rows = PlacedBatch(pa.record_batch({"pctr": [0.5, None, 1.5]}), "monday.parquet", 10_000)
+        >>> scored_columns(model, rows, {"click": "p"}, on_error="null")["p"].to_pylist()
+        [0.5, None, None]
+        >>> scored_columns(model, rows, {"click": "p"})
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: score column 'pctr': got null in row 10,001 of monday.parquet; wanted ...
+    """
+    good = None
+    if on_error == "null":
+        bad = _bad_rows(model, rows.batch)
+        if bad.any():
+            good = pa.array(~bad)
+            rows = rows._replace(batch=rows.batch.filter(good))
+    try:
+        answers = model.predict_batch(rows.batch)
+    except InvalidInput as error:
+        raise _placed_error(model, rows) or error from error
+    new = {added[name]: pa.array(answers[name]) for name in model.task_names}
+    if model.fusion is not None:
+        new[FUSED_COLUMN] = pa.array(model.fusion.fuse(answers))
+    if good is None:
+        return new
+    nulls = pa.nulls(len(good), pa.float64())
+    return {name: pc.replace_with_mask(nulls, good, values) for name, values in new.items()}
+
+
+def check_on_error(on_error: str) -> None:
+    """Refuses another word than "raise" or "null"."""
+    if on_error not in get_args(OnError):
+        raise InvalidInput.of("on_error", repr(on_error), '"raise" or "null"', "say what becomes of rows without score")
+
+
+def numeric_columns(model: Model) -> dict[str, tuple[str, float, float]]:
+    """Returns column to its role and the range of its numbers, for scores and sampling rates of a model."""
+    low, high = (0.0, 1.0) if model.scores_are == "probability" else (-np.inf, np.inf)
+    columns = {one.score: ("score", low, high) for one in model.tasks}
+    if isinstance(model.sampling_rate, str):
+        columns[model.sampling_rate] = ("sampling rate", np.nextafter(0.0, 1.0), 1.0)
+    return columns
+
+
+def _bad_rows(model: Model, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+    bad = np.zeros(batch.num_rows, dtype=bool)
+    for column, (_, low, high) in numeric_columns(model).items():
+        bad |= _outside(batch.column(column), low, high)
+    return bad
+
+
+def _outside(values: pa.Array, low: float, high: float) -> NDArray[np.bool_]:
+    column = values.cast(pa.float64()).to_numpy(zero_copy_only=False)  # a null becomes NaN
+    bad: NDArray[np.bool_] = ~(np.isfinite(column) & (column >= low) & (column <= high))
+    return bad
+
+
+def _placed_error(model: Model, rows: PlacedBatch) -> InvalidInput | None:
+    """The error of the first row that cannot be scored; None if it is not a matter of one row."""
+    for column, (role, low, high) in numeric_columns(model).items():
+        values = rows.batch.column(column)
+        try:
+            bad = np.flatnonzero(_outside(values, low, high))
+        except pa.ArrowInvalid:
+            return None
+        if bad.size:
+            value = values[int(bad[0])].as_py()
+            is_number = value is not None and np.isfinite(value)
+            return InvalidInput.of(
+                f"{role} column {column!r}",
+                f"{'null' if value is None else f'{value:g}'} in row {rows.first_row + int(bad[0]):,} of {rows.file}"
+                + f" ({bad.size} such rows in this batch)" * (bad.size > 1),
+                f"numbers from {max(low, 0.0):g} to {high:g}" if is_number else "a finite number in every row",
+                "mend or drop those rows" + ", or fit on logits if these are logits" * (is_number and role == "score"),
+            )
+    return None

@@ -1,0 +1,82 @@
+"""Indexes that travel with a large vocabulary."""
+
+import mmap
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import monocal
+from monocal.core import manifest
+from monocal.core.errors import ArtefactError, InvalidInput
+from monocal.vocabulary import index_file, value_counts
+from monocal.vocabulary.index_file import read_indexes, write_indexes
+from monocal.vocabulary.value_index import ValueIndex
+from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+
+TEXTS = [f"user {number}" for number in range(1_000)]
+
+
+@pytest.mark.parametrize("null_at", [None, 0, 500, 1_000])
+def test_ids_are_the_same_with_a_read_index(null_at):
+    values = TEXTS if null_at is None else [*TEXTS[:null_at], None, *TEXTS[null_at:]]
+    built = Vocabulary((FieldVocabulary("user", pa.array(values)), FieldVocabulary("small", pa.array(["a"]))))
+    read = read_indexes(write_indexes(built, least=10), built)
+    asked = pa.array([*values[::7], "nobody", None])
+    expected = [values.index(one) + 1 if one in values else 0 for one in asked.to_pylist()]
+    assert read["user"].encode(asked).tolist() == built["user"].encode(asked).tolist() == expected
+    assert "index" in vars(read["user"])
+    assert "index" not in vars(read["small"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda first, second, slots: (first, second, slots[:-1]),
+        lambda first, second, slots: (first, second[:-1], slots),
+        lambda first, second, slots: (first, second, np.where(slots < 0, 0, slots)),
+        lambda first, second, slots: (first, second, np.where(slots == 5, 2**20, slots).astype(np.int32)),
+        lambda first, second, slots: (first, second, np.where(slots == 5, -7, slots).astype(np.int32)),
+    ],
+)
+def test_an_index_that_could_lead_astray_is_refused(change):
+    arrays = ValueIndex(pa.array(TEXTS)).arrays()
+    assert ValueIndex.of_arrays(*arrays).find(pa.array(["user 7"])).tolist() == [7]
+    with pytest.raises(ValueError, match="an index"):
+        ValueIndex.of_arrays(*change(*arrays))
+
+
+def test_an_index_of_other_values_is_refused():
+    short = Vocabulary((FieldVocabulary("user", pa.array(TEXTS[:-1])),))
+    whole = Vocabulary((FieldVocabulary("user", pa.array(TEXTS)),))
+    with pytest.raises(ArtefactError, match="cannot be read"):
+        read_indexes(write_indexes(short, least=1), whole, "indexes.arrow")
+    with pytest.raises(ArtefactError, match="not an Arrow file"):
+        read_indexes(b"nothing", whole)
+
+
+def test_a_model_with_many_values_maps_its_index(tmp_path, monkeypatch):
+    monkeypatch.setattr(index_file.write_indexes, "__defaults__", (100,))
+    monkeypatch.setattr(manifest, "MAPPED_BYTES", 1_000)
+    rng = np.random.default_rng(0)
+    log = pa.table({"p": rng.uniform(0.1, 0.3, 4_000), "y": rng.integers(0, 2, 4_000), "user": (TEXTS * 4)})
+    model = monocal.fit(log, method="wide_logistic", score="p", label="y", fields=["user"])
+    model.save(tmp_path / "model")
+    assert (tmp_path / "model/indexes.arrow").stat().st_size > 20_000
+    maps = []
+    monkeypatch.setattr(mmap, "mmap", lambda *a, real=mmap.mmap, **k: maps.append(real(*a, **k)) or maps[-1])
+    loaded = monocal.load(tmp_path / "model")
+    assert len(maps) == 2
+    assert loaded.fingerprint == model.fingerprint
+    assert (loaded.predict(log) == model.predict(log)).all()
+    model.save(tmp_path / "model")  # replaces the folder under the mapped files
+    assert (loaded.predict(log) == model.predict(log)).all()
+
+
+def test_more_text_than_a_column_holds_is_refused_with_the_way_out(monkeypatch):
+    monkeypatch.setattr(value_counts, "MOST_TEXT_BYTES", 5_000)
+    counts = value_counts.ValueCounts("user")
+    counts.add(pa.array(TEXTS[:100]))
+    counts.add(pa.array(TEXTS[:100] * 50))
+    with pytest.raises(InvalidInput, match=r"hash the field: hashed_fields=\{'user'"):
+        counts.add(pa.array(TEXTS))
