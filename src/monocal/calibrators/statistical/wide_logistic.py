@@ -41,7 +41,7 @@ class WideLogisticCalibrator(LogitCalibrator):
             learns one per field from the scatter of its shifts.
         carry: How much of each field's effect is carried into the future: `none` believes all of it; `auto` learns one
             share in [0, 1] per field on rows later than those its effect was learned from (see `learn_carry_over`),
-            and shrinks the recent level by its scatter over time; a mapping from a field's position (by name through
+            and the recent level by what earlier levels held; a mapping from a field's position (by name through
             `monocal.fit`) to a share fixes some and learns the others. What was believed is in `carry_`.
         tolerance: L-BFGS stops when the loss falls by less than this share.
         max_iterations: L-BFGS steps allowed.

@@ -1,46 +1,82 @@
-"""The level that the newest rows ask for, as far as blocks of time agree on it."""
+"""The level that the newest rows ask for, believed as far as earlier levels lasted."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from monocal.calibrators.recent_intercept import DRIFT_SCALE, solve_shift
+from monocal.calibrators.statistical.carry_over.chain import GAP
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, sigmoid
+
+LEVEL_PRIOR = 0.5
+"""Whether a level lasts is unknown before looking: half of it costs a quarter of either mistake."""
 
 _LARGEST_LEVEL = 3.0
 _N_FIFTHS = 5
 
 
 def block_level(logits: Floats, samples: Samples, blocks: TimeBlocks) -> float:
-    r"""Returns the newest fifth's level, shrunk by how much levels scatter from block to block.
+    r"""Returns the newest fifth's level, to the share that such levels held later in the past.
 
-    .. math:: \tilde c = x\,\frac{x^2 + \tau^2}{x^2 + \tau^2 + v}
+    .. math:: \tilde c = \rho\, x\,\frac{x^2 + \tau^2}{x^2 + \tau^2 + v}
 
-    x is the mean level of the newest fifth of the blocks, where a block's level is the shift that makes its
-    predicted total right; v is the variance of such a mean: the scatter of levels within fifths, and never less than
-    sampling noise. Where levels swing from block to block, the newest says little about the next one.
+    A block's level is the shift that makes its predicted total right; x is the mean over the newest fifth of the
+    blocks and v its sampling variance. The share ρ is learned like that of every other effect: at each earlier block,
+    the mean over a fifth just before it is compared with the mean after a gap (`held_share`). A storm of a week is
+    thus not taken for a new climate, and a level that has been rising for long is followed.
 
     Example:
-        The rate of the newest fifth is twice as high; only where blocks agree is that believed.
+        The same newest fifth after a steady past, a swinging one, and one that rose for long.
 
-        >>> steady, swinging = [0.1] * 16 + [0.2] * 4, [0.02, 0.18] * 8 + [0.02, 0.38] * 2
+        >>> steady, swinging = [0.1] * 16 + [0.2] * 4, [0.05] * 4 + [0.2] * 4 + [0.05] * 4 + [0.1] * 4 + [0.2] * 4
+        >>> rising = np.linspace(0.03, 0.2, 20)
         >>> random = np.random.default_rng(0).random(20_000)
-        >>> for rates in (steady, swinging):
+        >>> for rates in (steady, swinging, rising):
         ...     rows = Samples(np.full(20_000, -2.2), (random < np.repeat(rates, 1000)).astype(float))
         ...     print(round(block_level(rows.logits, rows, TimeBlocks.of(rows)), 1))
-        0.8
-        -0.0
+        0.3
+        0.0
+        0.7
     """
     levels, noise = _block_levels(logits, samples, blocks)
-    fifths = np.array_split(np.arange(levels.size), min(_N_FIFTHS, levels.size))
-    newest = fifths[-1]
-    scatter = [float(np.var(levels[fifth], ddof=1)) for fifth in fifths if fifth.size > 1]
-    within = max(float(np.mean(scatter)) if scatter else 0.0, float(np.mean(noise))) / newest.size
-    level = float(np.mean(levels[newest]))
+    n_newest = -(-levels.size // _N_FIFTHS)
+    level = float(np.mean(levels[-n_newest:]))
     expected = level**2 + DRIFT_SCALE**2
-    return level * expected / (expected + within)
+    sampling = float(np.mean(noise)) / n_newest
+    return held_share(levels, n_newest, sampling) * level * expected / (expected + sampling)
+
+
+def held_share(levels: Floats, n_newest: int, sampling: float) -> float:
+    r"""Returns how much of a recent level held later, in the past of a series of block levels.
+
+    At every block with enough before and after it, x is the mean of the `n_newest` levels before it and y the mean of
+    all levels after a gap, both from the mean of everything before. Then
+
+    .. math:: \rho = \frac{\sum x y / m + s / 2}{\sum x^2 / m + s}, \qquad 0 \le \rho \le 1
+
+    where m = `n_newest` neighbours count as one observation, because they share their blocks, and the prior of one
+    half counts for one observation of the usual size, so s is the mean of x². It is never less than `sampling` and
+    never less than a quarter of the newest level's square: a past without such levels cannot teach what they do.
+
+    Example:
+        A level that rises, and one that was high in one stretch and not again.
+
+        >>> held_share(np.arange(20.0), 4, 0.01), held_share(np.repeat([0.0, 1.0, 0.0], [6, 4, 10]), 4, 0.01)
+        (1.0, 0.0)
+    """
+    gap = int(np.ceil(GAP * levels.size))
+    x, y = [], []
+    for end in range(2 * n_newest, levels.size - gap - n_newest + 1):
+        before = np.mean(levels[:end])
+        x.append(np.mean(levels[end - n_newest : end]) - before)
+        y.append(np.mean(levels[end + gap :]) - before)
+    recent, later = np.array(x), np.array(y)
+    newest = float(np.mean(levels[-n_newest:]))
+    usual = max(float(recent @ recent) / max(recent.size, 1), sampling, 0.25 * newest**2)
+    share = (recent @ later / n_newest + LEVEL_PRIOR * usual) / (recent @ recent / n_newest + usual)
+    return float(np.clip(share, 0.0, 1.0))
 
 
 def _block_levels(logits: Floats, samples: Samples, blocks: TimeBlocks) -> tuple[Floats, Floats]:
