@@ -21,13 +21,14 @@ PAGES = sorted(
 )
 
 PRELUDES = {
+    "guides/deployment.md": 'import warnings\nwarnings.simplefilter("ignore")  # MLflow\'s own',
     "serving.md": """
 import monocal
 monocal.fit(
     monocal.simulate_log(2_000).table(), method="wide_logistic", score="pctr", label="click",
     fields=["site_id", "ad_id", "country", "device"],
 ).save("model")
-"""
+""",
 }
 
 DRIVER = r"""
