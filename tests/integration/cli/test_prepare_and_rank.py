@@ -113,3 +113,12 @@ def test_a_network_learns_from_lists(monocal_command, prepared, tmp_path):
     assert refused.code != 0
     assert "--loss: got 'jrc'" in refused.err or "--loss: got jrc" in refused.err
     assert "add --ranker deepfm" in refused.err
+
+
+def test_a_ranker_may_learn_from_a_share_of_the_negatives(monocal_command, prepared, tmp_path):
+    arguments = ("rank", prepared, "--set", "bits=16", "--negative-rate", "0.2", "--out", tmp_path / "ranked", "--json")
+    found = monocal_command(*arguments).json
+    assert found["notes"] == ["learned from 0.2 of the negatives; logits are corrected for it"]
+    wrong = monocal_command("rank", prepared, "--negative-rate", "2", "--out", tmp_path / "other")
+    assert wrong.code == 2
+    assert "negative" in wrong.err

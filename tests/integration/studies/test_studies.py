@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,7 +19,7 @@ from monocal.lab.studies.cells import fit_and_predict
 from monocal.lab.studies.data_preparation import prepare
 from monocal.lab.studies.run_study import run_study
 from monocal.lab.studies.study import CalibratorSpec, DataSpec, Study
-from monocal.lab.studies.study_data import STUDY_DATA
+from monocal.lab.studies.study_data import STUDY_DATA, CalibrationRows
 
 SRC = Path(__file__).parents[3] / "src"
 
@@ -94,6 +95,27 @@ def test_calibrators_cannot_see_test_labels(tmp_path):
     (data.folder / "test_labels.npy").unlink()
     answers = fit_and_predict("platt", {}, data.calibration(), data.test(), 0)
     assert answers.shape == (500,)
+
+
+def test_calibrators_hear_when_rows_happened(tmp_path):
+    data = prepare(DataSpec("world", n_calibration=3000, n_test=500), tmp_path, None)
+    rows = data.calibration()
+    order = np.random.default_rng(0).permutation(3000)
+    mixed = CalibrationRows(*(column[order] for column in (rows.logits, rows.labels, rows.features, rows.times)), None)
+    ours, theirs = (fit_and_predict("platt", {"recent_share": 0.2}, one, data.test(), 0) for one in (rows, mixed))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+def test_a_part_of_a_study_can_be_run_and_finished_cells_be_judged(tmp_path):
+    study = small(CalibratorSpec("none", "none"), CalibratorSpec("platt", "platt"))
+    assert run_study(study.only(calibrators=["platt"]), tmp_path).n_run == 1
+    outcome = run_study(study, tmp_path, RunOptions(finished_only=True))
+    assert outcome.n_run == 0
+    assert {row["calibrator"] for row in outcome.rows} == {"platt"}
+    with pytest.raises(UnknownName, match="did you mean 'platt'"):
+        study.only(calibrators=["plat"])
+    with pytest.raises(UnknownName, match="data of 'small'"):
+        study.only(data=["worlds of others"])
 
 
 def test_missing_data_are_named_with_the_reason(tmp_path):

@@ -15,6 +15,7 @@ EXAMPLES = """
 monocal bench --list
 monocal bench main --out runs/main
 monocal bench main --out runs/smoke --rows 2000
+monocal bench promotions --data "promotions, 100,000 rows" --calibrator isotonic --data-dir logs/
 monocal bench ab --out runs/ab
 monocal bench my_study.toml --out runs/mine --data-dir logs/ --workers 2
 """
@@ -37,6 +38,17 @@ def bench(
     rows: Annotated[
         int | None, typer.Option("--rows", min=100, help="At most so many rows per part and one seed: a smoke run.")
     ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="NAME", help="Only this data set of the study; may be repeated."),
+    ] = None,
+    calibrator: Annotated[
+        list[str] | None,
+        typer.Option("--calibrator", metavar="NAME", help="Only this calibrator of the study; may be repeated."),
+    ] = None,
+    finished_only: Annotated[
+        bool, typer.Option("--finished-only", help="Run nothing; write the table of the cells that are finished.")
+    ] = False,
     retry_skipped: Annotated[
         bool, typer.Option("--retry-skipped", help="Try cells again that were skipped before.")
     ] = False,
@@ -62,8 +74,8 @@ def bench(
         return
     if study is None:
         raise InvalidInput.of("STUDY", None, "a TOML file or a shipped study", "see monocal bench --list")
-    options = RunOptions(workers, int(memory_gib * 2**30), data_dir, retry_skipped)
-    leaderboard = run_file(study, out, options, smoke_rows=rows)
+    options = RunOptions(workers, int(memory_gib * 2**30), data_dir, retry_skipped, finished_only)
+    leaderboard = run_file(study, out, options, smoke_rows=rows, data=data or (), calibrators=calibrator or ())
     text = leaderboard.read_text(encoding="utf-8")
     if as_json:
         print_json({"leaderboard": leaderboard, "markdown": text})

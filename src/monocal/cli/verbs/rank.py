@@ -14,6 +14,7 @@ from monocal.cli.output import print_json, remark
 EXAMPLES = """
 monocal rank prepared/ --out ranked/
 monocal rank prepared/ --ranker deepfm --set hidden=[64,32] --out ranked/
+monocal rank prepared/ --ranker deepfm --negative-rate 0.1 --out ranked/
 monocal rank prepared/ --ranker precomputed --out ranked/
 monocal rank prepared/ --ranker deepfm --loss jrc --group user_id --out ranked/
 """
@@ -43,6 +44,10 @@ def rank(
         Path | None,
         typer.Option(metavar="RANKED", help="Another ranker's scores of the same rows, for clid and sbcr."),
     ] = None,
+    negative_rate: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Learn from this share of the negatives; scores are corrected for it."),
+    ] = None,
     options: Set = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -57,10 +62,12 @@ def rank(
     from monocal.logs.encoded_log import EncodedLog
 
     settings = arguments.settings(options)
-    for name, value in (("loss", loss), ("group", arguments.names(group) or None)):
+    given = {"loss": loss, "group": arguments.names(group) or None, "negative_rate": negative_rate}
+    for name, value in given.items():
         if value is not None:
             if ranker in RANKERS and name not in RANKERS[ranker]().get_params(deep=False):
-                raise InvalidInput.of(f"--{name}", value, f"no --{name} with {ranker}", "add --ranker deepfm")
+                option = f"--{name.replace('_', '-')}"
+                raise InvalidInput.of(option, value, f"no {option} with {ranker}", "add --ranker deepfm")
             settings[name] = value
     teacher = None if reference is None else ScoredLog.open(reference)
     scored = rank_log(EncodedLog.open(log), make_ranker(ranker, **settings), out, reference=teacher)

@@ -14,7 +14,9 @@ from sklearn.base import BaseEstimator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.core.log_loss import log_loss
+from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats
+from monocal.lab.rankers.negative_sampling import keep_share_of_negatives
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.scored_log import Tables
 
@@ -38,6 +40,9 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
     learns: ClassVar[bool] = True
     neutral_parameters: ClassVar[frozenset[str]] = frozenset()
     """Parameters that change how fast or how safely it works, but never the result."""
+
+    negative_rate: float = 1.0
+    """Share of the negatives to learn from; logits are corrected, so that they belong to the whole log."""
 
     @final
     def fit(
@@ -63,15 +68,20 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
         for task in tasks:
             if task not in train.labels:
                 raise UnknownName.among("task", task, train.labels)
-            if self.learns:
-                _check_classes(train, task)
+        rows = train
+        if self.learns:
+            rows = keep_share_of_negatives(train, tasks, self.negative_rate, self.get_params().get("seed", 0))
+            for task in tasks:
+                _check_classes(rows, task)
         for learned in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, learned)
         self.tasks_ = tasks
         self.field_names_, self.field_sizes_ = train.field_names, train.field_sizes
         self.fingerprint_ = self.plan(train)
         self.notes_: tuple[str, ...] = ()
-        self._fit(train, None if checkpoints is None else Path(checkpoints), show_progress)
+        self._fit(rows, None if checkpoints is None else Path(checkpoints), show_progress)
+        if self.negative_rate != 1.0:
+            self.notes_ += (f"learned from {self.negative_rate:g} of the negatives; logits are corrected for it",)
         if valid is not None:
             self.valid_log_loss_ = {
                 task: _mean_log_loss(logits, valid, task)
@@ -100,7 +110,8 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
         if self.learns:
             self._check_fitted()
             self._check_fields(log)
-        return self._score(log, show_progress)
+        shift = sampling_shift(self.negative_rate, log.n_rows)
+        return {task: logits + shift for task, logits in self._score(log, show_progress).items()}
 
     @final
     def embeddings(self) -> Tables | None:
@@ -112,7 +123,8 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
     @final
     def plan(self, train: EncodedLog) -> str:
         """Returns the fingerprint that fitting on these rows would give."""
-        parameters = {k: v for k, v in self.get_params().items() if k not in self.neutral_parameters}
+        neutral = {*self.neutral_parameters, *(["negative_rate"] if self.negative_rate == 1.0 else [])}
+        parameters = {k: v for k, v in self.get_params().items() if k not in neutral}
         return fingerprint(type(self).__name__, parameters, train.fingerprint if self.learns else None)
 
     @final

@@ -37,11 +37,12 @@ class DeepFM(DeepFMRanker):
         n_epochs: Passes over the log.
         checkpoint_batches: Batches between two checkpoints, if `fit` is given a folder for them.
         n_threads: None means as many as torch uses.
-        seed: Draws the starting point.
+        seed: Draws the starting point, and the negatives if not all are used.
         loss: What to minimise, one of `RANKING_LOSSES`.
         loss_arguments: What the loss's class takes.
         group: The fields, or the log's group column, whose values make a list, for losses that compare rows of a list;
             for `bbp` the fields whose click rates order rows of equal labels.
+        negative_rate: Share of the negatives to learn from; logits are corrected by its logarithm.
     """
 
     name: ClassVar[str] = "deepfm"
@@ -61,6 +62,7 @@ class DeepFM(DeepFMRanker):
         loss: str = "log_loss",
         loss_arguments: Mapping[str, Any] | None = None,
         group: str | Sequence[str] | None = None,
+        negative_rate: float = 1.0,
     ) -> None:
         self.task = task
         self.hidden = hidden
@@ -75,6 +77,7 @@ class DeepFM(DeepFMRanker):
         self.loss = loss
         self.loss_arguments = loss_arguments
         self.group = group
+        self.negative_rate = negative_rate
 
     def _tasks(self, log: EncodedLog) -> tuple[str, ...]:
         return chosen_tasks(None if self.task is None else [self.task], log.tasks)[:1]

@@ -36,6 +36,7 @@ class HashedLogistic(Ranker):
         batch_rows: Rows per step.
         n_epochs: Passes over the log.
         tasks: Which tasks; None means all of the log.
+        negative_rate: Share of the negatives to learn from; logits are corrected by its logarithm.
     """
 
     name: ClassVar[str] = "hashed_logistic"
@@ -48,6 +49,7 @@ class HashedLogistic(Ranker):
         batch_rows: int = 4096,
         n_epochs: int = 1,
         tasks: Sequence[str] | None = None,
+        negative_rate: float = 1.0,
     ) -> None:
         self.bits = bits
         self.learning_rate = learning_rate
@@ -55,6 +57,7 @@ class HashedLogistic(Ranker):
         self.batch_rows = batch_rows
         self.n_epochs = n_epochs
         self.tasks = tasks
+        self.negative_rate = negative_rate
 
     def _tasks(self, log: EncodedLog) -> tuple[str, ...]:
         return chosen_tasks(self.tasks, log.tasks)

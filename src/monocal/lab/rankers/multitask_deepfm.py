@@ -30,10 +30,11 @@ class MultiTaskDeepFM(DeepFMRanker):
         n_epochs: Passes over the log.
         checkpoint_batches: Batches between two checkpoints.
         n_threads: None means as many as torch uses.
-        seed: Draws the starting point.
+        seed: Draws the starting point, and the negatives if not all are used.
         loss: What to minimise for each task.
         loss_arguments: What the loss's class takes.
         group: Whose values make a list.
+        negative_rate: Share of the negatives to learn from; logits are corrected by its logarithm.
     """
 
     name: ClassVar[str] = "multitask_deepfm"
@@ -53,6 +54,7 @@ class MultiTaskDeepFM(DeepFMRanker):
         loss: str = "log_loss",
         loss_arguments: Mapping[str, Any] | None = None,
         group: str | Sequence[str] | None = None,
+        negative_rate: float = 1.0,
     ) -> None:
         self.tasks = tasks
         self.hidden = hidden
@@ -67,6 +69,7 @@ class MultiTaskDeepFM(DeepFMRanker):
         self.loss = loss
         self.loss_arguments = loss_arguments
         self.group = group
+        self.negative_rate = negative_rate
 
     def _tasks(self, log: EncodedLog) -> tuple[str, ...]:
         return chosen_tasks(self.tasks, log.tasks)

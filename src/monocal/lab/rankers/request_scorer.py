@@ -23,8 +23,9 @@ class RequestScorer:
 
     The first layer is :math:`b + \sum_f W_f\,e_f[x_f]`. For as many fields as the budget allows, smallest first,
     :math:`W_f\,e_f[v]` is computed once per value v and then only looked up and added; for the others it is a matrix
-    product. The logits are those of `DeepFMNetwork.score` up to rounding. Matrix products use as many threads as torch
-    is set to; for small requests one is best.
+    product. The logits are those of `DeepFMNetwork.score` up to rounding; a ranker that learned from a share of the
+    negatives adds the logarithm of that share. Matrix products use as many threads as torch is set to; for small
+    requests one is best.
 
     Arguments:
         network: The trained network.

@@ -35,7 +35,8 @@ def search_arguments(cell: Cell, rows: CalibrationRows) -> Found:
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     cut = int(len(rows.logits) * (1.0 - HOLDOUT_SHARE))
-    older = CalibrationRows(rows.logits[:cut], rows.labels[:cut], rows.features[:cut], rows.embeddings)
+    times = None if rows.times is None else rows.times[:cut]
+    older = CalibrationRows(rows.logits[:cut], rows.labels[:cut], rows.features[:cut], times, rows.embeddings)
     newest = TestRows(rows.logits[cut:], rows.features[cut:])
     labels = np.asarray(rows.labels[cut:], dtype=np.float64)
 

@@ -30,12 +30,14 @@ class RunOptions:
         memory_bytes: All running cells together; a cell that goes beyond its share is stopped and skipped.
         data_folder: Where real logs lie.
         retry_skipped: Run cells again that were skipped before.
+        finished_only: Run nothing: judge what is finished.
     """
 
     workers: int = 2
     memory_bytes: int = 16 << 30
     data_folder: Path | None = None
     retry_skipped: bool = False
+    finished_only: bool = False
 
 
 @final

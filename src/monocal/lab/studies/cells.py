@@ -103,7 +103,12 @@ def fit_and_predict(
     known = CALIBRATORS[method]().get_params(deep=False)
     seeded = {"seed": seed} if "seed" in known else {}
     fitted = calibrator(method, **{**seeded, **arguments}).fit(
-        rows.logits, rows.labels, features=rows.features, scores_are="logit", embeddings=rows.embeddings
+        rows.logits,
+        rows.labels,
+        features=rows.features,
+        times=rows.times,
+        scores_are="logit",
+        embeddings=rows.embeddings,
     )
     return fitted.predict(test.logits, features=test.features)
 

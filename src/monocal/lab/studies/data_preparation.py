@@ -16,7 +16,7 @@ from monocal.lab.studies.study_data import PreparedData, write
 
 def prepare(spec: DataSpec, cache: Path, data_folder: Path | None) -> PreparedData:
     """Prepares a data set once; a second call with the same entry returns at once."""
-    folder = cache / "data" / fingerprint(spec.identity(), 2)
+    folder = cache / "data" / fingerprint(spec.identity(), 3)
     if spec.kind == "scored":
         return open_scored_log(spec, cache / "data", data_folder)
     if folder.is_dir():
@@ -42,10 +42,12 @@ def _simulate(spec: DataSpec, folder: Path) -> PreparedData:
             "calibration_logits": log.logits[:cut],
             "calibration_labels": log.labels[:cut].astype(np.int8),
             "calibration_features": np.ascontiguousarray(features[:cut]),
+            "calibration_times": log.times[:cut],
             "test_logits": log.logits[cut:],
             "test_features": np.ascontiguousarray(features[cut:]),
             "test_labels": log.labels[cut:].astype(np.int8),
             "test_groups": log.users[cut:].astype(np.int64),
+            "test_times": log.times[cut:],
             "test_true_probabilities": log.true_probabilities[cut:],
         },
         {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats
@@ -17,6 +18,8 @@ from monocal.lab.studies.study import Study
 from monocal.lab.studies.study_data import PreparedData, Truth
 
 TRUTH_METRICS = ("kl_to_truth", "error_to_truth")
+PERIOD_METRIC = "pcoc in "
+"""What precedes a period in the name of its PCOC."""
 
 
 def judge(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
@@ -29,6 +32,7 @@ def judge(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     by_data: dict[str, list[Cell]] = {}
     for cell in cells:
         by_data.setdefault(cell.data_name, []).append(cell)
+    periods = {spec.name: spec.period for spec in study.data}
     with progress("judging", len(cells), "cells") as bar:
         for data_name, group in by_data.items():
             data = PreparedData(group[0].data_folder)
@@ -42,7 +46,10 @@ def judge(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
                     reports[cell.spec.name, cell.seed] = judged[cell.folder]
             best = _best(reports)
             for cell in group:
-                rows += _rows(study, data_name, cell, reports, best, truth)
+                found = _rows(study, data_name, cell, reports, best, truth)
+                rows += found
+                if periods[data_name] and found[0]["status"] == "ok":
+                    rows += _rows_by_period(periods[data_name], found[0], cell.answers(), truth)
                 bar.advance(1)
     return rows
 
@@ -119,6 +126,30 @@ def _rows(
         errors = errors_to_truth(cell.answers(), truth.true_probabilities)
         rows += [head | {"metric": name, "value": value} for name, value in errors.items()]
     return rows
+
+
+def _rows_by_period(period: str, row: Mapping[str, Any], answers: Floats, truth: Truth) -> list[dict[str, Any]]:
+    if truth.times is None:
+        return []
+    head = {key: row[key] for key in ("study", "data", "calibrator", "seed", "status", "reason", "cpu_seconds")}
+    return [
+        {**head, "peak_rss_bytes": row["peak_rss_bytes"], "metric": f"{PERIOD_METRIC}{period} {when}", "value": value}
+        for when, value in pcoc_by_time(answers, np.asarray(truth.labels), np.asarray(truth.times)).items()
+    ]
+
+
+def pcoc_by_time(answers: Floats, labels: NDArray[np.int8], times: NDArray[np.int64]) -> dict[int, float]:
+    """Returns predicted over observed positives for every value of the time column; NaN where nothing was observed.
+
+    Example:
+        >>> pcoc_by_time(np.array([0.2, 0.4, 0.5]), np.array([0, 1, 1], dtype=np.int8), np.array([41, 41, 42]))
+        {41: 0.6..., 42: 0.5}
+    """
+    values, place = np.unique(times, return_inverse=True)
+    predicted, observed = (np.bincount(place, column, len(values)) for column in (answers, labels))
+    with np.errstate(divide="ignore"):
+        ratios = np.where(observed > 0, predicted / observed, math.nan)
+    return dict(zip(values.tolist(), ratios.tolist(), strict=True))
 
 
 def errors_to_truth(answers: Floats, truth: Floats) -> dict[str, float]:

@@ -7,12 +7,12 @@ import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
 from monocal.core.version import __version__
-from monocal.lab.studies.evaluator import TRUTH_METRICS
+from monocal.lab.studies.evaluator import PERIOD_METRIC, TRUTH_METRICS
 from monocal.lab.studies.study import Study
 
 Verdict = Literal["", "best", "tie", "worse", "better"]
@@ -38,6 +38,13 @@ class Entry:
     verdict: Verdict
 
 
+class Cost(NamedTuple):
+    """What a cell took: CPU seconds, a search included, and the largest memory of its process."""
+
+    cpu_seconds: float
+    gibibytes: float
+
+
 @final
 @dataclass(frozen=True)
 class Section:
@@ -46,16 +53,20 @@ class Section:
     Attributes:
         data: Its name.
         metrics: Column heads.
-        lines: Calibrator, its entries, mean CPU seconds; best first.
+        lines: Calibrator, its entries, mean CPU seconds and peak memory in GiB; best first.
         floors: One text per metric.
         skipped: Calibrator and reason.
+        periods: Heads of the table of PCOC by period; empty if there is none.
+        by_period: Calibrator and its PCOC in each period.
     """
 
     data: str
     metrics: tuple[str, ...]
-    lines: list[tuple[str, list[Entry], float]]
+    lines: list[tuple[str, list[Entry], Cost]]
     floors: list[str]
     skipped: list[tuple[str, str]]
+    periods: tuple[str, ...]
+    by_period: list[tuple[str, list[str]]]
 
 
 def sections(study: Study, rows: Sequence[dict[str, Any]]) -> Iterator[Section]:
@@ -73,17 +84,26 @@ def _section(study: Study, data: str, rows: list[dict[str, Any]]) -> Section:
         found = [row["value"] for row in rows if row["calibrator"] == name and row["metric"] == "log_loss"]
         return float(np.mean(found)) if found else math.inf
 
-    lines, skipped = [], []
+    periods = tuple(dict.fromkeys(row["metric"] for row in rows if row["metric"].startswith(PERIOD_METRIC)))
+    lines, skipped, by_period = [], [], []
     for name in sorted(names, key=order):
         here = [row for row in rows if row["calibrator"] == name]
         if all(row["status"] != "ok" for row in here):
             skipped.append((name, str(here[0]["reason"])))
             continue
         entries = [_entry(metric, [row for row in here if row["metric"] == metric]) for metric in measured]
-        seconds = float(np.mean([row["cpu_seconds"] for row in here if row["status"] == "ok"]))
-        lines.append((name, entries, seconds))
+        done = [row for row in here if row["status"] == "ok"]
+        gibibytes = max(row.get("peak_rss_bytes", 0) for row in done) / 2**30
+        lines.append((name, entries, Cost(float(np.mean([row["cpu_seconds"] for row in done])), gibibytes)))
+        by_period.append((name, [f"{_mean_of(done, metric):.2f}" for metric in periods]))
     floors = [_floor(metric, [row for row in rows if row["metric"] == metric]) for metric in measured]
-    return Section(data, measured, lines, floors, skipped)
+    heads = tuple(metric.removeprefix(PERIOD_METRIC) for metric in periods)
+    return Section(data, measured, lines, floors, skipped, heads, by_period if heads else [])
+
+
+def _mean_of(rows: list[dict[str, Any]], metric: str) -> float:
+    found = [row["value"] for row in rows if row["metric"] == metric]
+    return float(np.mean(found)) if found else math.nan
 
 
 def _entry(metric: str, rows: list[dict[str, Any]]) -> Entry:

@@ -108,30 +108,43 @@ def _size_line(study: Study, data: str) -> list[str]:
 
 
 def _markdown_section(section: Section) -> list[str]:
-    head = ["calibrator", *section.metrics, "CPU s"]
+    head = ["calibrator", *section.metrics, "CPU s", "GiB"]
     lines = [f"## {section.data}", "", "| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    for name, entries, seconds in section.lines:
+    for name, entries, cost in section.lines:
         texts = [
             f"**{entry.text}**"
             if entry.verdict == "best" and metric == "log_loss"
             else entry.text + MARKS[entry.verdict]
             for metric, entry in zip(section.metrics, entries, strict=True)
         ]
-        lines.append(f"| {name} | " + " | ".join(texts) + f" | {seconds:.1f} |")
-    lines.append("| *floor* | " + " | ".join(section.floors) + " | |")
+        lines.append(f"| {name} | " + " | ".join(texts) + f" | {cost.cpu_seconds:.1f} | {cost.gibibytes:.1f} |")
+    lines.append("| *floor* | " + " | ".join(section.floors) + " | | |")
     skipped = [f"- {name}: skipped, {reason}" for name, reason in section.skipped]
-    return [*lines, "", *skipped, *([""] if skipped else [])]
+    periods = []
+    if section.periods:
+        head = ["PCOC", *section.periods]
+        periods = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+        periods += [f"| {name} | " + " | ".join(values) + " |" for name, values in section.by_period]
+    return [*lines, "", *skipped, *([""] if skipped else []), *periods, *([""] if periods else [])]
 
 
 def _html_section(section: Section) -> list[str]:
-    head = "".join(f"<th>{escape(name)}</th>" for name in ("calibrator", *section.metrics, "CPU s"))
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("calibrator", *section.metrics, "CPU s", "GiB"))
     lines = [f"<h2>{escape(section.data)}</h2>", f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>']
-    for name, entries, seconds in section.lines:
+    for name, entries, cost in section.lines:
         cells = "".join(
             f'<td class="{entry.verdict}">{escape(entry.text + MARKS[entry.verdict])}</td>' for entry in entries
         )
-        lines.append(f"<tr><td>{escape(name)}</td>{cells}<td>{seconds:.1f}</td></tr>")
+        lines.append(
+            f"<tr><td>{escape(name)}</td>{cells}<td>{cost.cpu_seconds:.1f}</td><td>{cost.gibibytes:.1f}</td></tr>"
+        )
     floors = "".join(f"<td>{escape(text)}</td>" for text in section.floors)
-    lines.append(f'<tr class="floor"><td>floor</td>{floors}<td></td></tr></tbody></table></div>')
+    lines.append(f'<tr class="floor"><td>floor</td>{floors}<td></td><td></td></tr></tbody></table></div>')
+    if section.periods:
+        heads = "".join(f"<th>{escape(name)}</th>" for name in ("PCOC", *section.periods))
+        lines.append(f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>')
+        for name, values in section.by_period:
+            lines.append(f"<tr><td>{escape(name)}</td>" + "".join(f"<td>{value}</td>" for value in values) + "</tr>")
+        lines.append("</tbody></table></div>")
     lines += [f"<p>{escape(name)}: skipped, {escape(reason)}</p>" for name, reason in section.skipped]
     return lines

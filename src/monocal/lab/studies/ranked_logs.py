@@ -64,7 +64,7 @@ def open_scored_log(spec: DataSpec, data_cache: Path, data_folder: Path | None) 
     if not path.is_dir():
         raise DataMissing(f"{spec.name}: no scored log at {spec.file!r}; write one with monocal rank, pass --data-dir")
     scored = ScoredLog.open(path)
-    folder = data_cache / fingerprint(spec.identity(), scored.fingerprint, 2)
+    folder = data_cache / fingerprint(spec.identity(), scored.fingerprint, 3)
     if folder.is_dir():
         return PreparedData(folder)
     if spec.n_calibration:
@@ -105,6 +105,8 @@ def _keep(spec: DataSpec, scored: ScoredLog, folder: Path) -> PreparedData:
         arrays[f"{name}_logits"] = part.logits[task]
         arrays[f"{name}_labels"] = part.log.labels[task]
         arrays[f"{name}_features"] = part.log.features
+        if part.log.times is not None:
+            arrays[f"{name}_times"] = part.log.times
     if test.log.groups is not None:
         arrays["test_groups"] = test.log.groups.astype(np.int64)
     tables: Any = scored.embeddings or []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -45,8 +46,8 @@ def run_study(study: Study, folder: str | Path, options: RunOptions | None = Non
     folder = Path(folder)
     chosen = options or RunOptions()
     cells, missing = list_cells(study, folder, chosen)
-    n_run = run_cells(cells, chosen)
-    rows = judge(study, cells)
+    n_run = 0 if chosen.finished_only else run_cells(cells, chosen)
+    rows = judge(study, [cell for cell in cells if cell.is_finished])
     path = write_results(study, rows, folder / study.name, missing)
     return StudyOutcome(rows, path, n_run, len(cells), missing)
 
@@ -57,6 +58,8 @@ def run_file(
     options: RunOptions | None = None,
     *,
     smoke_rows: int | None = None,
+    data: Sequence[str] = (),
+    calibrators: Sequence[str] = (),
 ) -> Path:
     """Runs a study or an online experiment from its file or name and returns the path of its table.
 
@@ -65,6 +68,8 @@ def run_file(
         folder: Keeps everything; running again goes on where it stopped.
         options: Workers, memory, data folder.
         smoke_rows: At most so many rows and one seed, to see that everything runs.
+        data: Only these data sets of a study.
+        calibrators: Only these calibrators of a study.
     """
     entries, origin = read_entries(path_or_name)
     if entries.get("kind") == "ab":
@@ -74,5 +79,5 @@ def run_file(
         with atomic_file(path) as temporary:
             temporary.write_text(outcome.markdown(), encoding="utf-8")
         return path
-    study = Study.of(entries, origin)
+    study = Study.of(entries, origin).only(data, calibrators)
     return run_study(study if smoke_rows is None else study.scaled(smoke_rows), folder, options).leaderboard

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
@@ -40,6 +40,8 @@ class DataSpec:
             and entries that differ in the last two alone share one ranker.
         main_field: The field of FRCE; the first one if empty.
         max_fields: Use only so many fields; 0 means all.
+        period: What the time column counts, such as `week`: PCOC is listed for each of its values too. Empty lists
+            none.
     """
 
     name: str
@@ -57,10 +59,12 @@ class DataSpec:
     main_field: str = ""
     max_fields: int = 0
     cuts: Mapping[str, int | str] = field(default_factory=dict)
+    period: str = ""
 
     def identity(self) -> dict[str, Any]:
         """Returns what prepared data depend on; without cuts it is what it was before there were any."""
-        return {key: value for key, value in asdict(self).items() if key != "cuts" or value}
+        entries = {key: value for key, value in asdict(self).items() if key != "period"}
+        return {key: value for key, value in entries.items() if key != "cuts" or value}
 
 
 @final
@@ -143,6 +147,21 @@ class Study:
             if twice:
                 raise InvalidInput.of(f"{kind} name", f"{twice[0]!r} twice", "every name once", "rename one of them")
         return study
+
+    def only(self, data: Sequence[str] = (), calibrators: Sequence[str] = ()) -> Study:
+        """Returns the same study with these data sets and calibrators alone; none named means all."""
+        for kind, wanted, known in (
+            ("data", data, [spec.name for spec in self.data]),
+            ("calibrator", calibrators, [spec.name for spec in self.calibrators]),
+        ):
+            for name in wanted:
+                if name not in known:
+                    raise UnknownName.among(f"{kind} of {self.name!r}", name, known)
+        return replace(
+            self,
+            data=tuple(spec for spec in self.data if not data or spec.name in data),
+            calibrators=tuple(spec for spec in self.calibrators if not calibrators or spec.name in calibrators),
+        )
 
     def scaled(self, rows: int, seeds: int = 1) -> Study:
         """Returns the same study with at most so many calibration and test rows and seeds: a smoke run."""

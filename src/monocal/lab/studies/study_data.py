@@ -23,11 +23,12 @@ STUDY_DATA = FolderFormat(
 @final
 @dataclass(frozen=True)
 class CalibrationRows:
-    """What a calibrator may see: scores, labels and features, in time order."""
+    """What a calibrator may see: scores, labels and features, in time order, and when the rows happened if known."""
 
     logits: Floats
     labels: NDArray[np.int8]
     features: Ids
+    times: NDArray[np.int64] | None
     embeddings: list[NDArray[np.float32]] | None
 
 
@@ -45,10 +46,11 @@ class TestRows:
 @final
 @dataclass(frozen=True)
 class Truth:
-    """What only the evaluator opens; groups are None for a log that has none."""
+    """What only the evaluator opens; groups and times are None for a log that has none."""
 
     labels: NDArray[np.int8]
     groups: NDArray[np.int64] | None
+    times: NDArray[np.int64] | None
     true_probabilities: Floats | None
 
 
@@ -74,7 +76,11 @@ class PreparedData:
         if with_embeddings and self.facts["n_embeddings"]:
             tables = [self._map(f"embedding{k}") for k in range(self.facts["n_embeddings"])]
         return CalibrationRows(
-            self._map("calibration_logits"), self._map("calibration_labels"), self._map("calibration_features"), tables
+            self._map("calibration_logits"),
+            self._map("calibration_labels"),
+            self._map("calibration_features"),
+            self._map_or_none("calibration_times"),
+            tables,
         )
 
     def test(self) -> TestRows:
@@ -85,6 +91,7 @@ class PreparedData:
         return Truth(
             self._map("test_labels"),
             self._map_or_none("test_groups"),
+            self._map_or_none("test_times"),
             self._map_or_none("test_true_probabilities"),
         )
 
