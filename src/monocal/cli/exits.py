@@ -17,6 +17,7 @@ OK = 0
 FAILURE = 1
 UNUSABLE = 2
 REFUSED = 3
+ALARM = 4
 INTERRUPTED = 130
 TERMINATED = 143
 
@@ -25,6 +26,7 @@ MEANINGS = {
     FAILURE: "failure: a damaged model, a full disk, a missing optional package, a fault in monocal",
     UNUSABLE: "the command, an option or the data cannot be used; the message says why and what to do",
     REFUSED: "the gate did not let a new model pass; nothing was replaced",
+    ALARM: "an alarm: the model in use is no longer calibrated (watch)",
     INTERRUPTED: "interrupted with Ctrl-C; no half-written output is left",
     TERMINATED: "ended by SIGTERM; no half-written output is left",
 }

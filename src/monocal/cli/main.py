@@ -32,6 +32,7 @@ from monocal.cli.verbs import (
     rollback,
     serve,
     simulate,
+    watch,
 )
 from monocal.core.version import __version__
 
@@ -51,6 +52,7 @@ VERBS: tuple[ModuleType, ...] = (
     gate,
     promote,
     rollback,
+    watch,
     serve,
     export,
     bench,
