@@ -53,7 +53,7 @@ def main() -> None:
         f"One of {N_VALUES:,} values of one field has another rate than its forecast; the false-alarm rate over all "
         f"charts and all time is {RATE}. Median and 90 % point of {N_RUNS} runs (seed 0), counted in labelled rows of "
         "that value after the change. Forecasts are uniform between half and one and a half times the mean rate. "
-        "Written by `python benchmarks/watch/rows_to_alarm.py`; counts, no times, so the load of the machine does not matter.\n"
+        "Written by `python benchmarks/watch/rows_to_alarm.py`; it counts rows, not seconds.\n"
     )
     print("| mean rate | true / forecast | tolerance | rows a day | change after | median rows | 90 % of runs |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
