@@ -23,7 +23,7 @@ from monocal.calibrators.neural.fitting.warm_start import Start, logistic_start,
 from monocal.calibrators.neural.graph_parts import write_context, write_shifts
 from monocal.calibrators.neural.packages import need
 from monocal.calibrators.onnx.builder import GraphBuilder
-from monocal.calibrators.statistical.carry_over import Carry, TimeBlocks, block_level, carry_among
+from monocal.calibrators.statistical.carry_over import Carry, carry_among
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, Penalty, check_penalty
 from monocal.calibrators.statistical.wide_solver import field_offsets
 from monocal.calibrators.tags import Tags
@@ -199,8 +199,9 @@ class NeuralCalibrator(LogitCalibrator):
 
         columns = self._columns(self.n_fields_) or list(range(self.n_fields_))
         settings = replace(settings, carry=carry_among(settings.carry, columns))
-        self.weights_, self.history_, believed = fit_believed(samples, sizes, settings, self.l2, train, logits)
-        self.carry_ = {"field": np.array(columns), **believed}
+        fitted = fit_believed(samples, sizes, settings, self.l2, train, logits)
+        self.weights_, self.history_, self._level = fitted.weights, fitted.history, fitted.level
+        self.carry_ = {"field": np.array(columns), **fitted.believed}
 
     def _train(
         self,
@@ -352,9 +353,7 @@ class NeuralCalibrator(LogitCalibrator):
         return self._settings().recent_share
 
     def _recent_shift(self, samples: Samples) -> float:
-        if "carry_" not in vars(self):
-            return super()._recent_shift(samples)
-        return block_level(self._predict_logits(samples), samples, TimeBlocks.of(samples))
+        return self._level if "carry_" in vars(self) else super()._recent_shift(samples)
 
     def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
         self._embeddings = embeddings

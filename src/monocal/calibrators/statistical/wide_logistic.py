@@ -13,11 +13,11 @@ from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.statistical.carry_over import (
     Carry,
-    TimeBlocks,
     block_level,
     check_carry,
     fit_carried,
     learn_carry_over,
+    left_out,
 )
 from monocal.calibrators.statistical.field_shrinkage import Penalty, check_penalty, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import add_shifts, solve_wide
@@ -99,17 +99,18 @@ class WideLogisticCalibrator(LogitCalibrator):
     def _fit_carried(self, samples: Samples, sizes: NDArray[np.int64]) -> None:
         l2 = None if self.l2 == "auto" else float(self.l2)
         believed = learn_carry_over(samples, sizes, self.carry, l2)
-        found, _ = fit_carried(
+        fitted = fit_carried(
             samples, sizes, believed, l2=l2, tolerance=self.tolerance, max_iterations=self.max_iterations
         )
+        found = fitted.forecast(samples, sizes, believed)
         self.slope_, self.intercept_ = found.slope, found.intercept
         self.shifts_, self.offsets_ = found.shifts, found.offsets
         self.carry_ = {"field": np.arange(len(sizes)), **believed.as_arrays(sizes)}
+        in_place = self._predict_logits(samples) + left_out(samples, sizes, fitted.shifts, believed)
+        self._level = block_level(in_place, samples, believed.blocks)
 
     def _recent_shift(self, samples: Samples) -> float:
-        if not self._carries:
-            return super()._recent_shift(samples)
-        return block_level(self._predict_logits(samples), samples, TimeBlocks.of(samples))
+        return self._level if "carry_" in vars(self) else super()._recent_shift(samples)
 
     def _tags(self) -> Tags:
         # blocks and cuts fall between rows, so a row that counts twice is not quite two rows

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,10 @@ from monocal.calibrators.recent_intercept import solve_shift
 from monocal.calibrators.statistical.carry_over import (
     CarryOver,
     LaterRows,
+    block_level,
     fit_carried,
     learn_carry_over,
+    left_out,
     line_beside,
     solve_shares,
 )
@@ -43,6 +45,24 @@ Trained = tuple[Weights, dict[str, Any]]
 """A map's arrays, and how its training went."""
 
 
+@final
+@dataclass(frozen=True)
+class BelievedFit:
+    """A neural fit with shares.
+
+    Attributes:
+        weights: All arrays.
+        history: How the last training went.
+        believed: The table of shares that models keep and show.
+        level: What the newest rows ask for beside it.
+    """
+
+    weights: Weights
+    history: dict[str, Any]
+    believed: dict[str, NDArray[Any]]
+    level: float
+
+
 def fit_believed(
     samples: Samples,
     sizes: list[int],
@@ -50,10 +70,8 @@ def fit_believed(
     l2: Penalty,
     train: Callable[..., Trained],
     logits: Callable[[Weights, Samples], Floats],
-) -> tuple[Weights, dict[str, Any], dict[str, NDArray[Any]]]:
+) -> BelievedFit:
     """Learns shares on later rows, then fits everything on all rows, believed to those shares.
-
-    Returns all arrays, how the last training went, and what was believed.
 
     Arguments:
         samples: All rows, with features, in time order.
@@ -77,18 +95,19 @@ def fit_believed(
         begin = believed.cuts[-1].begin
         later = samples.take(slice(begin, None))
         share = network_share(logits(weights, later), start, later, begin, believed)
-    found, penalties = fit_carried(
+    fitted = fit_carried(
         samples, counts, believed, l2=penalty, tolerance=START_TOLERANCE, max_iterations=MAX_ITERATIONS
     )
-    start = Start(found.slope, found.intercept, found.shifts, penalties)
+    start = Start(fitted.line.slope, fitted.line.intercept, fitted.line.shifts, fitted.penalties)
     if share < SMALLEST_NETWORK_SHARE:
         share = 0.0
         weights["affine"] = np.array([start.slope, start.intercept])
     else:
         weights, history = train(*split_off_recent(samples, settings.stopping_share), start, hidden)
     weights["mix"] = np.array([share])
-    shifts = carried_shifts(logits(weights, samples), samples, sizes, l2, start, believed)
-    return weights | shifts, history, believed.as_arrays(counts) | {"network": np.array([share])}
+    shifts, in_place = carried_shifts(logits(weights, samples), samples, sizes, l2, start, believed)
+    level = block_level(in_place, samples, believed.blocks)
+    return BelievedFit(weights | shifts, history, believed.as_arrays(counts) | {"network": np.array([share])}, level)
 
 
 def hidden_fields(believed: CarryOver) -> NDArray[np.bool_]:
@@ -100,8 +119,8 @@ def start_at_cut(samples: Samples, sizes: Sequence[int], believed: CarryOver) ->
     """Returns the rows before the last cut and the carried wide fit on them."""
     cut = believed.cuts[-1]
     older = samples.take(slice(0, cut.end))
-    carried = cut.found.shifts * np.repeat(np.where(believed.kept, believed.shares, 0.0), sizes)
-    found = line_beside(replace(cut.found, shifts=carried), older)
+    in_place = cut.found.shifts * np.repeat(believed.in_place, sizes)
+    found = line_beside(replace(cut.found, shifts=in_place), older)
     return older, Start(found.slope, found.intercept, found.shifts, cut.penalties)
 
 
@@ -133,47 +152,52 @@ def network_share(curve_logits: Floats, start: Start, later: Samples, first_row:
 
 def carried_shifts(
     map_logits: Floats, samples: Samples, sizes: Sequence[int], l2: Penalty, start: Start, believed: CarryOver
-) -> Weights:
-    """Finds the best shifts of the kept fields beside the map, scales them by their shares, and makes the total right.
+) -> tuple[Weights, Floats]:
+    """Finds the best shifts beside the map, scales them by their shares, and makes the total right.
+
+    Returns the arrays, and the logit of every row with what stands in place without being carried (`left_out`).
 
     Arguments:
         map_logits: The map's logit of every row, without shifts.
         samples: All rows.
         sizes: How many ids each field has.
         l2: Penalty on the shifts, or `auto`.
-        start: The carried shifts during training and their penalties.
+        start: The shifts during training and their penalties.
         believed: Shares of all fields.
     """
     assert samples.features is not None
     assert start.shifts is not None
     assert start.penalties is not None
     counts = np.asarray(sizes, dtype=np.int64)
-    kept = np.flatnonzero(believed.kept)
-    own = np.repeat(believed.kept, counts)
+    fitted = np.flatnonzero(believed.fitted)
+    own = np.repeat(believed.fitted, counts)
     labels, weights = samples.known_labels, samples.weights_or_ones
     first = start.shifts[own]
     found, learned = solve_shrunk(
         map_logits,
         labels,
         weights,
-        samples.features if kept.size == len(counts) else np.ascontiguousarray(samples.features[:, kept]),
-        counts[kept],
-        first=start.penalties[kept],
+        samples.features if fitted.size == len(counts) else np.ascontiguousarray(samples.features[:, fitted]),
+        counts[fitted],
+        first=start.penalties[fitted],
         n_rounds=REFIT_ROUNDS if l2 == "auto" else 0,
-        start=WideParameters(1.0, 0.0, first, field_offsets(counts[kept]), np.zeros_like(first)),
+        start=WideParameters(1.0, 0.0, first, field_offsets(counts[fitted]), np.zeros_like(first)),
         slope_is_free=False,
         tolerance=REFIT_TOLERANCE,
         max_iterations=MAX_ITERATIONS,
     )
     offsets = field_offsets(counts)
-    shifts = np.zeros(int(offsets[-1]))
-    shifts[own] = found.shifts * np.repeat(believed.shares[kept], counts[kept])
+    full = np.zeros(int(offsets[-1]))
+    full[own] = found.shifts
+    shifts = full * np.repeat(believed.carried, counts)
     penalties = np.full(len(counts), LARGEST_PENALTY)
-    penalties[kept] = learned
+    penalties[fitted] = learned
     total = add_shifts(map_logits, samples.features, shifts, offsets)
-    return {
+    intercept = solve_shift(total, labels, weights)
+    arrays = {
         "wide.shifts": shifts,
         "wide.offsets": offsets,
-        "wide.intercept": np.array([solve_shift(total, labels, weights)]),
+        "wide.intercept": np.array([intercept]),
         "wide.penalties": penalties,
     }
+    return arrays, total + intercept + left_out(samples, counts, full, believed)

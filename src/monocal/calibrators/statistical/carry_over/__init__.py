@@ -8,7 +8,7 @@ from monocal.calibrators.statistical.carry_over.believed import (
     check_carry,
     learn_carry_over,
 )
-from monocal.calibrators.statistical.carry_over.carried_fit import fit_carried, line_beside
+from monocal.calibrators.statistical.carry_over.carried_fit import CarriedFit, fit_carried, left_out, line_beside
 from monocal.calibrators.statistical.carry_over.level import block_level
 from monocal.calibrators.statistical.carry_over.shares import LaterRows, Shares, solve_shares
 from monocal.calibrators.statistical.carry_over.shown import (
@@ -22,6 +22,7 @@ from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
 __all__ = [
     "NETWORK_LEFT_OUT",
     "Carry",
+    "CarriedFit",
     "CarryOver",
     "LaterRows",
     "Shares",
@@ -35,6 +36,7 @@ __all__ = [
     "check_carry",
     "fit_carried",
     "learn_carry_over",
+    "left_out",
     "line_beside",
     "solve_shares",
 ]

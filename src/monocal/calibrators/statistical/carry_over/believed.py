@@ -62,10 +62,28 @@ class CarryOver:
         """Which fields cannot be told from time, because their values do not come back."""
         return self.returning < RETURNING_ENOUGH
 
+    @property
+    def fitted(self) -> NDArray[np.bool_]:
+        """Which fields stand in the fit: those kept, and as a nuisance those that cannot be told from time."""
+        return self.kept | self.calendar
+
+    @property
+    def carried(self) -> Floats:
+        """The share of each field's effect in forecasts."""
+        return np.where(self.kept, self.shares, 0.0)
+
+    @property
+    def in_place(self) -> Floats:
+        """The share of each field's effect while slope, network and level are set.
+
+        An hour that never came back is in the way of the score's slope, whatever one believes of the next such hour.
+        """
+        return np.where(self.calendar, 1.0, self.carried)
+
     def as_arrays(self, sizes: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Returns the table that models keep and show."""
         return {
-            "share": np.where(self.kept, self.shares, 0.0),
+            "share": self.carried,
             "error": self.errors,
             "returning": self.returning,
             "given": self.given,

@@ -1,13 +1,14 @@
-"""The wide fit on all rows, with every field's effect carried to its share."""
+"""The wide fit on all rows, and what of it is carried into forecasts."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.calibrators.recent_intercept import solve_shift
 from monocal.calibrators.statistical.carry_over.believed import CarryOver
 from monocal.calibrators.statistical.field_shrinkage import LARGEST_PENALTY, N_ROUNDS, solve_shrunk
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
@@ -18,6 +19,30 @@ from monocal.core.spaces import Floats
 FINAL_ROUNDS = 2
 
 
+@final
+@dataclass(frozen=True)
+class CarriedFit:
+    """A wide fit on all rows, before anything is taken off its effects.
+
+    Attributes:
+        line: Slope and intercept beside the effects in place, and those effects over all fields.
+        shifts: The effects in full, before any share.
+        penalties: One per field; the largest one for fields that left.
+    """
+
+    line: WideParameters
+    shifts: Floats
+    penalties: Floats
+
+    def forecast(self, samples: Samples, sizes: NDArray[np.int64], believed: CarryOver) -> WideParameters:
+        """Returns the parameters with every effect at its carried share and an intercept that fits the total."""
+        assert samples.features is not None
+        shifts = self.shifts * np.repeat(believed.carried, sizes)
+        total = add_shifts(self.line.slope * samples.logits, samples.features, shifts, self.line.offsets)
+        intercept = solve_shift(total, samples.known_labels, samples.weights_or_ones)
+        return replace(self.line, shifts=shifts, intercept=intercept)
+
+
 def fit_carried(
     samples: Samples,
     sizes: NDArray[np.int64],
@@ -26,11 +51,8 @@ def fit_carried(
     l2: float | None,
     tolerance: float,
     max_iterations: int,
-) -> tuple[WideParameters, Floats]:
-    """Fits shifts of the kept fields on all rows, scales them by their shares, and sets the line beside them.
-
-    Returns the parameters over all fields (shifts of fields that left are 0) and the penalties of all fields (of those
-    that left the largest one).
+) -> CarriedFit:
+    """Fits the effects of all fields that stay, scales them by their shares, and sets the line beside them.
 
     Arguments:
         samples: Rows with features, in time order.
@@ -41,36 +63,51 @@ def fit_carried(
         max_iterations: As for `solve_wide`.
     """
     assert samples.features is not None
-    kept = np.flatnonzero(believed.kept)
-    features = samples.features if kept.size == len(sizes) else np.ascontiguousarray(samples.features[:, kept])
-    rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes[kept]
+    fitted = np.flatnonzero(believed.fitted)
+    features = samples.features if fitted.size == len(sizes) else np.ascontiguousarray(samples.features[:, fitted])
+    rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes[fitted]
     options: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
     offsets = field_offsets(sizes)
-    own = np.repeat(believed.kept, sizes)
+    own = np.repeat(believed.fitted, sizes)
     start, first = None, None
     if believed.cuts:
         last = believed.cuts[-1]
-        first = last.penalties[kept]
+        first = last.penalties[fitted]
         start = replace(
             last.found,
             shifts=last.found.shifts[own],
-            offsets=field_offsets(sizes[kept]),
+            offsets=field_offsets(sizes[fitted]),
             curvature=last.found.curvature[own],
         )
     if l2 is None:
         n_rounds = FINAL_ROUNDS if believed.cuts else N_ROUNDS
         found, learned = solve_shrunk(*rows, first=first, n_rounds=n_rounds, start=start, **options)
     else:
-        learned = np.full(kept.size, l2)
+        learned = np.full(fitted.size, l2)
         found = solve_wide(*rows, l2=learned, start=start, **options)
-    shifts = np.zeros(int(offsets[-1]))
-    shifts[own] = found.shifts * np.repeat(believed.shares[kept], sizes[kept])
-    curvature = np.zeros_like(shifts)
-    curvature[own] = found.curvature
+    shifts, curvature = np.zeros(int(offsets[-1])), np.zeros(int(offsets[-1]))
+    shifts[own], curvature[own] = found.shifts, found.curvature
     penalties = np.full(len(sizes), LARGEST_PENALTY)
-    penalties[kept] = learned
-    carried = WideParameters(found.slope, found.intercept, shifts, offsets, curvature, found.n_evaluations)
-    return line_beside(carried, samples), penalties
+    penalties[fitted] = learned
+    in_place = shifts * np.repeat(believed.in_place, sizes)
+    line = WideParameters(found.slope, found.intercept, in_place, offsets, curvature, found.n_evaluations)
+    return CarriedFit(line_beside(line, samples), shifts, penalties)
+
+
+def left_out(samples: Samples, sizes: NDArray[np.int64], shifts: Floats, believed: CarryOver) -> Floats:
+    """Returns per row what stands in place beyond what is carried: of fields that cannot be told from time.
+
+    Arguments:
+        samples: The rows.
+        sizes: How many ids each field has.
+        shifts: The effects in full.
+        believed: Shares of all fields.
+    """
+    rest = np.repeat(believed.in_place - believed.carried, sizes) * shifts
+    nothing = np.zeros(samples.n_rows)
+    if samples.features is None or not rest.any():
+        return nothing
+    return add_shifts(nothing, samples.features, rest, field_offsets(sizes))
 
 
 def line_beside(carried: WideParameters, samples: Samples) -> WideParameters:
