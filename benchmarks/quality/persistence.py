@@ -1,6 +1,8 @@
-"""What carry-over gains and costs: log-loss on later rows beside isotonic, wide logistic, and a UMC that believes all.
+"""What carry-over gains and costs: log-loss and field errors on later rows beside methods that believe everything.
 
-Everything runs in one process and one thread, so it is quick beside `monocal bench persistence`, which has more seeds.
+Everything runs in one process and one thread, so it is quick beside `monocal bench persistence`. A simulated world is
+drawn twice; on a real log the networks are trained from two seeds and their losses averaged. Rows of the table come out
+one after the other.
 
     python benchmarks/quality/persistence.py --logs runs/ranked/* > table.md
 """
@@ -11,46 +13,71 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from monocal.calibrators import calibrator
 from monocal.core.log_loss import log_losses
 from monocal.core.samples import Samples
-from monocal.core.spaces import logit
+from monocal.core.spaces import Floats, logit
+from monocal.judging import evaluate
 from monocal.lab.simulator import find_world, simulate_log
 from monocal.logs.log_folders import open_log
 
-WORLDS = (
-    *(("default", 0, n) for n in (20_000, 200_000)),
-    *(("conditional", 0, n) for n in (20_000, 200_000)),
-    ("calibrated", 0, 200_000),
-    *(("drifting", 0, n) for n in (20_000, 200_000)),
-    ("drifting", 1, 200_000),
-)
+WORLDS = ("default", "conditional", "calibrated", "drifting")
+SIZES = (20_000, 200_000, 1_000_000)
+DRAWS = (0, 1)
 N_TEST = 200_000
+N_DAY = 200_000
 QUIET = {"n_threads": 1, "show_progress": False}
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "isotonic": ("isotonic", {}),
     "wide, learned penalties": ("wide_logistic", {"l2": "auto"}),
-    "wide, carry-over": ("wide_logistic", {"l2": "auto", "carry": "auto", "recent_share": 0.2}),
     "umc, all believed": ("umc", {"carry": "none", **QUIET}),
+    "wide, carry-over": ("wide_logistic", {"l2": "auto", "carry": "auto", "recent_share": 0.2}),
     "umc": ("umc", QUIET),
 }
+OTHERS = ("isotonic", "wide, learned penalties", "umc, all believed")
 N_BLOCKS = 200
+N_FLOOR = 3
 
 
-def worlds() -> Iterator[tuple[str, Samples, Samples]]:
-    for world, seed, n in WORLDS:
-        log = simulate_log(n + N_TEST, world=find_world(world).with_seed(find_world(world).seed + seed))
+@final
+@dataclass(frozen=True)
+class Data:
+    """Rows to fit, rows to judge, and the seeds of the networks."""
+
+    name: str
+    older: Samples
+    later: Samples
+    seeds: tuple[int, ...]
+
+
+def worlds(sizes: list[int]) -> Iterator[Data]:
+    for n in sizes:
+        for world in WORLDS:
+            for draw in DRAWS:
+                log = simulate_log(n + N_TEST, world=find_world(world).with_seed(find_world(world).seed + draw))
+                rows = Samples.of(log.scores, log.labels, features=log.features, times=log.times)
+                name = f"{world} world, draw {draw}, {n:,} rows"
+                yield Data(name, rows.take(slice(0, n)), rows.take(slice(n, None)), (draw,))
+
+
+def one_day() -> Iterator[Data]:
+    """Calibration rows of one whole day, whose hours come back only afterwards."""
+    for draw in DRAWS:
+        world = find_world("large").with_seed(find_world("large").seed + draw)
+        log = simulate_log(N_DAY * world.days, world=world)
         rows = Samples.of(log.scores, log.labels, features=log.features, times=log.times)
-        draw = ", second draw" if seed else ""
-        yield f"{world} world{draw}, {n:,} rows", rows.take(slice(0, n)), rows.take(slice(n, None))
+        day = (log.times - log.times[0]) // 86_400
+        older, later = np.flatnonzero(day == 4), np.flatnonzero(day == 5)
+        yield Data(f"one day, draw {draw}, {older.size:,} rows", rows.take(older), rows.take(later), (draw,))
 
 
-def logs(folders: list[Path]) -> Iterator[tuple[str, Samples, Samples]]:
+def logs(folders: list[Path]) -> Iterator[Data]:
     for folder in folders:
         log = open_log(folder).as_encoded()  # type: ignore[union-attr]
         for task in log.scores:
@@ -66,41 +93,71 @@ def logs(folders: list[Path]) -> Iterator[tuple[str, Samples, Samples]]:
                         scores_are=log.schema.scores_are,
                     )
                 )
-            yield f"{task}, {parts[0].n_rows:,} rows", parts[0], parts[1]
+            yield Data(f"{task}, {parts[0].n_rows:,} rows", parts[0], parts[1], DRAWS)
+
+
+@final
+@dataclass(frozen=True)
+class Judged:
+    """One method on one log: loss per later row, field error beyond its floor, CPU seconds, what was believed."""
+
+    losses: Floats
+    excess: float
+    seconds: float
+    carried: dict[str, Any]
+
+
+def judge(method: str, arguments: dict[str, Any], data: Data) -> Judged:
+    older, later = data.older, data.later
+    assert later.features is not None
+    fields = {str(place): later.features[:, place] for place in range(later.features.shape[1])}
+    losses, excess, seconds, one = [], [], [], None
+    for seed in data.seeds if method == "umc" else data.seeds[:1]:
+        began = time.process_time()
+        one = calibrator(method, **arguments, **({"seed": seed} if method == "umc" else {}))
+        one.fit(older.logits, older.known_labels, features=older.features, times=older.times, scores_are="logit")
+        seconds.append(time.process_time() - began)
+        answers = one.predict(later.logits, features=later.features, scores_are="logit")
+        losses.append(log_losses(logit(answers), later.known_labels))
+        report = evaluate(later.known_labels, answers, fields=fields, metrics=["mfrce"], n_floor=N_FLOOR)
+        excess.append(report.value("mfrce") - report.floor("mfrce"))
+    carried = getattr(one, "carry_", {})
+    return Judged(np.mean(losses, axis=0), float(np.mean(excess)), float(np.mean(seconds)), carried)
+
+
+def row(data: Data) -> str:
+    found = {label: judge(method, arguments, data) for label, (method, arguments) in METHODS.items()}
+    means = {label: float(np.mean(one.losses)) for label, one in found.items()}
+    best = min(OTHERS, key=means.__getitem__)
+    blocks = [part.mean() for part in np.array_split(found["umc"].losses - found[best].losses, N_BLOCKS)]
+    half = 1.96 * np.std(blocks, ddof=1) / np.sqrt(N_BLOCKS)
+    carried = found["umc"].carried
+    cells = [
+        data.name,
+        *(f"{one:.5f}" for one in means.values()),
+        f"{means['umc'] - means[best]:+.5f} ± {half:.5f} ({best})",
+        " ".join(f"{found[label].excess:.4f}" for label in (*OTHERS, "umc")),
+        f"{found['umc, all believed'].seconds:.1f} → {found['umc'].seconds:.1f}",
+        f"{carried['network'][0]:.2f}",
+        " ".join(f"{share:.2f}" for share in carried["share"]),
+    ]
+    return f"| {' | '.join(cells)} |\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--logs", type=Path, nargs="*", default=[])
-    parser.add_argument("--only-logs", action="store_true")
+    parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="calibration rows of the worlds")
+    parser.add_argument("--no-day", action="store_true", help="leave out the log of one day")
     given = parser.parse_args()
-    out = sys.stdout.write
-    out(f"| data | {' | '.join(METHODS)} | umc − best other | CPU s, umc all believed → umc | network | fields |\n")
-    out("|" + " --- |" * (len(METHODS) + 5) + "\n")
-    sources = [logs(given.logs)] if given.only_logs else [worlds(), logs(given.logs)]
-    for source in sources:
-        for name, older, later in source:
-            losses, seconds, umc = {}, {}, None
-            for label, (method, arguments) in METHODS.items():
-                began = time.process_time()
-                umc = calibrator(method, **arguments)
-                umc.fit(
-                    older.logits, older.known_labels, features=older.features, times=older.times, scores_are="logit"
-                )
-                seconds[label] = time.process_time() - began
-                answers = logit(umc.predict(later.logits, features=later.features))
-                losses[label] = log_losses(answers, later.known_labels)
-            means = {label: float(np.mean(one)) for label, one in losses.items()}
-            best = min((label for label in means if label != "umc" and "carry" not in label), key=means.__getitem__)
-            blocks = [part.mean() for part in np.array_split(losses["umc"] - losses[best], N_BLOCKS)]
-            half = 1.96 * np.std(blocks, ddof=1) / np.sqrt(N_BLOCKS)
-            shares = " ".join(f"{share:.2f}" for share in umc.carry_["share"])
-            out(
-                f"| {name} | {' | '.join(f'{one:.5f}' for one in means.values())} "
-                f"| {means['umc'] - means[best]:+.5f} ± {half:.5f} ({best}) "
-                f"| {seconds['umc, all believed']:.1f} → {seconds['umc']:.1f} "
-                f"| {umc.carry_['network'][0]:.2f} | {shares} |\n"
-            )
+    headings = [
+        *("data", *METHODS, "umc − best other", f"MFRCE beyond its floor: {', '.join(OTHERS)}, umc"),
+        *("CPU s, umc all believed → umc", "network", "fields"),
+    ]
+    sys.stdout.write(f"| {' | '.join(headings)} |\n|{' --- |' * len(headings)}\n")
+    for source in (logs(given.logs), worlds(given.sizes), [] if given.no_day else one_day()):
+        for data in source:
+            sys.stdout.write(row(data))
             sys.stdout.flush()
 
 

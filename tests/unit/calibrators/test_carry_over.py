@@ -85,6 +85,19 @@ def test_a_field_that_names_the_day_cannot_be_told_from_time():
     assert found.shares[1] == pytest.approx(0.5)  # no row can say anything, so the prior stays
 
 
+@pytest.mark.parametrize("unit", ["datetime64[s]", "seconds", "none"])
+def test_an_hour_of_a_log_of_one_day_is_known_by_the_clock(unit):
+    _, log = drawn([Lasting("a", persistent=0.3)], n_rows=60_000)
+    first_day = slice(0, np.searchsorted(log.times, log.times[0] - log.times[0] % DAY + DAY))
+    day = log.take(first_day)
+    hour, part = day.times // 3600 % 24 + 1, (day.times - day.times[0]) // 5000 + 1
+    times = {"datetime64[s]": day.times.astype("datetime64[s]"), "seconds": day.times, "none": None}[unit]
+    features = np.column_stack([day.features, hour, part]).astype(np.int32)
+    found = learned(Samples.of(day.scores, day.labels, features=features, times=times))
+    assert found.calendar.tolist() == [False, True, True]
+    assert found.shares[1:] == pytest.approx([0.5 if unit == "none" else 1.0, 0.5])
+
+
 def test_given_shares_are_taken_and_the_others_learned():
     samples, _ = drawn([Lasting("a", persistent=0.4), Lasting("b", transient=0.8)], n_rows=40_000)
     found = learned(samples, {1: 0.7})

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monocal.calibrators.statistical.carry_over.chain import Cut, forward_chain, judged_rows
 from monocal.calibrators.statistical.carry_over.shares import solve_shares
-from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
+from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks, clock_hours, follows_the_hour
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
@@ -27,8 +27,9 @@ RETURNING_ENOUGH = 0.2
 """A field fewer of whose later rows have a known value cannot be told from time."""
 
 PRIOR_RETURNING, PRIOR_CALENDAR = 1.0, 0.5
-"""What is believed of a share without evidence. Nothing can tell an hour that never came back from the one day of the
-log, so half of such a field is believed: that splits the risk."""
+"""What is believed of a share without evidence. Nothing in the rows can tell a value that never came back from the one
+stretch of time it was seen in, so half of such a field is believed: that splits the risk. Where times show that the
+field is the hour, its values will come back, and it is believed like others."""
 
 
 @final
@@ -168,7 +169,17 @@ def learn_carry_over(
     if not cuts:
         return CarryOver(np.where(np.isnan(given), 1.0, given), nothing, nothing, ~np.isnan(given), blocks)
     returning = cuts[-1].returning(samples)
-    prior = np.where(returning >= RETURNING_ENOUGH, PRIOR_RETURNING, PRIOR_CALENDAR)
-    found = solve_shares(judged_rows(samples, cuts, blocks), prior, given)
+    found = solve_shares(judged_rows(samples, cuts, blocks), _prior(samples, returning), given)
     errors = np.where(np.isnan(given), found.errors, np.nan)
     return CarryOver(found.values, errors, returning, ~np.isnan(given), blocks, tuple(cuts))
+
+
+def _prior(samples: Samples, returning: Floats) -> Floats:
+    assert samples.features is not None
+    prior = np.where(returning >= RETURNING_ENOUGH, PRIOR_RETURNING, PRIOR_CALENDAR)
+    hours = clock_hours(samples.times)
+    if hours is not None:
+        for field in np.flatnonzero(prior == PRIOR_CALENDAR):
+            if follows_the_hour(samples.features[:, field], hours):
+                prior[field] = PRIOR_RETURNING
+    return prior

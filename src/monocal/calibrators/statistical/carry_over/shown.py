@@ -45,7 +45,7 @@ def carried_remarks(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> 
 
     Example:
         >>> carry = {"field": np.array([0]), "returning": np.array([0.0]), "given": np.array([False]),
-        ...          "network": np.array([0.0])}
+        ...          "network": np.array([0.0]), "share": np.array([0.5])}
         >>> for sentence in carried_remarks(carry, ["hour"]):
         ...     print(sentence)
         the network is left out: what it learned said nothing about later rows
@@ -58,10 +58,10 @@ def carried_remarks(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> 
     for place, field in enumerate(carry["field"].tolist()):
         if carry["returning"][place] < RETURNING_ENOUGH and not carry["given"][place]:
             name = names[field]
-            remarks.append(
-                f"{name}: its values do not come back, so it cannot be told from time; "
-                f'carry={{"{name}": 1.0}} believes it'
-            )
+            option = f'carry={{"{name}": 1.0}} believes it'
+            if carry["share"][place] == 1.0:
+                option = f'it follows the hour and is believed; carry={{"{name}": 0.0}} leaves it out'
+            remarks.append(f"{name}: its values do not come back, so it cannot be told from time; {option}")
     return remarks
 
 

@@ -93,15 +93,50 @@ def _period_edges(times: NDArray[Any] | None, mass: Floats) -> NDArray[np.int64]
     return edges if edges.shape[0] - 1 >= FEWEST_PERIODS else None
 
 
+def clock_hours(times: NDArray[Any] | None) -> NDArray[np.int64] | None:
+    """Returns the hour, counted from 1970, in which every row lies; None if the times are no clock.
+
+    Example:
+        >>> clock_hours(np.array(["1970-01-01T06:59", "1970-01-02T18:00"], dtype="datetime64[m]")).tolist()
+        [6, 42]
+    """
+    if times is None or times.shape[0] == 0:
+        return None
+    if times.dtype.kind == "M":
+        return times.astype("datetime64[h]").astype(np.int64)
+    day = _day_length(times) if times.dtype.kind in "iuf" else None
+    return None if day is None else np.asarray(times // (day // 24), dtype=np.int64)
+
+
+def follows_the_hour(ids: NDArray[Any], hours: NDArray[np.int64]) -> bool:
+    """Returns whether a field changes on the hour only, and more than twice a day: an hour, or a part of the day.
+
+    Such values come back the next day, which a date or a batch does not, even where the log is too short to show it.
+
+    Example:
+        >>> hours = np.repeat(np.arange(30), 5)
+        >>> follows_the_hour(hours % 24 + 1, hours), follows_the_hour(hours // 24 + 1, hours)
+        (True, False)
+    """
+    new_hour = np.concatenate([[True], hours[1:] != hours[:-1]])
+    changes = ids[1:] != ids[:-1]
+    days = (hours[-1] - hours[0] + 1) / 24.0
+    return bool(not np.any(changes & ~new_hour[1:]) and np.count_nonzero(changes) > 2.0 * max(days, 1.0))
+
+
+def _day_length(times: NDArray[Any]) -> int | None:
+    size = float(np.abs(times[-1]))
+    return next((day for low, high, day in _DAYS_BY_MAGNITUDE if low <= size < high), None)
+
+
 def _periods(times: NDArray[Any]) -> NDArray[np.int64] | None:
     """Returns the number of every row's day, week or whatever the times count; None if they count nothing."""
     if times.dtype.kind == "M":
         return times.astype("datetime64[D]").astype(np.int64)
     if times.dtype.kind not in "iuf":
         return None
-    size = float(np.abs(times[-1]))
-    for low, high, day in _DAYS_BY_MAGNITUDE:
-        if low <= size < high:
-            return np.asarray(times // day, dtype=np.int64)
+    day = _day_length(times)
+    if day is not None:
+        return np.asarray(times // day, dtype=np.int64)
     distinct = np.concatenate([[0], np.cumsum(times[1:] != times[:-1])])
     return distinct if distinct[-1] < MOST_PERIODS else None
