@@ -28,6 +28,7 @@ from monocal.cli.verbs import (
     prepare,
     promote,
     rank,
+    replay,
     report,
     rollback,
     serve,
@@ -54,6 +55,7 @@ VERBS: tuple[ModuleType, ...] = (
     rollback,
     watch,
     serve,
+    replay,
     export,
     bench,
 )

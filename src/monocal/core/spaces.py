@@ -49,7 +49,7 @@ def logit(probabilities: ArrayLike, epsilon: float = SCORE_EPSILON) -> Floats:
     return result
 
 
-def shift_probabilities(probabilities: ArrayLike, shift: float, epsilon: float = SCORE_EPSILON) -> Floats:
+def shift_probabilities(probabilities: ArrayLike, shift: float | Floats, epsilon: float = SCORE_EPSILON) -> Floats:
     r"""Adds `shift` to the logits of probabilities, :math:`p' = 1 / (1 + e^{-c}\,(1-p)/p)`, clipping as `logit` does.
 
     The order of equal or rising probabilities is kept to the last bit: subtraction, division and addition are rounded

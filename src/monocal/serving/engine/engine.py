@@ -10,6 +10,7 @@ from typing import Any, Self, final, get_args
 import numpy as np
 
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.samples import Ids
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats, as_float_column
 from monocal.models.artefact import load_model
@@ -109,8 +110,12 @@ class Engine:
             )
         ids = self._encoder.encode(request, n_rows)
         probabilities = {task: self._scorers[task](z, ids) for task, z in logits.items()}
-        fused = self._fuse(request, probabilities, n_rows)
+        fused = self.fused(request, probabilities, n_rows)
         return Answer(probabilities, fused, self.version, logits, ids)
+
+    def ids_of(self, request: Request, n_rows: int) -> Ids:
+        """Returns the ids of a request's field values; fields that it does not have count as unseen."""
+        return self._encoder.encode(request, n_rows, refuses_missing=False)
 
     def warm_up(self) -> float:
         """Scores made-up requests until caches and compiled code are ready; returns the seconds it took."""
@@ -140,7 +145,8 @@ class Engine:
             )
         return self._model_shift
 
-    def _fuse(self, request: Request, probabilities: dict[str, Floats], n_rows: int) -> Floats | None:
+    def fused(self, request: Request, probabilities: dict[str, Floats], n_rows: int) -> Floats | None:
+        """Returns the fused score of every candidate by the request's rule or the model's; None without either."""
         fusion = request.fusion
         # the model's own rule needs all its tasks; a request that asked for fewer wants no fused score
         if fusion is None and self.fusion is not None and self.fusion.weights.keys() <= probabilities.keys():

@@ -34,17 +34,18 @@ class FieldEncoder:
     def n_bytes(self) -> int:
         return sum(one.n_bytes for one in self._lookups.values())
 
-    def encode(self, request: Request, n_rows: int) -> Ids:
-        """Returns the ids `(n_rows, fields)`."""
+    def encode(self, request: Request, n_rows: int, *, refuses_missing: bool | None = None) -> Ids:
+        """Returns the ids `(n_rows, fields)`; `refuses_missing` overrides what the encoder does by itself."""
         if request.ids is not None:
             return self._checked_ids(request, n_rows)
         try:
-            return self._look_up(request, n_rows)
+            refuses = self._refuses_missing if refuses_missing is None else refuses_missing
+            return self._look_up(request, n_rows, refuses)
         except TypeError:
             self._refuse_nested(request)
             raise
 
-    def _look_up(self, request: Request, n_rows: int) -> Ids:
+    def _look_up(self, request: Request, n_rows: int, refuses_missing: bool) -> Ids:
         fields, shared = request.fields, request.shared
         n_columns = len(self._columns)
         row = [0] * n_columns
@@ -72,7 +73,7 @@ class FieldEncoder:
             elif name in shared:
                 n_given += 1
                 row[place] = lookup[shared[name]]
-            elif self._refuses_missing:
+            elif refuses_missing:
                 raise InvalidInput.of(
                     f"field {name!r}",
                     "no values",

@@ -55,6 +55,7 @@ class Answer:
         version: Fingerprint of the model that answered.
         logits: Per task, the scores as logits after the sampling correction (live metrics compare them with fit time).
         ids: The ids that the field values turned into.
+        corrections: Per task, what an online level added to each logit; None without one.
     """
 
     probabilities: dict[str, Floats]
@@ -62,6 +63,7 @@ class Answer:
     version: str
     logits: dict[str, Floats]
     ids: Ids
+    corrections: dict[str, Floats] | None = None
 
     @property
     def n_rows(self) -> int:

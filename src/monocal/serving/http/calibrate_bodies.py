@@ -26,9 +26,6 @@ from monocal.serving.http.json_bodies import (
 
 CALIBRATE_MEMBERS = ("scores", "shared", "fields", "ids", "sampling_rate", "fusion", "other")
 FUSION_MEMBERS = ("weights", "powers")
-FEEDBACK_MEMBERS = ("probabilities", "labels")
-
-_LABELS = {int, float, bool}
 
 
 def calibrate_request(body: dict[str, Any], max_rows: int, engine: Engine) -> Request:
@@ -57,36 +54,6 @@ def calibrate_request(body: dict[str, Any], max_rows: int, engine: Engine) -> Re
         fusion=None if fusion is None else fusion_of(fusion, engine.task_names),
         other=None if other is None else numbers_of(other, "other", max_rows),
     )
-
-
-def feedback_of(body: dict[str, Any], max_rows: int, tasks: Collection[str]) -> dict[str, tuple[Floats, Floats]]:
-    """Turns the body of `POST /v1/feedback` into probabilities and labels per task, without rows of null labels."""
-    check_members(body, FEEDBACK_MEMBERS, "body")
-    labels = object_of(body.get("labels"), "labels")
-    probabilities = object_of(body.get("probabilities"), "probabilities")
-    for columns in (labels, probabilities):
-        check_names(columns, tasks, "task")
-    if not labels:
-        raise InvalidInput.of("labels", "no task", "labels of at least one task", "send task to list of 0 and 1")
-    found = {}
-    for task in {**labels, **probabilities}:
-        if task not in labels or task not in probabilities:
-            raise InvalidInput.of(
-                f"task {task!r}", "labels or probabilities alone", "both", "send back the probabilities with the labels"
-            )
-        p = numbers_of(probabilities[task], f"probabilities of {task!r}", max_rows)
-        y = _labels_of(labels[task], f"labels of {task!r}", max_rows)
-        if p.shape != y.shape:
-            raise InvalidInput.of(
-                f"labels of {task!r}", f"{y.size} of them", f"{p.size}, one per probability", "use null for unknown"
-            )
-        if p.size and not (p.min() >= 0.0 and p.max() <= 1.0):
-            raise InvalidInput.of(
-                f"probabilities of {task!r}", "numbers beyond", "numbers in [0, 1]", "send what calibrate answered"
-            )
-        known = ~np.isnan(y)
-        found[task] = (p[known], y[known])
-    return found
 
 
 def ids_of(value: Any, max_rows: int, n_fields: int) -> Ids:
@@ -131,11 +98,3 @@ def fusion_of(value: Any, tasks: Collection[str]) -> Fusion:
                     f"fusion {part} of {task!r}", kind_of(number), "a number", "send 1.0, for example"
                 )
     return Fusion(**parts)
-
-
-def _labels_of(value: Any, what: str, max_rows: int) -> Floats:
-    column = list_of(value, what, max_rows)
-    for row, one in enumerate(column):
-        if one is not None and (type(one) not in _LABELS or one not in (0, 1)):
-            raise InvalidInput.of(what, f"{kind_of(one)} at row {row}", "0, 1 or null", "use null for unknown")
-    return np.array([np.nan if one is None else one for one in column], dtype=np.float64)

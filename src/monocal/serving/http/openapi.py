@@ -7,8 +7,9 @@ from typing import Any
 from monocal.core.version import __version__
 from monocal.serving.engine.engine import Engine
 from monocal.serving.http import admin_routes
-from monocal.serving.http.calibrate_bodies import FEEDBACK_MEMBERS, FUSION_MEMBERS
+from monocal.serving.http.calibrate_bodies import FUSION_MEMBERS
 from monocal.serving.http.calibrate_routes import CALIBRATE, FEEDBACK
+from monocal.serving.http.feedback_bodies import NEEDED
 from monocal.serving.http.open_inference_routes import HEADER_LENGTH, MODEL, SERVER
 from monocal.serving.http.open_inference_tensors import TENSOR_TYPES
 from monocal.serving.http.ports import DOCS, HEALTH, LIVE, METRICS, MODELS, READY
@@ -34,6 +35,8 @@ def openapi(settings: Settings, engine: Engine) -> Document:
         f"{MODEL}/infer": {"post": _infer(settings)},
         admin_routes.MODEL: {"get": _read("What the model is", settings, {"type": "object"})},
         admin_routes.LOAD: {"post": _load(settings)},
+        admin_routes.LEVEL: {"get": _read("The online level in force", settings, {"type": "object"})},
+        admin_routes.RESET: {"post": _reset(settings)},
     }
     return {
         "openapi": "3.1.0",
@@ -107,6 +110,7 @@ def _answer(engine: Engine) -> Document:
                 "minProperties": 1,
                 "properties": dict.fromkeys(engine.task_names, _PROBABILITIES),
             },
+            "corrections": {"type": "object", "properties": dict.fromkeys(engine.task_names, _NUMBERS)},
             "fused": _NUMBERS,
         },
     }
@@ -122,16 +126,21 @@ def _feedback(settings: Settings, engine: Engine) -> Document:
     probabilities = {**_PROBABILITIES, "maxItems": settings.max_rows}
     return {
         "type": "object",
-        "required": list(FEEDBACK_MEMBERS),
+        "required": [*NEEDED, *(("corrections", "version") if settings.level_folder else ())],
         "additionalProperties": False,
         "properties": {
-            name: {
-                "type": "object",
-                "minProperties": 1,
-                "additionalProperties": False,
-                "properties": dict.fromkeys(engine.task_names, column),
-            }
-            for name, column in zip(FEEDBACK_MEMBERS, (probabilities, labels), strict=True)
+            **{
+                name: {
+                    "type": "object",
+                    "minProperties": 1,
+                    "additionalProperties": False,
+                    "properties": dict.fromkeys(engine.task_names, column),
+                }
+                for name, column in (("probabilities", probabilities), ("labels", labels), ("corrections", _NUMBERS))
+            },
+            "version": {"type": "string"},
+            "shared": _per_field(engine, _CATEGORY),
+            "fields": _per_field(engine, {"type": "array", "items": _CATEGORY, "maxItems": settings.max_rows}),
         },
     }
 
@@ -177,6 +186,15 @@ def _load(settings: Settings) -> Document:
         "parameters": [_name(settings)],
         "security": [{"token": []}],
         "responses": {"200": _json("How it went", answer), **_refusals()},
+    }
+
+
+def _reset(settings: Settings) -> Document:
+    return {
+        "summary": "Remove the online level, in every worker",
+        "parameters": [_name(settings)],
+        "security": [{"token": []}],
+        "responses": {"200": _json("The level after it", {"type": "object"}), **_refusals()},
     }
 
 
