@@ -99,7 +99,7 @@ class Service:
 
 def make_models(home):
     """Fits two models that take the same requests and differ in their answers."""
-    log = simulate_log(20_000, seed=3, tasks=tuple(TASKS)).table()
+    log = simulate_log(5_000, seed=3, tasks=tuple(TASKS)).table()
     models = {}
     for name, l2 in (("one", 10.0), ("two", 3.0)):
         fitted = monocal.fit(log, method="wide_logistic", tasks=TASKS, fields=FIELDS, l2=l2)

@@ -102,7 +102,7 @@ def _kill_at(where, log, folder):
 def test_killed_work_is_not_finished_and_a_second_run_completes_it(step, log, expected, tmp_path):
     folder = tmp_path / "out"
     _kill_at(STEPS[step], log, folder)
-    with pytest.raises(ArtefactError, match="there is no such file; an encoded log is a folder"):
+    with pytest.raises(ArtefactError, match="there is no such folder; an encoded log is a folder"):
         EncodedLog.open(folder)
     finished = encode_log(log, SCHEMA, folder, min_count=1)
     assert finished.fingerprint == expected

@@ -37,7 +37,6 @@ def steps_of(checkpoints):
     return json.loads(places[0].read_text())["facts"]["history"]["n_steps"] if places else 0
 
 
-@pytest.mark.timeout(120)
 def test_a_killed_run_resumes_and_gives_identical_weights(tmp_path):
     log = simulate_log(20_000, seed=3).encoded().save(tmp_path / "log")
     target, checkpoints = tmp_path / "scored", tmp_path / ".scored.work" / "checkpoints"

@@ -216,6 +216,10 @@ class FolderFormat:
         return manifest
 
     def _parse(self, path: Path) -> Entries:
+        if not path.parent.exists():
+            raise ArtefactError(
+                f"{path.parent}: there is no such folder; {self.called} is a folder with {self.manifest} in it"
+            )
         if not path.is_file():
             raise ArtefactError(f"{path}: there is no such file; {self.called} is a folder with {self.manifest} in it")
         try:

@@ -27,13 +27,14 @@ def inspect_folder(folder: str | Path) -> Inspection:
         >>> inspect_folder("nowhere")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.ArtefactError: nowhere: not a folder with a manifest.json; wanted a saved model or ...
+        monocal.core.errors.ArtefactError: nowhere: there is no such folder; wanted a saved model or ...
     """
     path = Path(folder)
     if is_any_log_folder(path):
         return _of_log(path)
     if not (path / "manifest.json").is_file():
-        raise ArtefactError(f"{folder}: not a folder with a manifest.json; wanted a saved model or a prepared log")
+        problem = "not a folder with a manifest.json" if path.exists() else "there is no such folder"
+        raise ArtefactError(f"{folder}: {problem}; wanted a saved model or a prepared log")
     return _of_model(path)
 
 

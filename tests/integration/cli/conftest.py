@@ -80,7 +80,7 @@ def monocal_process():
 
     def call(*arguments, **options):
         done = subprocess.run(
-            process_arguments(*arguments), capture_output=True, text=True, timeout=120, env=environment(), **options
+            process_arguments(*arguments), capture_output=True, text=True, timeout=300, env=environment(), **options
         )
         return Ended(done.returncode, done.stdout, done.stderr)
 
@@ -93,7 +93,7 @@ def python_process():
 
     def call(code, **variables):
         done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment() | variables
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=environment() | variables
         )
         return Ended(done.returncode, done.stdout, done.stderr)
 

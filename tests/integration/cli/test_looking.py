@@ -35,6 +35,7 @@ def test_inspect_something_else(monocal_command, tmp_path):
     ended = monocal_command("inspect", tmp_path)
     assert (ended.code, ended.out) == (1, "")
     assert "not a folder with a manifest.json; wanted a saved model or a prepared log" in ended.err
+    assert "nothing: there is no such folder; wanted" in monocal_command("inspect", tmp_path / "nothing").err
     (tmp_path / "manifest.json").write_text("{")
     assert "not a whole JSON file" in monocal_command("inspect", tmp_path).err
 

@@ -29,11 +29,11 @@ def test_answers_and_stops_when_told(start_monocal, model_folder, log_file):
         json.dumps(body).encode(),
         {"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=60) as response:
+    with urllib.request.urlopen(request, timeout=300) as response:
         answer = json.load(response)
     assert answer["probabilities"]["click"] == model.predict(row).tolist()
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == 0
 
 

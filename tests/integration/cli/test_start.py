@@ -149,5 +149,5 @@ def test_output_into_a_closed_pipe_is_no_fault(start_monocal):
     process.stdout.close()
     with process.stderr:
         err = process.stderr.read()
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=300) == 1
     assert err == b""

@@ -24,7 +24,7 @@ def run_at_a_terminal(start_monocal, *arguments):
             break
         shown += piece
     os.close(leader)
-    return process.wait(timeout=60), shown.decode()
+    return process.wait(timeout=300), shown.decode()
 
 
 @pytest.fixture(scope="module")

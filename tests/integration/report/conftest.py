@@ -18,7 +18,7 @@ from monocal.lab.simulator import TASKS
 from monocal.report import write_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 180.0
 QUICK = {"n_bootstrap": 20, "n_floor": 20}
 
 _WIRE = (

@@ -188,7 +188,7 @@ def test_tasks_are_tabs(page, reports):
 def test_a_table_is_saved_as_csv(opened, tmp_path):
     opened.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     opened.click(f".tablebox:has({VALUES}) .csv")
-    deadline = time.monotonic() + 20.0
+    deadline = time.monotonic() + 120.0
     while not (found := list(tmp_path.glob("*.csv"))) and time.monotonic() < deadline:
         opened.run("new Promise((done) => setTimeout(done, 100))")
     lines = found[0].read_text().splitlines()

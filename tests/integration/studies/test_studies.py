@@ -151,7 +151,7 @@ from monocal.lab.studies.run_study import run_study
 from monocal.lab.studies.cell_runner import RunOptions
 from monocal.lab.studies.study import CalibratorSpec, DataSpec, Study
 from monocal.lab.studies.study_data import STUDY_DATA
-specs = tuple(CalibratorSpec(f"h{k}", "histogram", {"n_bins": k}) for k in range(2, 8))
+specs = tuple(CalibratorSpec(f"h{k}", "histogram", {"n_bins": k}) for k in range(2, 6))
 data = (DataSpec("w", n_calibration=2000, n_test=2000),)
 study = Study("killed", "?", data, specs, seeds=(0,), n_bootstrap=5, reference="h2")
 print("run", run_study(study, sys.argv[1], RunOptions(workers=1)).n_run)
@@ -159,20 +159,18 @@ print("run", run_study(study, sys.argv[1], RunOptions(workers=1)).n_run)
     environment = os.environ | {"PYTHONPATH": str(SRC)}
     command = [sys.executable, "-c", script, str(tmp_path)]
     first = subprocess.Popen(command, env=environment)
-    deadline = time.monotonic() + 120
-    while len(list(tmp_path.glob("cells/*/result.json"))) < 2:
-        assert time.monotonic() < deadline
+    while not list(tmp_path.glob("cells/*/result.json")):
         assert first.poll() is None
         time.sleep(0.05)
     first.send_signal(signal.SIGKILL)
     first.wait()
     time.sleep(0.5)
     finished = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cells/*/result.json")}
-    assert 2 <= len(finished) < 6
+    assert 1 <= len(finished) < 4
     second = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     n_run = int(second.stdout.split("run ")[1])
-    assert n_run >= 6 - len(finished) - 1  # the cell that was under way may have finished by itself
-    assert n_run <= 6 - len(finished)
+    assert n_run >= 4 - len(finished) - 1  # the cell that was under way may have finished by itself
+    assert n_run <= 4 - len(finished)
     assert all(path.stat().st_mtime_ns == when for path, when in finished.items())
 
 

@@ -103,9 +103,11 @@ def test_unknown_method_is_refused(saved):
         monocal.load(saved)
 
 
-def test_no_folder_there(tmp_path):
-    with pytest.raises(ArtefactError, match="there is no such file; a saved model is a folder"):
+def test_a_missing_folder_and_a_missing_manifest_are_told_apart(tmp_path):
+    with pytest.raises(ArtefactError, match="nothing: there is no such folder; a saved model is a folder with"):
         monocal.load(tmp_path / "nothing")
+    with pytest.raises(ArtefactError, match=r"manifest\.json: there is no such file; a saved model is a folder"):
+        monocal.load(tmp_path)
 
 
 def test_canary_notices_other_answers(saved):

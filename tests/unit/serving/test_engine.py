@@ -101,7 +101,7 @@ def test_neural_models_are_served_without_torch(neural, tmp_path):
     )
     found_at = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=240, env=found_at
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300, env=found_at
     )
     assert done.stdout.split() == [str(len(folders)), "False"]
 
@@ -321,6 +321,6 @@ def test_the_engine_needs_no_torch(model, tmp_path):
     )
     found_at = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120, env=found_at
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300, env=found_at
     )
     assert done.stdout.strip() == "[]"

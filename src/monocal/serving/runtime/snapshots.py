@@ -99,7 +99,7 @@ def _copy_files(folder: Path, copy: Path) -> None:
                     return
                 problem = "it is being replaced all the time"
             else:
-                problem = "it has no manifest.json"
+                problem = "it has no manifest.json" if folder.exists() else "it does not exist"
         except OSError as error:
             problem = str(error.strerror)
         if time.monotonic() > deadline:
