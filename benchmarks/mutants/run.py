@@ -1,22 +1,26 @@
 """Changes the code a little, many times, and counts how often the tests notice.
 
-A sample of mutants per group of files; each runs in a fork of a process that has the heavy packages loaded, on a copy
-of the sources, against the tests of its group alone, and is ended after a time limit (which counts as noticed).
+A seeded sample of changes per group of files. Each is tried on a copy of the sources in a fork of a process that has
+the heavy packages loaded, against the tests that reach the changed line, until the first of them fails. Limits are
+CPU seconds. What was found is kept in the work folder: a run that was ended goes on where it stopped.
 
-    python benchmarks/mutants/run.py --n 320 --out benchmarks/results/mutants.md
+    python benchmarks/mutants/run.py --out benchmarks/results/mutants.md
+    python benchmarks/mutants/run.py --retry      (survivors again, with the tests as they are now)
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
-import io
+import hashlib
+import json
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -25,214 +29,214 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
 
 from mutate import Mutant, mutants_of  # noqa: E402
+from reach import QUIET, Reach, record  # noqa: E402
 
-GROUPS: dict[str, tuple[list[str], list[str], list[str]]] = {
-    "calibrators": (
-        [
-            "core/spaces.py",
-            "core/sampling.py",
-            "core/samples.py",
-            "calibrators/base.py",
-            "calibrators/recent_intercept.py",
-            "calibrators/statistical/*.py",
-        ],
-        [
-            "tests/oracles/test_statistical_calibrators.py",
-            "tests/unit/core/test_spaces.py",
-            "tests/unit/core/test_bad_input.py",
-            "tests/unit/calibrators/test_edges.py",
-        ],
-        [
-            "tests/contracts/test_calibrators.py",
-            "tests/unit/calibrators/test_monotone_arithmetic.py",
-            "tests/unit/calibrators/test_guard_and_recent.py",
-            "tests/unit/calibrators/test_field_shrinkage.py",
-            "tests/unit/calibrators/test_wide_solver.py",
-            "tests/unit/calibrators/test_carry_over.py",
-        ],
-    ),
-    "metrics": (
-        ["metrics/*.py"],
-        [
-            "tests/oracles/test_metrics_t10.py",
-            "tests/oracles/test_metrics_sklearn.py",
-        ],
-        [
-            "tests/unit/test_metric_input.py",
-            "tests/contracts/test_metrics.py",
-            "tests/unit/test_intervals.py",
-            "tests/unit/test_floors.py",
-            "tests/unit/judging",
-        ],
-    ),
-    "artefact": (
-        [
-            "models/artefact.py",
-            "models/inspection.py",
-            "models/fusion.py",
-            "core/files.py",
-            "core/fingerprint.py",
-            "core/manifest.py",
-        ],
-        ["tests/unit/core/test_files.py", "tests/unit/core/test_synced_files.py", "tests/unit/models/test_artefact.py"],
-        ["tests/unit/models", "tests/unit/core/test_tensor_files.py", "tests/integration/files"],
-    ),
-    "engine": (
-        ["serving/engine/*.py"],
-        ["tests/unit/serving/test_verification.py", "tests/unit/serving/test_engine.py"],
-        ["tests/unit/serving", "tests/integration/serving/test_natural_form.py"],
-    ),
+GROUPS = {
+    "metrics": ["metrics/*.py"],
+    "calibrators": [
+        "core/spaces.py",
+        "core/sampling.py",
+        "core/samples.py",
+        "calibrators/base.py",
+        "calibrators/recent_intercept.py",
+        "calibrators/statistical/*.py",
+        "calibrators/statistical/carry_over/*.py",
+    ],
+    "artefact": [
+        "models/artefact.py",
+        "models/canary.py",
+        "models/verification.py",
+        "models/fusion.py",
+        "core/files.py",
+        "core/folders.py",
+        "core/fingerprint.py",
+        "core/manifest.py",
+    ],
+    "engine": ["serving/engine/*.py"],
 }
-"""For each group: its files, the tests that are quick to notice, and those that only survivors of these meet."""
-
-SLOW = "[umc or [fac or [sbcr or [desc or [adacalib or neural or without_torch or needs_no_torch"
-TIME_LIMIT = 150.0
-HEAVY = [
-    "torch",
-    "numpy",
-    "scipy.special",
-    "scipy.optimize",
-    "scipy.stats",
-    "sklearn.isotonic",
-    "pyarrow.parquet",
-    "pyarrow.csv",
+TESTS = [
+    "src/monocal/metrics",
+    "src/monocal/core",
+    "src/monocal/models",
+    "src/monocal/calibrators",
+    "src/monocal/serving/engine",
+    "tests/oracles/test_metrics_*.py",
+    "tests/oracles/test_statistical_calibrators.py",
+    "tests/oracles/test_confcalib.py",
+    "tests/oracles/test_mlplatt.py",
+    "tests/properties/test_*.py",
+    "tests/contracts/test_metrics.py",
+    "tests/unit/metrics/test_*.py",
+    "tests/unit/test_floors.py",
+    "tests/unit/test_intervals.py",
+    "tests/unit/test_metric_input.py",
+    "tests/unit/test_monotonicity.py",
+    "tests/unit/core/test_*.py",
+    "tests/unit/models/test_*.py",
+    "tests/unit/serving/test_*.py",
+    "tests/unit/calibrators/test_*.py",
+    "tests/contracts/test_calibrators.py",
+    "tests/goldens/test_v0_1.py",
+    "tests/unit/judging/test_*.py",
 ]
+LEFT_OUT = " or ".join(
+    [
+        # trainings: they reach the statistical code, too, but not by less than a minute
+        *("[umc", "[fac", "[sbcr", "[desc", "[adacalib", "test_neural", "test_carried_network", "neural_"),
+        # they start processes and look at what those load
+        *("without_torch", "needs_no_torch", "light_import"),
+    ]
+)
+BUDGET_SECONDS = 20.0
+"""CPU seconds of tests per mutant."""
+
+HEAVY = "torch numba numpy scipy.special scipy.optimize scipy.stats sklearn.base sklearn.isotonic sklearn.metrics"
+HEAVY += " pyarrow.parquet pyarrow.csv pyarrow.compute pandas polars safetensors.numpy starlette.applications orjson"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=320, help="how many mutants, shared by the groups")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--group", choices=list(GROUPS), default=None)
-    parser.add_argument("--quick", action="store_true", help="the quick tests alone: a lower bound of what is noticed")
-    parser.add_argument("--only", type=int, nargs="*", default=None, help="numbers of the sample to try, from 1")
+    parser.add_argument("--work", type=Path, default=ROOT / "runs" / "mutants")
+    parser.add_argument("--retry", action="store_true", help="try survivors again, with the tests of the checkout")
     parser.add_argument("--out", type=Path, default=None)
     arguments = parser.parse_args()
-    groups = {arguments.group: GROUPS[arguments.group]} if arguments.group else GROUPS
-    copy = Path(tempfile.mkdtemp(prefix="mutants")) / "repository"
-    for part in ("src", "tests", "pyproject.toml"):
-        source = ROOT / part
-        copy.parent.mkdir(exist_ok=True)
-        (shutil.copytree if source.is_dir() else _copy_file)(source, copy / part)
-    try:
-        _load_heavy_packages()
-        results = {
-            name: _run_group(copy, *parts, arguments.n // len(groups), name, arguments)
-            for name, parts in groups.items()
-        }
-    finally:
-        shutil.rmtree(copy.parent)
+    copy = arguments.work.resolve() / "copy"
+    if not copy.exists():
+        shutil.copytree(ROOT / "src", copy / "src")
+    shutil.rmtree(copy / "tests", ignore_errors=True)
+    shutil.copytree(ROOT / "tests", copy / "tests")
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    os.chdir(copy)
+    sys.path.insert(0, str(copy / "src"))
+    os.environ |= {
+        "PYTHONPATH": str(copy / "src"),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "OMP_NUM_THREADS": "1",
+        "NUMBA_CACHE_DIR": str(copy.parent / "numba"),
+    }
+    for name in HEAVY.split():
+        with contextlib.suppress(ImportError):
+            __import__(name)
+    reach = Reach(_recorded(copy.parent / "reach"))
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    sys.dont_write_bytecode = True
+    results = copy.parent / "results.jsonl"
+    _try_all(_sample(arguments.n, arguments.seed), reach, results, retry=arguments.retry)
     table = _table(results)
     print(table)
     if arguments.out:
-        arguments.out.write_text(table, encoding="utf-8")
+        (ROOT / arguments.out).write_text(table, encoding="utf-8")
 
 
-def _copy_file(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(source, target)
+def _recorded(folder: Path) -> list[Path]:
+    """Records what each test file reaches, unless it was recorded before and has not changed."""
+    folder.mkdir(exist_ok=True)
+    maps = []
+    for pattern in TESTS:
+        for path in sorted(Path().glob(pattern)):
+            content = b"" if path.is_dir() else path.read_bytes()
+            name = f"{str(path).replace('/', '.')}-{hashlib.sha256(content + LEFT_OUT.encode()).hexdigest()[:12]}.json"
+            maps.append(folder / name)
+            if not maps[-1].exists():
+                _in_fork(lambda path=path, to=maps[-1]: record(str(path), LEFT_OUT, to), cpu_seconds=1200)
+                found = json.loads(maps[-1].read_text())
+                price = sum(found["seconds"].values())
+                print(f"{path}: {len(found['seconds'])} tests, {price:.0f} s, failed {found['failed']}", flush=True)
+    return maps
 
 
-def _load_heavy_packages() -> None:
-    for name in HEAVY:
-        with contextlib.suppress(ImportError):
-            __import__(name)
+def _sample(n: int, seed: int) -> list[tuple[str, Mutant]]:
+    base = Path("src/monocal")
+    sample: list[tuple[str, Mutant]] = []
+    for group, patterns in GROUPS.items():
+        files = sorted({path for pattern in patterns for path in base.glob(pattern) if path.name != "__init__.py"})
+        every = [one for path in files for one in mutants_of(path, str(path.relative_to(base)))]
+        print(f"{group}: {len(every)} mutants of {len(files)} files", flush=True)
+        sample += [(group, one) for one in random.Random(seed).sample(every, min(n // len(GROUPS), len(every)))]
+    # groups take turns, so that a run that is ended early has tried as much of each
+    turns = collections.Counter()
+    order = []
+    for group, _ in sample:
+        order.append(turns[group])
+        turns[group] += 1
+    return [sample[k] for k in sorted(range(len(sample)), key=order.__getitem__)]
 
 
-def _run_group(
-    copy: Path,
-    patterns: list[str],
-    quick: list[str],
-    thorough: list[str],
-    n: int,
-    name: str,
-    arguments: argparse.Namespace,
-) -> tuple[list[Mutant], list[Mutant]]:
-    base = copy / "src" / "monocal"
-    files = sorted({path for pattern in patterns for path in base.glob(pattern) if path.name != "__init__.py"})
-    every = [one for path in files for one in mutants_of(path, str(path.relative_to(base)))]
-    sample = random.Random(arguments.seed).sample(every, min(n, len(every)))
-    stages = [[one for one in tests if (copy / one).exists()] for tests in (quick, thorough)]
-    stages = stages[:1] if arguments.quick else stages
-    print(f"{name}: {len(every)} mutants of {len(files)} files, {len(sample)} tried", flush=True)
-    if not any(_noticed(copy, tests, None) for tests in stages):
-        survivors = []
-        for k, mutant in enumerate(sample):
-            if arguments.only is not None and k + 1 not in arguments.only:
-                continue
-            began = time.monotonic()
-            path = base / mutant.path
-            sound = path.read_text(encoding="utf-8")
-            path.write_text(mutant.apply(sound), encoding="utf-8")
-            try:
-                noticed = any(_noticed(copy, [f"src/monocal/{mutant.path}", *tests], path) for tests in stages)
-            finally:
-                path.write_text(sound, encoding="utf-8")
-            if not noticed:
-                survivors.append(mutant)
-            word = "noticed" if noticed else "SURVIVED"
-            print(f"{k + 1:4d} {word} {time.monotonic() - began:5.1f} s  {mutant}", flush=True)
-        return sample, survivors
-    raise SystemExit(f"{name}: the tests fail without any mutant")
-
-
-def _noticed(copy: Path, tests: list[str], mutated: Path | None) -> bool:
-    if mutated is not None:
-        for stale in mutated.parent.glob(f"__pycache__/{mutated.stem}.*"):
+def _try_all(sample: list[tuple[str, Mutant]], reach: Reach, results: Path, *, retry: bool) -> None:
+    known = _read(results)
+    for group, mutant in sample:
+        before = known.get(str(mutant))
+        if before and not (retry and before["outcome"] == "survived"):
+            continue
+        tests, n_hits = reach.tests_of(mutant.path, mutant.line, BUDGET_SECONDS)
+        path = Path("src/monocal") / mutant.path
+        sound = path.read_text(encoding="utf-8")
+        began = time.monotonic()
+        for stale in path.parent.glob(f"__pycache__/{path.stem}.*"):
             stale.unlink()
+        path.write_text(mutant.apply(sound), encoding="utf-8")
+        try:
+            limit = 30 + 5 * int(sum(reach.seconds[one] for one in tests))
+            outcome = _in_fork(lambda tests=tests: _run_tests(tests), cpu_seconds=limit) if tests else "survived"
+        finally:
+            path.write_text(sound, encoding="utf-8")
+        found = {"group": group, "mutant": str(mutant), "outcome": outcome, "reaching": n_hits, "tests": len(tests)}
+        found["retried"] = bool(before)
+        with results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(found) + "\n")
+        print(f"{outcome} {time.monotonic() - began:5.1f} s, {len(tests)} tests  {mutant}", flush=True)
+
+
+def _run_tests(tests: list[str]) -> int:
+    import pytest
+
+    return int(pytest.main(["-x", *QUIET, *tests]))
+
+
+def _in_fork(work, cpu_seconds: int) -> str:
+    """Runs in a fork; the words are `survived` (0), `noticed` (any other end) and `ran on` (CPU limit)."""
     child = os.fork()
     if child == 0:
         os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 5))
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
         code = 2
         try:
-            code = _in_child(copy, tests, keep_bytecode=mutated is None)
+            code = work() or 0
         except BaseException:
             traceback.print_exc()
         os._exit(code)
-    return _wait(child, TIME_LIMIT if mutated is not None else 900.0) != 0
+    _, status = os.waitpid(child, 0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
+        return "ran on"
+    return "survived" if status == 0 else "noticed"
 
 
-def _in_child(copy: Path, tests: list[str], *, keep_bytecode: bool) -> int:
-    import pytest
-
-    os.chdir(copy)
-    sys.dont_write_bytecode = not keep_bytecode
-    sys.path.insert(0, str(copy / "src"))
-    os.environ["PYTHONPATH"] = str(copy / "src")
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    log = io.StringIO()
-    with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
-        code = int(
-            pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "pytest_timeout", "-k", f"not ({SLOW})", *tests])
-        )
-    if keep_bytecode and code:
-        sys.__stdout__.write(log.getvalue()[-3000:])
-        sys.__stdout__.flush()
-    return code
+def _read(results: Path) -> dict[str, dict]:
+    """Returns the last word on each mutant."""
+    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+    return {one["mutant"]: one for one in map(json.loads, lines)}
 
 
-def _wait(child: int, limit: float) -> int:
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return 1
-
-
-def _table(results: dict[str, tuple[list[Mutant], list[Mutant]]]) -> str:
-    lines = ["# Mutants", "", "| files | tried | noticed | share |", "| --- | ---: | ---: | ---: |"]
-    totals = [0, 0]
-    for name, (tried, survivors) in results.items():
-        noticed = len(tried) - len(survivors)
-        totals = [totals[0] + len(tried), totals[1] + noticed]
-        lines.append(f"| {name} | {len(tried)} | {noticed} | {noticed / max(len(tried), 1):.0%} |")
-    lines += [f"| all | {totals[0]} | {totals[1]} | {totals[1] / max(totals[0], 1):.0%} |", "", "## Survivors", ""]
-    lines += [f"- `{one}`" for _, survivors in results.values() for one in survivors]
-    return "\n".join(lines) + "\n"
+def _table(results: Path) -> str:
+    last = _read(results).values()
+    lines = ["| files | tried | noticed | of these ran on | noticed at first |", "| --- | ---: | ---: | ---: | ---: |"]
+    for group in [*GROUPS, "all"]:
+        mine = [one for one in last if group in (one["group"], "all")]
+        noticed = [one for one in mine if one["outcome"] != "survived"]
+        first = sum(not one["retried"] for one in noticed)
+        n_on = sum(one["outcome"] == "ran on" for one in noticed)
+        share, early = (f"{k} ({k / max(len(mine), 1):.0%})" for k in (len(noticed), first))
+        lines.append(f"| {group} | {len(mine)} | {share} | {n_on} | {early} |")
+    lines += ["", "## Survivors", ""]
+    lines += [f"- `{one['mutant']}`" for one in last if one["outcome"] == "survived"]
+    return "# Mutants\n\n" + "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
