@@ -19,7 +19,7 @@ LIGHT_TESTS := tests/unit/core tests/unit/tables tests/unit/vocabulary tests/uni
 CLIENTS := pytest pytest-timeout pytest-xdist hypothesis pandas polars duckdb psutil
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-other-python test-lowest mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-peers bench-promotions clean
+.PHONY: help run test test-cluster test-other-python test-lowest mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-peers bench-promotions clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -33,9 +33,13 @@ $(STAMP): pyproject.toml constraints.txt
 run: $(STAMP) ## Simulate a click log, rank it, calibrate it, compare, save a model and a report (OUT=folder)
 	$(BIN)/monocal demo --out $(OUT)
 
-test: $(STAMP) ## Run all tests (COVER=yes also prints the files they reach least)
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(if $(COVER),--cov=monocal --cov-report=)
+test: $(STAMP) ## Run all tests but those of a cluster (COVER=yes also prints the files they reach least)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not cluster' $(if $(COVER),--cov=monocal --cov-report=)
 	@$(if $(COVER),$(BIN)/python -m coverage report --sort=cover --skip-covered --skip-empty | head -n 40)
+
+test-cluster: $(STAMP) ## Start Spark and torchrun and run the tests that need them (java 17; installs pyspark)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]' 'pyspark[connect]'
+	$(BIN)/python -m pytest -q -m cluster tests/cluster
 
 test-other-python: ## Run what needs no torch on a newer python, in an environment of its own
 	@test -n "$(OTHER_PYTHON)" || { echo "no python 3.12 or newer here: nothing to test"; exit 0; }; \

@@ -30,6 +30,7 @@ from monocal.core.spaces import (
     shift_probabilities,
     sigmoid,
 )
+from monocal.core.team import Shards
 
 GUARD_SHARE = 0.2
 """The most recent share of rows on which `guard=True` judges the fit."""
@@ -56,6 +57,10 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     name: ClassVar[str]
     class_tags: ClassVar[Tags]
+    fits_in_shards: ClassVar[bool] = False
+    """Whether `fit` can work on one of several shards, with a team that adds them up."""
+
+    _shards: Shards | None = None
 
     def __init__(self, *, recent_share: float = 0.0, guard: bool = False) -> None:
         self.recent_share = recent_share
@@ -78,6 +83,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         scores_are: ScoreSpace = "probability",
         sampling_rate: SamplingRate = None,
         embeddings: Sequence[NDArray[np.float32]] | None = None,
+        shards: Shards | None = None,
     ) -> Self:
         """Learns the map from scores and features to probabilities.
 
@@ -90,7 +96,11 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             scores_are: `"probability"` or `"logit"`; never guessed.
             sampling_rate: Share of negatives the ranker was trained on, one number or one per row.
             embeddings: A ranker's frozen table per field, for methods that can use it.
+            shards: With several of them, these rows are one member's part of a fit that a team does together; rows
+                are in time order then and `times` is left out. Every member ends with the same calibrator.
         """
+        if shards is not None and shards.n > 1:
+            self._check_shards(times)
         samples = Samples.of(
             scores,
             labels,
@@ -100,7 +110,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             scores_are=scores_are,
             sampling_rate=sampling_rate,
         )
-        _check_both_classes(samples)
+        _check_both_classes(samples, shards)
         self._check_features_present(samples)
         recent_share = self._recent_share()
         if not 0.0 <= recent_share < 1.0:
@@ -111,14 +121,17 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             delattr(self, learned)
         self._receive_embeddings(embeddings)
         if samples.weights is not None and np.any(samples.weights == 0.0):
-            samples = samples.take(np.flatnonzero(samples.weights))
+            positive = np.flatnonzero(samples.weights)
+            samples, shards = samples.take(positive), None if shards is None else shards.kept(positive)
         self.scores_are_: ScoreSpace = scores_are
         self.sampling_rate_ = _remembered_rate(sampling_rate)
         self.n_fields_ = 0 if samples.features is None else int(samples.features.shape[1])
         self.recent_shift_ = 0.0
         self.fell_back_ = self.guard and self._does_harm(samples)
         if not self.fell_back_:
+            self._shards = shards
             self._fit(samples)
+            self._shards = None
             if recent_share > 0.0:
                 self.recent_shift_ = self._recent_shift(samples)
         return self
@@ -272,6 +285,15 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
                 "Way out: call fit(scores, labels) first, or monocal.load a saved model."
             )
 
+    def _check_shards(self, times: ArrayLike | None) -> None:
+        if not self.fits_in_shards:
+            raise InvalidInput.of(
+                "method", repr(self.name), 'one that is fitted in shards, "wide_logistic"', "fit it on one machine"
+            )
+        for name, value in (("guard", self.guard), ("recent_share", self._recent_share()), ("times", times)):
+            if value is not None and value:
+                raise InvalidInput.of(name, value, "nothing for a fit in shards", "leave it out, or use one machine")
+
     def _check_features_present(self, samples: Samples) -> None:
         if self.class_tags.features == "required" and samples.features is None:
             raise InvalidInput.of(
@@ -327,7 +349,12 @@ def _has_both_classes(samples: Samples) -> bool:
     return bool(labels.size) and bool(labels.min() != labels.max())
 
 
-def _check_both_classes(samples: Samples) -> None:
+def _check_both_classes(samples: Samples, shards: Shards | None) -> None:
+    if shards is not None and shards.n > 1:
+        y, w = samples.known_labels, samples.weights_or_ones
+        seen = np.array([np.max(w * (y == label), initial=0.0) for label in (0.0, 1.0)])
+        if (shards.team.most(seen) > 0.0).all():
+            return
     if not _has_both_classes(samples):
         raise InvalidInput.of(
             "labels",

@@ -33,6 +33,9 @@ TableArgument = Annotated[
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="The folder of a saved model.", show_default=False)
 ]
+ModelPlace = Annotated[
+    str, typer.Argument(metavar="MODEL", help="The folder of a saved model, or its URI.", show_default=False)
+]
 RegistryFolder = Annotated[
     Path, typer.Option("--registry", metavar="FOLDER", help="The registry: a folder of models, one of them in force.")
 ]
@@ -144,6 +147,7 @@ MetricNames = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Another seed draws differently.")]
 
+OutPlace = Annotated[str, typer.Option("--out", metavar="PATH", help="What to write.")]
 Out = Annotated[Path, typer.Option("--out", metavar="PATH", help="What to write.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
 Debug = Annotated[

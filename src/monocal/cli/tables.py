@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from monocal.judging.judge_rows import TaskEvaluation
     from monocal.judging.judgement import Judgement
     from monocal.judging.selection import Selection
+    from monocal.spark.measured import Measured
 
 _SHOWN_VALUES = 20
 
@@ -42,6 +43,20 @@ def print_judgement(title: str, judgement: Judgement) -> None:
         if last.reason(name):
             notes.append(f"{name}: {last.reason(name)}")
     notes.append("floor: what a perfect forecaster would have on these rows; excess: how much worse than that.")
+    print_table(f"{title}, {last.n_rows:,} rows", head, rows, notes)
+
+
+def print_measured(title: str, stages: Mapping[str, Measured]) -> None:
+    """Shows metrics that were measured on a cluster, before and after calibration."""
+    last = list(stages.values())[-1]
+    head = ["metric", *(["uncalibrated", "calibrated"] if len(stages) > 1 else ["value"])]
+    rows = [[name, *(number(one.value(name)) for one in stages.values())] for name in last.names]
+    notes = [f"{name}: {last.reason(name)}" for name in last.names if last.reason(name)]
+    notes += [
+        f"{name}: from a sketch, at most {number(last.details(name)['error_bound'])} off"
+        for name in last.names
+        if "error_bound" in last.details(name)
+    ]
     print_table(f"{title}, {last.n_rows:,} rows", head, rows, notes)
 
 

@@ -8,6 +8,7 @@ from typing import Any, final
 
 from monocal.core.roles import Roles
 from monocal.core.spaces import ScoreSpace
+from monocal.core.team import Team
 from monocal.judging.judge_rows import Judging, check_row_products, judge_rows
 from monocal.judging.judgement import Judgement
 from monocal.judging.product import Product, ProductCheck
@@ -66,6 +67,8 @@ def fit_and_judge(
     products: Sequence[Product] = (),
     n_bootstrap: int = 200,
     seed: int = 0,
+    team: Team | None = None,
+    n_shards: int | None = None,
     **arguments: Any,
 ) -> JudgedFit:
     """Fits on the older rows and judges on the most recent ones, which the fit has not seen.
@@ -90,6 +93,8 @@ def fit_and_judge(
         products: Scores that must multiply to another, beside pctr, pcvr and pctcvr.
         n_bootstrap: Replicates behind an interval.
         seed: Seed of resampling.
+        team: Who fits together, see `fit_log`; only the first member judges.
+        n_shards: Into how many shards the rows are dealt.
         arguments: Constructor arguments of the calibrator.
 
     Example:
@@ -116,14 +121,14 @@ def fit_and_judge(
         )
         table = read(table, roles)
     rows = hold_out(table, holdout, min_count=min_count, max_size=max_size)
-    model = fit_log(rows.fit, method, arguments, embeddings)
-    if not rows.holdout.n_test:
+    model = fit_log(rows.fit, method, arguments, embeddings, team, n_shards)
+    if not rows.holdout.n_test or (team is not None and team.rank > 0 and not refit):
         return JudgedFit(model, rows.holdout, {}, [])
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
     found = judge_rows(rows.test, calibrated, Judging(n_bootstrap=n_bootstrap, seed=seed))
     judged = {task: one.judgement for task, one in found.items()}
     if refit:
-        model = fit_log(rows.all_rows(), method, arguments, embeddings)
+        model = fit_log(rows.all_rows(), method, arguments, embeddings, team, n_shards)
     facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(judged)}
     model = replace(model, info={**model.info, "holdout": facts})
     return JudgedFit(model, rows.holdout, judged, check_row_products(rows.test, calibrated, products))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from monocal.core.spaces import sigmoid
+from monocal.core.spaces import Floats, sigmoid
 from monocal.tables.rows import Rows
 
 _SCORE_BINS = 20
+_SHARES = np.linspace(0.0, 1.0, _SCORE_BINS + 1)[1:-1]
 
 
 def fit_facts(rows: Rows) -> dict[str, dict[str, Any]]:
@@ -27,7 +29,7 @@ def fit_facts(rows: Rows) -> dict[str, dict[str, Any]]:
     for task in rows.scores:
         observed = rows.observed(task)
         logits = observed.logits(task)
-        edges = np.unique(np.quantile(logits, np.linspace(0.0, 1.0, _SCORE_BINS + 1)[1:-1]))
+        edges = np.unique(np.quantile(logits, _SHARES))
         shares = np.bincount(np.searchsorted(edges, logits), minlength=edges.size + 1) / observed.n_rows
         facts[task] = {
             "n_rows": observed.n_rows,
@@ -37,3 +39,24 @@ def fit_facts(rows: Rows) -> dict[str, dict[str, Any]]:
             "score_shares": shares,
         }
     return facts
+
+
+def facts_of_logits(logits: Floats, labels: NDArray[Any], counts: Floats) -> dict[str, Any]:
+    """Returns the same facts of rows that are given as distinct logits and labels, each with the number of its rows.
+
+    Example:
+        >>> facts = facts_of_logits(np.array([-1.0, 0.0]), np.array([0, 1]), np.array([30.0, 10.0]))
+        >>> facts["n_rows"], facts["label_rate"], facts["score_edges_logit"].tolist()
+        (40, 0.25, [-1.0, 0.0])
+    """
+    n_rows = int(counts.sum())
+    order = np.argsort(logits, kind="stable")
+    below = np.cumsum(counts[order])
+    edges = np.unique(logits[order][np.searchsorted(below, np.minimum(_SHARES * (n_rows - 1) + 1, n_rows))])
+    return {
+        "n_rows": n_rows,
+        "label_rate": float(labels @ counts) / n_rows,
+        "mean_score": float(sigmoid(logits) @ counts) / n_rows,
+        "score_edges_logit": edges,
+        "score_shares": np.bincount(np.searchsorted(edges, logits), counts, edges.size + 1) / n_rows,
+    }

@@ -14,6 +14,7 @@ from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.core.spaces import ScoreSpace
+from monocal.core.team import Alone, Shards, Team
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.row_log import log_of_rows
 from monocal.logs.scored_log import ScoredLog
@@ -93,6 +94,8 @@ def fit_log(
     method: str,
     arguments: Mapping[str, Any],
     frozen_embeddings: Sequence[NDArray[np.float32]] | None = None,
+    team: Team | None = None,
+    n_shards: int | None = None,
 ) -> Model:
     """Fits one calibrator per task on encoded rows.
 
@@ -101,7 +104,12 @@ def fit_log(
         method: Name of the calibrator.
         arguments: Constructor arguments of the calibrator.
         frozen_embeddings: A ranker's table per field, for methods that can use it.
+        team: Who fits together; each member reads its own shards of the log and ends with the same model.
+        n_shards: Into how many shards the log is dealt; by default one per member. The same number gives the same bits
+            whatever the team.
     """
+    team = team or Alone()
+    n_shards = n_shards or team.size
     if not log.scores:
         raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
     if isinstance(arguments.get("carry"), Mapping):
@@ -109,18 +117,24 @@ def fit_log(
     rows = log.rows()
     tasks = []
     for task in rows.scores:
-        observed = rows.observed(task)
-        known = slice(None) if observed is rows else np.flatnonzero(rows.labels[task] >= 0)
+        known = rows.labels[task] >= 0
+        whole, shards = bool(known.all()), None
+        mine: slice | NDArray[np.int64] = slice(None) if whole else np.flatnonzero(known)
+        if n_shards > 1:
+            mine, shards = Shards.deal(np.flatnonzero(known), n_shards, team)
+        observed = rows if whole and shards is None else rows.with_fields(()).take(mine)
         fitted = calibrator(method, **arguments)
         fitted.fit(
             observed.scores[task],
             observed.labels[task],
-            features=log.features[known] if log.n_fields else None,
+            features=log.features[mine] if log.n_fields else None,
             weights=observed.weights,
-            times=observed.times,
+            # a log is in time order, and so is every shard of it
+            times=observed.times if shards is None else None,
             scores_are=log.schema.scores_are,
             sampling_rate=observed.rates,
             embeddings=frozen_embeddings,
+            shards=shards,
         )
         tasks.append(TaskModel(task, log.schema.score_columns.get(task, task), log.schema.labels[task], fitted))
     model = Model(

@@ -31,15 +31,20 @@ def rows_fact(rows: Rows) -> dict[str, Any]:
         >>> fact["rows"] == rows_fact(rows.take(np.array([2, 0, 1])))["rows"]
         True
     """
+    fact = {"n_rows": rows.n_rows, "rows": fingerprint(rows.n_rows, rows_number(rows))}
+    if rows.times is not None:
+        fact |= {"first": int(rows.times.min()), "last": int(rows.times.max())}
+    return fact
+
+
+def rows_number(rows: Rows) -> int:
+    """Returns the number behind the fact: those of two sets of rows add up, modulo 2⁶⁴, to that of both together."""
     total = np.zeros(rows.n_rows, dtype=np.uint64)
     for task in rows.scores:
         label = rows.labels[task].astype(np.int64).view(np.uint64)
         score = np.asarray(rows.scores[task], dtype=np.float32).view(np.uint32).astype(np.uint64)
         total = _mixed(total + (score << np.uint64(2)) + label)
-    fact: dict[str, Any] = {"n_rows": rows.n_rows, "rows": fingerprint(rows.n_rows, int(total.sum(dtype=np.uint64)))}
-    if rows.times is not None:
-        fact |= {"first": int(rows.times.min()), "last": int(rows.times.max())}
-    return fact
+    return int(total.sum(dtype=np.uint64))
 
 
 def check_unseen(info: Mapping[str, Any], rows: Rows, whose: str) -> None:

@@ -67,15 +67,17 @@ class ValueCounts:
         texts = self._seen.values()
         return pa.concat_arrays([texts, pa.nulls(1, pa.string())]) if self._n_null else texts
 
+    def counts(self) -> NDArray[np.int64]:
+        """Returns how often each of these values occurred, in the same order."""
+        counts = self._counts[: len(self._seen)]
+        return np.append(counts, self._n_null) if self._n_null else counts
+
     def frequent(self, *, min_count: int = 1, max_size: int | None = None) -> pa.Array:
         """Returns the values with at least `min_count` rows, the most frequent first, at most `max_size` of them.
 
         Ties are broken by the value itself (null last), so the result does not depend on row order.
         """
-        counts = self._counts[: len(self._seen)]
-        if self._n_null:
-            counts = np.append(counts, self._n_null)
-        return most_frequent(self.in_order_of_appearance(), counts, min_count=min_count, max_size=max_size)
+        return most_frequent(self.in_order_of_appearance(), self.counts(), min_count=min_count, max_size=max_size)
 
 
 def most_frequent(

@@ -12,6 +12,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 TESTED_ELSEWHERE = {
     "cli.md": "examples of every verb, on files that are not there; each verb has tests of its own",
     "guides/onnx.md": "test_onnx_page.py",
+    "guides/clusters.md": "tests/cluster/test_guide.py",
 }
 PAGES = sorted(
     str(page.relative_to(DOCS))

@@ -11,6 +11,7 @@ from monocal.calibrators.statistical.wide_solver import WideParameters, solve_wi
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
+from monocal.core.team import Shards
 
 Penalty = float | Literal["auto"]
 
@@ -39,6 +40,7 @@ def solve_shrunk(
     first: Floats | None = None,
     n_rounds: int = N_ROUNDS,
     start: WideParameters | None = None,
+    shards: Shards | None = None,
     **options: Any,
 ) -> tuple[WideParameters, Floats]:
     r"""Solves for shifts and for one penalty per field, and returns both.
@@ -64,6 +66,7 @@ def solve_shrunk(
         first: Penalties to start from.
         n_rounds: How often they are updated.
         start: Where the first solve starts.
+        shards: As for `solve_wide`; each gives its share of the newest rows.
         options: Passed on to `solve_wide`.
 
     Example:
@@ -78,7 +81,8 @@ def solve_shrunk(
         (True, True)
     """
     penalties = np.full(len(sizes), FIRST_PENALTY) if first is None else first
-    recent = slice(max(logits.shape[0] - MOST_ROWS, 0), None)
+    shards = shards or Shards.whole(logits.shape[0])
+    recent, recent_shards = shards.newest(MOST_ROWS)
     found = start
     for _ in range(n_rounds):
         found = solve_wide(
@@ -89,10 +93,11 @@ def solve_shrunk(
             sizes,
             l2=penalties,
             start=found,
+            shards=recent_shards,
             **options,
         )
         penalties = _update(penalties, found)
-    final = solve_wide(logits, labels, weights, features, sizes, l2=penalties, start=found, **options)
+    final = solve_wide(logits, labels, weights, features, sizes, l2=penalties, start=found, shards=shards, **options)
     return final, penalties
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ from monocal.calibrators.statistical.carry_over import (
 from monocal.calibrators.statistical.field_shrinkage import Penalty, check_penalty, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import add_shifts, solve_wide
 from monocal.calibrators.tags import Tags
+from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, sigmoid
+from monocal.core.team import Shards
 
 
 @final
@@ -57,6 +59,7 @@ class WideLogisticCalibrator(LogitCalibrator):
     """
 
     name = "wide_logistic"
+    fits_in_shards = True
     class_tags = Tags(monotone="strict", features="optional", keeps_mean=True)
 
     def __init__(
@@ -78,16 +81,22 @@ class WideLogisticCalibrator(LogitCalibrator):
     def _fit(self, samples: Samples) -> None:
         check_penalty(self.l2)
         features = _features_or_none_at_all(samples)
-        sizes = _field_sizes(features)
+        shards = self._shards or Shards.whole(samples.n_rows)
+        sizes = shards.most(_field_sizes(features))
         check_carry(self.carry, len(sizes))
         if self._carries and len(sizes):
+            if shards.n > 1:
+                raise InvalidInput.of(
+                    "carry", repr(self.carry), '"none" for a fit in shards', "fit with carry on one machine"
+                )
             self._fit_carried(samples, sizes)
             return
         rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes
+        options: dict[str, Any] = {"tolerance": self.tolerance, "max_iterations": self.max_iterations, "shards": shards}
         if self.l2 == "auto":
-            found, _ = solve_shrunk(*rows, tolerance=self.tolerance, max_iterations=self.max_iterations)
+            found, _ = solve_shrunk(*rows, **options)
         else:
-            found = solve_wide(*rows, l2=self.l2, tolerance=self.tolerance, max_iterations=self.max_iterations)
+            found = solve_wide(*rows, l2=self.l2, **options)
         self.slope_, self.intercept_ = found.slope, found.intercept
         self.shifts_: Floats = found.shifts
         self.offsets_: NDArray[np.int64] = found.offsets
@@ -161,4 +170,4 @@ def _features_or_none_at_all(samples: Samples) -> Ids:
 
 
 def _field_sizes(features: Ids) -> NDArray[np.int64]:
-    return np.array([int(features[:, f].max()) + 1 for f in range(features.shape[1])], dtype=np.int64)
+    return np.array([int(features[:, f].max(initial=0)) + 1 for f in range(features.shape[1])], dtype=np.int64)

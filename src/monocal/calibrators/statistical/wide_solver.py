@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from monocal.calibrators.statistical.common_directions import CommonDirections
 from monocal.core.log_loss import log_losses
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
+from monocal.core.team import Shards
 
 _BLOCK_ROWS = 1 << 18
 
@@ -70,6 +71,7 @@ def solve_wide(
     max_iterations: int,
     slope_is_free: bool = True,
     start: WideParameters | None = None,
+    shards: Shards | None = None,
 ) -> WideParameters:
     r"""Minimises the logistic loss of :math:`a z + c + \sum_f \delta_{f, x_f}` plus
     :math:`\sum_f \tfrac{\lambda_f}{2}\|\delta_f\|^2`.
@@ -90,11 +92,12 @@ def solve_wide(
         max_iterations: L-BFGS steps allowed.
         slope_is_free: If false, the slope stays where it starts.
         start: Where to start; slope 1 and no shifts if not given.
+        shards: How the rows are cut and with whom they are added up; all of them at once if not given.
     """
     offsets = field_offsets(sizes)
     penalty = np.repeat(np.broadcast_to(np.asarray(l2, dtype=np.float64), sizes.shape), sizes)
-    rows = logits, labels, weights, features
-    first = _first_parameters(logits, labels, weights, offsets) if start is None else start
+    rows = _Rows(logits, labels, weights, features, shards or Shards.whole(logits.shape[0]))
+    first = _first_parameters(rows, offsets) if start is None else start
     found = _search(rows, first, penalty, tolerance, max_iterations, slope_is_free=slope_is_free)
     if found.slope < 0.0:
         flat = replace(found, slope=0.0)
@@ -123,15 +126,38 @@ def recentred(found: WideParameters) -> WideParameters:
     return replace(found, shifts=shifts, intercept=intercept)
 
 
-def _first_parameters(logits: Floats, labels: Floats, weights: Floats, offsets: NDArray[np.int64]) -> WideParameters:
-    rate = float(np.average(labels, weights=weights))
-    intercept = float(np.log(rate / (1.0 - rate)) - _logit_of_mean(sigmoid(logits), weights))
+class _Rows(NamedTuple):
+    """This member's rows, shard after shard."""
+
+    logits: Floats
+    labels: Floats
+    weights: Floats
+    features: Ids
+    shards: Shards
+
+    def blocks(self, part: slice) -> Iterator[_Rows]:
+        """Yields a shard in blocks whose temporary columns stay small."""
+        for first in range(part.start, part.stop, _BLOCK_ROWS):
+            block = slice(first, min(first + _BLOCK_ROWS, part.stop))
+            columns = self.logits[block], self.labels[block], self.weights[block], self.features[block]
+            yield _Rows(*columns, self.shards)
+
+
+def _first_parameters(rows: _Rows, offsets: NDArray[np.int64]) -> WideParameters:
+    sums = []
+    for _, part in rows.shards.parts():
+        w = rows.weights[part]
+        columns = w * rows.labels[part], w * sigmoid(rows.logits[part]), w
+        sums.append([np.array([column.sum() for column in columns])])
+    positive, predicted, weight = rows.shards.add(sums)[0]
+    rate, mean = positive / weight, float(np.clip(predicted / weight, 1e-9, 1.0 - 1e-9))
+    intercept = float(np.log(rate / (1.0 - rate)) - np.log(mean / (1.0 - mean)))
     nothing = np.zeros(int(offsets[-1]))
     return WideParameters(1.0, intercept, nothing, offsets, nothing)
 
 
 def _search(
-    rows: tuple[Floats, Floats, Floats, Ids],
+    rows: _Rows,
     start: WideParameters,
     penalty: Floats,
     tolerance: float,
@@ -140,25 +166,27 @@ def _search(
     slope_is_free: bool,
 ) -> WideParameters:
     """Returns the optimum, with a slope of any sign if it is free."""
-    logits, labels, weights, features = rows
     offsets, n_shifts = start.offsets, start.shifts.shape[0]
     theta = np.concatenate([start.shifts, [start.slope, start.intercept]])
-    curvature, together = _second_derivatives(logits, weights, features, offsets, theta)
+    curvature, together = _second_derivatives(rows, offsets, theta)
     scaling = CommonDirections(curvature, together, penalty, offsets, slope_is_free=slope_is_free)
-    add_rows = _loss_of_rows(features.shape[0] * features.shape[1])
+    add_rows = _loss_of_rows(rows)
     held = np.append(offsets[:-1], [] if slope_is_free else [n_shifts]).astype(np.int64)
 
     def loss_and_gradient(scaled: Floats) -> tuple[float, Floats]:
         at = scaling.parameters(scaled)
-        gradient = np.zeros_like(at)
-        gradient[:n_shifts] = penalty * at[:n_shifts]
-        loss = 0.5 * float(gradient[:n_shifts] @ at[:n_shifts])
-        for first in range(0, logits.shape[0], _BLOCK_ROWS):
-            block = slice(first, first + _BLOCK_ROWS)
-            ids = np.ascontiguousarray(features[block])
-            loss += add_rows(logits[block], labels[block], weights[block], ids, offsets, at, gradient)
+        sums: list[list[Floats | float]] = []
+        for number, part in rows.shards.parts():
+            gradient, loss = np.zeros_like(at), 0.0
+            if number == 0:  # the penalty counts once
+                gradient[:n_shifts] = penalty * at[:n_shifts]
+                loss = 0.5 * float(gradient[:n_shifts] @ at[:n_shifts])
+            for z, y, w, features, _ in rows.blocks(part):
+                loss += add_rows(z, y, w, np.ascontiguousarray(features), offsets, at, gradient)
+            sums.append([gradient, loss])
+        gradient, total = rows.shards.add(sums)
         gradient[held] = 0.0
-        return loss, scaling.gradient(gradient)
+        return float(total), scaling.gradient(gradient)
 
     found = minimize(
         loss_and_gradient,
@@ -174,30 +202,32 @@ def _search(
     )
 
 
-def _second_derivatives(
-    logits: Floats, weights: Floats, features: Ids, offsets: NDArray[np.int64], theta: Floats
-) -> tuple[Floats, Floats]:
+def _second_derivatives(rows: _Rows, offsets: NDArray[np.int64], theta: Floats) -> tuple[Floats, Floats]:
     """Returns the diagonal of the loss's second derivative, and its values along fields, slope and intercept."""
-    n_shifts, n_fields = int(offsets[-1]), features.shape[1]
-    diagonal = np.zeros(n_shifts + 2)
-    together = np.zeros((n_fields + 2, n_fields + 2))
-    for first in range(0, logits.shape[0], _BLOCK_ROWS):
-        rows = slice(first, first + _BLOCK_ROWS)
-        ids = np.asarray(features[rows])
-        z = logits[rows]
-        p = sigmoid(add_shifts(theta[n_shifts] * z + theta[n_shifts + 1], ids, theta[:n_shifts], offsets))
-        bend = weights[rows] * p * (1.0 - p)
-        for field in range(n_fields):
-            here = slice(offsets[field], offsets[field + 1])
-            diagonal[here] += np.bincount(ids[:, field], bend, here.stop - here.start)
-        common = np.column_stack([ids > 0, z, np.ones_like(z)])
-        together += (common.T * bend) @ common
+    n_shifts, n_fields = int(offsets[-1]), rows.features.shape[1]
+    sums: list[list[Floats | float]] = []
+    for _, part in rows.shards.parts():
+        diagonal = np.zeros(n_shifts + 2)
+        together = np.zeros((n_fields + 2, n_fields + 2))
+        for z, _, w, features, _ in rows.blocks(part):
+            ids = np.asarray(features)
+            p = sigmoid(add_shifts(theta[n_shifts] * z + theta[n_shifts + 1], ids, theta[:n_shifts], offsets))
+            bend = w * p * (1.0 - p)
+            for field in range(n_fields):
+                here = slice(offsets[field], offsets[field + 1])
+                diagonal[here] += np.bincount(ids[:, field], bend, here.stop - here.start)
+            common = np.column_stack([ids > 0, z, np.ones_like(z)])
+            together += (common.T * bend) @ common
+        sums.append([diagonal, together])
+    diagonal, together = rows.shards.add(sums)
     diagonal[n_shifts:] = together[n_fields, n_fields], together[-1, -1]
     return diagonal, together
 
 
-def _loss_of_rows(n_cells: int) -> Callable[..., float]:
-    if n_cells < COMPILED_FROM_CELLS or find_spec("numba") is None:
+def _loss_of_rows(rows: _Rows) -> Callable[..., float]:
+    # one loop for all members: it must not depend on who has how many rows
+    compiles = rows.shards.n > 1 or rows.features.size >= COMPILED_FROM_CELLS
+    if not compiles or find_spec("numba") is None:
         return add_loss_and_gradient
     from monocal.kernels.wide_loss import add_loss_and_gradient as compiled
 
@@ -224,8 +254,3 @@ def add_loss_and_gradient(
     gradient[n_shifts] += float(residual @ logits)
     gradient[n_shifts + 1] += float(residual.sum())
     return float(np.sum(weights * log_losses(z, labels)))
-
-
-def _logit_of_mean(p: Floats, weights: Floats) -> float:
-    mean = float(np.clip(np.average(p, weights=weights), 1e-9, 1.0 - 1e-9))
-    return float(np.log(mean / (1.0 - mean)))

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from monocal.cli.arguments import pairs, sampling_rate
-from monocal.cli.options import Debug, Json, ModelArgument, Out, SamplingRate, TableArgument
+from monocal.cli.engines import Conf, Engine, Master, is_spark, spark_session, spark_table
+from monocal.cli.options import Debug, Json, ModelPlace, OutPlace, SamplingRate, TableArgument
 from monocal.cli.output import number, print_json, remark
+from monocal.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from monocal.models.model import Model
 
 EXAMPLES = """
 monocal apply model/ new.parquet --out scored.parquet
 monocal apply model/ "logs/2024-05-*.csv.gz" --out scored.csv --column p_click
 monocal apply model/ videos.parquet --out scored.parquet --column click=p_click --column long_view=p_long
+monocal apply s3://models/ctr s3a://log/ --out s3a://scored/ --engine spark --master yarn
 """
 
 
 def apply(
-    model: ModelArgument,
+    model: ModelPlace,
     table: TableArgument,
-    out: Out,
+    out: OutPlace,
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -32,12 +38,16 @@ def apply(
     ] = None,
     rate: SamplingRate = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that score; reading has its own.")] = 2,
+    engine: Engine = "local",
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Adds calibrated probabilities to a table of any size.
 
-    All other columns are kept, memory is bounded, and the output appears whole or not at all.
+    All other columns are kept, memory is bounded, and the output appears whole or not at all. On Spark the output is a
+    folder of Parquet files that must not be there yet; it is whole when it holds _SUCCESS.
     """
     from monocal.models import load_model
     from monocal.models.apply import apply_model
@@ -45,7 +55,11 @@ def apply(
     loaded = load_model(model)
     if rate is not None:
         loaded = replace(loaded, sampling_rate=sampling_rate(rate))
-    done = apply_model(loaded, table, out, column=pairs("--column", column), n_threads=threads)
+    columns = pairs("--column", column)
+    if is_spark(engine, master, conf, {}):
+        _apply_on_spark(loaded, table, out, columns, master, conf, as_json)
+        return
+    done = apply_model(loaded, table, out, column=columns, n_threads=threads)
     if as_json:
         print_json(done.as_dict())
         return
@@ -55,3 +69,32 @@ def apply(
             f"  {done.columns[task.name]}: mean {number(done.mean_calibrated[task.name])}, "
             f"{task.score} had {number(done.mean_score[task.name])}"
         )
+
+
+def _apply_on_spark(
+    model: Model,
+    table: str,
+    out: str,
+    columns: dict[str, str] | str | None,
+    master: str | None,
+    conf: list[str] | None,
+    as_json: bool,
+) -> None:
+    from monocal.spark import apply, check_rows
+
+    session = spark_session(master, conf)
+    df = spark_table(session, table)
+    scored = apply(df, model, column=columns)
+    # a bad row would fail its task four times over before the job ends
+    check_rows(df, model)
+    try:
+        scored.write.mode("errorifexists").parquet(out)
+    except Exception as error:
+        if "PATH_ALREADY_EXISTS" not in str(error):
+            raise
+        raise InvalidInput.of("--out", repr(out), "a folder that is not there yet", "choose another name") from None
+    added = scored.columns[len(df.columns) :]
+    if as_json:
+        print_json({"out": out, "columns": added})
+        return
+    remark(f"wrote {', '.join(added)} to {out}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from monocal.cli import arguments
+from monocal.cli.engines import Conf, Engine, Master, is_spark, spark_session, spark_table
 from monocal.cli.options import (
     Debug,
     Fields,
@@ -33,6 +34,7 @@ monocal evaluate model/ test.parquet --by site_id --group user_id
 monocal evaluate scored.parquet --score pctr_calibrated --label click --fields site_id,app_id
 monocal evaluate model/ test.parquet --group query_id --top-k 3
 monocal evaluate model/ bids.parquet --winners won --time ts --since 2024-05-01 --json
+monocal evaluate model/ hdfs:///log/ --group user_id --engine spark --master yarn
 """
 
 
@@ -64,39 +66,62 @@ def evaluate(
     metrics: MetricNames = None,
     product: Products = None,
     seed: Seed = 0,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="With --engine spark: AUC from all rows instead of a sketch.")
+    ] = False,
+    engine: Engine = "local",
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Measures a model or a score column against its noise floor.
 
     With a model every metric is shown before and after calibration, and whether the difference is more than noise.
+    On Spark the metrics are shown without intervals and floors, which need the rows in one place.
     """
     from monocal.judging.evaluate_table import evaluate_table
     from monocal.metrics import METRICS
     from monocal.models import load_model
 
-    model, table = arguments.model_and_table(paths)
     names = arguments.names(metrics)
+    asked: dict[str, Any] = {
+        "score": score,
+        "label": label,
+        "tasks": arguments.tasks(task),
+        "fields": None if fields is None else [name for name in arguments.names(fields) if name != "none"],
+        "group": group,
+        "weight": weight,
+        "time": time,
+        "since": since,
+        "until": until,
+        "winners": winners,
+        "sampling_rate": arguments.sampling_rate(rate),
+        "scores_are": "logit" if logits else "probability",
+        "metrics": list(METRICS) if names == ["all"] else names or None,
+    }
+    if is_spark(engine, master, conf, {"--by": by, "--top-k": top_k, "--product": product}):
+        from monocal.cli.tables import print_measured
+        from monocal.spark import evaluate as evaluate_on_spark
+
+        rows = spark_table(spark_session(master, conf), paths[-1])
+        place = paths[0] if len(paths) > 1 else None
+        measured = evaluate_on_spark(rows, model=place, exact=exact, **asked)
+        if as_json:
+            print_json(measured.as_dict())
+            return
+        for name, stages in measured.tasks.items():
+            print_measured(name, stages)
+        return
+    model, table = arguments.model_and_table(paths)
     found = evaluate_table(
         table,
         model=None if model is None else load_model(model),
-        score=score,
-        label=label,
-        tasks=arguments.tasks(task),
-        fields=None if fields is None else [name for name in arguments.names(fields) if name != "none"],
         by=arguments.names(by),
-        group=group,
-        weight=weight,
-        time=time,
-        since=since,
-        until=until,
         top_k=top_k,
-        winners=winners,
-        sampling_rate=arguments.sampling_rate(rate),
-        scores_are="logit" if logits else "probability",
-        metrics=list(METRICS) if names == ["all"] else names or None,
         products=arguments.products(product),
         seed=seed,
+        **asked,
     )
     if as_json:
         print_json(found.as_dict())

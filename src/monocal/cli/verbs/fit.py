@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from monocal.cli import arguments
+from monocal.cli.engines import FIT_ENGINES, Conf, FitEngine, Master, NShards, is_spark, spark_session, spark_table
 from monocal.cli.options import (
     Debug,
     Fields,
@@ -43,6 +44,7 @@ monocal fit log.csv --score logit --logits --label click --method platt --set gu
 monocal fit videos.parquet --task click:pctr --task long_view:plv --fields video_id,tag --out model/
 monocal fit log.parquet --score pctr --label click --fields site_id --sampling-rate 0.1 --out model/
 monocal fit ranked/ --method umc --out model/
+monocal fit hdfs:///log/ --score pctr --label click --method platt --out model/ --engine spark --master yarn
 """
 
 
@@ -67,6 +69,10 @@ def fit(
     min_count: MinCount = 1,
     max_size: MaxSize = None,
     product: Products = None,
+    engine: FitEngine = "local",
+    n_shards: NShards = None,
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -75,13 +81,50 @@ def fit(
     The most recent rows are kept from the fit and judge it; the split is by --time if given, else by row order.
     Without --fields the categorical columns found are proposed; --fields auto takes them, --fields none goes without.
     TABLE may also be the folder of a ranked log: then its calibration part is fitted and its test part judges.
+    With torchrun every process reads its part of a prepared log:
+    torchrun --nproc-per-node 2 -m monocal fit ranked/ --method wide_logistic --engine torchrun --out model/
+    On Spark all rows are fitted and none is held out; `monocal evaluate --engine spark` judges the model on others.
     """
     from monocal.judging.judged_fit import fit_and_judge
     from monocal.logs.log_folders import is_any_log_folder, open_log
     from monocal.models.artefact import MODEL_FOLDER
 
     MODEL_FOLDER.check_target(out)
+    not_on_spark = {"--refit": refit, "--group": group, "--product": product, "--shards": n_shards}
+    if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
+        from monocal.spark import fit as fit_on_spark
+
+        model = fit_on_spark(
+            spark_table(spark_session(master, conf), table),
+            method=method,
+            score=score,
+            label=label,
+            fields=[name for name in arguments.names(fields) if name != "none"],
+            tasks=arguments.tasks(task),
+            weight=weight,
+            time=time,
+            sampling_rate=arguments.sampling_rate(rate),
+            scores_are="logit" if logits else "probability",
+            min_count=min_count,
+            max_size=max_size,
+            **arguments.settings(options),
+        )
+        model.save(out)
+        if as_json:
+            print_json({"out": out, "fields": model.field_names, "n_rows": model.info["n_rows"]})
+            return
+        remark(f"fitted {model.info['n_rows']:,} rows and saved the model to {out}")
+        return
     source = open_log(table) if is_any_log_folder(table) else table
+    team = None
+    if engine == "torchrun":
+        from monocal.training.process_group import launched_team
+
+        team = launched_team()
+        if isinstance(source, str):
+            raise InvalidInput.of(
+                "TABLE", repr(table), "a prepared log, of which every process reads its part", "run monocal prepare"
+            )
     tasks = arguments.tasks(task)
     chosen: list[str] = []
     if isinstance(source, str):
@@ -103,8 +146,12 @@ def fit(
         holdout=holdout,
         refit=refit,
         products=arguments.products(product),
+        team=team,
+        n_shards=n_shards,
         **arguments.settings(options),
     )
+    if team is not None and team.rank > 0:
+        return
     remark(judged.holdout.explanation)
     judged.model.save(out)
     if as_json:

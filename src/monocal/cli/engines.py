@@ -1,0 +1,102 @@
+"""Where the work of a verb is done: here, on Spark, or by the processes of a launcher."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from monocal.core.errors import InvalidInput
+
+ENGINES = ("local", "spark")
+FIT_ENGINES = (*ENGINES, "torchrun")
+
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="local|spark",
+        help="Where the work is done. With spark, TABLE is a path or a table's name that the Spark session knows.",
+    ),
+]
+FitEngine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="local|spark|torchrun",
+        help="Where the work is done: here, on Spark, or by the processes that torchrun started.",
+    ),
+]
+NShards = Annotated[
+    int | None,
+    typer.Option(
+        "--shards",
+        min=1,
+        help="Parts that a fit is summed up by, by default one per process; the same number gives the same bits.",
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="With --engine spark: the cluster, if no session is running yet."),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="With --engine spark: a setting of Spark; once per setting."),
+]
+
+
+def is_spark(
+    engine: str,
+    master: str | None,
+    conf: list[str] | None,
+    unsupported: dict[str, Any],
+    engines: tuple[str, ...] = ENGINES,
+) -> bool:
+    """Says whether Spark is asked for; refuses options that belong to the other engine.
+
+    Arguments:
+        engine: As given.
+        master: As given.
+        conf: As given.
+        unsupported: Options that have no meaning on Spark: name to value, which must be None or empty.
+        engines: The engines that the verb has.
+    """
+    if engine not in engines:
+        raise InvalidInput.of("--engine", repr(engine), " or ".join(engines), "leave it out to work on this machine")
+    if engine != "spark":
+        given = "--master" if master else "--conf" if conf else ""
+        if given:
+            raise InvalidInput.of(given, master or conf, "nothing without --engine spark", "add --engine spark")
+        return False
+    for name, value in unsupported.items():
+        if value:
+            raise InvalidInput.of(name, value, "nothing with --engine spark", "leave it out, or work on this machine")
+    return True
+
+
+def spark_session(master: str | None, conf: list[str] | None) -> Any:
+    """Returns the running Spark session, or a new one."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise InvalidInput.of(
+            "--engine", "spark without pyspark", "an installed pyspark", "pip install 'monocal[spark]'"
+        ) from None
+    builder = SparkSession.builder.appName("monocal")
+    if master is not None:
+        builder = builder.master(master)
+    for setting in conf or ():
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise InvalidInput.of("--conf", repr(setting), "KEY=VALUE", "write --conf spark.executor.memory=4g")
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def spark_table(session: Any, table: str) -> Any:
+    """Opens a Parquet path, or a table of the session's catalogue."""
+    if table.lower().endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
+        raise InvalidInput.of("TABLE", repr(table), "Parquet or a table's name", "store the log as Parquet first")
+    if "/" not in table and session.catalog.tableExists(table):
+        return session.table(table)
+    return session.read.parquet(table)

@@ -1,0 +1,158 @@
+r"""Fits that several processes do together, with the same bits whoever computes what.
+
+Rows are dealt into shards, which belong to the data and not to the cluster. A shard is the unit of arithmetic: every
+partial sum is that of one shard, and a member of the team loops over its own. Partial sums are added as integers: each
+is rounded to a multiple of :math:`2^{e-53}`, with :math:`2^e` above the largest of all, and integers have no order of
+summation. So the same shards give the same numbers on one process, two or four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import Floats
+
+MOST_SHARDS = 512
+"""Partial sums are below 2⁵³; as many of them fit into an integer of 64 bits."""
+
+DEALT_ROWS = 4096
+"""Rows that stay together when a log is dealt, so that a shard is read in blocks and spans the whole time."""
+
+_BITS = 53
+
+
+class Team(Protocol):
+    """The processes that fit together.
+
+    Attributes:
+        rank: Which member this process is.
+        size: How many there are.
+    """
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def count(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the sums over all members."""
+        ...
+
+    def most(self, numbers: Floats) -> Floats:
+        """Returns the largest numbers of any member."""
+        ...
+
+
+@final
+class Alone:
+    """A team of one."""
+
+    rank, size = 0, 1
+
+    def count(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        return numbers
+
+    def most(self, numbers: Floats) -> Floats:
+        return numbers
+
+
+@final
+@dataclass(frozen=True)
+class Shards:
+    """How a member's rows are cut into shards, and with whom it adds them up.
+
+    Attributes:
+        team: The members.
+        n: Shards of all members; 1 means plain sums, as without a team.
+        numbers: Which of them are this member's.
+        edges: Where they begin and end among this member's rows.
+
+    Example:
+        Three shards, added up by one process.
+
+        >>> shards = Shards(Alone(), 3, (0, 1, 2), np.array([0, 2, 2, 5]))
+        >>> values = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+        >>> sums = [[values[rows].sum()] for _, rows in shards.parts()]
+        >>> round(float(shards.add(sums)[0]), 12)
+        1.5
+    """
+
+    team: Team
+    n: int
+    numbers: tuple[int, ...]
+    edges: NDArray[np.int64]
+
+    @classmethod
+    def whole(cls, n_rows: int) -> Shards:
+        """All rows as one shard of one process."""
+        return cls(Alone(), 1, (0,), np.array([0, n_rows]))
+
+    @classmethod
+    def deal(cls, rows: NDArray[np.int64], n: int, team: Team) -> tuple[NDArray[np.int64], Shards]:
+        """Returns this member's rows, shard after shard, and where each begins.
+
+        Blocks of 4,096 rows of the log go to shards 0, 1, 2, … in turn, and shard k to member k modulo size.
+
+        Arguments:
+            rows: The rows of the log that take part, rising.
+            n: How many shards there are.
+            team: The members.
+        """
+        if not team.size <= n <= MOST_SHARDS:
+            raise InvalidInput.of(
+                "shards", n, f"{team.size} (one per process) to {MOST_SHARDS}", "leave it out to use one per process"
+            )
+        numbers = tuple(range(team.rank, n, team.size))
+        shard = rows // DEALT_ROWS % n
+        own = [rows[shard == number] for number in numbers]
+        return np.concatenate(own), cls(team, n, numbers, np.cumsum([0, *(len(one) for one in own)]))
+
+    def parts(self) -> Iterator[tuple[int, slice]]:
+        """Yields the number and the rows of each of this member's shards."""
+        for number, first, end in zip(self.numbers, self.edges[:-1], self.edges[1:], strict=True):
+            yield number, slice(int(first), int(end))
+
+    def add(self, sums: Sequence[Sequence[Floats | float]]) -> list[Floats]:
+        """Returns the sums over all shards of all members, from a list of arrays per own shard."""
+        if self.n == 1:
+            return [np.asarray(one, dtype=np.float64) for one in sums[0]]
+        parts = [[np.asarray(one, dtype=np.float64) for one in arrays] for arrays in sums]
+        largest = self.team.most(np.max([[np.abs(one).max(initial=0.0) for one in arrays] for arrays in parts], axis=0))
+        if not np.isfinite(largest).all():
+            raise InvalidInput.of("rows", "sums that are not finite", "finite sums", "look for rows of enormous weight")
+        steps = [_BITS - int(np.frexp(one)[1]) for one in largest]
+        total = np.zeros(sum(one.size for one in parts[0]), dtype=np.int64)
+        for arrays in parts:
+            rounded = [np.rint(np.ldexp(one, step)).ravel() for one, step in zip(arrays, steps, strict=True)]
+            total += np.concatenate(rounded).astype(np.int64)
+        total = self.team.count(total)
+        ends = np.cumsum([one.size for one in parts[0]])
+        return [
+            np.ldexp(whole.astype(np.float64), -step).reshape(one.shape)
+            for whole, one, step in zip(np.split(total, ends[:-1]), parts[0], steps, strict=True)
+        ]
+
+    def most(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the largest numbers (below 2⁵³) of any member."""
+        return self.team.most(numbers.astype(np.float64)).astype(np.int64)
+
+    def newest(self, n_rows: int) -> tuple[slice | NDArray[np.int64], Shards]:
+        """Returns the newest rows, each shard's own share of them, and how those are cut."""
+        share = -(-n_rows // self.n)
+        starts = np.maximum(self.edges[1:] - share, self.edges[:-1])
+        if len(self.numbers) == 1:
+            rows: slice | NDArray[np.int64] = slice(int(starts[0]), int(self.edges[1]))
+        else:
+            rows = np.concatenate([np.arange(a, b) for a, b in zip(starts, self.edges[1:], strict=True)])
+        return rows, Shards(self.team, self.n, self.numbers, np.cumsum([0, *(self.edges[1:] - starts)]))
+
+    def kept(self, rows: NDArray[np.int64]) -> Shards:
+        """Returns how the rows are cut when only these (rising) ones stay."""
+        return Shards(self.team, self.n, self.numbers, np.searchsorted(rows, self.edges))

@@ -1,0 +1,117 @@
+"""Calibrated probabilities as new columns of a Spark table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from monocal.core.errors import InvalidInput
+from monocal.models.model import Model
+from monocal.models.scored_columns import OnError, added_columns, check_on_error, numeric_columns, scored_columns
+from monocal.spark.shipping import receive, ship
+from monocal.tables.stream import PlacedBatch
+
+DataFrame = Any
+"""A `pyspark.sql.DataFrame`, classic or of Spark Connect."""
+
+_ROW_BITS = 33
+"""Spark's `monotonically_increasing_id` has the row in its lower bits and the partition above."""
+
+
+def apply(
+    df: DataFrame,
+    model: Model | str | Path,
+    *,
+    column: str | Mapping[str, str] | None = None,
+    on_error: OnError = "raise",
+) -> DataFrame:
+    """Returns the table with the calibrated probabilities added; rows, their order and other columns stay.
+
+    Nothing is computed before the result is asked for. The numbers are those of `monocal apply` to the last bit, on
+    classic sessions and on Spark Connect. The model's files travel with the function and are checked where they
+    arrive; the workers need monocal installed and nothing else.
+
+    Arguments:
+        df: A Spark table with the model's columns.
+        model: A model, the folder of one, or its URI; beyond 64 MiB a folder or URI that all workers can read.
+        column: The new column: a name if there is one task, else task to name. By default `<score>_calibrated`.
+        on_error: "raise" stops at a row without a usable score and names its partition, its row there and the value;
+            Spark tries such a task several times before it gives up. "null" gives those rows a null.
+
+    Example:
+        scored = apply(spark.read.parquet("hdfs:///log"), "s3://models/ctr")
+        scored.write.parquet("hdfs:///scored")
+    """
+    from pyspark.sql.types import DoubleType, StructField, StructType
+
+    check_on_error(on_error)
+    loaded, shipped = ship(model)
+    loaded.check_columns(df.columns)
+    added = added_columns(loaded, column, df.columns)
+
+    def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        received = receive(shipped)
+        for rows in placed(batches):
+            new = scored_columns(received, rows, added, on_error)
+            yield pa.RecordBatch.from_arrays(
+                [*rows.batch.columns, *(new[name] for name in added.values())],
+                names=[*rows.batch.schema.names, *added.values()],
+            )
+
+    # a list of its own: adding to the table's schema would change the table
+    fields = [*df.schema.fields, *(StructField(name, DoubleType()) for name in added.values())]
+    return df.mapInArrow(score, StructType(fields))
+
+
+def check_rows(df: DataFrame, model: Model | str | Path) -> None:
+    """Refuses a table with a row that cannot be scored, before any work; only the score columns are read.
+
+    The error names the file, if there is one, the partition, the row there and how many such rows there are.
+    """
+    from pyspark.sql import functions as F
+
+    loaded = ship(model)[0]
+    loaded.check_columns(df.columns)
+    for column, (role, low, high) in numeric_columns(loaded).items():
+        placed_rows = df.select(
+            F.col(f"`{column}`").cast("double").alias("value"),
+            F.input_file_name().alias("file"),
+            F.monotonically_increasing_id().alias("row"),
+        )
+        value = F.col("value")
+        # Spark orders NaN above infinity, so one comparison refuses both
+        is_good = (value >= float(low)) & (value <= float(high)) & (F.abs(value) < float("inf"))
+        is_bad = ~F.coalesce(is_good, F.lit(False))
+        first = (
+            placed_rows.where(is_bad)
+            .groupBy()
+            .agg(F.count("*").alias("n"), F.min_by(F.struct("value", "file", "row"), "row").alias("first"))
+            .first()
+        )
+        if first["n"]:
+            where, row = first["first"], first["first"]["row"]
+            raise InvalidInput.of(
+                f"{role} column {column!r}",
+                f"{'null' if where['value'] is None else format(where['value'], 'g')} in row "
+                f"{row & ((1 << _ROW_BITS) - 1):,} of partition {row >> _ROW_BITS}"
+                + f" ({where['file']})" * bool(where["file"])
+                + f", {first['n']:,} such rows" * (first["n"] > 1),
+                "a finite number in every row" if np.isinf(high) else f"numbers from {max(low, 0.0):g} to {high:g}",
+                'mend or drop those rows, or pass on_error="null"',
+            )
+
+
+def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[PlacedBatch]:
+    """Says where in its partition each batch begins."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    name = "the partition" if context is None else f"partition {context.partitionId()}"
+    first_row = 0
+    for batch in batches:
+        yield PlacedBatch(batch, name, first_row)
+        first_row += batch.num_rows

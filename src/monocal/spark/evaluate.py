@@ -1,0 +1,160 @@
+"""Metrics of a Spark table: the numbers of `monocal evaluate`, from sums that stay on the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from monocal.core.errors import InvalidInput
+from monocal.core.roles import Roles
+from monocal.core.spaces import ScoreSpace
+from monocal.judging.evaluate import chosen_metrics
+from monocal.judging.judgement import headline_metrics
+from monocal.metrics import AnyMetric, Mvce, Value, metric
+from monocal.metrics.fields import FieldMetric
+from monocal.models.model import Model
+from monocal.spark.by_field import measure_fields
+from monocal.spark.by_group import GroupMetric, measure_groups
+from monocal.spark.exact_auc import measure_auc
+from monocal.spark.judged_rows import AFTER, BEFORE, Judging, Slot
+from monocal.spark.measured import ClusterEvaluation, Measured
+from monocal.spark.shipping import ship
+from monocal.spark.sums import measure_sums
+
+CELLS = 65_536
+"""Cells of the sketch behind metrics that need the order of all rows."""
+
+
+def evaluate(
+    df: Any,
+    *,
+    model: Model | str | Path | None = None,
+    score: str | None = None,
+    label: str | None = None,
+    tasks: Mapping[str, tuple[str, str]] | None = None,
+    fields: Sequence[str] | None = None,
+    group: str | None = None,
+    weight: str | None = None,
+    time: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    winners: str | None = None,
+    sampling_rate: float | str | None = None,
+    scores_are: ScoreSpace = "probability",
+    metrics: Sequence[str] | None = None,
+    exact: bool = False,
+) -> ClusterEvaluation:
+    """Measures a score column, or a model beside the score it calibrates, on a Spark table.
+
+    How far the numbers may be from those of one machine: sums (`log_loss`, `ne`, `brier`, `pcoc`, `ece`, `mce`,
+    `rce`, `smooth_ece`), field metrics, `gauc` and `ndcg` agree to 1e-12 relative: doubles are added in another order.
+    `auc`, `adaptive_ece` and `cal_n` come from a sketch of 65,536 cells of the logit; `auc` and `adaptive_ece` carry
+    their `error_bound` in the details, and `exact=True` computes `auc` from all rows. `mvce` needs every row in one
+    place and is NaN with that reason. Intervals and floors resample rows and are not computed.
+
+    Arguments:
+        df: The table.
+        model: Judged beside its own score: a model, the folder of one, or its URI.
+        score: The score column, without a model.
+        label: The 0/1 column; with a model the one it was fitted on unless said otherwise.
+        tasks: Several tasks: name to (label column, score column).
+        fields: Categorical columns for field-wise metrics; None means the model's.
+        group: Users, queries or sessions.
+        weight: How often each row counts.
+        time: Needed for since and until.
+        since: Rows before this moment are left out.
+        until: Rows at or after it are left out.
+        winners: Only rows where this 0/1 column is 1.
+        sampling_rate: A number or a column; None means the model's.
+        scores_are: The space of the scores, without a model.
+        metrics: Names; None means the headline ones.
+        exact: Whether `auc` is computed from all rows, in a pass of its own.
+
+    Example:
+        found = evaluate(spark.table("ads.test"), model="s3://models/ctr", group="user_id")
+        found.tasks["click"]["after"].value("gauc")
+        0.7312
+    """
+    others = {"group": group, "weight": weight, "time": time, "winners": winners}
+    loaded, shipped = (None, None) if model is None else ship(model)
+    named = list(dict.fromkeys(fields if fields is not None else loaded.field_names if loaded else ()))
+    slices = [*named, *([group] if group else [])]
+    if loaded is None:
+        rate: dict[str, Any] = {"sampling_rate": sampling_rate, "scores_are": scores_are}
+        roles = Roles.of(score=score, label=label, tasks=tasks, slices=slices, **rate, **others)
+    else:
+        if score is not None:
+            raise InvalidInput.of("score", repr(score), "the model's own score columns", "leave score out")
+        loaded.check_columns(df.columns)
+        roles = loaded.roles(label, tasks=tasks, sampling_rate=sampling_rate, slices=slices, **others)
+    roles.check_columns(df.columns)
+    names = metrics or headline_metrics(has_fields=bool(named), has_groups=group is not None)
+    chosen = chosen_metrics(names)
+    stages = (BEFORE,) if loaded is None else (BEFORE, AFTER)
+    slots = tuple(Slot(task, stage) for task in roles.labels for stage in stages)
+    judging = Judging(roles, slots, shipped, since, until)
+    rows = df.select(*(f"`{name}`" for name in roles.columns))
+    counted, values = _measure(rows, judging, chosen, named, group, exact)
+    found: dict[str, dict[str, Measured]] = {}
+    for number, slot in enumerate(slots):
+        if number not in counted:
+            raise InvalidInput.of(
+                f"labels of task {slot.task!r}", "no rows with a label", "some labels", "check the table and the filter"
+            )
+        found.setdefault(slot.task, {})[slot.stage] = Measured(
+            counted[number], {name: values[number][name] for name in chosen}
+        )
+    return ClusterEvaluation(found)
+
+
+def _measure(
+    df: Any,
+    judging: Judging,
+    chosen: Mapping[str, AnyMetric],
+    fields: Sequence[str],
+    group: str | None,
+    exact: bool,
+) -> tuple[dict[int, int], dict[int, dict[str, Value]]]:
+    by_field = {name: one for name, one in chosen.items() if isinstance(one, FieldMetric)}
+    absent = {
+        name: Value.undefined(reason)
+        for name, one in chosen.items()
+        for reason in (_reason(one, bool(fields), group is not None),)
+        if reason
+    }
+    of_rows = {"auc"} if exact else set()
+    sums = {
+        name: _sketched(one)
+        for name, one in chosen.items()
+        if name not in by_field and name not in absent and name not in of_rows and not isinstance(one, GroupMetric)
+    }
+    # the number of rows comes with any sum
+    found = measure_sums(df, judging, sums or {"pcoc": metric("pcoc")})
+    counted = {slot: n_rows for slot, (n_rows, _) in found.items()}
+    values = {slot: {**absent, **one} for slot, (_, one) in found.items()}
+    passes: list[dict[int, dict[str, Value]]] = []
+    if by_field and fields:
+        passes.append(measure_fields(df, judging, by_field, fields))
+    by_group = {name: one for name, one in chosen.items() if isinstance(one, GroupMetric)}
+    if by_group and group is not None:
+        passes.append(measure_groups(df, judging, by_group, group))
+    if exact and "auc" in chosen:
+        passes.append({slot: {"auc": one} for slot, one in measure_auc(df, judging).items()})
+    for one in passes:
+        for slot in values:
+            values[slot] |= one[slot]
+    return counted, values
+
+
+def _reason(one: AnyMetric, has_fields: bool, has_groups: bool) -> str:
+    if isinstance(one, Mvce):
+        return "needs every row in one place"
+    if isinstance(one, FieldMetric) and not has_fields:
+        return "no field was given"
+    return "no groups were given" if isinstance(one, GroupMetric) and not has_groups else ""
+
+
+def _sketched(one: AnyMetric) -> AnyMetric:
+    """The metric itself, or its sketch if its state grows with the rows."""
+    return one if one.summary.bounded else metric(one.name, cells=CELLS)

@@ -1,0 +1,175 @@
+"""Fitting on a Spark table by passes: the cluster sums up, the ordinary calibrator fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from monocal.calibrators import Calibrator, calibrator
+from monocal.calibrators.statistical.histogram import HistogramCalibrator
+from monocal.core.errors import InvalidInput
+from monocal.core.fingerprint import fingerprint
+from monocal.core.roles import Roles
+from monocal.core.spaces import ScoreSpace
+from monocal.models.canary import canary_of
+from monocal.models.fit_facts import facts_of_logits
+from monocal.models.learned_rows import rows_number
+from monocal.models.model import Model, TaskModel
+from monocal.spark.collecting import collected
+from monocal.spark.compressed import Cells, WeightedRows, compress
+from monocal.spark.judged_rows import BEFORE, Judging, Slot
+from monocal.spark.pooled import binned, pooled
+from monocal.spark.vocabulary import vocabulary
+from monocal.tables.read import read
+
+SMOOTH_METHODS = ("none", "platt", "temperature", "beta", "gauss", "gamma")
+PASS_METHODS = (*SMOOTH_METHODS, "histogram", "isotonic")
+"""Methods whose fit needs a few sums over the table and nothing of its fields or its order in time."""
+
+_CANARY_ROWS = 32
+_FACTS = "n_rows long, high long, low long, first long, last long"
+_HALF = 1 << 32
+
+
+def fit(
+    df: Any,
+    *,
+    method: str,
+    score: str | None = None,
+    label: str | None = None,
+    fields: Sequence[str] = (),
+    tasks: Mapping[str, tuple[str, str]] | None = None,
+    weight: str | None = None,
+    time: str | None = None,
+    sampling_rate: float | str | None = None,
+    scores_are: ScoreSpace = "probability",
+    min_count: int = 1,
+    max_size: int | None = None,
+    hashed_fields: Mapping[str, int] | None = None,
+    **arguments: Any,
+) -> Model:
+    """Fits one calibrator per task on a Spark table and returns an ordinary model.
+
+    The methods are those that need a few sums (`PASS_METHODS`). The cluster turns the table into at most some hundred
+    thousand weighted rows on which the same calibrator has the same fit, to 1e-10 in the answers; the driver fits it.
+
+    Arguments:
+        df: The table.
+        method: One of `PASS_METHODS`.
+        score: Column of the ranker's score.
+        label: Column of the 0/1 label.
+        fields: Categorical columns for the model's vocabulary; these methods do not learn from them.
+        tasks: For several tasks: name to (label column, score column); null labels are rows without that task.
+        weight: Column that says how often a row counts.
+        time: Column of the rows' times, which the model remembers.
+        sampling_rate: Share of negatives the ranker was trained on: a number or a column.
+        scores_are: The space of the score columns.
+        min_count: Field values with fewer rows count as unseen.
+        max_size: The most values a field may have; rarer ones count as unseen.
+        hashed_fields: Field to number of buckets, for fields whose values are hashed instead of listed.
+        arguments: Constructor arguments of the calibrator.
+
+    Example:
+        model = fit(spark.table("ads.log"), method="platt", score="pctr", label="click")
+        model.save("model")
+    """
+    _check_method(method, calibrator(method, **arguments))
+    roles = Roles.of(
+        score=score,
+        label=label,
+        tasks=tasks,
+        fields=fields,
+        weight=weight,
+        time=time,
+        sampling_rate=sampling_rate,
+        scores_are=scores_are,
+    )
+    roles.check_columns(df.columns)
+    known = vocabulary(df, roles.fields, min_count=min_count, max_size=max_size, hashed_fields=hashed_fields)
+    # the sums need no fields
+    blind = replace(roles, fields=())
+    rows = df.select(*(f"`{name}`" for name in blind.columns))
+    judging = Judging(blind, tuple(Slot(task, BEFORE) for task in blind.labels))
+    cells = compress(rows, judging)
+    fitted = {task: calibrator(method, **arguments) for task in blind.labels}
+    samples = _samples(rows, judging, cells, next(iter(fitted.values())))
+    for number, (task, one) in enumerate(fitted.items()):
+        if number not in samples:
+            raise InvalidInput.of(f"labels of task {task!r}", "no row with a label", "some labels", "check the column")
+        few = samples[number]
+        one.fit(few.logits, few.labels, weights=few.weights, scores_are="logit")
+        one.scores_are_ = scores_are
+        one.sampling_rate_ = "per row" if isinstance(sampling_rate, str) else sampling_rate
+        one.n_fields_ = len(known.fields)
+    n_rows, learned = _learned_from(rows, blind)
+    model = Model(
+        tasks=tuple(
+            TaskModel(task, blind.score_columns.get(task, task), blind.labels[task], one)
+            for task, one in fitted.items()
+        ),
+        vocabulary=known,
+        scores_are=scores_are,
+        sampling_rate=sampling_rate,
+        info={
+            "n_rows": n_rows,
+            "tasks": {task: _facts(cells[number]) for number, task in enumerate(blind.labels)},
+            "time_column": time,
+            "learned_from": [learned],
+        },
+    )
+    some = read(collected(df.select(*(f"`{name}`" for name in roles.columns)).limit(_CANARY_ROWS)), roles)
+    ids = known.encode_columns({name: some.fields[name] for name in known.names}, some.n_rows)
+    return replace(model, canary=canary_of(model, ids, some))
+
+
+def _check_method(method: str, one: Calibrator) -> None:
+    if method not in PASS_METHODS:
+        raise InvalidInput.of(
+            "method", repr(method), f"one of {', '.join(PASS_METHODS)}", "fit it on one machine, on the newest rows"
+        )
+    if isinstance(one, HistogramCalibrator) and one.binning != "width":
+        raise InvalidInput.of("binning", repr(one.binning), '"width"', "bins of equal mass need all rows in order")
+    if one.guard or one.recent_share:
+        name = "guard" if one.guard else "recent_share"
+        raise InvalidInput.of(name, getattr(one, name), "off", "it needs rows in time order: fit on one machine")
+
+
+def _samples(rows: Any, judging: Judging, cells: Mapping[int, Cells], one: Calibrator) -> dict[int, WeightedRows]:
+    if isinstance(one, HistogramCalibrator):
+        return binned(rows, judging, one.n_bins)
+    if one.name == "isotonic":
+        return pooled(rows, judging)
+    return {slot: found.two_points() for slot, found in cells.items()}
+
+
+def _facts(cells: Cells) -> dict[str, Any]:
+    """What a model remembers of its rows, with every logit at the middle of its cell of 1/2048."""
+    return facts_of_logits(cells.middle, cells.label, cells.rows)
+
+
+def _learned_from(rows: Any, roles: Roles) -> tuple[int, dict[str, Any]]:
+    """Counts the rows and returns the number by which a model recognises them, as on one machine."""
+
+    def facts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                found = read(batch, roles)
+                number = rows_number(found)
+                times = (0, 0) if found.times is None else (int(found.times.min()), int(found.times.max()))
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array([one]) for one in (found.n_rows, number // _HALF, number % _HALF, *times)],
+                    names=["n_rows", "high", "low", "first", "last"],
+                )
+
+    from pyspark.sql import functions as F
+
+    # halves, because Spark refuses sums beyond 2⁶³
+    sums = (F.sum("n_rows"), F.sum("high"), F.sum("low"), F.min("first"), F.max("last"))
+    n_rows, high, low, first, last = rows.mapInArrow(facts, _FACTS).agg(*sums).first()
+    if not n_rows:
+        raise InvalidInput.of("table", "no rows", "at least one row", "check the table and the filter")
+    learned = {"n_rows": n_rows, "rows": fingerprint(n_rows, (high * _HALF + low) % 2**64)}
+    return n_rows, learned if roles.time is None else {**learned, "first": first, "last": last}

@@ -1,0 +1,62 @@
+"""A team whose members are the processes of a launcher: torchrun, Ray Train, TorchDistributor, a Spark barrier.
+
+The only file that knows `torch.distributed`.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import Floats
+from monocal.core.team import Team
+
+TIMEOUT_SECONDS = 600.0
+"""A member that does not answer for so long is lost; gloo itself would wait for half an hour."""
+
+
+@final
+class ProcessGroupTeam:
+    """The members of the process group that this process belongs to."""
+
+    def __init__(self) -> None:
+        import torch.distributed as distributed
+
+        self._group: Any = distributed
+        self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
+
+    def count(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._reduced(numbers, self._group.ReduceOp.SUM)
+
+    def most(self, numbers: Floats) -> Floats:
+        return self._reduced(numbers, self._group.ReduceOp.MAX)
+
+    def _reduced(self, numbers: NDArray[Any], how: Any) -> NDArray[Any]:
+        import torch
+
+        tensor = torch.from_numpy(np.array(numbers))
+        self._group.all_reduce(tensor, op=how)
+        result: NDArray[Any] = tensor.numpy()
+        return result
+
+
+def launched_team() -> Team:
+    """Joins the processes that a launcher started, as it says in RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
+    missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise InvalidInput.of(
+            "--engine",
+            f"torchrun without {', '.join(missing)}",
+            "a process that torchrun started",
+            "type: torchrun --nproc-per-node 2 -m monocal fit LOG --engine torchrun ...",
+        )
+    import torch.distributed as distributed
+
+    if not distributed.is_initialized():
+        distributed.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT_SECONDS))
+    return ProcessGroupTeam()

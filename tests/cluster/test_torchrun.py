@@ -1,0 +1,70 @@
+"""Fits by processes that torchrun started, on this machine's loopback."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import monocal
+from monocal.core.roles import Roles
+from monocal.lab.simulator import simulate_log
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.row_log import log_of_rows
+from monocal.models.fitting import fit_log
+from monocal.tables.read import read
+
+ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    place = tmp_path_factory.mktemp("prepared") / "log"
+    log_of_rows(read(simulate_log(20_000, seed=7).table(), ROLES).in_time_order()).save(place)
+    return place
+
+
+def torchrun(n_processes, *arguments):
+    source = str(Path(monocal.__file__).parents[1])
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(n_processes)]
+    return subprocess.run(
+        [*launcher, "-m", "monocal", *(str(one) for one in arguments)],
+        env={**os.environ, "PYTHONPATH": source, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+
+
+def test_two_processes_save_the_model_of_one(prepared, tmp_path):
+    options = ["--method", "wide_logistic", "--engine", "torchrun", "--shards", 4, "--holdout", 0]
+    ended = torchrun(2, "fit", prepared, *options, "--out", tmp_path / "model")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("saved the model") == 1
+    alone = fit_log(EncodedLog.open(prepared), "wide_logistic", {}, n_shards=4)
+    assert monocal.load(tmp_path / "model").fingerprint == alone.fingerprint
+
+
+def test_what_one_process_refuses_ends_all_and_saves_nothing(prepared, tmp_path):
+    ended = torchrun(2, "fit", prepared, "--method", "umc", "--engine", "torchrun", "--out", tmp_path / "model")
+    assert ended.returncode != 0
+    assert "fit it on one machine" in ended.stderr
+    assert not (tmp_path / "model").exists()
+
+
+def test_without_a_launcher_the_line_to_type_is_shown(prepared, tmp_path, capsys, monkeypatch):
+    from monocal.cli.main import main
+
+    monkeypatch.delenv("RANK", raising=False)
+    assert main(["fit", str(prepared), "--engine", "torchrun", "--out", str(tmp_path / "model")]) == 2
+    assert "torchrun --nproc-per-node 2 -m monocal fit" in capsys.readouterr().err
+
+
+def test_a_table_is_refused_because_every_process_would_read_all_of_it(tmp_path):
+    pq.write_table(simulate_log(100).table(), tmp_path / "log.parquet")
+    ended = torchrun(1, "fit", tmp_path / "log.parquet", "--engine", "torchrun", "--out", tmp_path / "model")
+    assert ended.returncode != 0
+    assert "run monocal prepare" in ended.stderr

@@ -1,0 +1,71 @@
+"""Fits that a team does together."""
+
+import numpy as np
+import pytest
+
+from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.core.errors import InvalidInput
+from monocal.core.team import Alone, Shards
+from monocal.lab.simulator import simulate_log
+from monocal.testing.teams import run_team
+from monocal.vocabulary.vocabulary import Vocabulary
+
+LOG = simulate_log(40_000, seed=5).table()
+SCORES, LABELS = LOG["pctr"].to_numpy(), LOG["click"].to_numpy()
+FEATURES = Vocabulary.of_table(LOG, ["site_id", "device"]).encode(LOG)
+WEIGHTS = np.random.default_rng(0).integers(0, 3, len(SCORES)).astype(np.float64)
+
+
+def fitted(team, n, **arguments):
+    rows, shards = Shards.deal(np.arange(len(SCORES)), n, team)
+    one = calibrator("wide_logistic", **arguments)
+    one.fit(SCORES[rows], LABELS[rows], features=FEATURES[rows], weights=WEIGHTS[rows], shards=shards)
+    return one.state().arrays["shifts_"].tobytes(), one.slope_, one.intercept_
+
+
+@pytest.mark.parametrize("l2", [10.0, "auto"])
+def test_the_same_shards_give_the_same_bits_for_any_team(l2):
+    alone = fitted(Alone(), 4, l2=l2)
+    for size in (2, 4):
+        assert run_team(size, lambda team: fitted(team, 4, l2=l2)) == [alone] * size
+
+
+def test_another_number_of_shards_differs_by_rounding_alone():
+    plain = calibrator("wide_logistic").fit(SCORES, LABELS, features=FEATURES, weights=WEIGHTS)
+    shifts, slope, intercept = fitted(Alone(), 3)
+    np.testing.assert_allclose(np.frombuffer(shifts), plain.shifts_, atol=1e-9)
+    assert (slope, intercept) == pytest.approx((plain.slope_, plain.intercept_), abs=1e-9)
+
+
+def test_one_shard_is_the_fit_without_shards_to_the_bit():
+    plain = calibrator("wide_logistic").fit(SCORES, LABELS, features=FEATURES, weights=WEIGHTS)
+    assert fitted(Alone(), 1) == (plain.shifts_.tobytes(), plain.slope_, plain.intercept_)
+
+
+def test_a_member_may_see_one_class_but_not_all_of_them():
+    order = np.argsort(LABELS, kind="stable")
+
+    def fit(team, labels):
+        rows, shards = Shards.deal(np.arange(len(SCORES)), 2, team)
+        return calibrator("wide_logistic").fit(SCORES[rows], labels[rows], features=FEATURES[rows], shards=shards)
+
+    sorted_labels = LABELS[order].copy()
+    assert len(run_team(2, lambda team: fit(team, sorted_labels))) == 2
+    with pytest.raises(InvalidInput, match="only 0s"):
+        run_team(2, lambda team: fit(team, np.zeros(len(SCORES))))
+
+
+@pytest.mark.parametrize("method", CALIBRATORS)
+def test_methods_that_need_all_rows_say_so(method):
+    one = calibrator(method)
+    if one.fits_in_shards:
+        return
+    shards = Shards(Alone(), 2, (0, 1), np.array([0, 1, 2]))
+    with pytest.raises(InvalidInput, match="fit it on one machine"):
+        one.fit([0.1, 0.2], [0, 1], features=[[1], [2]], shards=shards)
+
+
+@pytest.mark.parametrize("arguments", [{"guard": True}, {"recent_share": 0.2}, {"carry": "auto"}])
+def test_what_needs_the_order_of_all_rows_is_refused(arguments):
+    with pytest.raises(InvalidInput, match="one machine"):
+        fitted(Alone(), 2, **arguments)

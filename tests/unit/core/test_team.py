@@ -1,0 +1,61 @@
+"""Shards and teams: the same bits whoever computes what."""
+
+import numpy as np
+import pytest
+
+from monocal.core.errors import InvalidInput
+from monocal.core.team import DEALT_ROWS, Alone, Shards
+from monocal.testing.teams import run_team
+
+VALUES = np.random.default_rng(0).normal(size=(5 * DEALT_ROWS + 7, 3)) * np.array([1e-9, 1.0, 1e12])
+
+
+def summed(team, n):
+    rows, shards = Shards.deal(np.arange(len(VALUES)), n, team)
+    mine = VALUES[rows]
+    return shards.add([[mine[part].sum(axis=0), float(mine[part].min(initial=0.0))] for _, part in shards.parts()])
+
+
+@pytest.mark.parametrize("n", [4, 7])
+def test_the_same_shards_give_the_same_bits_for_any_team(n):
+    alone = summed(Alone(), n)
+    for size in (2, 3, 4):
+        for member in run_team(size, lambda team: summed(team, n)):
+            assert [one.tobytes() for one in member] == [one.tobytes() for one in alone]
+
+
+def test_sums_are_right_to_the_53rd_bit_of_the_largest():
+    exact = np.array([np.sum(VALUES[:, column].astype(np.longdouble)) for column in range(3)])
+    largest = np.abs(VALUES).sum(axis=0).max()
+    assert np.abs(summed(Alone(), 4)[0] - exact).max() < 1e-14 * largest
+
+
+def test_one_shard_is_a_plain_sum():
+    found = Shards.whole(len(VALUES)).add([[VALUES.sum(axis=0)]])[0]
+    assert found.tobytes() == VALUES.sum(axis=0).tobytes()
+
+
+def test_rows_are_dealt_in_blocks_and_every_row_once():
+    rows = np.flatnonzero(np.arange(3 * DEALT_ROWS) % 5)
+    dealt = run_team(2, lambda team: Shards.deal(rows, 3, team))
+    assert sorted(np.concatenate([own for own, _ in dealt]).tolist()) == rows.tolist()
+    own, shards = dealt[0]
+    assert shards.numbers == (0, 2)
+    assert [int(own[part][0]) // DEALT_ROWS for _, part in shards.parts()] == [0, 2]
+
+
+def test_newest_rows_and_kept_rows_stay_in_their_shards():
+    shards = Shards(Alone(), 2, (0, 1), np.array([0, 5, 8]))
+    rows, newest = shards.newest(4)
+    assert rows.tolist() == [3, 4, 6, 7]
+    assert newest.edges.tolist() == [0, 2, 4]
+    assert shards.kept(np.array([0, 4, 5, 7])).edges.tolist() == [0, 2, 4]
+    assert Shards.whole(8).newest(3)[0] == slice(5, 8)
+
+
+def test_an_empty_shard_adds_nothing_and_too_few_shards_are_refused():
+    np.testing.assert_array_equal(summed(Alone(), 100)[0], summed(Alone(), 6)[0])
+    with pytest.raises(InvalidInput, match="shards: got 1; wanted 2"):
+        run_team(2, lambda team: Shards.deal(np.arange(10), 1, team))
+    with pytest.raises(InvalidInput, match="not finite"):
+        Shards(Alone(), 2, (0, 1), np.array([0, 1, 2])).add([[np.array([np.inf])], [np.array([1.0])]])
