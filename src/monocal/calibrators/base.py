@@ -19,7 +19,7 @@ from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning
 from monocal.core.log_loss import log_loss
-from monocal.core.samples import Samples
+from monocal.core.samples import Samples, check_features
 from monocal.core.sampling import SamplingRate
 from monocal.core.spaces import (
     SCORE_EPSILON,
@@ -101,15 +101,20 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         if shards is not None and shards.n > 1:
             self._check_shards(times)
-        samples = Samples.of(
-            scores,
-            labels,
-            features=features,
-            weights=weights,
-            times=times,
-            scores_are=scores_are,
-            sampling_rate=sampling_rate,
-        )
+        if shards is not None and shards.n > 1 and not np.size(scores):
+            # a member of a team may have no rows of its own
+            nothing = np.zeros(0)
+            samples = Samples(nothing, nothing, None if features is None else check_features(features, 0))
+        else:
+            samples = Samples.of(
+                scores,
+                labels,
+                features=features,
+                weights=weights,
+                times=times,
+                scores_are=scores_are,
+                sampling_rate=sampling_rate,
+            )
         _check_both_classes(samples, shards)
         self._check_features_present(samples)
         recent_share = self._recent_share()

@@ -5,7 +5,7 @@ import pytest
 
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.core.errors import InvalidInput
-from monocal.core.team import Alone, Shards
+from monocal.core.team import DEALT_ROWS, Alone, Shards
 from monocal.lab.simulator import simulate_log
 from monocal.testing.teams import run_team
 from monocal.vocabulary.vocabulary import Vocabulary
@@ -53,6 +53,18 @@ def test_a_member_may_see_one_class_but_not_all_of_them():
     assert len(run_team(2, lambda team: fit(team, sorted_labels))) == 2
     with pytest.raises(InvalidInput, match="only 0s"):
         run_team(2, lambda team: fit(team, np.zeros(len(SCORES))))
+
+
+def test_a_member_without_rows_takes_part():
+    few = np.arange(DEALT_ROWS - 100)
+
+    def fit(team):
+        rows, shards = Shards.deal(few, 2, team)
+        one = calibrator("wide_logistic").fit(SCORES[rows], LABELS[rows], features=FEATURES[rows], shards=shards)
+        return len(rows), one.shifts_.tobytes()
+
+    (_, alone), members = fit(Alone()), run_team(2, fit)
+    assert members == [(len(few), alone), (0, alone)]
 
 
 @pytest.mark.parametrize("method", CALIBRATORS)
