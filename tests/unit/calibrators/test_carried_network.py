@@ -24,7 +24,7 @@ def bent():
 @pytest.fixture(scope="module")
 def passing():
     """Shifts of one field that change every day, which is what a network must not learn."""
-    fields = (Field("a", 600, exponent=0.0), Field("b", 300, exponent=0.3))
+    fields = tuple(Field(name, 300, exponent=0.3) for name in ("a", "b"))
     drifting = Drifting((Lasting("a", transient=1.0), Lasting("b", persistent=0.4)), n_periods=20)
     world = World("for a test", fields, 0.3, Compose(drifting), draws="score", days=20)
     return simulate_log(40_000, world=world)

@@ -54,9 +54,7 @@ def test_everything_persistent_goes_to_one_and_everything_transient_to_zero():
     lasting, _ = drawn([Lasting("a", persistent=0.4), Lasting("b", persistent=0.2)])
     passing, _ = drawn([Lasting("a", transient=0.8), Lasting("b", transient=0.5)], size=500)
     assert learned(lasting).shares.min() > 0.9
-    found = learned(passing)
-    assert found.shares[0] < 0.1
-    assert found.shares[1] < 2.0 * found.errors[1] < 0.4
+    assert learned(passing).shares.max() < 0.15
 
 
 def test_a_wandering_level_is_not_blamed_on_fields():

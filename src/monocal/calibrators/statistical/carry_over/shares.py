@@ -12,7 +12,7 @@ from scipy.optimize import lsq_linear
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, sigmoid
 
-PRIOR_STRENGTH = 16.0
+PRIOR_STRENGTH = 4.0
 """κ: how many independent, fully informative observations the prior share counts for."""
 
 _LEVEL_PRECISION = 0.01
