@@ -15,6 +15,7 @@ from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids, check_features, check_length
+from monocal.logs.histories import ARRAYS, Histories, find_histories, user_numbers
 from monocal.logs.log_folder import ENCODED_LOG, VOCABULARY, LogManifest, map_array
 from monocal.logs.splits import DEFAULT_SHARES, RowRange, split_by_share
 from monocal.tables.encoded_column import EncodedColumn
@@ -49,6 +50,7 @@ class EncodedLog:
         weights: float32; None means 1.
         scores: Task to float64 scores of an existing ranker, in the space that the schema says.
         sampling_rates: float64 share of negatives kept; None means 1.
+        histories: What each row's user did before; None unless asked for.
         parts: Named consecutive parts; the vocabulary was fitted on "train" unless asked otherwise.
         fingerprint: Changes whenever anything above changes.
         folder: Where the files are; None for a log in memory.
@@ -75,6 +77,7 @@ class EncodedLog:
     sampling_rates: NDArray[np.float64] | None = None
     parts: Mapping[str, RowRange] = field(default_factory=dict)
     folder: Path | None = None
+    histories: Histories | None = None
 
     @classmethod
     def of(
@@ -132,11 +135,31 @@ class EncodedLog:
         schema = Roles.from_dict(manifest.schema)
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         log = cls._of_columns(columns, vocabulary, schema, manifest.fingerprint, parts)
-        return replace(log, folder=folder)
+        past = None
+        if ARRAYS[0] in columns:
+            order, first, stop = (columns[name] for name in ARRAYS)
+            past = Histories(order, first, stop, log.features, log.labels)
+        return replace(log, folder=folder, histories=past)
+
+    def with_histories(self, user: str) -> EncodedLog:
+        """Returns the log with the past of every row, see `Histories`.
+
+        Arguments:
+            user: The field or group column whose values have a past.
+        """
+        users, has_unknown = user_numbers(user, self.groups, self.schema.group, self.features, self.field_names)
+        past = Histories(*find_histories(users, self.times, has_unknown), self.features, self.labels)
+        return replace(self, histories=past, fingerprint=fingerprint(self.fingerprint, "histories", user))
 
     def save(self, folder: str | Path) -> EncodedLog:
-        """Writes the log as a folder, whole or not at all, and returns the log opened from it."""
+        """Writes the log as a folder, whole or not at all, and returns the log opened from it.
+
+        Histories are kept if they are of the whole log; the past of some rows lies in others.
+        """
         columns = self._columns()
+        if self.histories is not None and len(self.histories.order) == self.n_rows:
+            past = self.histories
+            columns |= dict(zip(ARRAYS, (past.order, past.first, past.stop), strict=True))
         names = {name: array_file(index, name) for index, name in enumerate(columns)}
         with ENCODED_LOG.writing(folder) as temporary:
             for name, column in columns.items():
@@ -247,7 +270,8 @@ class EncodedLog:
 
     def _with_rows(self, rows: Any, mark: str) -> EncodedLog:
         chosen = {name: column[rows] for name, column in self._columns().items()}
-        return EncodedLog._of_columns(chosen, self.vocabulary, self.schema, mark, {})
+        past = None if self.histories is None else self.histories.take(rows)
+        return replace(EncodedLog._of_columns(chosen, self.vocabulary, self.schema, mark, {}), histories=past)
 
     @classmethod
     def _of_columns(

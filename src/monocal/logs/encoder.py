@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from monocal.core.errors import ArtefactError, InvalidInput
+from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
@@ -17,6 +17,7 @@ from monocal.logs.encoding_steps import (
     count_fields,
     count_groups,
     encode_rows,
+    history_files,
     sort_rows,
     write_manifest,
 )
@@ -45,6 +46,7 @@ def encode_log(
     fit_on: FitOn = "train",
     shares: Mapping[str, float] = DEFAULT_SHARES,
     cuts: Mapping[str, Moment] | None = None,
+    history: str | None = None,
     on_error: OnError | None = None,
     show_progress: bool | None = None,
 ) -> EncodedLog:
@@ -71,6 +73,8 @@ def encode_log(
         shares: Part name to its share, in time order; see `split_by_share`.
         cuts: Part name to the moment it begins, instead of shares; a row at that moment belongs to it. A moment is an
             integer in the unit of the time column, or a date, datetime or ISO text (UTC).
+        history: The field or group column of users whose past each row shall know, for rankers that read it; see
+            `Histories`.
         on_error: "raise" refuses the first malformed row, "skip" counts and leaves out malformed rows; None takes
             the stream's setting ("raise" for tables).
         show_progress: Whether to show bars; None asks whether standard error is a terminal.
@@ -96,6 +100,11 @@ def encode_log(
         "parts_by": "shares" if cuts is None else "moments",
         "on_error": given.stream.on_error,
     }
+    if history is not None:
+        known = [*given.schema.fields, *([given.schema.group] if given.schema.group else [])]
+        if history not in known:
+            raise UnknownName.among("history", history, known)
+        options["history"] = history
     VocabularyBuilder(given.schema.fields, hashed_fields)  # refuses unknown names before anything is read
     target = Path(folder)
     mark = fingerprint(ENCODER_VERSION, given.identity, given.stream.settings, given.schema.to_dict(), options)
@@ -114,6 +123,8 @@ def encode_log(
         encode_rows(reader, vocabulary, groups, arrays, work, show_progress)
         if not parts.is_sorted:
             sort_rows(arrays, parts, work, show_progress)
+        if history is not None:
+            arrays += history_files(history, given.schema, arrays)
         made_from = {"work": mark, "source": given.stream.name, "files": [path.name for path in given.stream.paths]}
         notes = {"options": options, "skipped": skipped, "encoder_version": ENCODER_VERSION}
         write_manifest(arrays, parts.ranges, given.schema, made_from | notes, work.path)

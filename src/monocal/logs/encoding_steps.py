@@ -16,6 +16,7 @@ from monocal.core.roles import Roles
 from monocal.core.samples import Ids
 from monocal.logs.array_files import ArrayFile, sync
 from monocal.logs.encoded_log import array_file
+from monocal.logs.histories import user_numbers, write_histories
 from monocal.logs.log_folder import GROUP_VALUES, VOCABULARY, LogManifest
 from monocal.logs.log_readers import LogReader
 from monocal.logs.log_rows import number_types
@@ -153,6 +154,16 @@ def sort_rows(arrays: list[ArrayFile], parts: LogParts, work: WorkFolder, show_p
     for array in arrays:
         if array.sorted_path.exists():
             array.sorted_path.replace(array.path)
+
+
+def history_files(history: str, schema: Roles, arrays: list[ArrayFile]) -> list[ArrayFile]:
+    """Writes what each row's user did before, once the rows are in time order."""
+    by_name = {array.name: array.map() for array in arrays}
+    users, has_unknown = user_numbers(
+        history, by_name.get("group"), schema.group, by_name["features"], tuple(schema.fields)
+    )
+    paths = write_histories(users, by_name.get("time"), has_unknown, arrays[0].path.parent)
+    return [ArrayFile(name, path, np.dtype(np.int64), arrays[0].shape[:1]) for name, path in paths.items()]
 
 
 def write_manifest(

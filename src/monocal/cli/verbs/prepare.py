@@ -64,6 +64,10 @@ def prepare(
     cut: Annotated[
         list[str] | None, typer.Option("--cut", metavar="NAME=MOMENT", help="Where a part begins, instead of shares.")
     ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option("--history", metavar="COLUMN", help="Keep what each row's user did before, for the ranker qin."),
+    ] = None,
     fit_on: Annotated[
         Literal["train", "all"], typer.Option("--fit-on", help="Which rows the vocabulary may see.")
     ] = "train",
@@ -97,6 +101,7 @@ def prepare(
         max_size=max_size,
         hashed_fields={name: int(arguments.number("--hash", text)) for name, text in buckets.items()},
         fit_on=fit_on,
+        history=history,
         on_error=on_error,
         **options,
     )

@@ -25,7 +25,7 @@ def rank(
     out: Out,
     ranker: Annotated[
         str,
-        typer.Option("--ranker", metavar="NAME", help="precomputed, hashed_logistic, deepfm or multitask_deepfm."),
+        typer.Option("--ranker", metavar="NAME", help="precomputed, hashed_logistic, deepfm, multitask_deepfm or qin."),
     ] = "hashed_logistic",
     loss: Annotated[
         str | None,

@@ -16,6 +16,7 @@ EXAMPLES = """
 monocal simulate log.parquet
 monocal simulate big.parquet --rows 10_000_000 --world large
 monocal simulate videos.parquet --world multitask
+monocal simulate search.parquet --world search
 monocal simulate --list
 """
 
@@ -40,12 +41,15 @@ def simulate(
     the truth (true_p, …).
     """
     from monocal.lab.simulator import WORLDS, write_simulated_log
+    from monocal.lab.simulator.search import FIELDS
+    from monocal.lab.simulator.worlds import SEARCH, SEARCH_SUMMARY
 
     if list_worlds:
         if as_json:
-            print_json({name: one.summary for name, one in WORLDS.items()})
+            print_json({**{name: one.summary for name, one in WORLDS.items()}, SEARCH: SEARCH_SUMMARY})
         else:
             table = [(name, one.summary, str(len(one.fields))) for name, one in WORLDS.items()]
+            table.append((SEARCH, SEARCH_SUMMARY, str(len(FIELDS))))
             print_table("Worlds", ["world", "what it is", "fields"], table, left=2)
         return
     if path is None or path.suffix != ".parquet":

@@ -1,4 +1,4 @@
-"""Rankers: scores from the log itself, a quick hashed logistic, DeepFM for one task and for several."""
+"""Rankers: scores from the log itself, a quick hashed logistic, DeepFM for one task and for several, QIN."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from monocal.lab.rankers.deepfm import DeepFM
 from monocal.lab.rankers.hashed_logistic import HashedLogistic
 from monocal.lab.rankers.multitask_deepfm import MultiTaskDeepFM
 from monocal.lab.rankers.precomputed import Precomputed
+from monocal.lab.rankers.qin import QIN
 from monocal.lab.rankers.rank import rank_log
 from monocal.logs.scored_log import ScoredLog
 
@@ -19,6 +20,7 @@ __all__ = [
     "DeepFM",
     "HashedLogistic",
     "MultiTaskDeepFM",
+    "QIN",
     "Precomputed",
     "Ranker",
     "ScoredLog",
@@ -27,7 +29,9 @@ __all__ = [
     "ranker",
 ]
 
-RANKERS: dict[str, type[Ranker]] = {kind.name: kind for kind in (Precomputed, HashedLogistic, DeepFM, MultiTaskDeepFM)}
+RANKERS: dict[str, type[Ranker]] = {
+    kind.name: kind for kind in (Precomputed, HashedLogistic, DeepFM, MultiTaskDeepFM, QIN)
+}
 
 
 def ranker(name: str, /, **arguments: Any) -> Ranker:

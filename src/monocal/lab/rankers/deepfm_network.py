@@ -102,7 +102,7 @@ class DeepFMNetwork(RankerNetwork):
         ids = features.long()
         return torch.where((ids >= 0) & (ids < self._sizes), ids, 0) + self._offsets
 
-    def prepare(self, places: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    def prepare(self, places: Tensor, features: Tensor) -> tuple[Tensor | None, Tensor | None]:  # noqa: ARG002
         field_of = torch.searchsorted(self._offsets, self.table.touched, right=True) - 1
         by_field = self._first_by_field()
         rows = [torch.nonzero(field_of == field).flatten() for field in self._folded]

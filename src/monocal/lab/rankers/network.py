@@ -26,7 +26,7 @@ class RankerNetwork(nn.Module, ABC):
 
     @abstractmethod
     def places(self, features: Tensor) -> Tensor:
-        """Returns rows of the table `(b, k)` for field ids `(b, F)`."""
+        """Returns rows of the table `(b, k)` for field ids `(b, F)`, or whatever integers the ranker reads of a row."""
 
     @abstractmethod
     def forward(self, vectors: Tensor, shared_rows: Tensor | None = None, shared: Tensor | None = None) -> Tensor:
@@ -38,13 +38,14 @@ class RankerNetwork(nn.Module, ABC):
             shared: What `prepare` returned second.
         """
 
-    def prepare(self, places: Tensor) -> tuple[Tensor | None, Tensor | None]:  # noqa: ARG002  # a hook
+    def prepare(self, places: Tensor, features: Tensor) -> tuple[Tensor | None, Tensor | None]:  # noqa: ARG002  # a hook
         """Computes once per batch of training what many of its rows share.
 
         Returns integers per row and the shared numbers that they point at; (None, None) if there is nothing to share.
 
         Arguments:
             places: Rows of `table.values` `(b, k)`.
+            features: What `places` was made of.
         """
         return None, None
 

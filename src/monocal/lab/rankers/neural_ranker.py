@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from monocal.core.batches import release_pages
 from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
+from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.lab.rankers.base import Ranker
 from monocal.logs.encoded_log import EncodedLog
@@ -36,7 +37,8 @@ _WINDOW_ROWS = 1 << 17
 class NeuralRanker(Ranker):
     """A network of field ids, trained by the one training loop in row order.
 
-    A subclass writes `_network`.
+    A subclass writes `_network`; one whose network reads more than a row's field ids writes `_inputs` and, if these
+    take learning before training, `_learn_inputs` with `_input_arrays` and `_restore_inputs`.
 
     Attributes:
         network_: The trained network.
@@ -64,6 +66,20 @@ class NeuralRanker(Ranker):
         Arguments:
             rows: The table of a trained network; None draws a starting point.
         """
+
+    def _inputs(self, log: EncodedLog, rows: Any) -> Ids:
+        """Returns the integers that the network reads of the chosen rows."""
+        return np.asarray(log.features[rows])
+
+    def _learn_inputs(self, train: EncodedLog) -> None:  # a hook
+        """Learns what `_inputs` needs, before training."""
+
+    def _input_arrays(self) -> dict[str, NDArray[Any]]:
+        """Returns what `_learn_inputs` learned."""
+        return {}
+
+    def _restore_inputs(self, arrays: dict[str, NDArray[Any]]) -> None:  # a hook
+        """Takes over what `_input_arrays` returned."""
 
     @property
     @final
@@ -96,6 +112,7 @@ class NeuralRanker(Ranker):
         loss = self._loss()
         lists = lists_of(train, self.group) if loss.needs_groups else None
         references = references_of(loss, train, self.tasks_, self.group)
+        self._learn_inputs(train)
         network = self._network()
         checkpoint = None if checkpoints is None else checkpoints / self.fingerprint_[:16]
         options = TrainingOptions(
@@ -122,6 +139,7 @@ class NeuralRanker(Ranker):
                 f"training {self.name}",
                 lists,
                 references,
+                self._inputs,
             )
             self.losses_ = minimise(objective, options).train_losses
         self.network_ = network.eval()
@@ -142,7 +160,7 @@ class NeuralRanker(Ranker):
 
         def score_chunk(rows: slice) -> None:
             with torch.inference_mode():
-                found = self.network_.score(torch.tensor(log.features[rows])).double()
+                found = self.network_.score(torch.tensor(self._inputs(log, rows))).double()
                 logits[rows] = loss.decode(found.view(len(found), -1, loss.n_logits).squeeze(2)).numpy()
 
         with workers(self._threads()) as crew, progress("scoring", log.n_rows, show=show_progress) as bar:
@@ -158,7 +176,8 @@ class NeuralRanker(Ranker):
         from torch.nn.utils import parameters_to_vector
 
         dense = parameters_to_vector(self.network_.dense_parameters()).detach().numpy()
-        return {"values": self.network_.table.rows.detach().numpy(), "dense": dense}, {"losses": self.losses_}
+        values = self.network_.table.rows.detach().numpy()
+        return {"values": values, "dense": dense, **self._input_arrays()}, {"losses": self.losses_}
 
     @final
     def _restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
@@ -166,6 +185,7 @@ class NeuralRanker(Ranker):
         from torch.nn.utils import vector_to_parameters
 
         self.losses_ = list(values["losses"])
+        self._restore_inputs(arrays)
         self.network_ = self._network(torch.from_numpy(arrays["values"])).eval()
         vector_to_parameters(torch.from_numpy(arrays["dense"]), self.network_.dense_parameters())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, final
 
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from monocal.core.samples import Ids
 from monocal.lab.rankers.network import RankerNetwork
 from monocal.lab.rankers.threads import Workers, chunks
 from monocal.lab.rankers.whole_lists import Lists, batches_of, order_by_list
@@ -42,6 +43,7 @@ class RankerObjective(Objective):
         title: What the progress bar says.
         lists: Number of each row's list, for a loss that compares rows; they come whole, see `order_by_list`.
         references: Task to what is known of each row beforehand, for a loss that asks for it.
+        inputs: Gives the integers that the network reads of some rows of the log; None means their field ids.
     """
 
     network: RankerNetwork
@@ -59,9 +61,10 @@ class RankerObjective(Objective):
         title: str,
         lists: Lists | None = None,
         references: Mapping[str, NDArray[Any]] | None = None,
+        inputs: Callable[[EncodedLog, Any], Ids] | None = None,
     ) -> None:
         super().__init__(network, loss)
-        self.lists, self.references = lists, dict(references or {})
+        self.lists, self.references, self.inputs = lists, dict(references or {}), inputs
         self.log, self.tasks, self.l2, self.crew, self.title = log, tuple(tasks), l2, crew, title
         self._fingerprint = fingerprint
 
@@ -93,9 +96,10 @@ class RankerObjective(Objective):
     def gradients(self, batch: Batch) -> float:
         network = self.network
         network.zero_grad(set_to_none=True)
-        places = network.table.touch(network.places(torch.tensor(batch["features"])))
+        features = torch.tensor(self._read(batch))
+        places = network.table.touch(network.places(features))
         vectors = torch.nn.functional.embedding(places, network.table.values)
-        shared_rows, shared = network.prepare(places)
+        shared_rows, shared = network.prepare(places, features)
         shared_leaf = [] if shared is None else [shared.detach().requires_grad_()]
         parts = chunks(len(places))
         leaves = [vectors.detach()[part].requires_grad_() for part in parts]
@@ -125,6 +129,13 @@ class RankerObjective(Objective):
         if self.l2 > 0.0:
             (self.l2 * network.sum_of_squares()).backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
+
+    def _read(self, batch: Batch) -> Ids:
+        if self.inputs is None:
+            return np.asarray(batch["features"])
+        rows = batch["rows"]
+        read, parts = self.inputs, chunks(len(rows))
+        return np.concatenate(self.crew.map(lambda part: read(self.log, rows[part]), parts))
 
     def _loss(self, logits: Tensor, batch: Batch) -> Tensor:
         weights, groups = batch.get("weights"), batch.get("groups")

@@ -14,6 +14,7 @@ from monocal.lab.simulator.drifting import Drifting, Lasting
 from monocal.lab.simulator.field_distortions import FieldBias, FieldSlope, InteractionBias, MissedEffects
 from monocal.lab.simulator.fields import Field
 from monocal.lab.simulator.log import SimulatedLog, simulate_log
+from monocal.lab.simulator.search import SearchWorld, simulate_search
 from monocal.lab.simulator.stream import simulate_batches, write_simulated_log
 from monocal.lab.simulator.tasks import TASKS, Task
 from monocal.lab.simulator.truth import Truth, draw_truth
@@ -23,6 +24,8 @@ __all__ = [
     "simulate_log",
     "simulate_batches",
     "write_simulated_log",
+    "simulate_search",
+    "SearchWorld",
     "SimulatedLog",
     "World",
     "WORLDS",

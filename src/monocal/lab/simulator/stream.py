@@ -13,7 +13,7 @@ from monocal.lab.simulator.log import SimulatedLog, check_n_rows, concatenate, s
 from monocal.lab.simulator.rows import BLOCK_ROWS
 from monocal.lab.simulator.tasks import check_tasks
 from monocal.lab.simulator.truth import draw_truth
-from monocal.lab.simulator.worlds import World, find_world
+from monocal.lab.simulator.worlds import SEARCH, World, find_world
 
 _ROW_GROUP = 16 * BLOCK_ROWS
 
@@ -43,6 +43,13 @@ def simulate_batches(
     check_n_rows(n)
     if batch_rows < 1:
         raise InvalidInput.of("batch_rows", batch_rows, "at least one row", "leave it out for a good size")
+    if world == SEARCH:
+        from monocal.lab.simulator.search import simulate_search
+
+        # a user's past runs through the whole log
+        whole = simulate_search(n, seed)
+        yield from (whole.take(slice(start, start + batch_rows)) for start in range(0, n, batch_rows))
+        return
     truth = draw_truth(find_world(world), distortion)
     chosen = check_tasks(truth.world.tasks if tasks is None else tasks)
     waiting: list[SimulatedLog] = []

@@ -84,6 +84,12 @@ class World:
         return replace(self, seed=seed)
 
 
+SEARCH = "search"
+"""The world of `simulate_search`, which is no `World`: its rows depend on each other."""
+
+SEARCH_SUMMARY = "video search: queries, pages of results, three tasks, and users whose past decides what they do next"
+
+
 def find_world(world: str | World) -> World:
     """Returns a world by name.
 

@@ -1,0 +1,218 @@
+"""QIN, the ranker of the UMC paper's online experiment: what users did before, searched by query and by item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.samples import Ids
+from monocal.lab.rankers.base import chosen_tasks
+from monocal.lab.rankers.neural_ranker import NeuralRanker
+from monocal.lab.rankers.relevance_search import ContentVectors, search
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.histories import Histories
+from monocal.logs.scored_log import Tables
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from monocal.lab.rankers.qin_network import QINNetwork
+
+_MOST_TASKS = 6
+
+
+@final
+class QIN(NeuralRanker):
+    r"""A query-dominant interest network: searches the user's past, attends to what it finds, one head per task.
+
+    Of the last `n_recent` events before a row, the `n_by_query` most similar to the query are kept, and of these the
+    `n_by_item` most similar to the item; similarity is the cosine of vectors learned beforehand from clicks of the
+    training rows (see `ContentVectors`), without a gradient. The network attends to them (see `QINNetwork`).
+
+    Needs a log with histories: `monocal prepare --history user_id`, or `EncodedLog.with_histories`. There is no
+    released code, and the sizes are not public: this is our reconstruction. The published network compares pretrained
+    embeddings of text and video; a log has none.
+
+    References:
+        Query-dominant user interest network for large-scale search ranking. arXiv 2310.06444, 2023.
+
+    Arguments:
+        query: The field that is asked for, such as `query`; None, where nothing is asked, compares with the item alone.
+        item: The field of the item's id; None means `item_id` or `video_id`.
+        attributes: Fields of the item's attributes; None means those of `topic`, `style`, `author_id`, `tag` there are.
+        n_recent: Events that are searched.
+        n_by_query: Events that are similar to the query.
+        n_by_item: Events that the network sees.
+        tasks: Which tasks; None means all of the log. What a user did with a past item is read off the same tasks.
+        hidden: Shared widths.
+        n_dimensions: As in `DeepFM`, like everything that follows.
+        learning_rate: Adam's step.
+        l2: Strength of the penalty.
+        batch_rows: Rows per step.
+        n_epochs: Passes over the log.
+        checkpoint_batches: Batches between two checkpoints.
+        n_threads: None means as many as torch uses.
+        seed: Draws the starting point.
+        loss: What to minimise for each task.
+        loss_arguments: What the loss's class takes.
+        group: Whose values make a list.
+    """
+
+    name: ClassVar[str] = "qin"
+    network_: QINNetwork
+
+    def __init__(
+        self,
+        query: str | None = "query",
+        item: str | None = None,
+        attributes: Sequence[str] | None = None,
+        n_recent: int = 100,
+        n_by_query: int = 50,
+        n_by_item: int = 20,
+        tasks: Sequence[str] | None = None,
+        hidden: tuple[int, ...] = (256, 128),
+        n_dimensions: int = 16,
+        learning_rate: float = 1e-3,
+        l2: float = 1e-6,
+        batch_rows: int = 4096,
+        n_epochs: int = 1,
+        checkpoint_batches: int = 500,
+        n_threads: int | None = None,
+        seed: int = 0,
+        loss: str = "log_loss",
+        loss_arguments: Mapping[str, Any] | None = None,
+        group: str | Sequence[str] | None = None,
+    ) -> None:
+        self.query = query
+        self.item = item
+        self.attributes = attributes
+        self.n_recent = n_recent
+        self.n_by_query = n_by_query
+        self.n_by_item = n_by_item
+        self.tasks = tasks
+        self.hidden = hidden
+        self.n_dimensions = n_dimensions
+        self.learning_rate = learning_rate
+        self.l2 = l2
+        self.batch_rows = batch_rows
+        self.n_epochs = n_epochs
+        self.checkpoint_batches = checkpoint_batches
+        self.n_threads = n_threads
+        self.seed = seed
+        self.loss = loss
+        self.loss_arguments = loss_arguments
+        self.group = group
+
+    def _tasks(self, log: EncodedLog) -> tuple[str, ...]:
+        tasks = chosen_tasks(self.tasks, log.tasks)
+        if len(tasks) > _MOST_TASKS:
+            raise InvalidInput.of("tasks", f"{len(tasks)} tasks", f"at most {_MOST_TASKS}", "name the ones you need")
+        return tasks
+
+    def _learn_inputs(self, train: EncodedLog) -> None:
+        if not 1 <= self.n_by_item <= self.n_by_query <= self.n_recent:
+            raise InvalidInput.of(
+                "n_recent, n_by_query, n_by_item",
+                f"{self.n_recent}, {self.n_by_query}, {self.n_by_item}",
+                "numbers that fall, the last at least 1",
+                "use 100, 50, 20",
+            )
+        past = _histories(train)
+        query, item, _ = self._places()
+        clicked = train.labels[self.tasks_[0]] == 1
+        items = train.features[clicked, item]
+        if query is None:
+            # items that the same past event led to are alike
+            last = past.last(np.flatnonzero(clicked), 1)[:, 0]
+            asked = np.where(last >= 0, past.features[np.maximum(last, 0), item], 0)
+            sizes = (self.field_sizes_[item], self.field_sizes_[item])
+        else:
+            asked = train.features[clicked, query]
+            sizes = (self.field_sizes_[query], self.field_sizes_[item])
+        self.content_ = ContentVectors.fit(asked, items, sizes, self.n_dimensions)
+
+    def _inputs(self, log: EncodedLog, rows: Any) -> Ids:
+        past, features = _histories(log), np.asarray(log.features[rows])
+        return self.inputs(features, past.last(rows, self.n_recent), past)
+
+    def inputs(self, features: Ids, events: NDArray[np.int64], past: Histories) -> Ids:
+        """Returns what the network reads: fields, then items, attributes and engagement of the events that were found.
+
+        Arguments:
+            features: Field ids of the rows to score.
+            events: The last events before each, as rows of the whole log, newest first, −1 where there is none.
+            past: The whole log.
+        """
+        query, item, attributes = self._places()
+        past_items = np.where(events >= 0, past.features[np.maximum(events, 0), item].astype(np.int64), -1)
+        targets = features[:, item].astype(np.int64)
+        asked = targets if query is None else features[:, query].astype(np.int64)
+        content = self.content_ if query is not None else ContentVectors(self.content_.items, self.content_.items)
+        # ids that training did not know count as unseen
+        targets, asked = (
+            np.where(ids < len(known), ids, 0) for ids, known in ((targets, content.items), (asked, content.queries))
+        )
+        past_items = np.where(past_items < len(content.items), past_items, 0)
+        kept = search(content, asked, targets, past_items, self.n_by_query, self.n_by_item)
+        chosen = np.take_along_axis(events, kept, axis=1)
+        is_event = chosen >= 0
+        chosen = np.maximum(chosen, 0)
+        codes = np.ones(chosen.shape, np.int32)
+        for place, task in enumerate(self.tasks_):
+            codes += (np.asarray(past.labels[task][chosen]) == 1).astype(np.int32) << place
+        columns = [features, *(past.features[chosen, field] for field in (item, *attributes))]
+        return np.concatenate([*columns, np.where(is_event, codes, 0)], axis=1).astype(np.int32)
+
+    def _places(self) -> tuple[int | None, int, tuple[int, ...]]:
+        names = self.field_names_
+        item = self.item or next((name for name in ("item_id", "video_id") if name in names), "item_id")
+        attributes = self.attributes
+        if attributes is None:
+            attributes = [name for name in ("topic", "style", "author_id", "tag") if name in names]
+        if not attributes:
+            raise InvalidInput.of("attributes", None, "at least one field of the item", "name it: attributes=['tag']")
+        wanted = {"item": [item], "attributes": list(attributes), "query": [self.query] if self.query else []}
+        for argument, fields in wanted.items():
+            for field in fields:
+                if field not in names:
+                    raise UnknownName.among(argument, field, names)
+        query = None if self.query is None else names.index(self.query)
+        return query, names.index(item), tuple(names.index(name) for name in attributes)
+
+    def _network(self, rows: Tensor | None = None) -> QINNetwork:
+        from monocal.lab.rankers.qin_network import QINNetwork
+
+        _, item, attributes = self._places()
+        network = QINNetwork(
+            self.field_sizes_,
+            item,
+            attributes,
+            self.n_by_item,
+            2 ** len(self.tasks_) + 1,
+            self.n_dimensions,
+            self.hidden,
+            self.n_outputs,
+            rows,
+        )
+        return network.start(self.seed) if rows is None else network
+
+    def _input_arrays(self) -> dict[str, NDArray[Any]]:
+        return {"content_queries": self.content_.queries, "content_items": self.content_.items}
+
+    def _restore_inputs(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self.content_ = ContentVectors(arrays["content_queries"], arrays["content_items"])
+
+    def _embeddings(self) -> Tables | None:
+        return tuple(np.split(self.network_.embeddings().numpy(), np.cumsum(self.field_sizes_)[:-1]))
+
+
+def _histories(log: EncodedLog) -> Histories:
+    if log.histories is None:
+        raise InvalidInput.of(
+            "log", "no histories", "what each row's user did before", "prepare it again with --history user_id"
+        )
+    return log.histories
