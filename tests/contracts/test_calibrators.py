@@ -24,6 +24,7 @@ VARIANTS = [
     ("confcalib", {"fusion": "logit"}),
     ("confcalib", {"recent_share": 0.2}),
     ("mlplatt", {"query_side_fields": (1,)}),
+    ("mbct", {"min_rows": 100, "min_positives": 5.0, "n_trees": 4}),
     ("platt", {"guard": True}),
     ("umc", {"integrand": "concat", "size": "small"}),
     ("umc", {"umnn": False}),

@@ -43,6 +43,7 @@ def test_round_trip_gives_identical_numbers(saved):
         ("confcalib", {}),
         ("confcalib", {"fusion": "logit", "field_weights": (0.5,)}),
         ("mlplatt", {"query_side_fields": (0,), "recent_share": 0.2}),
+        ("mbct", {"min_rows": 200, "n_trees": 3}),
     ],
 )
 def test_round_trip_of_methods_with_one_table_per_field(tmp_path, method, arguments):

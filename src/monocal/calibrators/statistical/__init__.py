@@ -6,6 +6,7 @@ from monocal.calibrators.statistical.gamma import GammaCalibrator
 from monocal.calibrators.statistical.gauss import GaussCalibrator
 from monocal.calibrators.statistical.histogram import HistogramCalibrator
 from monocal.calibrators.statistical.isotonic import IsotonicCalibrator
+from monocal.calibrators.statistical.mbct import MBCTCalibrator
 from monocal.calibrators.statistical.mlplatt import MLPlattCalibrator
 from monocal.calibrators.statistical.none import NoneCalibrator
 from monocal.calibrators.statistical.per_segment import PerSegmentCalibrator
@@ -28,4 +29,5 @@ __all__ = [
     "PerSegmentCalibrator",
     "ConfCalibCalibrator",
     "MLPlattCalibrator",
+    "MBCTCalibrator",
 ]

@@ -23,7 +23,7 @@ def lists_of(log: EncodedLog, group: str | Sequence[str] | None) -> Lists:
 
     Arguments:
         log: The rows.
-        group: One or several fields, or the log's group column; None means the latter.
+        group: One or several of the fields, the log's group column and its time column; None means the group column.
     """
     column = None if log.groups is None else log.schema.group
     names = [column] if group is None else [group] if isinstance(group, str) else list(group)
@@ -35,6 +35,9 @@ def lists_of(log: EncodedLog, group: str | Sequence[str] | None) -> Lists:
     for name in names:
         if log.groups is not None and name == column:
             numbers, size = log.groups, int(log.groups.max(initial=0)) + 1
+        elif log.times is not None and name == log.schema.time:
+            numbers = log.times - log.times.min(initial=np.iinfo(np.int64).max)
+            size = int(numbers.max(initial=0)) + 1
         elif name in log.field_names:
             place = log.field_names.index(name)
             numbers, size = log.features[:, place], log.field_sizes[place]

@@ -64,7 +64,7 @@ def run_file(
     """Runs a study or an online experiment from its file or name and returns the path of its table.
 
     Arguments:
-        path_or_name: A TOML file, or a shipped study: main, ablation, sensitivity, recipe, scale, ab.
+        path_or_name: A TOML file, or a shipped study: main, ablation, sensitivity, recipe, scale, ab, joint.
         folder: Keeps everything; running again goes on where it stopped.
         options: Workers, memory, data folder.
         smoke_rows: At most so many rows and one seed, to see that everything runs.

@@ -1,0 +1,5 @@
+"""MBCT: boosted calibration trees."""
+
+from monocal.calibrators.statistical.mbct.mbct import MBCTCalibrator
+
+__all__ = ["MBCTCalibrator"]

@@ -1,0 +1,210 @@
+"""Trees over small whole numbers: how one grows, and how rows find their leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators.statistical.mbct.judge import Judge
+from monocal.core.spaces import Floats
+
+Values = NDArray[np.int64]
+
+
+class Limits(NamedTuple):
+    """What a leaf must have, how deep a tree may be, and how ratios are smoothed."""
+
+    min_rows: float
+    min_positives: float
+    max_depth: int
+    kappa: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees as arrays.
+
+    Attributes:
+        nodes: Per node: its column, where its sides start, how many values they know, its left and right child. A leaf
+            is its own child.
+        sides: 1 where a value goes left; after the known values of a node one more entry is for all others.
+        leaf_ratios: What a leaf multiplies by, per node.
+        roots: The trees' first nodes.
+    """
+
+    nodes: Values
+    sides: Values
+    leaf_ratios: Floats
+    roots: Values
+
+    @classmethod
+    def empty(cls) -> Forest:
+        none = np.zeros(0, np.int64)
+        return cls(np.zeros((0, 5), np.int64), none, np.zeros(0), none)
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.nodes)
+
+    def with_tree(self, tree: Forest) -> Forest:
+        """Returns these trees and one more."""
+        shift = np.array([0, len(self.sides), 0, self.n_nodes, self.n_nodes])
+        return Forest(
+            np.concatenate([self.nodes, tree.nodes + shift]),
+            np.concatenate([self.sides, tree.sides]),
+            np.concatenate([self.leaf_ratios, tree.leaf_ratios]),
+            np.append(self.roots, self.n_nodes + tree.roots),
+        )
+
+    def ratios(self, values: Values, root: int = 0, max_depth: int = 64) -> Floats:
+        """Returns the ratio of each row's leaf."""
+        node = np.full(len(values), root, np.int64)
+        rows = np.arange(len(values))
+        for _ in range(max_depth):
+            column, start, size, left, right = self.nodes[node].T
+            value = np.maximum(values[rows, column], 0)
+            side = self.sides[start + np.minimum(value, size)]
+            below = np.where(side == 1, left, right)
+            if np.array_equal(below, node):
+                break
+            node = below
+        return self.leaf_ratios[node]
+
+
+class Cut(NamedTuple):
+    """A cut of rows by one column: what it gains, and which values go left."""
+
+    gain: float
+    column: int
+    goes_left: NDArray[np.bool_]
+    others_left: bool
+
+
+def ratio(positive: float, predicted: float, kappa: float) -> float:
+    """Returns (Σy + κ) / (Σp + κ); 1 where nothing is predicted.
+
+    Example:
+        >>> ratio(0.0, 1.27, kappa=2.0)
+        0.6116...
+    """
+    return (positive + kappa) / (predicted + kappa) if predicted + kappa > 0.0 else 1.0
+
+
+def best_cut(
+    values: Values, y: Floats, w: Floats, p: Floats, column: int, by_order: bool, limits: Limits
+) -> Cut | None:
+    """Returns the best cut by one column, or None if no cut leaves enough rows on both sides.
+
+    Arguments:
+        values: The column's values.
+        y: Labels.
+        w: Weights.
+        p: Present predictions.
+        column: Its number, which the cut carries.
+        by_order: True cuts between neighbouring values; False orders the values by their ratios first.
+        limits: What a side must have.
+    """
+    n, positive, predicted = (np.bincount(values, one) for one in (w, w * y, w * p))
+    known = np.flatnonzero(n > 0.0) if by_order else np.flatnonzero((n > 0.0) & (np.arange(len(n)) > 0))
+    if len(known) < 2:
+        return None
+    if not by_order:
+        smooth = max(limits.kappa, 1e-12)
+        shares = (positive[known] + limits.kappa) / (predicted[known] + smooth)
+        known = known[np.lexsort((known, shares))]
+    sums = [np.cumsum(one[known]) for one in (n, positive, predicted)]
+    (rows, good, given), (all_rows, all_good, all_given) = ([one[:-1] for one in sums], [one[-1] for one in sums])
+    parent = ratio(float(all_good), float(all_given), limits.kappa)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gains = (good - parent * given) ** 2 / rows
+        gains += (all_good - good - parent * (all_given - given)) ** 2 / (all_rows - rows)
+    fits = (np.minimum(rows, all_rows - rows) >= limits.min_rows) & (
+        np.minimum(good, all_good - good) >= limits.min_positives
+    )
+    if not fits.any():
+        return None
+    # of equal gains, to rounding, the first
+    gains = np.where(fits, np.round(gains, 12), -np.inf)
+    place = int(np.argmax(gains))
+    goes_left = np.zeros(len(n), bool)
+    goes_left[known[: place + 1]] = True
+    others_left = bool(rows[place] * 2.0 > all_rows)
+    if not by_order:
+        goes_left[np.setdiff1d(np.arange(len(n)), known)] = others_left
+    return Cut(float(gains[place]), column, goes_left, others_left)
+
+
+def grow_tree(
+    values: Values,
+    y: Floats,
+    w: Floats,
+    p: Floats,
+    aside_values: Values,
+    aside_p: Floats,
+    judge: Judge,
+    limits: Limits,
+) -> Forest:
+    """Grows one tree on the learning rows; cuts that raise the multi-view error of the rows aside are not made.
+
+    Arguments:
+        values: Field ids and the score's bin in the last column.
+        y: Labels.
+        w: Weights.
+        p: Predictions so far.
+        aside_values: Columns of the rows aside.
+        aside_p: Their predictions so far.
+        judge: Knows their labels.
+        limits: What a leaf must have.
+    """
+    nodes: list[list[int]] = []
+    sides: list[NDArray[np.int64]] = []
+    ratios: list[float] = []
+    answers = aside_p.copy()
+    start = 0
+
+    def add(rows: NDArray[np.int64], aside: NDArray[np.int64], depth: int, own: float) -> int:
+        nonlocal start, answers
+        number = len(nodes)
+        nodes.append([0, 0, 0, number, number])
+        ratios.append(own)
+        if depth == 0:
+            return number
+        last = values.shape[1] - 1
+        found = [
+            best_cut(values[rows, column], y[rows], w[rows], p[rows], column, column == last, limits)
+            for column in range(last + 1)
+        ]
+        cuts = sorted((one for one in found if one is not None), key=lambda one: -one.gain)
+        for cut in cuts:
+            side = np.append(cut.goes_left, cut.others_left)
+            size = len(cut.goes_left)
+            of_row = side[np.minimum(values[rows, cut.column], size)]
+            of_aside = side[np.minimum(aside_values[aside, cut.column], size)]
+            shares = [
+                ratio(float(w[part] @ y[part]), float(w[part] @ p[part]), limits.kappa)
+                for part in (rows[of_row], rows[~of_row])
+            ]
+            proposed = answers.copy()
+            proposed[aside] = aside_p[aside] * np.where(of_aside, *shares)
+            if not judge.is_empty and judge.error(proposed) > judge.error(answers):
+                continue
+            answers = proposed
+            here = start
+            sides.append(side.astype(np.int64))
+            start += len(side)
+            left = add(rows[of_row], aside[of_aside], depth - 1, shares[0])
+            right = add(rows[~of_row], aside[~of_aside], depth - 1, shares[1])
+            nodes[number] = [cut.column, here, size, left, right]
+            break
+        return number
+
+    own = ratio(float(w @ y), float(w @ p), limits.kappa)
+    answers = aside_p * own
+    add(np.arange(len(y)), np.arange(len(aside_p)), limits.max_depth, own)
+    # a leaf asks for a side as well, whose answer does not matter
+    table = np.concatenate([*sides, np.zeros(1, np.int64)])
+    return Forest(np.array(nodes, np.int64), table, np.array(ratios), np.zeros(1, np.int64))
