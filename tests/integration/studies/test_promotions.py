@@ -86,7 +86,9 @@ def test_the_study_runs_on_the_sample(sample, tmp_path):
     outcome = run_study(small, tmp_path, RunOptions(workers=1, data_folder=sample))
     assert outcome.missing == {}
     assert {row["status"] for row in outcome.rows} == {"ok"}
-    assert study.data[0].name in outcome.leaderboard.read_text()
+    text = outcome.leaderboard.read_text()
+    assert study.data[0].name in text
+    assert "| PCOC | week 42 | week 43 |" in text
 
 
 def test_an_entry_without_cuts_is_what_it_was():

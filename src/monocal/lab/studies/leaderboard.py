@@ -94,8 +94,10 @@ def _section(study: Study, data: str, rows: list[dict[str, Any]]) -> Section:
         entries = [_entry(metric, [row for row in here if row["metric"] == metric]) for metric in measured]
         done = [row for row in here if row["status"] == "ok"]
         gibibytes = max(row.get("peak_rss_bytes", 0) for row in done) / 2**30
-        lines.append((name, entries, Cost(float(np.mean([row["cpu_seconds"] for row in done])), gibibytes)))
-        by_period.append((name, [f"{_mean_of(done, metric):.2f}" for metric in periods]))
+        n_seeds = len({row["seed"] for row in done})
+        title = name if n_seeds == len(study.seeds) else f"{name} ({n_seeds} of {len(study.seeds)} seeds)"
+        lines.append((title, entries, Cost(float(np.mean([row["cpu_seconds"] for row in done])), gibibytes)))
+        by_period.append((title, [f"{_mean_of(done, metric):.2f}" for metric in periods]))
     floors = [_floor(metric, [row for row in rows if row["metric"] == metric]) for metric in measured]
     heads = tuple(metric.removeprefix(PERIOD_METRIC) for metric in periods)
     return Section(data, measured, lines, floors, skipped, heads, by_period if heads else [])

@@ -75,6 +75,12 @@ def test_pcoc_by_period_is_a_table_of_its_own():
     assert "PCOC" not in markdown(STUDY, rows_of("small", ("tie", "tie")))
 
 
+def test_a_row_of_fewer_seeds_says_so():
+    text = markdown(STUDY, [one for one in rows_of("small", ("tie", "tie")) if one["calibrator"] == "a" or one["seed"]])
+    assert "| a | " in text
+    assert "| <b> (1 of 2 seeds) | " in text
+
+
 def test_cost_is_mean_cpu_and_largest_memory():
     rows = [{**one, "peak_rss_bytes": (1 + one["seed"]) << 30} for one in rows_of("small", ("tie", "tie"))]
     assert "| 1.0 | 2.0 |" in markdown(STUDY, rows)
