@@ -14,6 +14,7 @@ from monocal.cli.exits import MEANINGS, Terminated, run_guarded
 from monocal.cli.options import Debug
 from monocal.cli.output import remark
 from monocal.cli.verbs import (
+    alerts,
     apply,
     bench,
     compare,
@@ -56,6 +57,7 @@ VERBS: tuple[ModuleType, ...] = (
     watch,
     serve,
     replay,
+    alerts,
     export,
     bench,
 )

@@ -1,0 +1,77 @@
+"""Rules and dashboard speak of what the service exports, and every alarm has its page."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from monocal.serving.alerting import ALERTS, dashboard, rules_text, write_alerts
+from monocal.serving.runtime.live_metrics import LiveMetrics
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.fixture(scope="module")
+def exported():
+    """Every name and label that a scrape can have, from a service that has seen everything once."""
+    metrics = LiveMetrics()
+    metrics.requests.labels("calibrate", "200").inc()
+    metrics.seconds.labels("calibrate").observe(0.1)
+    metrics.field_values.labels("site").inc()
+    metrics.field_unseen.labels("site").inc()
+    metrics.feedback.labels("click").inc()
+    metrics.feedback_sums.labels("click", "labels").set(1.0)
+    metrics.feedback_sums.labels("click", "predictions").set(1.0)
+    metrics.loads.labels("model", "refused").inc()
+    text = metrics.exposition({"model": "1"}).decode()
+    names = {re.split(r"[{ ]", line)[0] for line in text.splitlines() if not line.startswith("#")}
+    # families without a model to compare with have no samples
+    names |= set(re.findall(r"# TYPE (monocal_score_drift_\w+)", text))
+    labels = set(re.findall(r'[{,](\w+)="', text)) | {"instance", "task"}
+    return names, labels, text
+
+
+def expressions():
+    yield from ((one.name, one.expression) for one in ALERTS)
+    yield from ((panel["title"], target["expr"]) for panel in dashboard()["panels"] for target in panel["targets"])
+
+
+@pytest.mark.parametrize(("name", "expression"), list(expressions()))
+def test_every_metric_and_label_is_exported(name, expression, exported):
+    names, labels, text = exported
+    used = set(re.findall(r"monocal_\w+", expression))
+    assert used
+    assert used <= names
+    for group in re.findall(r"by \(([^)]*)\)", expression):
+        assert set(group.split(", ")) <= labels
+    for label, relation, value in re.findall(r'(\w+)(=~?)"([^"]*)"', expression):
+        assert label in labels
+        if relation == "=":
+            assert f'{label}="{value}"' in text
+
+
+def test_every_alarm_has_its_section_in_the_runbook():
+    sections = re.findall(r"^## (\w+)$", (DOCS / "guides" / "runbook.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sections == [one.name for one in ALERTS]
+    for one in ALERTS:
+        assert f"runbook: guides/runbook.html#{one.name.lower()}" in rules_text()
+
+
+def test_panels_do_not_overlap():
+    taken = set()
+    for panel in dashboard()["panels"]:
+        place = panel["gridPos"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + 8)}
+        assert not taken & cells
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+
+
+def test_files_of_others_are_left_alone(tmp_path):
+    (tmp_path / "mine.yml").write_text("mine")
+    rules, board = write_alerts(tmp_path)
+    write_alerts(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.yml", board.name, rules.name]
+    assert json.loads(board.read_text())["uid"] == "monocal"
+    assert rules.read_text() == rules_text()
