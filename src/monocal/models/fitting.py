@@ -122,7 +122,9 @@ def fit_log(
         mine: slice | NDArray[np.int64] = slice(None) if whole else np.flatnonzero(known)
         if n_shards > 1:
             mine, shards = Shards.deal(np.flatnonzero(known), n_shards, team)
-        observed = rows if whole and shards is None else rows.with_fields(()).take(mine)
+        # fields are taken as ids below; shards need no times
+        needed = replace(rows, fields={}, groups=None, times=rows.times if shards is None else None)
+        observed = rows if whole and shards is None else needed.take(mine)
         fitted = calibrator(method, **arguments)
         fitted.fit(
             observed.scores[task],

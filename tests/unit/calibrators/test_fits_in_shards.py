@@ -81,3 +81,22 @@ def test_methods_that_need_all_rows_say_so(method):
 def test_what_needs_the_order_of_all_rows_is_refused(arguments):
     with pytest.raises(InvalidInput, match="one machine"):
         fitted(Alone(), 2, **arguments)
+
+
+def test_the_traffic_of_a_hundred_members_is_what_the_formula_says():
+    """Per evaluation: one number per shift, slope, intercept and loss, beside the two scales of integers."""
+    n_shifts, n_fields = sum(int(FEATURES[:, field].max()) + 1 for field in range(2)), 2
+    rows_of_a_member = np.arange(len(SCORES)).reshape(100, -1)
+
+    def fit(team):
+        own = rows_of_a_member[team.rank]
+        shards = Shards(team, 100, (team.rank,), np.array([0, len(own)]))
+        calibrator("wide_logistic").fit(SCORES[own], LABELS[own], features=FEATURES[own], shards=shards)
+        return team.n_reductions, team.n_bytes
+
+    ((n_reductions, n_bytes),) = set(run_team(100, fit))
+    # two classes, field sizes, three sums, then scales and sums of the curvature and of every evaluation
+    n_evaluations = (n_reductions - 6) // 2
+    before = 8 * 2 + 8 * n_fields + 8 * (1 + 3) + 8 * (2 + n_shifts + 2 + (n_fields + 2) ** 2)
+    assert n_bytes == before + n_evaluations * 8 * (2 + n_shifts + 3)
+    assert 5 <= n_evaluations <= 60
