@@ -152,3 +152,22 @@ def test_wide_logistic_agrees_with_scikit_learn():
     np.testing.assert_allclose(
         ours.predict(logits, features=features), reference.predict_proba(design)[:, 1], atol=1e-6
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "columns", "intercept"),
+    [
+        ("platt", lambda p: [np.log(p / (1 - p))], True),
+        ("temperature", lambda p: [np.log(p / (1 - p))], False),
+        ("beta", lambda p: [np.log(p), -np.log1p(-p)], True),
+    ],
+)
+def test_parametric_methods_agree_with_a_logistic_regression_of_scikit_learn(method, columns, intercept):
+    """Platt, temperature and beta calibration are logistic regressions on other columns of the same score."""
+    random = np.random.default_rng(5)
+    p = random.beta(1.5, 5.0, 4000).clip(1e-3, 1 - 1e-3)
+    labels = (random.random(4000) < p**1.3).astype(int)
+    inputs = np.column_stack(columns(p))
+    other = LogisticRegression(C=np.inf, fit_intercept=intercept, tol=1e-10, max_iter=1000).fit(inputs, labels)
+    found = calibrator(method).fit(p, labels).predict(p)
+    np.testing.assert_allclose(found, other.predict_proba(inputs)[:, 1], atol=2e-6)
