@@ -90,7 +90,7 @@ class NeuralCalibrator(LogitCalibrator):
         n_threads: Threads while training; None keeps torch's present number.
         checkpoint: A folder from which an interrupted training goes on.
         show_progress: True or False; None asks whether somebody watches.
-        recent_share: See `Calibrator`.
+        recent_share: See `Calibrator`; with `carry`, a positive one asks for the level that earlier levels support.
         guard: See `Calibrator`.
     """
 
