@@ -1,8 +1,10 @@
 """Every exported calibrator keeps every law."""
 
+import numpy as np
 import pytest
 
 from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.lab.simulator import simulate_log
 from monocal.testing.calibrator_laws import LAWS
 
 ARGUMENTS = {
@@ -65,3 +67,13 @@ def test_law_holds_for_variants(method, arguments, law):
 @pytest.mark.parametrize(("method", "arguments"), RANDOM_STARTS, ids=[method for method, _ in RANDOM_STARTS])
 def test_law_holds_after_a_random_start(method, arguments, law):
     law(calibrator(method, **arguments))
+
+
+@pytest.mark.parametrize("method", [name for name, kind in CALIBRATORS.items() if "statistical" in kind.__module__])
+def test_the_tag_says_whether_the_mean_is_kept(method):
+    """The law only checks methods that promise it; one that forgets to promise would escape."""
+    log = simulate_log(4000, seed=0)
+    features = np.ascontiguousarray(log.features[:, [2, 5]])
+    fitted = calibrator(method).fit(log.scores, log.labels, features=features)
+    ratio = fitted.predict(log.scores, features=features).mean() / log.labels.mean()
+    assert fitted.tags.keeps_mean == (abs(ratio - 1.0) < 1e-4)

@@ -9,7 +9,7 @@ import pytest
 
 import monocal.metrics
 from monocal.core.goals import maximize, minimize
-from monocal.metrics import METRICS, Metric, Summary, Value, metric
+from monocal.metrics import METRICS, Forecast, Metric, Summary, Value, metric
 from monocal.testing.metric_laws import LAWS, check_metric, sample_forecast
 
 _SKETCHES = [(name, {"cells": 512}) for name in ("auc", "gauc", "adaptive_ece", "cal_n")]
@@ -34,6 +34,25 @@ def test_law(name, options, law):
 def test_the_names_are_the_promised_ones():
     promised = "auc gauc ndcg log_loss ne brier pcoc ece adaptive_ece rce mce fece mfece frce mfrce cal_n mvce"
     assert list(METRICS) == [*promised.split(), "smooth_ece"]
+
+
+@pytest.mark.parametrize("name", [name for name, kind in METRICS.items() if np.isfinite(kind.limits).all()])
+def test_the_best_and_the_worst_forecast_reach_the_limits(name):
+    """Intervals are cut at the limits, so one that is too wide would go unnoticed elsewhere."""
+    # a ranking needs both classes; an error is largest if all are wrong in the same direction
+    labels = np.repeat([0.0, 1.0], 200) if METRICS[name].goal is maximize else np.zeros(400)
+    more = {"fields": {"side": np.arange(400) % 2}, "groups": np.arange(400) % 4}
+    found = [metric(name).of(Forecast.of(labels, p, **more)).number for p in (labels, 1.0 - labels)]
+    assert sorted(found) == pytest.approx(metric(name).limits, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_rows_without_weights_merge_with_rows_that_have_them(name):
+    rows = sample_forecast(600, seed=5)
+    chosen = metric(name)
+    weighted = rows.take(np.arange(300, 600)).with_weights(np.ones(300))
+    merged = chosen.merge(chosen.summarize(rows.take(np.arange(300))), chosen.summarize(weighted))
+    assert chosen.value(merged).number == pytest.approx(chosen.of(rows).number, rel=1e-9)
 
 
 def subclasses(kind):

@@ -27,6 +27,13 @@ def test_model_of_version_0_1_gives_the_answers_of_version_0_1(name):
         np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-12)
 
 
+def test_a_model_of_version_0_1_keeps_the_fingerprint_of_its_folder():
+    """It was computed over other entries than today's, so it is read and not computed again."""
+    for name in EXPECTED["answers"]:
+        stated = json.loads((HERE / "models" / name / "manifest.json").read_text())["fingerprint"]
+        assert monocal.load(HERE / "models" / name).fingerprint == stated
+
+
 def test_every_saved_golden_is_tested():
     assert {path.name for path in (HERE / "models").iterdir() if path.is_dir()} == set(EXPECTED["answers"])
 

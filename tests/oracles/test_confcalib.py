@@ -116,6 +116,7 @@ def test_the_geometric_product_is_cut_below_one_and_the_logit_form_needs_no_cut(
         ({"field_weights": "equal"}, "field_weights: got 'equal'"),
         ({"field_weights": (1.0,)}, "2 numbers ≥ 0, one per field"),
         ({"field_weights": (1.0, -1.0)}, "2 numbers ≥ 0, one per field"),
+        ({"field_weights": (1.0, float("inf"))}, "2 numbers ≥ 0, one per field"),
     ],
 )
 def test_wrong_arguments_are_explained(arguments, message):

@@ -17,7 +17,7 @@ IN_HAND = 16 * MEGABYTE
 def service(start, models):
     """One worker without a token, with a port for its operator; few bytes may be in hand."""
     return start(
-        models / "one", name="model", admin_port=0, max_bytes_in_hand=IN_HAND, body_seconds=5.0
+        models / "one", name="model", admin_port=0, max_bytes_in_hand=IN_HAND, body_seconds=60.0
     ).wait_until_ready()
 
 
@@ -92,13 +92,11 @@ def test_bodies_that_never_end_hold_bounded_memory_and_nobody_up(service):
 
 def test_memory_is_given_back_after_large_bodies(service, wait):
     process = psutil.Process(service.process.pid)
+    before = process.memory_info().rss
     nested = b"[" + b",".join([b"[]"] * 2_000_000) + b"]"
-    assert service.client.post("/v1/calibrate", content=nested).status_code == 422
-    time.sleep(1.5)
-    first = process.memory_info().rss
     for _ in range(3):
         assert service.client.post("/v1/calibrate", content=nested).status_code == 422
-    wait(lambda: process.memory_info().rss < first + 20 * MEGABYTE, "memory to be given back")
+    wait(lambda: process.memory_info().rss < before + 40 * MEGABYTE, "memory to be given back")
 
 
 def test_labels_without_a_token_are_bounded(service):

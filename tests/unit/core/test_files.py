@@ -5,7 +5,7 @@ import pytest
 
 from monocal.core import files, folders
 from monocal.core.errors import InvalidInput
-from monocal.core.files import atomic_file
+from monocal.core.files import atomic_file, check_output
 from monocal.core.locks import hold
 from monocal.core.manifest import FolderFormat
 
@@ -27,6 +27,14 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
         raise RuntimeError
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_input_that_is_not_there_does_not_stand_in_the_way_of_the_output(tmp_path):
+    (tmp_path / "out.parquet").touch()
+    check_output(tmp_path / "out.parquet", [tmp_path / "missing.parquet"])
+    (tmp_path / "link.parquet").hardlink_to(tmp_path / "out.parquet")
+    with pytest.raises(InvalidInput, match="wanted a file other than the input"):
+        check_output(tmp_path / "out.parquet", [tmp_path / "link.parquet"])
 
 
 def test_a_failed_folder_leaves_the_old_one_and_nothing_else(tmp_path):

@@ -84,6 +84,15 @@ def test_edited_manifest_is_refused(saved):
         monocal.load(saved)
 
 
+def test_a_manifest_beyond_its_bound_is_refused_before_it_is_parsed(saved, monkeypatch):
+    size = (saved / "manifest.json").stat().st_size
+    monkeypatch.setattr("monocal.core.manifest.LARGEST_MANIFEST_BYTES", size)
+    monocal.load(saved)
+    monkeypatch.setattr("monocal.core.manifest.LARGEST_MANIFEST_BYTES", size - 1)
+    with pytest.raises(ArtefactError, match=r"manifest\.json: larger than 0 MiB; nothing was loaded"):
+        monocal.load(saved)
+
+
 def test_half_written_manifest_is_refused(saved):
     path = saved / "manifest.json"
     path.write_text(path.read_text()[:-20])

@@ -140,7 +140,9 @@ def test_an_id_that_equals_the_size_of_its_table_counts_as_unseen(model):
     for field, size in enumerate(sizes):
         ids = np.ones((3, len(sizes)), dtype=np.int64)
         ids[:, field] = [0, size, size - 1]
-        unseen, first_beyond, last = engine.calibrate(Request({"click": [0.2] * 3}, ids=ids)).probabilities["click"]
+        answer = engine.calibrate(Request({"click": [0.2] * 3}, ids=ids))
+        assert answer.ids[:, field].tolist() == [0, 0, size - 1]
+        unseen, first_beyond, last = answer.probabilities["click"]
         assert first_beyond == unseen
         assert last != unseen
 
@@ -170,8 +172,9 @@ def test_quick_logits_are_the_logits_of_the_library(rng):
     for scores in (rng.random(1000), np.array([0.0, 1e-9, 0.5, 1.0]), np.array([0.3]), np.array([1.0])):
         assert np.array_equal(quick_logits(scores, "probability", "click"), logit(scores))
         assert np.array_equal(quick_logits(scores.tolist(), "probability", "click"), logit(scores))
-    wide = np.array([-60.0, -1.0, 3.0, 80.0])
-    assert np.array_equal(quick_logits(wide, "logit", "click"), to_logits(wide, "logit"))
+    # too low alone, too high alone, both
+    for wide in ([-60.0, -1.0, 3.0], [-1.0, 3.0, 80.0], [-60.0, 80.0]):
+        assert np.array_equal(quick_logits(np.array(wide), "logit", "click"), to_logits(np.array(wide), "logit"))
 
 
 @pytest.mark.parametrize("values", [[1, 2, None, 3], [True, False, None, True], ["1", "2", "true", ""]])
