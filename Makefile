@@ -52,8 +52,8 @@ test-lowest: ## Run what needs no torch with the lowest allowed versions, in an 
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c lowest.txt -e . $(CLIENTS)
 	.venv-lowest/bin/python -m pytest -q -n 2 --dist loadfile $(LIGHT_TESTS)
 
-mutants: $(STAMP) ## Change the code a little, 320 times, and count how often tests notice (an hour); writes benchmarks/results/mutants.md
-	$(BIN)/python benchmarks/mutants/run.py --n 320 --out benchmarks/results/mutants.md
+mutants: $(STAMP) ## Change the code a little, 320 times, and count how often tests notice (an hour of a quiet core)
+	$(BIN)/python benchmarks/mutants/run.py --n 320 --out runs/mutants/table.md
 
 check: $(STAMP) ## Style, types, layers
 	$(BIN)/ruff check .

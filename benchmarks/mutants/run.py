@@ -103,8 +103,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     arguments = parser.parse_args()
     copy = arguments.work.resolve() / "copy"
-    if not copy.exists():
-        shutil.copytree(ROOT / "src", copy / "src")
+    kept = copy.parent / "src"
+    if not kept.exists():
+        shutil.copytree(ROOT / "src", kept, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(kept, copy / "src")
+    for path in kept.rglob("*.py"):  # a run that was killed leaves its mutant behind
+        target = copy / "src" / path.relative_to(kept)
+        if target.read_bytes() != path.read_bytes():
+            shutil.copy(path, target)
     shutil.rmtree(copy / "tests", ignore_errors=True)
     shutil.copytree(ROOT / "tests", copy / "tests")
     shutil.copy(ROOT / "pyproject.toml", copy)
@@ -199,7 +205,7 @@ def _in_fork(work, cpu_seconds: int) -> str:
     """Runs in a fork; the words are `survived` (0), `noticed` (any other end) and `ran on` (CPU limit)."""
     child = os.fork()
     if child == 0:
-        os.setsid()
+        os.setpgid(0, 0)  # a group to end, in the same session: the priority of the caller stays
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 5))
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)

@@ -97,9 +97,9 @@ class Service:
         return response.status, content
 
 
-def make_models(home):
+def make_models(home, n_rows):
     """Fits two models that take the same requests and differ in their answers."""
-    log = simulate_log(5_000, seed=3, tasks=tuple(TASKS)).table()
+    log = simulate_log(n_rows, seed=3, tasks=tuple(TASKS)).table()
     models = {}
     for name, l2 in (("one", 10.0), ("two", 3.0)):
         fitted = monocal.fit(log, method="wide_logistic", tasks=TASKS, fields=FIELDS, l2=l2)
@@ -158,7 +158,7 @@ def ask(port, requests, enough, tally, seed):
     connection.close()
 
 
-def run(n_requests, n_swaps, n_clients, workers):
+def run(n_requests, n_swaps, n_clients, workers, n_rows):
     """Runs the test and returns what was seen."""
     with tempfile.TemporaryDirectory() as home:
         disk = Path(home) / "disk"
@@ -166,14 +166,14 @@ def run(n_requests, n_swaps, n_clients, workers):
         command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_KILOBYTES}k", "none", str(disk)]
         is_mounted = subprocess.run(command, check=False, capture_output=True).returncode == 0
         try:
-            return _run(Path(home), disk, is_mounted, n_requests, n_swaps, n_clients, workers)
+            return _run(Path(home), disk, is_mounted, n_requests, n_swaps, n_clients, workers, n_rows)
         finally:
             if is_mounted:
                 subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
-def _run(home, disk, is_mounted, n_requests, n_swaps, n_clients, workers):
-    log, models = make_models(home)
+def _run(home, disk, is_mounted, n_requests, n_swaps, n_clients, workers, n_rows):
+    log, models = make_models(home, n_rows)
     requests = make_requests(log, models, 60, np.random.default_rng(5))
     folder = home / "published"
     versions = list(models)
@@ -364,9 +364,10 @@ def main():
     parser.add_argument("--swaps", type=int, default=50)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rows", type=int, default=20_000, help="rows that the two models are fitted on")
     parser.add_argument("--json", action="store_true", help="print what was found and write no report")
     wishes = parser.parse_args()
-    found = run(wishes.requests, wishes.swaps, wishes.clients, wishes.workers)
+    found = run(wishes.requests, wishes.swaps, wishes.clients, wishes.workers, wishes.rows)
     print(json.dumps(found, indent=1))
     if not wishes.json:
         command = (

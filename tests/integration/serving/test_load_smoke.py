@@ -17,7 +17,19 @@ N_CLIENTS = 3
 @pytest.fixture(scope="module")
 def found():
     environment = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(SCRIPT), "--requests", "800", "--swaps", "4", "--clients", str(N_CLIENTS), "--json"]
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        "--requests",
+        "800",
+        "--swaps",
+        "4",
+        "--rows",
+        "4000",
+        "--clients",
+        str(N_CLIENTS),
+        "--json",
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -29,12 +29,21 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_an_input_that_is_not_there_does_not_stand_in_the_way_of_the_output(tmp_path):
-    (tmp_path / "out.parquet").touch()
-    check_output(tmp_path / "out.parquet", [tmp_path / "missing.parquet"])
-    (tmp_path / "link.parquet").hardlink_to(tmp_path / "out.parquet")
-    with pytest.raises(InvalidInput, match="wanted a file other than the input"):
-        check_output(tmp_path / "out.parquet", [tmp_path / "link.parquet"])
+def test_an_output_is_refused_over_its_input_and_inside_an_input_folder_alone(tmp_path):
+    output, folder = tmp_path / "out.parquet", tmp_path / "log"
+    output.touch()
+    folder.mkdir()
+    check_output(output, [tmp_path / "missing.parquet", folder])
+    (tmp_path / "link.parquet").hardlink_to(output)
+    for target, given in ((output, tmp_path / "link.parquet"), (folder / "part.parquet", folder)):
+        with pytest.raises(InvalidInput, match="wanted a file other than the input"):
+            check_output(target, [given])
+
+
+def test_a_folder_with_foreign_files_is_refused_before_the_work_begins(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(InvalidInput), KIND.writing(tmp_path):
+        pytest.fail("the work began")
 
 
 def test_a_failed_folder_leaves_the_old_one_and_nothing_else(tmp_path):
