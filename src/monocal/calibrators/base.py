@@ -142,6 +142,51 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     @final
+    def refresh(
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        *,
+        features: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+        scores_are: ScoreSpace | None = None,
+        sampling_rate: SamplingRate = None,
+    ) -> Self:
+        """Returns a calibrator that goes on from this one with newer rows; this one stays as it is.
+
+        Arguments:
+            scores: As for `fit`, like the other columns; ids beyond those of the fit are new values.
+            labels: 0 or 1 per row.
+            features: Field ids in the field order of `fit`.
+            weights: How often each row counts.
+            times: When each row happened.
+            scores_are: None means as at fit.
+            sampling_rate: Share of negatives the ranker was trained on.
+        """
+        self._check_fitted()
+        samples = Samples.of(
+            scores,
+            labels,
+            features=features,
+            weights=weights,
+            times=times,
+            scores_are=scores_are or self.scores_are_,
+            sampling_rate=sampling_rate,
+        )
+        _check_both_classes(samples)
+        self._check_fields(samples)
+        if self.fell_back_:
+            raise InvalidInput.of(
+                "model", "a fit that fell back to the uncalibrated score", "a calibrator to go on from", "fit it anew"
+            )
+        if samples.weights is not None and np.any(samples.weights == 0.0):
+            samples = samples.take(np.flatnonzero(samples.weights))
+        following: Self = clone(self).restore(self.state())
+        following._refresh(samples)
+        return following
+
+    @final
     def predict(
         self,
         scores: ArrayLike,
@@ -178,15 +223,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         self._check_fitted()
         if self.fell_back_:
             return sigmoid(samples.logits)
-        self._check_features_present(samples)
-        n_fields = 0 if samples.features is None else samples.features.shape[1]
-        if self.class_tags.uses_features and n_fields != self.n_fields_:
-            raise InvalidInput.of(
-                "features",
-                f"{n_fields} fields",
-                f"the {self.n_fields_} fields that fit saw, in the same order",
-                "pass the same columns as at fit",
-            )
+        self._check_fields(samples)
         return self._predict_shifted(samples, self.recent_shift_)
 
     @final
@@ -244,6 +281,15 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
     def _predict(self, samples: Samples) -> Floats:
         """Returns probabilities."""
 
+    def _refresh(self, _samples: Samples) -> None:
+        """Goes on with newer rows."""
+        raise InvalidInput.of(
+            "model",
+            f"the method {self.name!r}",
+            "one that can go on from its last fit",
+            "fit it anew on a window of recent rows, or use umc, wide_logistic, platt or isotonic",
+        )
+
     def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
         probabilities = self._predict(samples)
         return shift_probabilities(probabilities, shift) if shift != 0.0 else probabilities
@@ -298,6 +344,17 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         for name, value in (("guard", self.guard), ("recent_share", self._recent_share()), ("times", times)):
             if value is not None and value:
                 raise InvalidInput.of(name, value, "nothing for a fit in shards", "leave it out, or use one machine")
+
+    def _check_fields(self, samples: Samples) -> None:
+        self._check_features_present(samples)
+        n_fields = 0 if samples.features is None else samples.features.shape[1]
+        if self.class_tags.uses_features and n_fields != self.n_fields_:
+            raise InvalidInput.of(
+                "features",
+                f"{n_fields} fields",
+                f"the {self.n_fields_} fields that fit saw, in the same order",
+                "pass the same columns as at fit",
+            )
 
     def _check_features_present(self, samples: Samples) -> None:
         if self.class_tags.features == "required" and samples.features is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -36,6 +38,43 @@ def inspect_folder(folder: str | Path) -> Inspection:
         problem = "not a folder with a manifest.json" if path.exists() else "there is no such folder"
         raise ArtefactError(f"{folder}: {problem}; wanted a saved model or a prepared log")
     return _of_model(path)
+
+
+def inspect_history(folder: str | Path) -> Inspection:
+    """Describes the generations of a saved model: where it came from, and what each refresh moved."""
+    from monocal.models.artefact import load_model
+
+    info = load_model(folder).info
+    first = info.get("learned_from", [{}])[0]
+    rows = f"{first['n_rows']:,} rows" if "n_rows" in first else "rows that it does not remember"
+    text = "\n".join([f"generation 1: fitted on {rows}", *history_lines(info)])
+    return Inspection(text, {"generation": info.get("generation", 1), "history": list(info.get("history", ()))})
+
+
+def history_lines(info: Mapping[str, Any]) -> list[str]:
+    """Returns one line per refresh: its rows and what moved, the level as a change of the odds.
+
+    Example:
+        >>> site = {"moved": 0.02, "largest": "a", "largest_move": 0.3}
+        >>> moved = {"level": {"moved": 0.0953}, "fields": {"site": site}}
+        >>> entry = {"generation": 2, "parent": "0123456789abcdef", "n_rows": 1000, "new_values": {"site": 0}}
+        >>> print(history_lines({"history": [{**entry, "tasks": {"click": moved}}]})[0])
+        generation 2: 1,000 rows after 01234567; click: level +10.0 %, site ±0.020 (most: a +0.300)
+    """
+    lines = []
+    for entry in info.get("history", ()):
+        parts = [f"generation {entry['generation']}: {entry['n_rows']:,} rows after {entry['parent'][:8]}"]
+        for task, moved in entry["tasks"].items():
+            said = [f"level {math.expm1(moved['level']['moved']):+.1%}".replace("%", " %")]
+            said += [f"{name} {moved[name]['moved']:+.3f}" for name in ("slope", "network") if name in moved]
+            said += [
+                f"{name} ±{one['moved']:.3f} (most: {one['largest']} {one['largest_move']:+.3f})"
+                for name, one in moved["fields"].items()
+            ]
+            parts.append(f"{task}: {', '.join(said)}")
+        new = [f"{n:,} new values of {name}" for name, n in entry["new_values"].items() if n]
+        lines.append("; ".join([*parts, *new]))
+    return lines
 
 
 def _of_model(folder: Path) -> Inspection:

@@ -232,6 +232,17 @@ class Model:
         if isinstance(self.sampling_rate, str) and self.sampling_rate not in available:
             raise UnknownName.among("sampling rate column", self.sampling_rate, available)
 
+    def refresh(self, table: Table, **options: Any) -> Model:
+        """Returns the next generation, which goes on from this model with newer rows; see `refresh_model`.
+
+        Arguments:
+            table: Labelled rows that are newer than those it learned from.
+            options: `label`, `weight`, `time`, `since`, `until` and `scores_are`.
+        """
+        from monocal.models.refreshing import refresh_model
+
+        return refresh_model(self, table, **options)
+
     def with_fusion(self, fusion: Fusion) -> Model:
         """Returns the same model with a fusion rule, checked against its tasks."""
         for name in fusion.weights:

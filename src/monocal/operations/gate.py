@@ -100,6 +100,14 @@ def gate(
     return _judge(sides, list(by), max_harm, confidence, (first.fingerprint, second.fingerprint))
 
 
+def judge_models(
+    old: Model, new: Model, rows: Rows, by: Sequence[str] = (), max_harm: float = MAX_HARM, confidence: float = 0.95
+) -> GateVerdict:
+    """Compares two models on rows that were read and that neither has seen; both have the same columns."""
+    sides = [(rows, model.predict_rows(rows)) for model in (old, new)]
+    return _judge(sides, list(by), max_harm, confidence, (old.fingerprint, new.fingerprint))
+
+
 def _judge(
     sides: list[tuple[Rows, dict[str, Floats]]],
     by: list[str],

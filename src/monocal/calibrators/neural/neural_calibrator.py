@@ -19,6 +19,7 @@ from monocal.calibrators.neural.fitting.field_values import field_sizes
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
 from monocal.calibrators.neural.fitting.objective import Auxiliary, objective
 from monocal.calibrators.neural.fitting.presets import PRESETS, FitSettings, Preset, batch_rows_for
+from monocal.calibrators.neural.fitting.refreshed import known_to_network, refresh_network
 from monocal.calibrators.neural.fitting.warm_start import Start, logistic_start, refit_shifts, split_off_recent
 from monocal.calibrators.neural.graph_parts import write_context, write_shifts
 from monocal.calibrators.neural.packages import need
@@ -174,15 +175,7 @@ class NeuralCalibrator(LogitCalibrator):
 
     # The fit
 
-    def _fit(self, samples: Samples) -> None:
-        need("torch", f"fitting {self.name!r}", "neural")
-        check_penalty(self.l2)
-        settings = self._settings()
-        samples = self._seen(samples)
-        sizes = [] if samples.features is None else field_sizes(samples.features)
-        if self._carries(settings) and sizes:
-            self._fit_carried(samples, sizes, settings)
-            return
+    def _fit_believing(self, samples: Samples, sizes: list[int], settings: FitSettings) -> None:
         older, held_out = split_off_recent(samples, settings.stopping_share)
         start = self._start(older, sizes, settings)
         self.weights_, self.history_ = self._train(older, held_out, sizes, start, settings)
@@ -194,14 +187,34 @@ class NeuralCalibrator(LogitCalibrator):
         def train(older: Samples, held_out: Samples | None, start: Start, hidden: Any, **options: Any) -> Trained:
             return self._train(older, held_out, sizes, start, settings, hidden, **options)
 
-        def logits(weights: Weights, rows: Samples) -> Floats:
-            return self._apply(self._prepare(weights), rows)
-
         columns = self._columns(self.n_fields_) or list(range(self.n_fields_))
         settings = replace(settings, carry=carry_among(settings.carry, columns))
-        fitted = fit_believed(samples, sizes, settings, self.l2, train, logits)
+        fitted = fit_believed(samples, sizes, settings, self.l2, train, self._map_logits)
         self.weights_, self.history_, self._level = fitted.weights, fitted.history, fitted.level
         self.carry_ = {"field": np.array(columns), **fitted.believed}
+
+    def _fit(self, samples: Samples) -> None:
+        need("torch", f"fitting {self.name!r}", "neural")
+        check_penalty(self.l2)
+        settings = self._settings()
+        samples = self._seen(samples)
+        sizes = [] if samples.features is None else field_sizes(samples.features)
+        if self._carries(settings) and sizes:
+            self._fit_carried(samples, sizes, settings)
+        else:
+            self._fit_believing(samples, sizes, settings)
+        self.posterior_ = known_to_network(self.weights_, self._logits(samples), samples)
+
+    def _refresh(self, samples: Samples) -> None:
+        samples = self._seen(samples)
+        found = refresh_network(
+            self._map_logits, self.weights_, vars(self).get("posterior_"), self.name, samples, self.recent_shift_
+        )
+        self.weights_, level, self.posterior_, self.moved_ = found
+        self.recent_shift_ += level
+
+    def _map_logits(self, weights: Weights, samples: Samples) -> Floats:
+        return self._apply(self._prepare(weights), samples)
 
     def _train(
         self,

@@ -10,9 +10,11 @@ from sklearn.isotonic import IsotonicRegression
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.broken_line import interpolate
+from monocal.calibrators.statistical.refreshing import kept_or_refused
+from monocal.calibrators.statistical.refreshing.merged_curves import merge_day, weights_of_knots
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.spaces import Floats, logit, sigmoid
 
 
 @final
@@ -37,13 +39,37 @@ class IsotonicCalibrator(Calibrator):
     class_tags = Tags(monotone="weak", keeps_mean=True)
 
     def _fit(self, samples: Samples) -> None:
-        solver = IsotonicRegression(y_min=0.0, y_max=1.0, increasing=True, out_of_bounds="clip")
-        solver.fit(sigmoid(samples.logits), samples.known_labels, sample_weight=samples.weights)
-        self.knots_: Floats = np.asarray(solver.X_thresholds_, dtype=np.float64)
-        self.rates_: Floats = np.asarray(solver.y_thresholds_, dtype=np.float64)
+        scores, weights = sigmoid(samples.logits), samples.weights_or_ones
+        self.knots_, self.rates_ = _solve(scores, samples.known_labels, weights)
+        self.posterior_ = {"weights": weights_of_knots(self.knots_, self.rates_, scores, weights)}
+
+    def _refresh(self, samples: Samples) -> None:
+        state = kept_or_refused(vars(self).get("posterior_"), self.name)
+        # the last intercept, if there is one, goes on with the curve
+        scores, weights = sigmoid(samples.logits), samples.weights_or_ones
+        knots, rates = _solve(scores, samples.known_labels, weights)
+        found, self.posterior_, discount = merge_day(
+            state,
+            (self.knots_, self.rates_, state["weights"]),
+            (knots, rates, weights_of_knots(knots, rates, scores, weights)),
+            (scores, samples.known_labels, weights),
+            _solve,
+            interpolate,
+        )
+        before = float(np.average(self._predict(samples), weights=weights))
+        self.knots_, self.rates_, _ = found
+        after = float(np.average(self._predict(samples), weights=weights))
+        level = float(np.diff(logit(np.array([before, after])))[0])
+        self.moved_ = {"level": {"moved": level}, "kept": discount, "fields": []}
 
     def _predict(self, samples: Samples) -> Floats:
         return interpolate(sigmoid(samples.logits), self.knots_, self.rates_)
 
     def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
         return graph.interpolate(graph.sigmoid(logits), self.knots_, self.rates_)
+
+
+def _solve(scores: Floats, targets: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    solver = IsotonicRegression(y_min=0.0, y_max=1.0, increasing=True, out_of_bounds="clip")
+    solver.fit(scores, targets, sample_weight=weights)
+    return np.asarray(solver.X_thresholds_, dtype=np.float64), np.asarray(solver.y_thresholds_, dtype=np.float64)

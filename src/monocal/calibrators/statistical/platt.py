@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, final
 
 import numpy as np
@@ -9,10 +10,13 @@ import numpy as np
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
+from monocal.calibrators.statistical.refreshing import centred, known_at_fit, refresh_effects, resumed
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
+
+_NO_FIELDS = np.zeros(1, dtype=np.int64)
 
 
 @final
@@ -75,6 +79,21 @@ class PlattCalibrator(LogitCalibrator):
             max_iterations=self.max_iterations,
         )
         self.slope_, self.intercept_ = max(float(slope), 0.0), float(intercept)
+        nothing = np.zeros((samples.n_rows, 0), dtype=np.int32), _NO_FIELDS, np.zeros(0)
+        self.posterior_ = known_at_fit(self._predict_logits(samples), samples, *nothing)
+
+    def _refresh(self, samples: Samples) -> None:
+        samples = replace(samples, features=None)
+        known, shifts, offsets = resumed(vars(self).get("posterior_"), self.name, samples, np.zeros(0), _NO_FIELDS)
+        logits = self._predict_logits(samples) + self.recent_shift_
+        columns, centre = centred(samples.logits, logits, samples.weights_or_ones)
+        found = refresh_effects(logits, samples, columns, shifts, offsets, known)
+        level, slope = (float(number) for number in found.single)
+        slope = max(slope, -self.slope_)
+        self.slope_ += slope
+        self.intercept_ += level - slope * centre
+        self.posterior_ = found.posterior.as_arrays()
+        self.moved_ = found.facts(shifts, offsets, "slope")
 
     def _predict_logits(self, samples: Samples) -> Floats:
         return self.slope_ * samples.logits + self.intercept_

@@ -20,6 +20,7 @@ from monocal.calibrators.statistical.carry_over import (
     left_out,
 )
 from monocal.calibrators.statistical.field_shrinkage import Penalty, check_penalty, solve_shrunk
+from monocal.calibrators.statistical.refreshing import centred, known_at_fit, refresh_effects, resumed
 from monocal.calibrators.statistical.wide_solver import add_shifts, solve_wide
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
@@ -89,23 +90,30 @@ class WideLogisticCalibrator(LogitCalibrator):
                 raise InvalidInput.of(
                     "carry", repr(self.carry), '"none" for a fit in shards', "fit with carry on one machine"
                 )
-            self._fit_carried(samples, sizes)
-            return
+            penalties = self._fit_carried(samples, sizes)
+        else:
+            penalties = self._fit_believing(samples, features, sizes, shards)
+        logits = self._predict_logits(samples)
+        self.posterior_ = known_at_fit(logits, samples, features, self.offsets_, penalties, shards)
+
+    def _fit_believing(self, samples: Samples, features: Ids, sizes: NDArray[np.int64], shards: Shards) -> Floats:
         rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes
         options: dict[str, Any] = {"tolerance": self.tolerance, "max_iterations": self.max_iterations, "shards": shards}
         if self.l2 == "auto":
-            found, _ = solve_shrunk(*rows, **options)
+            found, penalties = solve_shrunk(*rows, **options)
         else:
+            penalties = np.full(len(sizes), float(self.l2))
             found = solve_wide(*rows, l2=self.l2, **options)
         self.slope_, self.intercept_ = found.slope, found.intercept
         self.shifts_: Floats = found.shifts
         self.offsets_: NDArray[np.int64] = found.offsets
+        return penalties
 
     @property
     def _carries(self) -> bool:
         return self.carry != "none"
 
-    def _fit_carried(self, samples: Samples, sizes: NDArray[np.int64]) -> None:
+    def _fit_carried(self, samples: Samples, sizes: NDArray[np.int64]) -> Floats:
         l2 = None if self.l2 == "auto" else float(self.l2)
         believed = learn_carry_over(samples, sizes, self.carry, l2)
         fitted = fit_carried(
@@ -117,6 +125,21 @@ class WideLogisticCalibrator(LogitCalibrator):
         self.carry_ = {"field": np.arange(len(sizes)), **believed.as_arrays(sizes)}
         in_place = self._predict_logits(samples) + left_out(samples, sizes, fitted.shifts, believed)
         self._level = block_level(in_place, samples, believed.blocks)
+        return fitted.penalties
+
+    def _refresh(self, samples: Samples) -> None:
+        samples = replace(samples, features=_features_or_none_at_all(samples))
+        known, shifts, offsets = resumed(vars(self).get("posterior_"), self.name, samples, self.shifts_, self.offsets_)
+        line = self.slope_ * samples.logits + self.intercept_ + self.recent_shift_
+        columns, centre = centred(samples.logits, self._predict_logits(samples), samples.weights_or_ones)
+        found = refresh_effects(line, samples, columns, shifts, offsets, known)
+        level, slope = (float(number) for number in found.single)
+        slope = max(slope, -self.slope_)
+        self.slope_ += slope
+        self.intercept_ += level - slope * centre
+        self.shifts_, self.offsets_ = found.shifts, offsets
+        self.posterior_ = found.posterior.as_arrays()
+        self.moved_ = found.facts(shifts, offsets, "slope")
 
     def _recent_shift(self, samples: Samples) -> float:
         return self._level if "carry_" in vars(self) else super()._recent_shift(samples)

@@ -87,7 +87,8 @@ def solve_wide(
         weights: How often each row counts.
         features: Field ids `(n, F)`.
         sizes: How many ids each field has.
-        l2: The penalty λ, one for all fields or one per field.
+        l2: The penalty λ: one for all fields, one per field, or one per id; shifts with penalties of their own are not
+            recentred.
         tolerance: Stops when the loss falls by less than this share.
         max_iterations: L-BFGS steps allowed.
         slope_is_free: If false, the slope stays where it starts.
@@ -95,7 +96,10 @@ def solve_wide(
         shards: How the rows are cut and with whom they are added up; all of them at once if not given.
     """
     offsets = field_offsets(sizes)
-    penalty = np.repeat(np.broadcast_to(np.asarray(l2, dtype=np.float64), sizes.shape), sizes)
+    penalty = np.asarray(l2, dtype=np.float64)
+    by_value = penalty.shape == (int(offsets[-1]),) != sizes.shape
+    if not by_value:
+        penalty = np.repeat(np.broadcast_to(penalty, sizes.shape), sizes)
     rows = _Rows(logits, labels, weights, features, shards or Shards.whole(logits.shape[0]))
     first = _first_parameters(rows, offsets) if start is None else start
     found = _search(rows, first, penalty, tolerance, max_iterations, slope_is_free=slope_is_free)
@@ -103,7 +107,7 @@ def solve_wide(
         flat = replace(found, slope=0.0)
         again = _search(rows, flat, penalty, tolerance, max_iterations, slope_is_free=False)
         found = replace(again, n_evaluations=found.n_evaluations + again.n_evaluations)
-    return recentred(found)
+    return found if by_value else recentred(found)
 
 
 def recentred(found: WideParameters) -> WideParameters:
