@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
+from monocal.calibrators.fit_rows import check_both_classes, check_shards, has_both_classes, no_refresh, remembered_rate
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.recent_intercept import recent_intercept
 from monocal.calibrators.row_scorer import RowScorer
@@ -115,7 +116,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
                 scores_are=scores_are,
                 sampling_rate=sampling_rate,
             )
-        _check_both_classes(samples, shards)
+        check_both_classes(samples, shards)
         self._check_features_present(samples)
         recent_share = self._recent_share()
         if not 0.0 <= recent_share < 1.0:
@@ -129,7 +130,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             positive = np.flatnonzero(samples.weights)
             samples, shards = samples.take(positive), None if shards is None else shards.kept(positive)
         self.scores_are_: ScoreSpace = scores_are
-        self.sampling_rate_ = _remembered_rate(sampling_rate)
+        self.sampling_rate_ = remembered_rate(sampling_rate)
         self.n_fields_ = 0 if samples.features is None else int(samples.features.shape[1])
         self.recent_shift_ = 0.0
         self.fell_back_ = self.guard and self._does_harm(samples)
@@ -156,9 +157,9 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         """Returns a calibrator that goes on from this one with newer rows; this one stays as it is.
 
         Arguments:
-            scores: As for `fit`, like the other columns; ids beyond those of the fit are new values.
+            scores: As for `fit`, like the other columns.
             labels: 0 or 1 per row.
-            features: Field ids in the field order of `fit`.
+            features: Field ids in the field order of `fit`; ids beyond those of the fit are new values.
             weights: How often each row counts.
             times: When each row happened.
             scores_are: None means as at fit.
@@ -174,7 +175,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             scores_are=scores_are or self.scores_are_,
             sampling_rate=sampling_rate,
         )
-        _check_both_classes(samples)
+        check_both_classes(samples)
         self._check_fields(samples)
         if self.fell_back_:
             raise InvalidInput.of(
@@ -283,12 +284,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _refresh(self, _samples: Samples) -> None:
         """Goes on with newer rows."""
-        raise InvalidInput.of(
-            "model",
-            f"the method {self.name!r}",
-            "one that can go on from its last fit",
-            "fit it anew on a window of recent rows, or use umc, wide_logistic, platt or isotonic",
-        )
+        raise no_refresh(self.name)
 
     def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
         probabilities = self._predict(samples)
@@ -337,13 +333,8 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             )
 
     def _check_shards(self, times: ArrayLike | None) -> None:
-        if not self.fits_in_shards:
-            raise InvalidInput.of(
-                "method", repr(self.name), 'one that is fitted in shards, "wide_logistic"', "fit it on one machine"
-            )
-        for name, value in (("guard", self.guard), ("recent_share", self._recent_share()), ("times", times)):
-            if value is not None and value:
-                raise InvalidInput.of(name, value, "nothing for a fit in shards", "leave it out, or use one machine")
+        given = {"guard": self.guard, "recent_share": self._recent_share(), "times": times}
+        check_shards(self.name, self.fits_in_shards, given)
 
     def _check_fields(self, samples: Samples) -> None:
         self._check_features_present(samples)
@@ -364,7 +355,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _does_harm(self, samples: Samples) -> bool:
         older, recent = samples.split_recent(GUARD_SHARE)
-        if older.n_rows < 2 or not _has_both_classes(older):
+        if older.n_rows < 2 or not has_both_classes(older):
             return False
         trial = clone(self).set_params(guard=False, recent_share=0.0)
         trial._receive_embeddings(getattr(self, "_embeddings", None))
@@ -384,7 +375,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _recent_shift(self, samples: Samples) -> float:
         _, recent = samples.split_recent(self._recent_share())
-        if not _has_both_classes(recent):
+        if not has_both_classes(recent):
             return 0.0
         return recent_intercept(logit(self._predict(recent)), recent.known_labels, recent.weights_or_ones)
 
@@ -404,29 +395,3 @@ class LogitCalibrator(Calibrator):
 
     def _write_shifted_onnx(self, graph: GraphBuilder, logits: str, features: str, shift: float) -> str:
         return graph.sigmoid(graph.add(self._write_onnx(graph, logits, features), shift))
-
-
-def _has_both_classes(samples: Samples) -> bool:
-    labels = samples.known_labels if samples.weights is None else samples.known_labels[samples.weights > 0.0]
-    return bool(labels.size) and bool(labels.min() != labels.max())
-
-
-def _check_both_classes(samples: Samples, shards: Shards | None) -> None:
-    if shards is not None and shards.n > 1:
-        y, w = samples.known_labels, samples.weights_or_ones
-        seen = np.array([np.max(w * (y == label), initial=0.0) for label in (0.0, 1.0)])
-        if (shards.team.most(seen) > 0.0).all():
-            return
-    if not _has_both_classes(samples):
-        raise InvalidInput.of(
-            "labels",
-            f"only {int(samples.known_labels[0])}s in {samples.n_rows} rows",
-            "both 0 and 1 among rows with positive weight",
-            'widen the time window until both occur, or keep the score as it is with method "none"',
-        )
-
-
-def _remembered_rate(sampling_rate: SamplingRate) -> float | str | None:
-    if sampling_rate is None:
-        return None
-    return float(sampling_rate) if np.ndim(sampling_rate) == 0 else "per row"  # type: ignore[arg-type]
