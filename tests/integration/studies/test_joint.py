@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import UnknownName
-from monocal.lab.studies.joint import METRICS, JointPlan, run_joint
+from monocal.lab.studies.cell_runner import RunOptions
+from monocal.lab.studies.joint import METRICS, JointPlan
 from monocal.lab.studies.joint_table import JointRow, joint_markdown, paired
+from monocal.lab.studies.run_study import run_file
 from monocal.lab.studies.study import read_entries
 
 PLAN = {
@@ -27,8 +29,9 @@ PLAN = {
 }
 
 
-def test_from_plan_to_tables(tmp_path):
-    text = run_joint(JointPlan.of(PLAN), tmp_path, tmp_path)
+def test_from_plan_to_tables(tmp_path, monkeypatch):
+    monkeypatch.setattr("monocal.lab.studies.run_study.read_entries", lambda _: ({**PLAN, "kind": "joint"}, "plan"))
+    text = run_file("plan.toml", tmp_path, RunOptions(data_folder=tmp_path)).read_text()
     rows = [line for line in text.splitlines() if line.startswith(("| log-loss", "| CLID", "| BBP"))]
     assert [row.split(" | ")[:2] for row in rows] == [
         ["| " + loss, method] for loss in ("log-loss", "CLID", "BBP") for method in ("none", "platt")

@@ -11,6 +11,7 @@ from monocal.core.files import atomic_file
 from monocal.lab.ab import AbPlan, run_experiment
 from monocal.lab.studies.cell_runner import RunOptions, list_cells, run_cells
 from monocal.lab.studies.evaluator import judge
+from monocal.lab.studies.joint import JointPlan, run_joint
 from monocal.lab.studies.leaderboard_files import write_results
 from monocal.lab.studies.study import Study, read_entries
 
@@ -78,6 +79,15 @@ def run_file(
         path = Path(folder) / plan.name / "leaderboard.md"
         with atomic_file(path) as temporary:
             temporary.write_text(outcome.markdown(), encoding="utf-8")
+        return path
+    if entries.get("kind") == "joint":
+        joint = JointPlan.of(entries, origin)
+        path = Path(folder) / joint.name / "leaderboard.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        joint = joint if smoke_rows is None else joint.scaled(smoke_rows)
+        text = run_joint(joint, path.parent, None if options is None else options.data_folder)
+        with atomic_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
         return path
     study = Study.of(entries, origin).only(data, calibrators)
     return run_study(study if smoke_rows is None else study.scaled(smoke_rows), folder, options).leaderboard
