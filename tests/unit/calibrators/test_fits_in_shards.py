@@ -95,8 +95,10 @@ def test_the_traffic_of_a_hundred_members_is_what_the_formula_says():
         return team.n_reductions, team.n_bytes
 
     ((n_reductions, n_bytes),) = set(run_team(100, fit))
-    # two classes, field sizes, three sums, then scales and sums of the curvature and of every evaluation
-    n_evaluations = (n_reductions - 6) // 2
+    # two classes, field sizes, three sums, then scales and sums of the curvature and of every evaluation; in the end
+    # what is known about level, slope and every shift, for refreshes
+    n_evaluations = (n_reductions - 8) // 2
     before = 8 * 2 + 8 * n_fields + 8 * (1 + 3) + 8 * (2 + n_shifts + 2 + (n_fields + 2) ** 2)
-    assert n_bytes == before + n_evaluations * 8 * (2 + n_shifts + 3)
+    after = 8 * (5 + 4 + n_shifts)
+    assert n_bytes == before + n_evaluations * 8 * (2 + n_shifts + 3) + after
     assert 5 <= n_evaluations <= 60
