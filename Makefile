@@ -5,6 +5,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DEMO   := $(VENV)/.demo
 OUT    ?= runs/demo
 ROWS   ?= 20000000
 # A newer interpreter than the one above, if this machine has one.
@@ -24,13 +25,18 @@ CLIENTS := pytest pytest-timeout pytest-xdist hypothesis pandas polars duckdb ps
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-$(STAMP): pyproject.toml constraints.txt
+# What the demo needs; tests, docs and benchmarks add the rest.
+$(DEMO): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "monocal needs python 3.11 or newer"'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[neural]'
+	@touch $@
+
+$(STAMP): $(DEMO)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[neural,report,serve,export,bench,docs,dev]'
 	@touch $@
 
-run: $(STAMP) ## Simulate a click log, rank it, calibrate it, compare, save a model and a report (OUT=folder)
+run: $(DEMO) ## Simulate a click log, rank it, calibrate it, compare, save a model and a report (OUT=folder)
 	$(BIN)/monocal demo --out $(OUT)
 
 test: $(STAMP) ## Run all tests but those of a cluster (COVER=yes also prints the files they reach least)

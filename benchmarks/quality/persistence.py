@@ -90,7 +90,7 @@ def logs(folders: list[Path]) -> Iterator[Data]:
                         np.asarray(part.labels[task]),
                         features=np.asarray(part.features),
                         times=np.asarray(part.times),
-                        scores_are=log.schema.scores_are,
+                        scores_are=log.roles.scores_are,
                     )
                 )
             yield Data(f"{task}, {parts[0].n_rows:,} rows", parts[0], parts[1], DRAWS)

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numba
@@ -35,7 +35,6 @@ from monocal.kernels.umc_predictor import umc_predictor
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results" / "umc_speed.md"
 SIZES = (7, 7, 4737, 7745, 26, 8552, 559, 36, 10_000, 10_000, 8251, 5, 4, 2626, 8, 9, 435, 4, 68, 172, 60)
-N_SHARED = 11
 BATCH = 16_384
 KNOTS = np.linspace(-6.0, 2.0, 16)
 CANARY_AT_LEAST = 1.5
@@ -64,7 +63,6 @@ class Bench:
             return
         self.predictors = {
             "concat": predictor_of(self.umc, self.encoder),
-            "shared": predictor_of(self.umc, self.encoder, shared_fields=range(N_SHARED)),
             "knots": predictor_of(self.knots, self.encoder),
         }
 
@@ -88,14 +86,13 @@ class Bench:
         return float(np.abs(difference).max())
 
 
-def predictor_of(umc: UmcMap, encoder: ContextEncoder, shared_fields: Sequence[int] = ()) -> FoldedPredictor:
+def predictor_of(umc: UmcMap, encoder: ContextEncoder) -> FoldedPredictor:
     """Returns the compiled predictor with the weights of our map."""
     return umc_predictor(
         {name: tensor.detach().numpy() for name, tensor in umc.state_dict().items()},
         field_sizes=SIZES,
         integrand=umc.integrand,
         vectors=encoder.table.numpy(),
-        shared_fields=shared_fields,
     )
 
 
@@ -147,10 +144,8 @@ def scoring(bench: Bench, rounds: int) -> dict[int, dict[str, float]]:
     results = {}
     for n_rows, calls, more in ((BATCH, 1, 1), (100, 20, 10), (1, 500, 10)):
         logits, ids = bench.logits[:n_rows].copy(), bench.ids[:n_rows].copy()
-        request = ids.copy()
-        request[:, :N_SHARED] = ids[0, :N_SHARED]
 
-        def of(name: str, rows: np.ndarray, logits: np.ndarray = logits) -> Callable[[], object]:
+        def of(name: str, rows: np.ndarray = ids, logits: np.ndarray = logits) -> Callable[[], object]:
             predictor = bench.predictors[name]
             return lambda: predictor.score(logits, rows)
 
@@ -158,9 +153,8 @@ def scoring(bench: Bench, rounds: int) -> dict[int, dict[str, float]]:
             {
                 "paper": (lambda n_rows=n_rows: bench.score_paper(n_rows), max(calls // 20, 1), 1),
                 "once": (lambda n_rows=n_rows: bench.score_paper(n_rows, "autograd"), max(calls // 20, 1), 1),
-                "concat": (of("concat", ids), calls, 3),
-                "shared": (of("shared", request), calls, 3),
-                "knots": (of("knots", ids), calls, 3),
+                "concat": (of("concat"), calls, 3),
+                "knots": (of("knots"), calls, 3),
             },
             more * rounds,
         )
@@ -308,7 +302,6 @@ def report(bench: Bench, rounds: int) -> tuple[list[str], bool]:
         scored("the formula, published form: rescaling network once for its factor, once for its shift", "paper"),
         scored("the formula, rescaling network once", "once"),
         scored("**folded tables, exact integral**", "concat"),
-        scored(f"the same, {N_SHARED} of 21 fields shared by the request", "shared"),
         scored("folded tables, integrand at 16 knots, trunk 256-128-128", "knots"),
         "",
         f"The folded tables take {bench.predictors['concat'].net.n_bytes / 2**20:,.0f} MiB.",

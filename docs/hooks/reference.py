@@ -56,8 +56,18 @@ def _methods() -> str:
         f"{'yes' if one.tags.keeps_mean else ''} |\n"
         for one in methods()
     )
-    parts = [_entry(name, kind) for name, kind in CALIBRATORS.items()]
+    parts = [_entry(name, kind) + _arguments(kind) for name, kind in CALIBRATORS.items()]
     return _METHODS + rows + "".join(parts)
+
+
+def _arguments(kind: type) -> str:
+    from monocal.calibrators.arguments import arguments_of
+
+    rows = "".join(
+        f"| `{one.name}` | `{one.default!r}` | {_in_a_table(one.meaning)} | {one.wish} |\n"
+        for one in arguments_of(kind)
+    )
+    return f"\nAll arguments:\n\n| name | default | meaning | possible values |\n| --- | --- | --- | --- |\n{rows}"
 
 
 def _metrics() -> str:

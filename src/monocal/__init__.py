@@ -10,22 +10,30 @@ from monocal.moved_imports import install as _let_moved_paths_be_found
 if TYPE_CHECKING:
     from monocal.calibrators import calibrator as calibrator
     from monocal.calibrators import methods as methods
+    from monocal.judging.compare_methods import compare_methods as compare_methods
     from monocal.judging.evaluate import evaluate as evaluate
+    from monocal.judging.judged_fit import fit_and_judge as fit_and_judge
     from monocal.lab.simulator import simulate_log as simulate_log
     from monocal.models import fit as fit
     from monocal.models import load_model
+    from monocal.models.apply import apply_model
     from monocal.operations import gate as gate
+    from monocal.report import write_report as write_report
 
-    load = load_model
+    apply, load = apply_model, load_model
 
 _HOMES = {
+    "apply": ("monocal.models.apply", "apply_model"),
     "calibrator": ("monocal.calibrators", "calibrator"),
     "methods": ("monocal.calibrators", "methods"),
+    "compare_methods": ("monocal.judging.compare_methods", "compare_methods"),
     "evaluate": ("monocal.judging", "evaluate"),
     "fit": ("monocal.models", "fit"),
+    "fit_and_judge": ("monocal.judging.judged_fit", "fit_and_judge"),
     "gate": ("monocal.operations", "gate"),
     "load": ("monocal.models", "load_model"),
     "simulate_log": ("monocal.lab.simulator", "simulate_log"),
+    "write_report": ("monocal.report", "write_report"),
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -51,6 +51,17 @@ def test_path_still_works(module, name):
         assert getattr(importlib.import_module(home), new) is found
 
 
+def test_a_table_is_encoded_by_the_old_path():
+    with pytest.deprecated_call(match="now monocal.logs.row_log.encode_table"):
+        from monocal.models import encode_table
+    with pytest.deprecated_call(match="now monocal.core.roles.Roles"):
+        from monocal.data import LogSchema
+    schema = LogSchema("click", ["site"], time="hour")
+    log = encode_table({"click": [0, 1, 0], "site": ["a", "b", "a"], "hour": [2, 3, 1]}, schema)
+    assert log.labels["click"].tolist() == [0, 0, 1]
+    assert log.features[:, 0].tolist() == [1, 1, 2]
+
+
 def test_no_old_path_hides_a_module_that_exists():
     source = Path(monocal.__file__).parent.parent
     for old in MOVED:

@@ -36,8 +36,6 @@ LAYOUTS = {
     "all folded": {},
     "large fields": {"max_table_bytes": 20_000},
     "nothing folded": {"max_table_bytes": 0},
-    "shared": {"shared_fields": [1, 3, 6]},
-    "shared and large": {"shared_fields": [0, 3, 5], "max_table_bytes": 20_000},
 }
 EVERY_FORM = pytest.mark.parametrize("form", FORMS)
 
@@ -95,7 +93,7 @@ def test_equals_the_torch_modules_without_features(form, wide):
 
 
 @EVERY_FORM
-@pytest.mark.parametrize("layout", ["all folded", "shared and large"])
+@pytest.mark.parametrize("layout", ["all folded", "large fields"])
 def test_a_rows_result_does_not_depend_on_its_batch(form, layout):
     """Equal to the last bit for one row, odd batches, repeated requests and a shuffled log."""
     _, predictor = build(form, **LAYOUTS[layout])
@@ -154,7 +152,7 @@ def test_extreme_logits_stay_finite():
 
 
 def test_threads_may_share_a_predictor():
-    _, predictor = build("concat", shared_fields=[0, 1])
+    _, predictor = build("concat")
     logits, field_ids = rows()
     alone = predictor.score(logits, field_ids)
     with ThreadPoolExecutor(4) as pool:

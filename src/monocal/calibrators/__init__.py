@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from monocal.calibrators import neural, statistical
+from monocal.calibrators.arguments import check_arguments
 from monocal.calibrators.base import Calibrator, LogitCalibrator, NotFitted
 from monocal.calibrators.classifier import as_classifier
 from monocal.calibrators.tags import Tags
@@ -52,7 +53,8 @@ def calibrator(method: str, /, **arguments: Any) -> Calibrator:
 
     Arguments:
         method: One of `methods()`.
-        arguments: What the method's class takes; an unknown one is refused with the nearest known.
+        arguments: What the method's class takes; an unknown one is refused with the nearest known, an impossible value
+            with the possible ones.
 
     Example:
         >>> calibrator("histogram", n_bins=20)
@@ -69,6 +71,7 @@ def calibrator(method: str, /, **arguments: Any) -> Calibrator:
     for name in arguments:
         if name not in known:
             raise UnknownName.among(f"argument of {method!r}", name, known)
+    check_arguments(kind, arguments)
     return kind(**arguments)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
+from monocal.calibrators.arguments import check_arguments
 from monocal.calibrators.fit_rows import check_both_classes, check_shards, has_both_classes, no_refresh, remembered_rate
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.recent_intercept import recent_intercept
@@ -118,11 +119,8 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             )
         check_both_classes(samples, shards)
         self._check_features_present(samples)
+        check_arguments(type(self), self.get_params(deep=False))
         recent_share = self._recent_share()
-        if not 0.0 <= recent_share < 1.0:
-            raise InvalidInput.of(
-                "recent_share", recent_share, "a share in [0, 1)", "use 0.2 for the most recent fifth, 0 for off"
-            )
         for learned in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, learned)
         self._receive_embeddings(embeddings)

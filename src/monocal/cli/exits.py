@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import typer
 
+from monocal.cli.spelling import in_options
 from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning
 
 OK = 0
@@ -108,6 +109,8 @@ def describe(error: Exception) -> str:
             f"this needs the package {package}, which is not installed. "
             f"Way out: pip install 'monocal[{_EXTRAS[package]}]'."
         )
+    if isinstance(error, InvalidInput):
+        return in_options(_one_line(str(error)))
     if isinstance(error, MonocalError | OSError):
         return _one_line(str(error))
     if isinstance(error, MemoryError):

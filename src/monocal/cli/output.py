@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-_WIDE_ENOUGH = 200
+_WIDTH = 80
 
 
 def remark(text: str) -> None:
@@ -58,7 +58,7 @@ def print_table(
     left: int = 1,
     is_result: bool = True,
 ) -> None:
-    """Writes a table; in a pipe it is as wide as it needs to be.
+    """Writes a table, as wide as the terminal; in a pipe, 80 columns.
 
     Arguments:
         title: What the table shows.
@@ -71,7 +71,7 @@ def print_table(
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for index, heading in enumerate(columns):
         table.add_column(heading, justify="left" if index < left else "right", overflow="fold")
     for row in rows:
@@ -97,33 +97,8 @@ def first_line(docstring: str | None) -> str:
     return (docstring or "").strip().splitlines()[0].replace(":math:", "").replace("`", "")
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """Writes a number for people: four digits that mean something, and a dash for what is not defined.
-
-    Example:
-        >>> number(0.0123456), number(1234567.0), number(float("nan"))
-        ('0.01235', '1,234,567', '–')
-    """
-    if value is None or not math.isfinite(value):
-        return "–"
-    if value == 0.0 or abs(value) >= 10.0**digits:
-        return f"{value:,.0f}"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:.{min(decimals, 8)}f}"
-
-
-def interval(low: float, high: float, digits: int = 3) -> str:
-    """Writes an interval for people.
-
-    Example:
-        >>> interval(-0.012, 0.0034)
-        '[-0.0120, 0.00340]'
-    """
-    return f"[{number(low, digits)}, {number(high, digits)}]"
-
-
 def _console(is_result: bool) -> Console:
     from rich.console import Console
 
     stream = sys.stdout if is_result else sys.stderr
-    return Console(file=stream, width=None if stream.isatty() else _WIDE_ENOUGH)
+    return Console(file=stream, width=None if stream.isatty() else _WIDTH)

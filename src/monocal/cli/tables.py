@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from monocal.cli.output import interval, number, print_table
+from monocal.cli.output import print_table
+from monocal.core.numbers import percent, ratio, shorten, signed_percent, significant, span
 
 if TYPE_CHECKING:
     from monocal.judging.compare_methods import MethodComparison, MethodResult
@@ -19,30 +20,28 @@ _SHOWN_VALUES = 20
 
 
 def print_judgement(title: str, judgement: Judgement) -> None:
-    """Shows metrics before and after, with intervals, noise floor, and whether the change is more than noise."""
-    last = judgement.last
+    """Shows metrics before and after, with intervals and noise floors, and the size of a change beyond noise."""
+    last, change = judgement.last, judgement.change
     last.compute_intervals()
     last.compute_floors()
-    change = judgement.change
     if change is not None:
         change.first.compute_intervals(change.names)
-    head = ["metric"]
-    head += ["uncalibrated", "calibrated"] if judgement.after is not None else ["value"]
-    head += [f"{last.confidence:.0%} interval", "floor", "excess"]
-    head += ["difference", "calibrated is"] if change is not None else []
+    head = ["metric", *(["score", "calibrated"] if judgement.after is not None else ["value"])]
+    head += [f"{last.confidence:.0%} interval", "floor", *(["calibrated is"] if change is not None else [])]
     rows, notes = [], []
     for name in last.names:
         cells = [name]
         if judgement.after is not None:
-            cells.append(number(judgement.before.value(name)))
-        cells += [number(last.value(name)), interval(*last.interval(name)), number(last.floor(name))]
-        cells.append(number(last.excess(name)))
+            cells.append(significant(judgement.before.value(name), 4))
+        cells += [significant(last.value(name), 4), span(*last.interval(name)), significant(last.floor(name))]
         if change is not None:
-            cells += [interval(*change.interval(name)), "–" if last.reason(name) else change.verdict(name)]
+            cells.append("–" if last.reason(name) else change.told(name))
         rows.append(cells)
         if last.reason(name):
             notes.append(f"{name}: {last.reason(name)}")
-    notes.append("floor: what a perfect forecaster would have on these rows; excess: how much worse than that.")
+    notes.append("floor: what a perfect forecast would have on so many rows.")
+    if change is not None:
+        notes.append(f"tie: within noise, or a change below {percent(change.margin)}.")
     print_table(f"{title}, {last.n_rows:,} rows", head, rows, notes)
 
 
@@ -50,10 +49,10 @@ def print_measured(title: str, stages: Mapping[str, Measured]) -> None:
     """Shows metrics that were measured on a cluster, before and after calibration."""
     last = list(stages.values())[-1]
     head = ["metric", *(["uncalibrated", "calibrated"] if len(stages) > 1 else ["value"])]
-    rows = [[name, *(number(one.value(name)) for one in stages.values())] for name in last.names]
+    rows = [[name, *(significant(one.value(name), 4) for one in stages.values())] for name in last.names]
     notes = [f"{name}: {last.reason(name)}" for name in last.names if last.reason(name)]
     notes += [
-        f"{name}: from a sketch, at most {number(last.details(name)['error_bound'])} off"
+        f"{name}: from a sketch, at most {significant(last.details(name)['error_bound'])} off"
         for name in last.names
         if "error_bound" in last.details(name)
     ]
@@ -71,18 +70,14 @@ def print_field(name: str, tables: Mapping[str, FieldTable]) -> None:
     values = last.values
     rows = []
     for row in order.tolist():
-        cells = [str(values[row]), f"{int(last['n_rows'][row]):,}"]
-        cells += [number(float(last["observed_rate"][row])), number(float(last["mean_prediction"][row]))]
+        count, observed, _, pcoc, interval = _cells(last, row)
+        cells = [shorten(str(values[row]), 20), count, observed]
         if first is not None:
-            cells.append(number(earlier.get(values[row])))
-        cells += [number(float(last["pcoc"][row])), interval(last["pcoc_low"][row], last["pcoc_high"][row])]
-        cells += [number(float(last["pcoc_shrunk"][row])), "outside its noise" if last["flagged"][row] else ""]
-        rows.append(cells)
-    head = [name, "rows", "observed", "predicted"]
-    head += ["PCOC before", "PCOC"] if first is not None else ["PCOC"]
-    head += ["interval", "shrunk", ""]
+            cells.append(ratio(earlier.get(values[row], float("nan"))))
+        rows.append([*cells, pcoc, interval, "off" if last["flagged"][row] else ""])
+    head = [name, "rows", "observed", *(["score PCOC"] if first is not None else []), "PCOC", "interval", ""]
     flagged = int(last["flagged"].sum())
-    notes = [f"{flagged:,} of {len(last):,} values are outside their noise; {len(order):,} shown."]
+    notes = [f"off: outside the noise, {flagged:,} of {len(last):,} values; {len(order):,} shown."]
     print_table(f"By {name}", head, rows, notes)
 
 
@@ -92,16 +87,17 @@ def print_selection(selections: Mapping[str, Selection]) -> None:
     rows = [
         [
             names[stage],
-            f"{one.n_selected:,} of {one.n_rows:,}",
-            f"{number(one.pcoc)} {interval(*one.pcoc_interval)}",
-            f"{number(one.selected_pcoc)} {interval(*one.selected_interval)}",
-            number(one.optimism),
+            f"{one.n_selected:,}",
+            f"{ratio(one.pcoc)} ({span(*one.pcoc_interval, 2)})",
+            f"{ratio(one.selected_pcoc)} ({span(*one.selected_interval, 2)})",
+            ratio(one.optimism),
         ]
         for stage, one in selections.items()
     ]
-    notes = ["optimism: PCOC of the selected rows over PCOC of all; above 1, selection picks errors upwards."]
-    print_table("What was selected", ["forecast", "rows", "PCOC of all", "PCOC of selected", "optimism"], rows, notes)
     last = selections.get("after", selections["before"])
+    notes = ["optimism: PCOC of the selected rows over PCOC of all; above 1, selection picks errors upwards."]
+    head = ["forecast", "selected", "PCOC of all", "PCOC of selected", "optimism"]
+    print_table(f"What was selected of {last.n_rows:,} rows", head, rows, notes)
     for title, table in (("rank", last.by_rank), ("decile", last.by_decile)):
         if table is not None:
             _print_in_order(title, table)
@@ -118,31 +114,31 @@ def print_task(name: str, found: TaskEvaluation) -> None:
 
 def print_comparison(found: MethodComparison) -> None:
     """Shows methods from best to worst."""
-    metric = found.metric
+    metric, tied = found.metric, found.tied_with_best
     rows = [_method_row(one, found) for one in found.results]
-    tied = found.tied_with_best
     notes = [
-        f"Sorted by the excess of {metric} over its noise floor. Intervals are paired: both methods on the same rows.",
+        f"Sorted by {metric}{', as far as it exceeds its noise floor' if found.has_floor else ''}.",
+        f"vs: change of {metric} on the same rows; tie: within noise, or below {percent(found.margin)}.",
         f"Best: {found.best.method}"
         + (f"; the data cannot tell {', '.join(tied)} from it." if tied else ", beyond noise."),
         *(f"{one.method}: {one.problem}" for one in found.results if one.problem),
         *(f"{one.method}: {one.remark}" for one in found.results if one.remark),
     ]
-    head = ["method", f"{metric} excess", metric, "floor", "against uncalibrated", "", "against best", ""]
-    print_table("Methods on held-out rows", [*head, "log-loss", "PCOC", "fit s"], rows, notes)
+    head = ["method", metric, "floor", "vs none", "vs best", "log-loss", "PCOC", "fit s"]
+    print_table("Methods on held-out rows", head, rows, notes)
 
 
 def _method_row(one: MethodResult, found: MethodComparison) -> list[str]:
     report, metric = one.report, found.metric
     if report is None:
-        return [one.method, *["–"] * 10]
-    cells = [one.method, number(report.excess(metric)), number(report.value(metric)), number(report.floor(metric))]
-    for change, itself in ((one.against_uncalibrated, "is it"), (one.against_best, "best")):
+        return [one.method, *["–"] * 7]
+    cells = [one.method, significant(report.value(metric)), significant(report.floor(metric))]
+    for change, itself in ((one.against_uncalibrated, ""), (one.against_best, "best")):
         if change is None:
-            cells += ["", itself]
+            cells.append(itself)
         else:
-            cells += [interval(*change.interval(metric)), change.verdict(metric)]
-    optional = [number(report.value(name)) if name in report.names else "" for name in ("log_loss", "pcoc")]
+            cells.append("tie" if change.verdict(metric) == "tie" else signed_percent(change.size(metric)))
+    optional = [significant(report.value(name), 4) if name in report.names else "" for name in ("log_loss", "pcoc")]
     return [*cells, *optional, f"{one.fit_seconds:.1f}"]
 
 
@@ -150,19 +146,13 @@ def _print_in_order(title: str, table: FieldTable) -> None:
     import numpy as np
 
     values = np.array(table.values)
-    order: Sequence[int] = np.argsort(values).tolist()
-    rows = [[str(values[row]), *_cells(table, row)] for row in order]
+    rows = [[str(values[row]), *_cells(table, row)] for row in np.argsort(values).tolist()]
     print_table(f"By {title}", [title, "rows", "observed", "predicted", "PCOC", "interval"], rows)
 
 
 def _cells(table: FieldTable, row: int) -> list[str]:
-    def at(column: str) -> Any:
-        return table[column][row]
-
-    return [
-        f"{int(at('n_rows')):,}",
-        number(float(at("observed_rate"))),
-        number(float(at("mean_prediction"))),
-        number(float(at("pcoc"))),
-        interval(float(at("pcoc_low")), float(at("pcoc_high"))),
-    ]
+    rows, observed, predicted, pcoc, low, high = (
+        float(table[name][row])
+        for name in ("n_rows", "observed_rate", "mean_prediction", "pcoc", "pcoc_low", "pcoc_high")
+    )
+    return [f"{rows:,.0f}", significant(observed, 4), significant(predicted, 4), ratio(pcoc), span(low, high, 3)]

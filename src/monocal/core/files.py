@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import secrets
@@ -56,9 +57,15 @@ def atomic_file(target: str | Path) -> Iterator[Path]:
 
 
 def check_output(target: str | Path, inputs: Iterable[str | Path]) -> None:
-    """Refuses to write a file over one of the inputs, under whatever name, or into a folder that is an input."""
+    """Refuses to write a file over one of the inputs, under whatever name, or into a folder that is an input.
+
+    An input that is not there by its own name is taken as a glob.
+    """
     place = Path(target).resolve()
     for given in inputs:
+        if not Path(given).exists():
+            check_output(target, glob.glob(str(given), recursive=True))
+            continue
         path = Path(given).resolve()
         is_same = path == place or (place.exists() and path.exists() and place.samefile(path))
         if is_same or (path.is_dir() and path in place.parents):

@@ -117,9 +117,7 @@ class Roles:
         if tasks is None:
             if score is None or label is None:
                 missing = "score" if score is None else "label"
-                raise InvalidInput.of(
-                    missing, None, f"the name of the {missing} column", f'pass {missing}="…", or --{missing} …'
-                )
+                raise InvalidInput.of(missing, None, f"the name of the {missing} column", f'pass {missing}="…"')
             tasks = {label: (label, score)}
         elif score is not None or label is not None:
             raise InvalidInput.of("tasks", "tasks and score or label", "one of the two", "put every task into tasks")

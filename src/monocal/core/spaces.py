@@ -79,8 +79,17 @@ def round_logits(logits: Floats) -> Floats:
     return np.rint(logits * _FINE) / _FINE
 
 
-def to_logits(scores: ArrayLike, scores_are: ScoreSpace, argument: str = "scores") -> Floats:
+_WAY_OUT = 'pass scores_are="logit" if these are logits, or map raw scores to logits first'
+
+
+def to_logits(scores: ArrayLike, scores_are: ScoreSpace, argument: str = "scores", way_out: str = _WAY_OUT) -> Floats:
     """Checks scores in their declared space and returns logits.
+
+    Arguments:
+        scores: One per row.
+        scores_are: Their space.
+        argument: What errors call them.
+        way_out: What a caller with other numbers than probabilities can do.
 
     Example:
         >>> to_logits([0.2, 0.8], "probability").round(4).tolist()
@@ -101,7 +110,7 @@ def to_logits(scores: ArrayLike, scores_are: ScoreSpace, argument: str = "scores
             argument,
             f"{values[row]:g} at row {row}",
             "probabilities in [0, 1]",
-            'pass scores_are="logit" if these are logits, or map raw scores to logits first',
+            way_out,
         )
     return logit(values)
 

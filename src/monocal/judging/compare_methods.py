@@ -13,24 +13,24 @@ from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.calibrators.statistical.carry_over import NETWORK_LEFT_OUT
 from monocal.core.errors import MonocalError, UnknownName
 from monocal.core.progress import progress
-from monocal.core.roles import Roles
 from monocal.core.spaces import ScoreSpace
-from monocal.judging.compare import Comparison, Verdict, compare
+from monocal.judging.compare import MARGIN, Comparison, Verdict, compare
 from monocal.judging.judge_rows import Judging, judge_rows
 from monocal.judging.judgement import headline_metrics
 from monocal.judging.report import Report
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.held_out import HeldOut, hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
-from monocal.logs.scored_log import ScoredLog
+from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.metrics import METRICS
 from monocal.models.fitting import fit_log
-from monocal.tables.read import read
-from monocal.tables.stream import Table
+from monocal.tables.rows import Rows
+from monocal.tables.tabular import Tabular
 
 UNCALIBRATED = "none"
-SORTED_BY_VALUE = frozenset({"log_loss", "ne", "brier", "auc", "gauc"})
-"""Metrics that reward knowing more, not only calibration: their floor moves with the forecast, so values are sorted."""
+
+AT_THEIR_BEST: Mapping[str, Mapping[str, Any]] = {"wide_logistic": {"l2": "auto", "carry": "auto"}}
+"""Arguments of methods whose defaults are plainer than what a practitioner would use; given ones come first."""
 
 
 @final
@@ -47,6 +47,7 @@ class MethodResult:
         against_best: Paired differences to the best method; None for that itself.
         carried: Field to the share of its effect that is carried forward; empty if everything is believed.
         network_share: Share to which its network is believed, 0 if it was rejected; None without such a share.
+        setting: Arguments that differ from the method's defaults, in words.
     """
 
     method: str
@@ -57,27 +58,54 @@ class MethodResult:
     against_best: Comparison | None = None
     carried: Mapping[str, float] = field(default_factory=dict)
     network_share: float | None = None
+    setting: str = ""
 
     @property
     def remark(self) -> str:
-        """Says that the network was rejected; empty if it was not, or there is none."""
-        return NETWORK_LEFT_OUT if self.network_share == 0.0 else ""
+        """Says that the network was rejected, or that the method is not as by default; empty otherwise."""
+        if self.network_share == 0.0:
+            return NETWORK_LEFT_OUT
+        return self.setting
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class MethodComparison:
+class MethodComparison(Tabular):
     """Methods from the best to the worst.
 
     Attributes:
-        metric: What they are sorted by: its excess over the noise floor (its value for `SORTED_BY_VALUE`).
+        metric: What they are sorted by: its excess over the noise floor, its value if it has no floor.
         results: The methods, best first; those that could not be fitted come last.
         holdout: How the rows were split.
+        margin: Share of a metric below which a difference is a tie.
     """
 
     metric: str
     results: tuple[MethodResult, ...]
     holdout: Holdout
+    margin: float = MARGIN
+
+    @property
+    def has_floor(self) -> bool:
+        """Whether methods are sorted by their excess over a floor."""
+        return METRICS[self.metric].has_floor
+
+    def __repr__(self) -> str:
+        return f"MethodComparison of {len(self.results)} methods by {self.metric}, best {self.best.method}"
+
+    def _columns(self) -> dict[str, list[Any]]:
+        found = [one.report for one in self.results]
+        return {
+            "method": [one.method for one in self.results],
+            self.metric: [None if one is None else one.value(self.metric) for one in found],
+            "floor": [None if one is None else one.floor(self.metric) for one in found],
+            "log_loss": [
+                None if one is None or "log_loss" not in one.names else one.value("log_loss") for one in found
+            ],
+            "against_best": [self.verdict_against_best(one) for one in self.results],
+            "fit_seconds": [one.fit_seconds for one in self.results],
+            "remark": [one.problem or one.remark for one in self.results],
+        }
 
     @property
     def best(self) -> MethodResult:
@@ -110,8 +138,8 @@ class MethodComparison:
 
 
 def compare_methods(
-    table: Table | EncodedLog | ScoredLog,
-    methods: Sequence[str],
+    table: ScoredInput,
+    methods: Sequence[str] | None = None,
     *,
     score: str | None = None,
     label: str | None = None,
@@ -127,19 +155,20 @@ def compare_methods(
     metric: str | None = None,
     metrics: Sequence[str] | None = None,
     arguments: Mapping[str, Mapping[str, Any]] | None = None,
+    margin: float = MARGIN,
     n_bootstrap: int = 200,
     seed: int = 0,
 ) -> MethodComparison:
     """Fits several methods on the same older rows and judges them on the same recent ones.
 
     The table is sorted by how much a method's metric exceeds its noise floor, the value that a perfect forecaster would
-    have on so many rows (proper scores and AUC, whose floor moves with the forecast, by their value). Differences are
-    paired: both methods see the same resampled rows. Where the interval of a difference includes zero the verdict is
-    "tie". A method that cannot be fitted here is listed with the reason.
+    have on so many rows (log-loss, Brier and AUC, which have no floor, by their value). Differences are paired: both
+    methods see the same resampled rows. Where the interval of a difference includes zero, or the difference is below
+    the margin, the verdict is "tie". A method that cannot be fitted here is listed with the reason.
 
     Arguments:
-        table: A table with scores, or a prepared log with scores.
-        methods: Names of calibrators; the uncalibrated score is always among them.
+        table: A table with scores, or a prepared log with scores or its folder.
+        methods: Names of calibrators; None means all that can be fitted. The uncalibrated score is always among them.
         score: As in `monocal.fit`, like the following columns.
         label: The 0/1 column; of a prepared log the task, by default its first.
         fields: Categorical columns.
@@ -153,7 +182,9 @@ def compare_methods(
         holdout: The most recent share of rows, which judges.
         metric: What to sort by; by default `mfrce` if there are fields, else `ece`.
         metrics: Further metrics to report; by default the headline ones.
-        arguments: Method to its constructor arguments.
+        arguments: Method to its constructor arguments. Without any, `wide_logistic` learns its penalties and shares
+            (`l2="auto"`, `carry="auto"`): the baseline at its best.
+        margin: Differences below this share of the metric are ties.
         n_bootstrap: Replicates behind an interval.
         seed: Seed of resampling.
 
@@ -164,31 +195,24 @@ def compare_methods(
         >>> found.results[-1].method, found.tied_with_best in (["platt"], ["beta"])
         ('none', True)
     """
-    chosen = list(dict.fromkeys([*methods, UNCALIBRATED]))
-    for name in chosen:
-        calibrator(name, **(arguments or {}).get(name, {}))
-    for name in arguments or {}:
-        if name not in chosen:
-            raise UnknownName.among("method of arguments", name, chosen)
-    embeddings = table.embeddings if isinstance(table, ScoredLog) else None
-    if isinstance(table, ScoredLog):
-        table = table.as_encoded()
-    if isinstance(table, EncodedLog):
-        table = _one_task(table, label)
-    else:
-        roles = Roles.of(
-            score=score,
-            label=label,
-            fields=fields,
-            weight=weight,
-            time=time,
-            group=group,
-            sampling_rate=sampling_rate,
-            scores_are=scores_are,
-        )
-        table = read(table, roles)
-    rows = hold_out(table, holdout, min_count=min_count, max_size=max_size)
+    arguments = {**AT_THEIR_BEST, **(arguments or {})}
+    _check_methods(list(CALIBRATORS) if methods is None else [*methods, UNCALIBRATED], arguments)
+    given, embeddings = scored_input(
+        table,
+        score=score,
+        label=label,
+        fields=fields,
+        weight=weight,
+        time=time,
+        group=group,
+        sampling_rate=sampling_rate,
+        scores_are=scores_are,
+    )
+    rows = hold_out(_one_task(given, label), holdout, min_count=min_count, max_size=max_size)
     has_fields = bool(rows.test.fields)
+    chosen = list(
+        dict.fromkeys([*(default_methods(has_fields=has_fields) if methods is None else methods), UNCALIBRATED])
+    )
     by = _sorting_metric(metric, has_fields)
     headline = headline_metrics(has_fields=has_fields, has_groups=rows.test.groups is not None)
     judging = Judging(list(dict.fromkeys([by, *(metrics or headline)])), n_bootstrap=n_bootstrap, seed=seed)
@@ -196,12 +220,23 @@ def compare_methods(
     with progress("comparing", len(chosen), unit="methods") as bar:
         for name in chosen:
             bar.note(name)
-            results.append(_run(name, rows, embeddings, (arguments or {}).get(name, {}), judging))
+            results.append(_run(name, rows, embeddings, arguments.get(name, {}), judging))
             bar.advance(1)
-    return MethodComparison(by, _ranked(results, by), rows.holdout)
+    return MethodComparison(by, _ranked(results, by, margin), rows.holdout, margin)
 
 
-def _one_task(log: EncodedLog, task: str | None) -> EncodedLog:
+def _check_methods(methods: Sequence[str], arguments: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuses unknown methods and arguments before anything is read."""
+    for name in methods:
+        calibrator(name, **arguments.get(name, {}))
+    for name in arguments:
+        if name not in methods and name not in AT_THEIR_BEST:
+            raise UnknownName.among("method of arguments", name, methods)
+
+
+def _one_task(log: Rows | EncodedLog, task: str | None) -> Rows | EncodedLog:
+    if isinstance(log, Rows):
+        return log
     if task is not None and task not in log.scores:
         raise UnknownName.among("task", task, log.scores)
     names = list(log.scores)[:1] if task is None else [task]
@@ -229,17 +264,16 @@ def _run(
             for place, share in zip(carry.get("field", ()), carry.get("share", ()), strict=True)
         },
         network_share=float(carry["network"][0]) if "network" in carry else None,
+        setting=", ".join(f"{name}={value}" for name, value in arguments.items()),
     )
 
 
-def _ranked(results: list[MethodResult], by: str) -> tuple[MethodResult, ...]:
+def _ranked(results: list[MethodResult], by: str, margin: float) -> tuple[MethodResult, ...]:
     def place(one: MethodResult) -> float:
         if one.report is None:
             return np.inf
-        if by in SORTED_BY_VALUE:
-            key = one.report.metrics[by].goal.loss(one.report.value(by))
-        else:
-            key = one.report.excess(by)
+        found = one.report.metrics[by]
+        key = one.report.excess(by) if found.has_floor else found.goal.loss(one.report.value(by))
         return key if np.isfinite(key) else np.finfo(np.float64).max
 
     ordered = sorted(results, key=place)
@@ -253,8 +287,8 @@ def _ranked(results: list[MethodResult], by: str) -> tuple[MethodResult, ...]:
         ranked.append(
             replace(
                 one,
-                against_uncalibrated=None if one.report is reference else compare(reference, one.report),
-                against_best=None if one.report is best else compare(best, one.report),
+                against_uncalibrated=None if one.report is reference else compare(reference, one.report, margin=margin),
+                against_best=None if one.report is best else compare(best, one.report, margin=margin),
             )
         )
     return tuple(ranked)

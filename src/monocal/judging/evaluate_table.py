@@ -10,15 +10,18 @@ from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.core.spaces import ScoreSpace
 from monocal.judging.judge_rows import Judging, TaskEvaluation, check_row_products, judge_rows
+from monocal.judging.judgement import judgement_columns
 from monocal.judging.product import Product, ProductCheck
 from monocal.models.model import Model
+from monocal.models.row_sample import warn_about_fitted
 from monocal.tables.read import read
 from monocal.tables.stream import Table, open_table
+from monocal.tables.tabular import Tabular
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class TableEvaluation:
+class TableEvaluation(Tabular):
     """All tasks of a table.
 
     Attributes:
@@ -30,6 +33,12 @@ class TableEvaluation:
     n_rows: int
     tasks: dict[str, TaskEvaluation]
     products: list[ProductCheck]
+
+    def __repr__(self) -> str:
+        return f"TableEvaluation of {', '.join(self.tasks)} on {self.n_rows:,} rows"
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return judgement_columns({name: one.judgement for name, one in self.tasks.items()})
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -95,7 +104,7 @@ def evaluate_table(
     """
     if top_k is not None and (group is None or top_k < 1):
         raise InvalidInput.of(
-            "top_k", f"{top_k} with group {group}", "a number ≥ 1 and a group column", "add --group user_id"
+            "top_k", f"{top_k} with group {group}", "a number ≥ 1 and a group column", 'add group="user_id"'
         )
     others = {"group": group, "weight": weight, "time": time, "winners": winners, "slices": [*(fields or ()), *by]}
     stream = open_table(table)
@@ -108,6 +117,8 @@ def evaluate_table(
         model.check_columns(stream.column_names)
         roles = model.roles(label, tasks=tasks, sampling_rate=sampling_rate, **others)
     rows = read(stream, roles, since=since, until=until)
+    if model is not None:
+        warn_about_fitted(model.info, model.vocabulary, rows)
     calibrated = None if model is None else model.predict_rows(rows)
     judged = rows if fields is None else rows.with_fields([*fields, *by])
     judging = Judging(metrics, by, top_k, n_bootstrap, seed)

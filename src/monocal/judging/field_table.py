@@ -18,13 +18,14 @@ from monocal.judging.text_table import text_table
 from monocal.metrics.forecast import IdColumn
 from monocal.metrics.intervals import check_confidence
 from monocal.tables.encoded_column import EncodedColumn, encode_values
+from monocal.tables.tabular import Tabular
 
 _SHOWN_ROWS = 20
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class FieldTable:
+class FieldTable(Tabular):
     """One row per value of a field, most frequent first.
 
     Attributes:
@@ -60,7 +61,14 @@ class FieldTable:
         """Returns the columns as lists, the field's values first."""
         return {self.name: self.values, **{key: column.tolist() for key, column in self.columns.items()}}
 
+    def _columns(self) -> dict[str, list[Any]]:
+        return self.as_dict()
+
     def __repr__(self) -> str:
+        flagged = int(self["flagged"].sum())
+        return f"FieldTable of {len(self):,} values of {self.name}, {flagged:,} flagged; print it for the table"
+
+    def __str__(self) -> str:
         shown = self._take(np.arange(min(len(self), _SHOWN_ROWS)))
         head = (self.name, "rows", "observed", "predicted", "PCOC", "interval", "shrunk", "p-value", "")
         lines = [head]

@@ -6,25 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from monocal.core.roles import Roles
 from monocal.core.spaces import ScoreSpace
 from monocal.core.team import Team
 from monocal.judging.judge_rows import Judging, check_row_products, judge_rows
-from monocal.judging.judgement import Judgement
+from monocal.judging.judgement import Judgement, judgement_columns
 from monocal.judging.product import Product, ProductCheck
-from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.held_out import hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
-from monocal.logs.scored_log import ScoredLog
+from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.models.fitting import DEFAULT_METHOD, fit_log
 from monocal.models.model import Model
-from monocal.tables.read import read
-from monocal.tables.stream import Table
+from monocal.tables.tabular import Tabular
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class JudgedFit:
+class JudgedFit(Tabular):
     """A model with the evidence for it.
 
     Attributes:
@@ -39,6 +36,12 @@ class JudgedFit:
     tasks: dict[str, Judgement]
     products: list[ProductCheck]
 
+    def __repr__(self) -> str:
+        return f"JudgedFit of {self.model!r}: {self.holdout.explanation}"
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return judgement_columns(self.tasks)
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "holdout": self.holdout.as_dict(),
@@ -48,7 +51,7 @@ class JudgedFit:
 
 
 def fit_and_judge(
-    table: Table | EncodedLog | ScoredLog,
+    table: ScoredInput,
     *,
     method: str = DEFAULT_METHOD,
     score: str | None = None,
@@ -74,8 +77,8 @@ def fit_and_judge(
     """Fits on the older rows and judges on the most recent ones, which the fit has not seen.
 
     Arguments:
-        table: A table with scores, or a prepared log with scores. A log that knows its parts is fitted on
-            "calibration" and judged on "test".
+        table: A table with scores, or a prepared log with scores or its folder. A log that knows its parts is fitted
+            on "calibration" and judged on "test".
         method: Name of the calibrator.
         score: As in `monocal.fit`, like the following columns.
         label: The 0/1 column.
@@ -104,23 +107,19 @@ def fit_and_judge(
         >>> judged.tasks["click"].change.verdict("log_loss"), judged.holdout.n_test
         ('better', 4000)
     """
-    embeddings = table.embeddings if isinstance(table, ScoredLog) else None
-    if isinstance(table, ScoredLog):
-        table = table.as_encoded()
-    if not isinstance(table, EncodedLog):
-        roles = Roles.of(
-            score=score,
-            label=label,
-            tasks=tasks,
-            fields=fields,
-            weight=weight,
-            time=time,
-            group=group,
-            sampling_rate=sampling_rate,
-            scores_are=scores_are,
-        )
-        table = read(table, roles)
-    rows = hold_out(table, holdout, min_count=min_count, max_size=max_size)
+    given, embeddings = scored_input(
+        table,
+        score=score,
+        label=label,
+        tasks=tasks,
+        fields=fields,
+        weight=weight,
+        time=time,
+        group=group,
+        sampling_rate=sampling_rate,
+        scores_are=scores_are,
+    )
+    rows = hold_out(given, holdout, min_count=min_count, max_size=max_size)
     model = fit_log(rows.fit, method, arguments, embeddings, team, n_shards)
     if not rows.holdout.n_test or (team is not None and team.rank > 0 and not refit):
         return JudgedFit(model, rows.holdout, {}, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -48,6 +49,25 @@ class Judgement:
         if self.change is not None:
             found["change"] = self.change.as_dict()
         return found
+
+
+def judgement_columns(tasks: Mapping[str, Judgement]) -> dict[str, list[Any]]:
+    """Returns the metrics of several tasks as columns: before, after, and their difference with its verdict.
+
+    Arguments:
+        tasks: Task to its judgement.
+    """
+    keys = ("task", "metric", "before", "after", "difference", "low", "high", "verdict")
+    rows = []
+    for task, one in tasks.items():
+        changes = {} if one.change is None else one.change.as_dict()
+        for name in one.before.names:
+            change = changes.get(name, {})
+            low, high = change.get("interval", (None, None))
+            after = None if one.after is None else one.after.value(name)
+            difference = (change.get("difference"), low, high, change.get("verdict"))
+            rows.append((task, name, one.before.value(name), after, *difference))
+    return {key: list(column) for key, column in zip(keys, zip(*rows, strict=True), strict=True)} if rows else {}
 
 
 def headline_metrics(*, has_fields: bool, has_groups: bool) -> list[str]:

@@ -13,10 +13,11 @@ from monocal.core.spaces import Floats
 from monocal.judging.text_table import text_table
 from monocal.metrics import AnyMetric, Forecast, Interval, Value, bootstrap, centred_interval, noise_floor
 from monocal.metrics.intervals import check_confidence, check_replicates
+from monocal.tables.tabular import Tabular
 
 
 @final
-class Report:
+class Report(Tabular):
     """Values of metrics on one forecast. Intervals and floors are computed when first asked for, and kept.
 
     The report refers to the columns it was made from; do not change them in place afterwards.
@@ -78,14 +79,23 @@ class Report:
         replicates = self.replicates(name)
         return centred_interval(self.value(name), replicates, self.confidence, self.metrics[name].limits)
 
-    def floor(self, name: str) -> float:
-        """The metric's mean for a perfect forecaster: labels redrawn from these predictions."""
+    def expected(self, name: str) -> float:
+        """What the metric would be if this forecast were right: its mean over labels redrawn from these predictions."""
         draws = self._defined_draws(name)
         return float(draws.mean()) if draws.size else float("nan")
 
+    def floor(self, name: str) -> float:
+        """The noise floor: the metric of a perfect forecaster on so many rows.
+
+        NaN for log-loss, normalised entropy, Brier, AUC and GAUC, which reward knowing more as well: their best value
+        is unknown. A forecast that says too little about its rows would even be "better" than if it were right
+        (`expected`).
+        """
+        return self.expected(name) if self._metric(name).has_floor else float("nan")
+
     def floor_interval(self, name: str) -> Interval:
-        """Where the metric of a perfect forecaster lies with the report's confidence."""
-        draws = self._defined_draws(name)
+        """Where the metric of a perfect forecaster lies with the report's confidence; NaN where `floor` is."""
+        draws = self._defined_draws(name) if self._metric(name).has_floor else np.zeros(0)
         if not draws.size:
             return Interval(float("nan"), float("nan"))
         tail = 0.5 * (1.0 - self.confidence)
@@ -95,9 +105,10 @@ class Report:
     def excess(self, name: str) -> float:
         """How much worse than a perfect forecaster, in the metric's own unit; about 0 means as good as perfect.
 
-        Worse is counted by the metric's goal: above the floor for errors, below it for AUC, and for PCOC how much
-        farther from 1.
+        Above the floor for errors, and for PCOC how much farther from 1; NaN where `floor` is.
         """
+        if not self._metric(name).has_floor:
+            return float("nan")
         draws, goal = self._defined_draws(name), self.metrics[name].goal
         if not draws.size:
             return float("nan")
@@ -117,7 +128,8 @@ class Report:
 
     def compute_floors(self, names: Iterable[str] | None = None) -> None:
         """Computes the noise floors of several metrics in one go; those known already are kept."""
-        missing = self._missing(names, self._draws)
+        with_floor = [name for name in self.names if self.metrics[name].has_floor]
+        missing = self._missing(with_floor if names is None else names, self._draws)
         if missing:
             self._draws.update(noise_floor(missing, self.forecast, self.n_floor, self.seed))
 
@@ -137,14 +149,25 @@ class Report:
     def __str__(self) -> str:
         self.compute_intervals()
         self.compute_floors()
-        return repr(self)
-
-    def __repr__(self) -> str:
-        """A table of what is known so far; `print(report)` computes intervals and floors first."""
         head = ("metric", "value", f"{self.confidence:.0%} interval", "floor", "excess")
         lines = [head, *(self._line(name) for name in self.names)]
         reasons = [f"{name}: {self.reason(name)}" for name in self.names if self.reason(name)]
         return "\n".join([f"{self.n_rows:,} rows", *text_table(lines), *reasons])
+
+    def __repr__(self) -> str:
+        return f"Report of {len(self.names)} metrics on {self.n_rows:,} rows; print it for the table"
+
+    def _columns(self) -> dict[str, list[Any]]:
+        entries = self.as_dict()["metrics"]
+        return {
+            "metric": list(entries),
+            **{key: [one[key] for one in entries.values()] for key in ("value", "floor", "excess", "goal", "reason")},
+            **{end: [one["interval"][place] for one in entries.values()] for place, end in enumerate(("low", "high"))},
+        }
+
+    def _metric(self, name: str) -> AnyMetric:
+        self._found(name)
+        return self.metrics[name]
 
     def _found(self, name: str) -> Value:
         if name not in self._values:
@@ -174,12 +197,10 @@ class Report:
         }
 
     def _line(self, name: str) -> tuple[str, str, str, str, str]:
-        interval = floor = excess = ""
-        if name in self._replicates:
-            interval = f"{self.interval(name).low:.5f} … {self.interval(name).high:.5f}"
-        if name in self._draws:
-            floor, excess = f"{self.floor(name):.5f}", f"{self.excess(name):+.5f}"
-        return name, "–" if self.reason(name) else f"{self.value(name):.5f}", interval, floor, excess
+        low, high = self.interval(name)
+        numbers = (self.value(name), self.floor(name), self.excess(name))
+        value, floor, excess = (f"{one:.5f}" if math.isfinite(one) else "–" for one in numbers)
+        return name, value, f"{low:.5f} … {high:.5f}" if math.isfinite(low) else "", floor, excess
 
 
 def _plain(number: float) -> float | None:

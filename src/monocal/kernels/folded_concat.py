@@ -42,7 +42,7 @@ def score_rows(
     n_rows = logits.shape[0]
     n_block = min(n_rows, BLOCK)
     n_wide = max(plan[N_COLUMNS], -(-slopes.shape[0] // LANES) * LANES)
-    sums = np.empty((n_block + 1, n_wide), np.float32)
+    sums = np.empty((n_block, n_wide), np.float32)
     work = np.empty((2 * n_block, plan[N_WIDEST]), np.float32)
     active = np.empty(TILE + 4, np.int64)
     inputs = np.empty(TILE + 4, np.float32)
@@ -54,14 +54,11 @@ def score_rows(
     n_second = third.shape[0]
     third_bias = np.float32(constants[0])
     w_column, wide_column = plan[-2], plan[-1]
-    shared_from = -1
     first = 0
     while first < n_rows:
         n_here = min(n_block, n_rows - first)
         for row in range(n_here):
-            shared_from = sum_fields(
-                plan, layers, table, vectors, projections, field_ids, first + row, shared_from, sums, row, n_block
-            )
+            sum_fields(plan, layers, table, vectors, projections, field_ids, first + row, sums, row)
         result = 0
         if w_column >= 0:
             result = run_layers(n_here, plan, layers, sums, work, active, inputs)

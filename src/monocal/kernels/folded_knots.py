@@ -36,20 +36,17 @@ def score_knot_rows(
     """
     n_rows = logits.shape[0]
     n_block = min(n_rows, BLOCK)
-    sums = np.empty((n_block + 1, plan[N_COLUMNS]), np.float32)
+    sums = np.empty((n_block, plan[N_COLUMNS]), np.float32)
     work = np.empty((2 * n_block, plan[N_WIDEST]), np.float32)
     active = np.empty(TILE + 4, np.int64)
     inputs = np.empty(TILE + 4, np.float32)
     n_knots = knots.shape[0]
     w_column, wide_column = plan[-2], plan[-1]
-    shared_from = -1
     first = 0
     while first < n_rows:
         n_here = min(n_block, n_rows - first)
         for row in range(n_here):
-            shared_from = sum_fields(
-                plan, layers, table, vectors, projections, field_ids, first + row, shared_from, sums, row, n_block
-            )
+            sum_fields(plan, layers, table, vectors, projections, field_ids, first + row, sums, row)
         result = run_layers(n_here, plan, layers, sums, work, active, inputs)
         for row in range(n_here):
             scale, shift = 1.0, constants[1]

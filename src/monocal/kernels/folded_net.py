@@ -34,15 +34,13 @@ MOST_COLUMNS = 4096
     N_FIELDS,
     N_SKIP,
     N_COLUMNS,
-    N_SHARED_FOLDED,
-    N_SHARED_LARGE,
-    N_OWN_FOLDED,
-    N_OWN_LARGE,
+    N_FOLDED,
+    N_LARGE,
     N_VECTOR,
     N_LAYERS,
     N_WIDEST,
     FIRST_FIELD,
-) = range(11)
+) = range(9)
 """Where the plan, one int64 array that tells the compiled loops all sizes, keeps what. Four numbers per field follow
 (column, ids, first row in its table, first row of its projection), then four per layer (inputs, outputs, padded
 outputs, first weight). A layer with at most 8 outputs keeps one row of weights per output and has 0 padded outputs;
@@ -97,7 +95,6 @@ def fold(
     *,
     skip: Layer | None = None,
     own_columns: NDArray[Any] | None = None,
-    shared_fields: Sequence[int] = (),
     max_table_bytes: int = DEFAULT_TABLE_BYTES,
 ) -> FoldedNet:
     """Folds the first layer of a network of field vectors into a table.
@@ -108,8 +105,6 @@ def fold(
         layers: The network, ReLU between its layers; may be empty if only skipping columns are wanted.
         skip: An affine layer on the same input whose result leaves unchanged, beside the network's output.
         own_columns: More such columns `(sum(field_sizes), m)` whose values are summed over the fields.
-        shared_fields: Fields that are usually equal in consecutive rows (the user of a request); they are summed
-            first and reused while they stay the same.
         max_table_bytes: Budget of the table. Fields are folded from the smallest on; the rest stay vectors.
     """
     sizes = np.asarray(field_sizes, np.int64)
@@ -118,31 +113,29 @@ def fold(
     n_values = int(starts[-1])
     columns = _first_layer(n_fields, n_vector, layers, skip, own_columns, n_values)
     folded = _affordable(sizes, columns.n_columns, max_table_bytes)
-    shared = np.isin(np.arange(n_fields), list(shared_fields))
-    groups = [np.flatnonzero(mask) for mask in (shared & folded, shared & ~folded, ~shared & folded, ~shared & ~folded)]
     table_rows: list[Floats32] = []
     vector_rows: list[Floats32] = []
     projections: list[Floats32] = []
     fields: list[int] = []
     n_table, n_large = 0, 0
-    for group, is_folded in zip(groups, (True, False, True, False), strict=True):
-        for f in group:
-            values = slice(starts[f], starts[f + 1])
-            projection = columns.of_field(int(f))
-            full = np.concatenate([vectors[values], columns.own[values]], axis=1)
-            fields += [int(f), int(sizes[f]), n_table if is_folded else n_large, len(projections) * full.shape[1]]
-            if is_folded:
-                table_rows.append((full.astype(np.float64) @ projection).astype(np.float32))
-                n_table += int(sizes[f])
-            else:
-                vector_rows.append(full.astype(np.float32))
-                projections.append(projection.astype(np.float32))
-                n_large += int(sizes[f])
+    for f in np.argsort(~folded, kind="stable").tolist():
+        values = slice(starts[f], starts[f + 1])
+        projection = columns.of_field(f)
+        full = np.concatenate([vectors[values], columns.own[values]], axis=1)
+        fields += [f, int(sizes[f]), n_table if folded[f] else n_large, len(projections) * full.shape[1]]
+        if folded[f]:
+            table_rows.append((full.astype(np.float64) @ projection).astype(np.float32))
+            n_table += int(sizes[f])
+        else:
+            vector_rows.append(full.astype(np.float32))
+            projections.append(projection.astype(np.float32))
+            n_large += int(sizes[f])
     weights, layer_plan, widest = _later_layers(layers, columns.biases)
     if max(widest, columns.n_columns) > MOST_COLUMNS:
         raise ValueError(f"layers may have up to {MOST_COLUMNS} columns, got {max(widest, columns.n_columns)}")
     n_full = n_vector + columns.own.shape[1]
-    head = [n_fields, columns.n_skip_padded, columns.n_columns, *(len(group) for group in groups), n_full]
+    n_folded = int(folded.sum())
+    head = [n_fields, columns.n_skip_padded, columns.n_columns, n_folded, n_fields - n_folded, n_full]
     plan = np.asarray([*head, len(layer_plan) // 4, max(widest, columns.n_columns), *fields, *layer_plan], np.int64)
 
     def stacked(parts: list[Any], n_wide: int) -> Floats32:

@@ -12,11 +12,9 @@ from monocal.kernels.folded_net import (
     MOST_COLUMNS,
     N_COLUMNS,
     N_FIELDS,
+    N_FOLDED,
+    N_LARGE,
     N_LAYERS,
-    N_OWN_FOLDED,
-    N_OWN_LARGE,
-    N_SHARED_FOLDED,
-    N_SHARED_LARGE,
     N_SKIP,
     N_VECTOR,
 )
@@ -95,36 +93,16 @@ def sum_fields(
     projections: Matrix,
     field_ids: Any,
     row: int,
-    shared_from: int,
     sums: Matrix,
     to: int,
-    shared: int,
-) -> int:
-    """Writes a row's first layer into `sums[to]`; `sums[shared]` keeps the part of the shared fields.
-
-    Returns the row whose shared fields `sums[shared]` holds now. The order of additions is the same whether the
-    shared part was reused or not.
-    """
+) -> None:
+    """Writes a row's first layer into `sums[to]`."""
     n_columns = min(plan[N_COLUMNS], MOST_COLUMNS)
-    n_folded = plan[N_SHARED_FOLDED]
-    n_shared = n_folded + plan[N_SHARED_LARGE]
-    reuse = shared_from >= 0
-    if reuse:
-        for f in range(n_shared):
-            field = plan[FIRST_FIELD + 4 * f]
-            if field_ids[row, field] != field_ids[shared_from, field]:
-                reuse = False
-    if not reuse:
-        for c in range(n_columns):
-            sums[shared, c] = weights[c]
-        add_folded(plan, 0, n_folded, row, field_ids, table, sums, shared)
-        add_large(plan, n_folded, n_shared, row, field_ids, vectors, projections, sums, shared)
+    n_folded = plan[N_FOLDED]
     for c in range(n_columns):
-        sums[to, c] = sums[shared, c]
-    n_own = n_shared + plan[N_OWN_FOLDED]
-    add_folded(plan, n_shared, n_own, row, field_ids, table, sums, to)
-    add_large(plan, n_own, n_own + plan[N_OWN_LARGE], row, field_ids, vectors, projections, sums, to)
-    return row
+        sums[to, c] = weights[c]
+    add_folded(plan, 0, n_folded, row, field_ids, table, sums, to)
+    add_large(plan, n_folded, n_folded + plan[N_LARGE], row, field_ids, vectors, projections, sums, to)
 
 
 @vector

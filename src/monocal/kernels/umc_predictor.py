@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from monocal.kernels.exact_integral import pack_integrand
 from monocal.kernels.folded_concat import FoldedUmc
 from monocal.kernels.folded_knots import FoldedKnots
-from monocal.kernels.folded_net import DEFAULT_TABLE_BYTES, FoldedNet, Layer, fold
+from monocal.kernels.folded_net import DEFAULT_TABLE_BYTES, Layer, fold
 from monocal.kernels.predictor import FoldedPredictor
 
 State = Mapping[str, NDArray[Any]]
@@ -25,7 +25,6 @@ def umc_predictor(
     vectors: NDArray[Any] | None = None,
     wide_shifts: NDArray[Any] | None = None,
     intercept: float = 0.0,
-    shared_fields: Sequence[int] = (),
     max_table_bytes: int = DEFAULT_TABLE_BYTES,
 ) -> FoldedPredictor:
     """Returns what scores rows of ids exactly as the torch modules do, without torch.
@@ -37,27 +36,15 @@ def umc_predictor(
         vectors: The context encoder's table `(sum(field_sizes), d)`; None if the map ignores features.
         wide_shifts: One shift per value `(sum(field_sizes),)` or `(…, 1)`; None if there is no wide part.
         intercept: A constant logit shift, for example of a recent-intercept refit.
-        shared_fields: Fields that are usually equal in consecutive rows.
         max_table_bytes: Budget of the folded table.
     """
     n_values = int(sum(field_sizes))
     own = None if wide_shifts is None else np.asarray(wide_shifts, np.float64).reshape(n_values, 1)
     table = np.zeros((n_values, 0)) if vectors is None else np.asarray(vectors)
 
-    def folded(layers: Sequence[Layer], skip: Layer | None) -> FoldedNet:
-        return fold(
-            field_sizes,
-            table,
-            layers,
-            skip=skip,
-            own_columns=own,
-            shared_fields=shared_fields,
-            max_table_bytes=max_table_bytes,
-        )
-
     n_shape = state["curve.knots"].shape[0] if integrand == "knots" else state["curve.slopes"].shape[0]
     layers, skip, n_outputs = _network(state, integrand, n_shape, table.shape[1] * len(field_sizes))
-    net = folded(layers, skip)
+    net = fold(field_sizes, table, layers, skip=skip, own_columns=own, max_table_bytes=max_table_bytes)
     rescaling = n_outputs > (0 if skip is not None else n_shape)
     common: dict[str, Any] = {
         "beta": float(np.asarray(state["beta"]).reshape(())),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,11 +45,11 @@ class EncodedLog:
         features: Ids `(n, F)`, int32, 0 = unseen value.
         labels: Task to int8 labels: 0, 1, or -1 where the task was not observed.
         vocabulary: The values behind the ids.
-        schema: What the columns of the raw log meant.
+        roles: What the columns of the raw log meant.
         times: int64; timestamps and dates are microseconds since 1970 (UTC), integers are as in the log.
         groups: int32 numbers of the groups, in order of first appearance.
         weights: float32; None means 1.
-        scores: Task to float64 scores of an existing ranker, in the space that the schema says.
+        scores: Task to float64 scores of an existing ranker, in the space that the roles say.
         sampling_rates: float64 share of negatives kept; None means 1.
         histories: What each row's user did before; None unless asked for.
         parts: Named consecutive parts; the vocabulary was fitted on "train" unless asked otherwise.
@@ -58,9 +59,9 @@ class EncodedLog:
     Example:
         >>> import pyarrow as pa
         >>> table = pa.table({"site": ["a", "b", "a", "c"], "click": [0, 1, 0, 0]})
-        >>> schema = Roles(labels="click", fields=["site"])
+        >>> roles = Roles(labels="click", fields=["site"])
         >>> vocabulary = Vocabulary.of_table(table, ["site"])
-        >>> log = EncodedLog.of(vocabulary.encode(table), {"click": [0, 1, 0, 0]}, vocabulary, schema)
+        >>> log = EncodedLog.of(vocabulary.encode(table), {"click": [0, 1, 0, 0]}, vocabulary, roles)
         >>> log.n_rows, log.features[:, 0].tolist(), log.slice(0, 2).labels["click"].tolist()
         (4, [1, 2, 1, 3], [0, 1])
     """
@@ -68,7 +69,7 @@ class EncodedLog:
     features: Ids
     labels: Mapping[str, Labels]
     vocabulary: Vocabulary
-    schema: Roles
+    roles: Roles
     fingerprint: str
     times: NDArray[np.int64] | None = None
     groups: NDArray[np.int32] | None = None
@@ -85,7 +86,7 @@ class EncodedLog:
         features: ArrayLike,
         labels: Mapping[str, ArrayLike],
         vocabulary: Vocabulary,
-        schema: Roles,
+        roles: Roles,
         *,
         times: ArrayLike | None = None,
         groups: ArrayLike | None = None,
@@ -114,8 +115,8 @@ class EncodedLog:
         for name, column in columns.items():
             check_length(column, n_rows, name)
         parts = split_by_share(n_rows, shares)
-        mark = fingerprint(schema.to_dict(), vocabulary.fingerprint, parts, *sorted(columns), *columns.values())
-        return cls._of_columns(columns, vocabulary, schema, mark, parts)
+        mark = fingerprint(roles.to_dict(), vocabulary.fingerprint, parts, *sorted(columns), *columns.values())
+        return cls._of_columns(columns, vocabulary, roles, mark, parts)
 
     @classmethod
     def open(cls, folder: str | Path, *, check_contents: bool = False) -> EncodedLog:
@@ -132,9 +133,9 @@ class EncodedLog:
             if len(column) != manifest.n_rows:
                 raise ArtefactError(f"{folder}: {name} has {len(column)} rows instead of {manifest.n_rows}")
         parts = {name: RowRange(*part) for name, part in manifest.parts.items()}
-        schema = Roles.from_dict(manifest.schema)
+        roles = Roles.from_dict(manifest.schema)
         vocabulary = Vocabulary.load(folder / VOCABULARY)
-        log = cls._of_columns(columns, vocabulary, schema, manifest.fingerprint, parts)
+        log = cls._of_columns(columns, vocabulary, roles, manifest.fingerprint, parts)
         past = None
         if ARRAYS[0] in columns:
             order, first, stop = (columns[name] for name in ARRAYS)
@@ -147,7 +148,7 @@ class EncodedLog:
         Arguments:
             user: The field or group column whose values have a past.
         """
-        users, has_unknown = user_numbers(user, self.groups, self.schema.group, self.features, self.field_names)
+        users, has_unknown = user_numbers(user, self.groups, self.roles.group, self.features, self.field_names)
         past = Histories(*find_histories(users, self.times, has_unknown), self.features, self.labels)
         return replace(self, histories=past, fingerprint=fingerprint(self.fingerprint, "histories", user))
 
@@ -168,12 +169,22 @@ class EncodedLog:
             LogManifest.write(
                 temporary,
                 n_rows=self.n_rows,
-                schema=self.schema.to_dict(),
+                schema=self.roles.to_dict(),
                 parts={name: (part.start, part.stop) for name, part in self.parts.items()},
                 arrays=names,
                 made_from={},
             )
         return EncodedLog.open(folder)
+
+    @property
+    def schema(self) -> Roles:
+        """The old name of `roles`."""
+        warnings.warn(
+            "EncodedLog.schema is now called EncodedLog.roles; the old name will go in version 0.4",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.roles
 
     @property
     def n_rows(self) -> int:
@@ -213,9 +224,9 @@ class EncodedLog:
 
     def rows(self) -> Rows:
         """Returns the log as rows, as views; values of fields are told apart by their ids."""
-        rate = self.schema.sampling_rate
+        rate = self.roles.sampling_rate
         return Rows(
-            self.schema,
+            self.roles,
             self.labels,
             self.scores,
             fields={name: EncodedColumn(self.features[:, i], None) for i, name in enumerate(self.field_names)},
@@ -271,14 +282,14 @@ class EncodedLog:
     def _with_rows(self, rows: Any, mark: str) -> EncodedLog:
         chosen = {name: column[rows] for name, column in self._columns().items()}
         past = None if self.histories is None else self.histories.take(rows)
-        return replace(EncodedLog._of_columns(chosen, self.vocabulary, self.schema, mark, {}), histories=past)
+        return replace(EncodedLog._of_columns(chosen, self.vocabulary, self.roles, mark, {}), histories=past)
 
     @classmethod
     def _of_columns(
         cls,
         columns: Mapping[str, NDArray[Any]],
         vocabulary: Vocabulary,
-        schema: Roles,
+        roles: Roles,
         mark: str,
         parts: Mapping[str, RowRange],
     ) -> EncodedLog:
@@ -289,7 +300,7 @@ class EncodedLog:
             features=columns["features"],
             labels=by_task("label"),
             vocabulary=vocabulary,
-            schema=schema,
+            roles=roles,
             fingerprint=mark,
             times=columns.get("time"),
             groups=columns.get("group"),

@@ -75,7 +75,7 @@ def _cut_by_parts(log: EncodedLog) -> HeldOut:
 
 
 def _cut_log(log: EncodedLog, share: float, limits: dict[str, int | None]) -> HeldOut:
-    cut = hold_out_recent(log.n_rows, share, times=log.times, time_column=log.schema.time)
+    cut = hold_out_recent(log.n_rows, share, times=log.times, time_column=log.roles.time)
     known = keep_values_of(log, 0, cut.n_fit, **limits)  # type: ignore[arg-type]
     return HeldOut(
         known.slice(0, cut.n_fit),

@@ -1,4 +1,4 @@
-"""Fields that know the outcome: named by hand, they are still worth a warning."""
+"""Fields that know the outcome or name single rows: named by hand, they are still worth a warning."""
 
 from __future__ import annotations
 
@@ -9,30 +9,37 @@ import numpy as np
 from monocal.core.batches import release_pages
 from monocal.core.errors import MonocalWarning
 from monocal.logs.encoded_log import EncodedLog
-from monocal.tables.field_proposal import explained_share
+from monocal.tables.field_proposal import SUSPICIOUS_SHARE, UNIQUE_SHARE, explained_share
 
 _A_COPY = 0.9
 _SAMPLE_ROWS = 50_000
+_ENOUGH_ROWS = 1_000
+"""With fewer rows only copies are spoken of: a hundred rows have a hundred users."""
 
 
 def warn_about_copies(log: EncodedLog) -> None:
-    """Warns about every field that alone explains more than nine tenths of a label's entropy in the first rows.
+    """Warns about every field that seems to know a label, or has another value in most of the first rows.
 
-    Such a field was measured after the fact (a watch time, a follow-up action): a model that uses it is perfect on the
-    log and useless in service.
+    The first was measured after the fact (a watch time, a follow-up action): a model that uses it is perfect on the
+    log and useless in service. The second (a request id) teaches a model its rows by heart.
     """
     sample = np.array(log.features[:_SAMPLE_ROWS])
     release_pages(log.features)
+    is_enough = len(sample) >= _ENOUGH_ROWS
+    for index, name in enumerate(log.field_names):
+        n_values = len(np.unique(sample[:, index]))
+        if is_enough and n_values > UNIQUE_SHARE * len(sample):
+            _warn(f"field {name!r} names rows: {n_values:,} values in {len(sample):,} rows", "an id of a row")
     for task, column in log.labels.items():
         labels = np.asarray(column[:_SAMPLE_ROWS])
         known = np.flatnonzero(labels >= 0)
         for index, name in enumerate(log.field_names):
             codes = sample[known, index]
             explained = explained_share(codes, labels[known].astype(np.float64), log.field_sizes[index])
-            if explained > _A_COPY:
-                warnings.warn(
-                    f"field {name!r} tells {log.schema.labels[task]!r}: it explains {100 * explained:.0f} % of it. "
-                    "Way out: remove it from the fields if it is known only after the outcome",
-                    MonocalWarning,
-                    stacklevel=3,
-                )
+            if explained > (SUSPICIOUS_SHARE if is_enough else _A_COPY):
+                said = f"field {name!r} tells {log.roles.labels[task]!r}: it explains {100 * explained:.0f} % of it"
+                _warn(said, "known only after the outcome")
+
+
+def _warn(said: str, reason: str) -> None:
+    warnings.warn(f"{said}. Way out: remove it from the fields if it is {reason}", MonocalWarning, stacklevel=4)

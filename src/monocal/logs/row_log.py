@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from monocal.core.roles import Roles
 from monocal.core.samples import check_weights
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.label_copies import warn_about_copies
+from monocal.tables.read import read
 from monocal.tables.rows import Rows
+from monocal.tables.stream import Table
 from monocal.vocabulary.vocabulary import Vocabulary
 
 
@@ -18,8 +21,6 @@ def log_of_rows(rows: Rows, *, min_count: int = 1, max_size: int | None = None) 
         max_size: The most values a field keeps; the most frequent stay.
 
     Example:
-        >>> from monocal.core.roles import Roles
-        >>> from monocal.tables.read import read
         >>> table = {"click": [0, 1, 0], "pctr": [0.1, 0.2, 0.3], "site": ["a", "b", "b"]}
         >>> log = log_of_rows(read(table, Roles.of(score="pctr", label="click", fields=["site"])))
         >>> log.features[:, 0].tolist(), log.vocabulary["site"].values.to_pylist()
@@ -40,3 +41,15 @@ def log_of_rows(rows: Rows, *, min_count: int = 1, max_size: int | None = None) 
     )
     warn_about_copies(log)
     return log
+
+
+def encode_table(table: Table, roles: Roles, *, min_count: int = 1, max_size: int | None = None) -> EncodedLog:
+    """Reads a table and encodes its rows in time order, as `log_of_rows`.
+
+    Arguments:
+        table: Anything `open_table` takes.
+        roles: Which column plays which part.
+        min_count: Field values with fewer rows count as unseen.
+        max_size: The most values a field keeps; the most frequent stay.
+    """
+    return log_of_rows(read(table, roles).in_time_order(), min_count=min_count, max_size=max_size)

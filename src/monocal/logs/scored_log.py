@@ -97,8 +97,8 @@ class ScoredLog:
 
     def as_encoded(self) -> EncodedLog:
         """Returns the encoded log with these logits as its scores, in columns called `<task>_logit`."""
-        schema = self.log.schema.with_logits({task: f"{task}_logit" for task in self.logits})
-        return replace(self.log, scores=dict(self.logits), schema=schema, fingerprint=self.fingerprint)
+        roles = self.log.roles.with_logits({task: f"{task}_logit" for task in self.logits})
+        return replace(self.log, scores=dict(self.logits), roles=roles, fingerprint=self.fingerprint)
 
     def samples(self, task: str | None = None) -> Samples:
         """Returns one task's rows as calibrators and metrics take them.
@@ -113,7 +113,7 @@ class ScoredLog:
             raise UnknownName.among("task", chosen, self.logits)
         log = self.log
         labels = np.asarray(log.labels[chosen])
-        rate = log.schema.sampling_rate if isinstance(log.schema.sampling_rate, int | float) else log.sampling_rates
+        rate = log.roles.sampling_rate if isinstance(log.roles.sampling_rate, int | float) else log.sampling_rates
         samples = Samples(
             logits=self.logits[chosen] + sampling_shift(rate, self.n_rows),
             labels=labels.astype(np.float64),

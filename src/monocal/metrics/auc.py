@@ -36,6 +36,7 @@ class Auc(Metric[OrderedCells]):
 
     name = "auc"
     goal = maximize
+    has_floor = False
     limits = (0.0, 1.0)
 
     cells: int | None = None

@@ -104,6 +104,10 @@ class Metric(ABC, Generic[S]):
     limits: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     """The smallest and largest number the metric can take; intervals stay inside."""
 
+    has_floor: ClassVar[bool] = True
+    """Whether every perfect forecast of the same rows has about the same value. False for scores that also reward
+    knowing more (log-loss, AUC): what they would be for a perfect forecast depends on what it knows."""
+
     @property
     @final
     def summary(self) -> Summary[S]:

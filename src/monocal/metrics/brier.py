@@ -59,6 +59,7 @@ class Brier(Metric[Sums]):
 
     name = "brier"
     goal = minimize
+    has_floor = False
     limits = (0.0, 1.0)
 
     bins: int = 100

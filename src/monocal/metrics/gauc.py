@@ -35,6 +35,7 @@ class Gauc(Metric[GroupedCells | GroupRanks]):
 
     name = "gauc"
     goal = maximize
+    has_floor = False
     limits = (0.0, 1.0)
 
     cells: int | None = None

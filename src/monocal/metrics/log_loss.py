@@ -29,6 +29,7 @@ class LogLoss(Metric[Sums]):
 
     name = "log_loss"
     goal = minimize
+    has_floor = False
 
     def _summary(self) -> Summary[Sums]:
         return LogTotals()

@@ -59,6 +59,7 @@ class Ndcg(Metric[GroupedCells | ListGains]):
 
     name = "ndcg"
     goal = maximize
+    has_floor = False
     limits = (0.0, 1.0)
 
     top: int = 10

@@ -33,6 +33,7 @@ class NormalisedEntropy(Metric[Sums]):
 
     name = "ne"
     goal = minimize
+    has_floor = False
 
     def _summary(self) -> Summary[Sums]:
         return LogTotals()

@@ -12,24 +12,23 @@ from numpy.typing import NDArray
 from monocal.calibrators import calibrator
 from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.core.spaces import ScoreSpace
 from monocal.core.team import Alone, Shards, Team
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.row_log import log_of_rows
-from monocal.logs.scored_log import ScoredLog
+from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.models.canary import canary_of
 from monocal.models.fit_facts import fit_facts
 from monocal.models.learned_rows import rows_fact
 from monocal.models.model import Model, TaskModel
-from monocal.tables.read import read
-from monocal.tables.stream import Table
+from monocal.models.row_sample import row_sample
+from monocal.tables.rows import Rows
 
 DEFAULT_METHOD = "umc"
 
 
 def fit(
-    table: Table | EncodedLog | ScoredLog,
+    table: ScoredInput,
     *,
     method: str = DEFAULT_METHOD,
     score: str | None = None,
@@ -48,8 +47,8 @@ def fit(
     """Fits one calibrator per task on a table with raw values and returns a model that can be saved and served.
 
     Arguments:
-        table: A Parquet or CSV path, a data frame with the Arrow C stream interface, an `EncodedLog` with
-            scores, or a `ScoredLog`, whose ranker's embeddings are handed over as well.
+        table: A Parquet or CSV path, a data frame with the Arrow C stream interface, an `EncodedLog` with scores, or a
+            `ScoredLog` (or its folder), whose ranker's embeddings are handed over as well.
         method: Name of the calibrator, see `monocal.methods()`.
         score: Column of the ranker's score.
         label: Column of the 0/1 label.
@@ -71,22 +70,20 @@ def fit(
         0.25
     """
     calibrator(method, **arguments)  # refuses unknown names and arguments before anything is read
-    if isinstance(table, ScoredLog):
-        frozen_embeddings = table.embeddings if frozen_embeddings is None else frozen_embeddings
-        table = table.as_encoded()
-    if not isinstance(table, EncodedLog):
-        roles = Roles.of(
-            score=score,
-            label=label,
-            tasks=tasks,
-            fields=fields,
-            weight=weight,
-            time=time,
-            sampling_rate=sampling_rate,
-            scores_are=scores_are,
-        )
-        table = log_of_rows(read(table, roles).in_time_order(), min_count=min_count, max_size=max_size)
-    return fit_log(table, method, arguments, frozen_embeddings)
+    rows, embeddings = scored_input(
+        table,
+        score=score,
+        label=label,
+        tasks=tasks,
+        fields=fields,
+        weight=weight,
+        time=time,
+        sampling_rate=sampling_rate,
+        scores_are=scores_are,
+    )
+    if isinstance(rows, Rows):
+        rows = log_of_rows(rows.in_time_order(), min_count=min_count, max_size=max_size)
+    return fit_log(rows, method, arguments, embeddings if frozen_embeddings is None else frozen_embeddings)
 
 
 def fit_log(
@@ -133,23 +130,24 @@ def fit_log(
             weights=observed.weights,
             # a log is in time order, and so is every shard of it
             times=observed.times if shards is None else None,
-            scores_are=log.schema.scores_are,
+            scores_are=log.roles.scores_are,
             sampling_rate=observed.rates,
             embeddings=frozen_embeddings,
             shards=shards,
         )
-        tasks.append(TaskModel(task, log.schema.score_columns.get(task, task), log.schema.labels[task], fitted))
+        tasks.append(TaskModel(task, log.roles.score_columns.get(task, task), log.roles.labels[task], fitted))
     model = Model(
         tasks=tuple(tasks),
         vocabulary=log.vocabulary,
-        scores_are=log.schema.scores_are,
-        sampling_rate=log.schema.sampling_rate,
+        scores_are=log.roles.scores_are,
+        sampling_rate=log.roles.sampling_rate,
         info={
             "n_rows": log.n_rows,
             "log_fingerprint": log.fingerprint,
             "tasks": fit_facts(rows),
             "time_column": None if rows.times is None else rows.roles.time,
             "learned_from": [rows_fact(rows)],
+            "row_sample": row_sample(rows, log.features.T),
         },
     )
     return replace(model, canary=canary_of(model, log.features, rows))

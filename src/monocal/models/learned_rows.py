@@ -71,7 +71,7 @@ def check_unseen(info: Mapping[str, Any], rows: Rows, whose: str) -> None:
             f"{n_older:,} of {rows.n_rows:,} rows not later than the last one that {whose} learned from "
             f"({shown_moment(max(lasts), has_dates=rows.has_dates)})",
             "later rows only",
-            "leave out the older rows with since (--since)",
+            "leave out the older rows with since",
         )
 
 

@@ -22,6 +22,7 @@ from monocal.models.fusion import Fusion
 from monocal.tables.columns import numbers
 from monocal.tables.rows import Rows
 from monocal.tables.stream import BATCH_ROWS, Table, open_table
+from monocal.tables.tabular import Tabular
 from monocal.vocabulary.vocabulary import Vocabulary
 
 PREDICT_BATCH_ROWS = BATCH_ROWS
@@ -47,7 +48,7 @@ class TaskModel:
 
 @final
 @dataclass(frozen=True)
-class Model:
+class Model(Tabular):
     """Vocabularies, one calibrator per task, the sampling correction and the fusion rule, on tables with raw values.
 
     Attributes:
@@ -69,6 +70,20 @@ class Model:
     canary: Mapping[str, Any] = field(default_factory=dict)
     # as a loaded folder states it; a changed copy of the model has none and computes its own
     _fingerprint: str | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(f"{one.name}: {one.score} -> {one.calibrator.name}" for one in self.tasks)
+        return f"Model({tasks}; {len(self.field_names)} fields); describe() tells more"
+
+    def _columns(self) -> dict[str, list[Any]]:
+        facts = [dict(self.info.get("tasks", {})).get(one.name, {}) for one in self.tasks]
+        return {
+            "task": list(self.task_names),
+            "score": [one.score for one in self.tasks],
+            "label": [one.label for one in self.tasks],
+            "method": [one.calibrator.name for one in self.tasks],
+            **{key: [one.get(key) for one in facts] for key in ("n_rows", "label_rate", "mean_score")},
+        }
 
     @property
     def task_names(self) -> tuple[str, ...]:

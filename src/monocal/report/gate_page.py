@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from monocal.core.files import atomic_file
+from monocal.core.numbers import count, ratio
 from monocal.operations.gate_verdict import GateVerdict, TaskVerdict
-from monocal.report.numbers import count, ratio
 from monocal.report.page.elements import Column, Row, number, section, slug, table, text, words
 from monocal.report.page.shell import page
 

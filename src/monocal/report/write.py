@@ -11,7 +11,7 @@ from monocal.findings.report_data import ReportData
 from monocal.models.model import Model
 from monocal.report.page.document import render
 from monocal.report.thinning import STEPS, thinned
-from monocal.tables.stream import Table, open_table
+from monocal.tables.stream import Table
 
 LARGEST_BYTES = 1_500_000
 """A report stays below this size, so that it can be mailed."""
@@ -40,7 +40,7 @@ def write_report(model: Model | str | Path, table: Table, path: str | Path, **op
         ('report.html', True)
     """
     target = Path(path)
-    check_output(target, [*([] if isinstance(model, Model) else [model]), *open_table(table).paths])
+    check_output(target, [given for given in (model, table) if isinstance(given, str | Path)])
     html = render_small(build_report(model, table, **options))
     with atomic_file(target) as temporary:
         temporary.write_text(html, encoding="utf-8")

@@ -15,8 +15,12 @@ from monocal.tables.categories import categorical_columns, distinct_text
 from monocal.tables.stream import Table, TableStream, open_table
 
 SAMPLE_ROWS = 200_000
-_UNIQUE_SHARE = 0.5
-_SUSPICIOUS_SHARE = 0.25
+UNIQUE_SHARE = 0.5
+"""A column with more distinct values than this share of its rows names rows."""
+
+SUSPICIOUS_SHARE = 0.25
+"""A column that alone explains more than this of the label's entropy seems to know the outcome."""
+
 _FEW_VALUES = 50
 _MANY_ROWS = 500
 _SURE = -20.0
@@ -114,7 +118,7 @@ def _look_at(sample: pa.Table, name: str, label: str, labels: NDArray[np.float64
     objection = ""
     if len(counts) == 1:
         objection = "one value only"
-    elif len(counts) > _UNIQUE_SHARE * len(which):
+    elif len(counts) > UNIQUE_SHARE * len(which):
         objection = "most values occur once"
     elif labels is not None:
         objection = _knows_the_outcome(values, which, label, labels)
@@ -128,7 +132,7 @@ def _knows_the_outcome(values: pa.Array, which: NDArray[np.int64], label: str, l
     if not 0.0 < rate < 1.0:
         return ""
     explained = explained_share(codes, outcomes, len(values))
-    if explained > _SUSPICIOUS_SHARE:
+    if explained > SUSPICIOUS_SHARE:
         return f"it seems to know {label}: it explains {explained:.0%} of it".replace("%", " %")
     if len(values) > _FEW_VALUES:
         return ""

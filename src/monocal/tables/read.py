@@ -55,7 +55,7 @@ def read(table: Table, roles: Roles, *, since: str | None = None, until: str | N
             bar.advance(batch.num_rows)
     if not n_rows:
         raise InvalidInput.of(
-            "table", "no rows", "at least one row", "check the file and the filter, or widen --since and --until"
+            "table", "no rows", "at least one row", "check the file and the filter, or widen since and until"
         )
     return _rows(parts, roles, has_dates=bool(kinds) and "number" not in kinds)
 

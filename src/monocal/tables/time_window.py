@@ -26,7 +26,7 @@ class TimeWindow(NamedTuple):
             return None
         if time is None:
             raise InvalidInput.of(
-                "time", None, "the column that since and until refer to", "name the time column, --time timestamp"
+                "time", None, "the column that since and until refer to", 'name the time column, time="timestamp"'
             )
         kind = schema.field(time).type
         first = -math.inf if since is None else moment_of(since, kind, "since")

@@ -32,5 +32,5 @@ def test_an_unknown_variant_is_refused(method):
 
 @pytest.mark.parametrize("method", ["histogram", "sir"])
 def test_no_bins_are_refused(method):
-    with pytest.raises(ValueError, match="n_bins: got 0; wanted at least 1 bin"):
+    with pytest.raises(ValueError, match="n_bins: got 0; wanted a whole number ≥ 1"):
         calibrator(method, n_bins=0).fit(SCORES, LABELS)

@@ -86,4 +86,4 @@ def test_unknown_method_and_argument_suggest_the_nearest():
 
 def test_recent_share_out_of_range():
     text = message(InvalidInput, lambda: calibrator("platt", recent_share=1.5).fit(S, Y))
-    assert "recent_share: got 1.5; wanted a share in [0, 1)" in text
+    assert "recent_share: got 1.5; wanted a number in [0, 1)" in text

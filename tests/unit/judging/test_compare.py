@@ -45,7 +45,35 @@ def test_pcoc_is_judged_by_its_distance_from_one(log):
     assert compare(high, right).verdict("pcoc") == "better"
     assert compare(low, right).verdict("pcoc") == "better"
     assert compare(right, low).verdict("pcoc") == "worse"
-    assert compare(low, right).difference("pcoc") > 0.0
+    both = compare(low, right)
+    assert both.difference("pcoc") == pytest.approx(abs(right.value("pcoc") - 1.0) - abs(low.value("pcoc") - 1.0))
+    # interval and verdict are about the same quantity
+    assert both.interval("pcoc").low < both.difference("pcoc") < both.interval("pcoc").high < 0.0
+
+
+def test_a_difference_that_nobody_would_pay_for_is_a_tie(log):
+    labels, truth = log
+    before, after = evaluate(labels, 1.2 * truth), evaluate(labels, truth)
+    size = abs(compare(before, after).size("log_loss"))
+    assert compare(before, after).verdict("log_loss") == "better"
+    assert compare(before, after, margin=1.1 * size).verdict("log_loss") == "tie"
+    assert compare(before, after, margin=0.9 * size).verdict("log_loss") == "better"
+    # a shift of a few parts in a million is paired so well that its interval excludes zero
+    hardly = compare(before, evaluate(labels, 1.2 * truth * (1 - 2e-6)))
+    assert hardly.interval("log_loss").high < 0.0
+    assert hardly.verdict("log_loss") == "tie"
+    with pytest.raises(InvalidInput, match="margin: got 1.5; wanted a share"):
+        compare(before, after, margin=1.5)
+
+
+def test_a_verdict_names_its_size(log):
+    labels, truth = log
+    found = compare(evaluate(labels, 1.2 * truth), evaluate(labels, truth))
+    share = 1 - found.second.value("ece") / found.first.value("ece")
+    assert found.told("ece") == f"better by {100 * share:.1f} %"
+    assert found.told("pcoc").startswith("better by 0.1")
+    assert found.told("auc") == "tie"
+    assert found.as_dict()["ece"]["size"] == pytest.approx(-share)
 
 
 def test_ranking_metrics_want_more(log):
@@ -62,7 +90,8 @@ def test_the_table_reads_well(log):
     first, second = (evaluate(labels, p, metrics=wanted, n_bootstrap=40) for p in (1.2 * truth, truth))
     table = str(compare(first, second))
     line = next(line for line in table.splitlines() if line.startswith("ece"))
-    assert line.endswith("better")
+    assert line.endswith(" %")
+    assert " better by " in line
     assert "gauc" not in table
 
 

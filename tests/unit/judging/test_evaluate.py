@@ -34,10 +34,22 @@ def test_every_number_comes_with_interval_and_floor(report):
     for name in ("ece", "auc", "pcoc"):
         low, high = report.interval(name)
         assert low <= report.value(name) <= high
+    for name in ("ece", "pcoc"):
         floor_low, floor_high = report.floor_interval(name)
         assert floor_low <= report.floor(name) <= floor_high
     assert report.excess("ece") == pytest.approx(report.value("ece") - report.floor("ece"))
-    assert report.excess("auc") == pytest.approx(report.floor("auc") - report.value("auc"))
+
+
+@pytest.mark.parametrize("name", ["log_loss", "ne", "brier", "auc", "gauc"])
+def test_what_rewards_knowing_more_has_no_floor(report, name):
+    """A timid forecast has a log-loss below what it would have if it were right: that is not better than perfect."""
+    assert math.isnan(report.floor(name))
+    assert math.isnan(report.excess(name))
+    assert all(math.isnan(end) for end in report.floor_interval(name))
+    assert math.isfinite(report.expected(name))
+    timid = evaluate([0, 1] * 500, [0.3, 0.7] * 500, metrics=["log_loss", "ece"])
+    assert timid.value("log_loss") < timid.expected("log_loss")
+    assert timid.excess("ece") > 0.0
 
 
 def test_undefined_numbers_keep_their_reason(t10):
@@ -57,16 +69,16 @@ def test_as_dict_is_json(report):
     assert set(found["metrics"]) == set(METRICS)
 
 
-def test_repr_is_a_table_and_cheap_until_asked(t10):
+def test_repr_is_short_and_the_table_is_printed(t10):
     report = evaluate(t10.y, t10.s, metrics=["ece", "gauc"], n_bootstrap=20, n_floor=20)
-    assert repr(report).splitlines() == [
-        "10 rows",
-        "metric  value    95% interval  floor  excess",
-        "ece     0.38800",
-        "gauc    –",
-        "gauc: no groups were given",
-    ]
-    assert "…" in str(report).splitlines()[2]
+    assert repr(report) == "Report of 2 metrics on 10 rows; print it for the table"
+    assert not report._replicates
+    lines = str(report).splitlines()
+    assert lines[0] == "10 rows"
+    assert lines[1].split() == ["metric", "value", "95%", "interval", "floor", "excess"]
+    assert "0.38800" in lines[2]
+    assert "…" in lines[2]
+    assert lines[-1] == "gauc: no groups were given"
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,9 @@ def test_worst_orders_by_promised_positives():
 
 def test_whole_table_is_shown_up_to_twenty_values():
     site = np.arange(300) % 30
-    text = repr(field_table(np.arange(300) % 3 == 0, np.full(300, 0.3), site, name="site"))
+    table = field_table(np.arange(300) % 3 == 0, np.full(300, 0.3), site, name="site")
+    assert repr(table) == "FieldTable of 30 values of site, 10 flagged; print it for the table"
+    text = str(table)
     assert text.splitlines()[0].split()[0] == "site"
     assert text.splitlines()[-1] == "… and 10 more values"
 

@@ -44,7 +44,9 @@ def test_saved_log_opens_as_memory_maps_with_equal_contents(tmp_path):
     opened = log.save(tmp_path / "log")
     _same(log, opened)
     assert isinstance(opened.features, np.memmap)
-    assert opened.schema == SCHEMA
+    assert opened.roles == SCHEMA
+    with pytest.deprecated_call(match="EncodedLog.schema is now called EncodedLog.roles"):
+        assert opened.schema == SCHEMA
     assert opened.field_names == ("site", "hour")
     assert opened.field_sizes == log.field_sizes
     assert opened.parts == log.parts

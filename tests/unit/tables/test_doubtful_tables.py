@@ -141,6 +141,23 @@ def test_a_field_that_copies_the_label_is_warned_about(tmp_path):
     monocal.fit(table, method="platt", score="s", label="y", fields=["site"])
 
 
+def test_a_field_that_leaks_or_names_rows_is_warned_about_when_named_by_hand():
+    n = 2_000
+    scores = RNG.random(n)
+    labels = (RNG.random(n) < scores).astype(int)
+    # known for four fifths of the rows after the fact
+    watched = np.where(RNG.random(n) < 0.8, np.where(labels, "long", "short"), "unknown")
+    table = {"s": scores, "y": labels, "request": np.arange(n), "watched": watched, "site": RNG.integers(0, 5, n)}
+    columns = {"method": "platt", "score": "s", "label": "y"}
+    with pytest.warns(MonocalWarning, match=r"field 'watched' tells 'y': it explains \d\d % of it.*after the outcome"):
+        monocal.fit(table, **columns, fields=["site", "watched"])
+    with pytest.warns(
+        MonocalWarning, match=r"field 'request' names rows: 2,000 values in 2,000 rows. Way out: remove it"
+    ):
+        monocal.fit(table, **columns, fields=["site", "request"])
+    monocal.fit(table, **columns, fields=["site"])
+
+
 @pytest.mark.parametrize("largest", [1e308, 1e13])
 def test_weights_that_would_overflow_are_refused(tmp_path, largest):
     weights = np.ones(N)

@@ -10,8 +10,9 @@ import typer
 from monocal.cli.arguments import pairs, sampling_rate
 from monocal.cli.engines import Conf, Engine, Master, is_spark, spark_session, spark_table
 from monocal.cli.options import Debug, Json, ModelPlace, OutPlace, SamplingRate, TableArgument
-from monocal.cli.output import number, print_json, remark
+from monocal.cli.output import print_json, remark
 from monocal.core.errors import InvalidInput
+from monocal.core.numbers import significant
 
 if TYPE_CHECKING:
     from monocal.models.model import Model
@@ -66,8 +67,8 @@ def apply(
     remark(f"wrote {done.n_rows:,} rows to {done.out} in {done.seconds:.1f} s ({done.rows_per_second:,.0f} rows/s)")
     for task in loaded.tasks:
         remark(
-            f"  {done.columns[task.name]}: mean {number(done.mean_calibrated[task.name])}, "
-            f"{task.score} had {number(done.mean_score[task.name])}"
+            f"  {done.columns[task.name]}: mean {significant(done.mean_calibrated[task.name], 4)}, "
+            f"{task.score} had {significant(done.mean_score[task.name], 4)}"
         )
 
 

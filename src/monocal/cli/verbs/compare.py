@@ -68,17 +68,14 @@ def compare(
     The older rows are fitted, the most recent judge. Sorted by how much the metric exceeds its noise floor. TABLE may
     be the folder of a ranked log; --label then chooses one of its tasks.
     """
-    from monocal.judging.compare_methods import compare_methods, default_methods
-    from monocal.logs.log_folders import is_any_log_folder, open_log
+    from monocal.judging.compare_methods import compare_methods
 
-    source = open_log(table) if is_any_log_folder(table) else table
-    columns = [name for name in arguments.names(fields) if name != "none"]
     found = compare_methods(
-        source,
-        arguments.names(methods) or default_methods(has_fields=bool(columns) or source is not table),
+        table,
+        arguments.names(methods) or None,
         score=score,
         label=label,
-        fields=columns,
+        fields=[name for name in arguments.names(fields) if name != "none"],
         weight=weight,
         time=time,
         group=group,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -45,7 +47,8 @@ def demo(
     for method, error in sorted(found.errors.items(), key=lambda item: item[1]):
         typer.echo(f"  {method:<14} {error:.5f}")
     typer.echo(f"\nmodel   {found.model_folder}\nscores  {found.scored_log}\nreport  {found.report}")
+    command = "monocal" if shutil.which("monocal") else sys.argv[0]
     typer.echo(
-        f"\nTry next:\n  monocal inspect {found.model_folder}"
-        f"\n  monocal apply {found.model_folder} {found.test_log} --out {out / 'calibrated.parquet'}"
+        f"\nTry next:\n  {command} inspect {found.model_folder}"
+        f"\n  {command} apply {found.model_folder} {found.test_log} --out {out / 'calibrated.parquet'}"
     )

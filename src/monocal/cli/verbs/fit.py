@@ -86,7 +86,6 @@ def fit(
     On Spark all rows are fitted and none is held out; `monocal evaluate --engine spark` judges the model on others.
     """
     from monocal.judging.judged_fit import fit_and_judge
-    from monocal.logs.log_folders import is_any_log_folder, open_log
     from monocal.models.artefact import MODEL_FOLDER
 
     MODEL_FOLDER.check_target(out)
@@ -115,26 +114,23 @@ def fit(
             return
         remark(f"fitted {model.info['n_rows']:,} rows and saved the model to {out}")
         return
-    source = open_log(table) if is_any_log_folder(table) else table
     team = None
     if engine == "torchrun":
+        from monocal.logs.log_folders import is_any_log_folder
         from monocal.training.process_group import launched_team
 
         team = launched_team()
-        if isinstance(source, str):
+        if not is_any_log_folder(table):
             raise InvalidInput.of(
                 "TABLE", repr(table), "a prepared log, of which every process reads its part", "run monocal prepare"
             )
     tasks = arguments.tasks(task)
-    chosen: list[str] = []
-    if isinstance(source, str):
-        chosen = _fields(source, fields, method, score, label, tasks, [time, weight, group, rate])
     judged = fit_and_judge(
-        source,
+        table,
         method=method,
         score=score,
         label=label,
-        fields=chosen,
+        fields=_fields(table, fields, method, score, label, tasks, [time, weight, group, rate]),
         tasks=tasks,
         weight=weight,
         time=time,
@@ -181,6 +177,7 @@ def _fields(
 ) -> list[str]:
     """Returns the fields to use; proposes some and stops if nothing was said and the method could use them."""
     from monocal.calibrators import calibrator
+    from monocal.logs.log_folders import is_any_log_folder
     from monocal.tables.field_proposal import propose_fields, usable_fields
 
     names = arguments.names(given)
@@ -188,6 +185,8 @@ def _fields(
         return []
     if names and names != ["auto"]:
         return names
+    if is_any_log_folder(table):
+        return []
     labels = [one[0] for one in (tasks or {}).values()] or ([label] if label else [])
     scores = [one[1] for one in (tasks or {}).values()] or ([score] if score else [])
     taken = [*labels, *scores, *(one for one in others if one)]

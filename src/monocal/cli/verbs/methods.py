@@ -50,16 +50,26 @@ def methods(
 
 def _explain(one: object, as_json: bool) -> None:
     from inspect import cleandoc
+    from textwrap import wrap
 
     from monocal.calibrators import Calibrator
+    from monocal.calibrators.arguments import arguments_of
 
     assert isinstance(one, Calibrator)
     options = one.get_params(deep=False)
     text = cleandoc(type(one).__doc__ or "")
     if as_json:
-        print_json({"name": one.name, "tags": one.tags.as_dict(), "options": options, "text": text})
+        explained = {argument.name: argument.meaning for argument in arguments_of(type(one))}
+        facts = {"name": one.name, "tags": one.tags.as_dict(), "options": options, "meanings": explained}
+        print_json({**facts, "text": text})
         return
+    # the arguments are listed below, those of the base classes with them
+    about, _, example = text.partition("\nArguments:\n")
+    example = example[example.index("\nExample:") :] if "\nExample:" in example else ""
     tags = ", ".join(f"{key} {value}" for key, value in one.tags.as_dict().items())
-    lines = [f"{one.name}: {text}", "", f"Promises: {tags}", "", "Options (--set name=value):"]
-    lines += [f"  {key} = {value!r}" for key, value in options.items()]
+    lines = [f"{one.name}: {about}{example}", "", *wrap(f"Promises: {tags}", 80), "", "Options (--set name=value):"]
+    for argument in arguments_of(type(one)):
+        possible = f" Possible: {argument.wish}." if argument.wish else ""
+        lines += [f"  {argument.name} = {argument.default!r}"]
+        lines += wrap(argument.meaning + possible, 80, initial_indent="      ", subsequent_indent="      ")
     print_lines("\n".join(lines))

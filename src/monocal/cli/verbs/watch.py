@@ -10,7 +10,8 @@ import typer
 from monocal.cli import arguments
 from monocal.cli.exits import ALARM
 from monocal.cli.options import Debug, Json, Label, ModelArgument, SamplingRate, Since, TableArgument, Until
-from monocal.cli.output import number, print_json, print_lines, print_table, remark
+from monocal.cli.output import print_json, print_lines, print_table, remark
+from monocal.core.numbers import significant
 
 if TYPE_CHECKING:
     from monocal.operations import Watch
@@ -106,17 +107,29 @@ def _print(found: Watch) -> None:
             seen, expected, drift = day.calibration.get(task), day.expected[task], day.drift[task]
             cells = [day.period, f"{day.n_rows:,}"]
             if seen is None:
-                cells += ["no labels", "–", number(expected.log_loss, 3), number(expected.auc, 3)]
+                cells += ["no labels", "–", significant(expected.log_loss), significant(expected.auc)]
             else:
-                ends = f"{number(seen.pcoc, 3)} ±{number((seen.pcoc_high - seen.pcoc_low) / 2.0, 1)}"
-                cells += [ends, number(seen.log_loss, 3), number(expected.log_loss, 3), number(expected.auc, 3)]
+                ends = f"{significant(seen.pcoc)} ±{significant((seen.pcoc_high - seen.pcoc_low) / 2.0, 1)}"
+                cells += [
+                    ends,
+                    significant(seen.log_loss),
+                    significant(expected.log_loss),
+                    significant(expected.auc),
+                ]
             unseen = max(day.unseen.values(), default=0.0)
             rows.append([*cells, f"{unseen:.1%}", f"{drift.value:.2f}"])
         head = ["period", "rows", "PCOC", "loss", "exp.", "AUC", "unseen", "drift"]
         print_table(task, head, rows)
     if found.alarms:
         shown = [
-            [one.where, one.task, one.chart, one.since, f"{one.calibration.n_rows:,}", number(one.calibration.pcoc, 3)]
+            [
+                one.where,
+                one.task,
+                one.chart,
+                one.since,
+                f"{one.calibration.n_rows:,}",
+                significant(one.calibration.pcoc),
+            ]
             for one in found.alarms[:_SHOWN_ALARMS]
         ]
         more = f" ({_SHOWN_ALARMS} of {len(found.alarms):,})" if len(found.alarms) > _SHOWN_ALARMS else ""

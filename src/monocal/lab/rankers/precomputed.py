@@ -57,7 +57,7 @@ class Precomputed(Ranker):
 
     def _score(self, log: EncodedLog, _show_progress: bool | None) -> dict[str, Floats]:
         return {
-            task: to_logits(log.scores[task], log.schema.scores_are, f"score of task {task!r}")
+            task: to_logits(log.scores[task], log.roles.scores_are, f"score of task {task!r}")
             for task in self._tasks(log)
         }
 

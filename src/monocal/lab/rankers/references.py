@@ -43,7 +43,7 @@ def references_of(
                 f"another ranker's scores for {type(loss).__name__}",
                 "name what rank wrote: --reference ranked/, or prepare the log with its score column",
             )
-    return {task: to_logits(log.scores[task], log.schema.scores_are, f"score of task {task!r}") for task in tasks}
+    return {task: to_logits(log.scores[task], log.roles.scores_are, f"score of task {task!r}") for task in tasks}
 
 
 def expected_rates(log: EncodedLog, task: str, fields: str | Sequence[str] | None) -> Floats:
@@ -91,6 +91,6 @@ def with_reference(log: EncodedLog, reference: ScoredLog) -> EncodedLog:
             f"scores of this log's {log.n_rows:,} rows",
             "rank this log, or one prepared from the same rows with more fields",
         )
-    schema = log.schema.with_logits({task: f"{task}_logit" for task in reference.tasks})
+    roles = log.roles.with_logits({task: f"{task}_logit" for task in reference.tasks})
     mark = fingerprint(log.fingerprint, "reference", reference.fingerprint)
-    return replace(log, scores=dict(reference.logits), schema=schema, fingerprint=mark)
+    return replace(log, scores=dict(reference.logits), roles=roles, fingerprint=mark)

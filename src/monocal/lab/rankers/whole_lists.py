@@ -25,7 +25,7 @@ def lists_of(log: EncodedLog, group: str | Sequence[str] | None) -> Lists:
         log: The rows.
         group: One or several of the fields, the log's group column and its time column; None means the group column.
     """
-    column = None if log.groups is None else log.schema.group
+    column = None if log.groups is None else log.roles.group
     names = [column] if group is None else [group] if isinstance(group, str) else list(group)
     if names == [None]:
         raise InvalidInput.of("group", None, "the column whose values make a list", "name it: --group user_id")

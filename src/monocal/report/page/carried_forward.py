@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import isfinite
 
+from monocal.core.numbers import count, percent
 from monocal.findings.carried_forward import CarriedField, CarriedForward
 from monocal.findings.report_data import TaskReport
-from monocal.report.numbers import count, percent
 from monocal.report.page.elements import Cell, Column, Row, number, section, table, text, words
 
 _COLUMNS = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape as _escape
 from typing import final
 
-from monocal.report.numbers import ratio, span
+from monocal.core.numbers import ratio, span
 
 TABLE_ROWS = 15
 """Rows of a table that are shown before "show all"."""

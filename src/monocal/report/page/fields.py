@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from monocal.core.numbers import count, p_value, percent, ratio, shorten
 from monocal.findings.before_after import BeforeAfter
 from monocal.findings.fields import FieldResult
 from monocal.findings.report_data import TaskReport
 from monocal.judging.spread import Spread
-from monocal.report.numbers import count, p_value, percent, ratio, shorten
 from monocal.report.page.elements import (
     Cell,
     Column,

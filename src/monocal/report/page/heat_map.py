@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
+from monocal.core.numbers import count, percent, ratio, shorten
 from monocal.findings.before_after import SIDES, Side
 from monocal.findings.heat_map import Grid, HeatMap
 from monocal.findings.report_data import TaskReport
-from monocal.report.numbers import count, percent, ratio, shorten
 from monocal.report.page.elements import details, figure, pair, section
 from monocal.report.svg.plot import Plot
 from monocal.report.svg.scale import Scale

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from monocal.core.numbers import count, significant
 from monocal.core.spaces import Floats
 from monocal.findings.report_data import TaskReport
-from monocal.report.numbers import count, significant
 from monocal.report.page.elements import figure, pair, section, text
 from monocal.report.svg.plot import Plot
 from monocal.report.svg.scale import Scale, around

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from monocal.core.numbers import count, percent, significant
 from monocal.findings.learned_curves import LearnedCurve, LearnedCurves
 from monocal.findings.monotone_sweep import MonotoneSweep
 from monocal.findings.report_data import TaskReport
-from monocal.report.numbers import count, percent, significant
 from monocal.report.page.elements import badge, figure, pair, section, text
 from monocal.report.svg.plot import Plot
 from monocal.report.svg.scale import Scale, around

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from monocal.core.numbers import decimals, measured, percent, span
 from monocal.findings.metric_table import MetricRow, MetricSide
 from monocal.findings.report_data import TaskReport
-from monocal.report.numbers import decimals, measured, span
+from monocal.judging.compare import MARGIN
 from monocal.report.page.elements import Cell, Column, Row, badge, details, number, section, table, text
 
 TITLES = {
@@ -38,9 +39,9 @@ _COLUMNS = (
     Column("Metric", numeric=False),
     Column("Before", "uncalibrated, with its interval"),
     Column("After", "calibrated, with its interval"),
-    Column("Noise floor", "what a perfect forecast would score on this many rows"),
-    Column("Change", "after minus before, with its paired interval", wide_only=True),
-    Column("Verdict", "tie: the paired interval does not exclude equality", numeric=False, wide_only=True),
+    Column("Noise floor", "what a perfect forecast would score on this many rows, where that is known"),
+    Column("Change", "after minus before, of PCOC in the distance from 1, with its paired interval", wide_only=True),
+    Column("Verdict", "tie: equality is within the paired interval, or nearly reached", numeric=False, wide_only=True),
 )
 
 
@@ -60,7 +61,8 @@ def metrics(task: TaskReport, identifier: str) -> str:
     lead = (
         f"Small numbers are {found.confidence:.0%} intervals from a bootstrap over {text(found.resampled)}. The "
         "noise floor is what a <em>perfect</em> forecast would score on as many rows: a value at its floor cannot be "
-        "improved."
+        "improved. Log-loss, Brier and AUC also reward knowing more, so that nobody can say their best value. "
+        f"Differences below {text(percent(MARGIN))} of a metric are ties."
     )
     return section(identifier, "Metrics with intervals and noise floors", lead, *parts)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from monocal.core.numbers import count, percent, signed_percent, span
 from monocal.findings.order import TOP_SHARES, PairChanges
 from monocal.findings.report_data import TaskReport
-from monocal.report.numbers import count, percent, signed_percent, span
 from monocal.report.page.elements import Cell, Column, Row, number, section, table, text, words
 from monocal.report.page.metrics import TITLES
 

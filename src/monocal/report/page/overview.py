@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
+from monocal.core.numbers import count, percent, ratio, shorten, signed_percent
 from monocal.findings.before_after import BeforeAfter
 from monocal.findings.headline import MOODS, Mood, WorstValue
 from monocal.findings.metric_table import MetricRow
 from monocal.findings.report_data import TaskReport
-from monocal.report.numbers import count, percent, ratio, shorten, signed_percent
 from monocal.report.page.elements import text
 
 _SIGNS = {"good": "✓", "bad": "✕", "mixed": "≈", "neutral": "≈"}

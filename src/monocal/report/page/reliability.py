@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from monocal.core.numbers import count, percent, ratio
 from monocal.findings.before_after import Side
 from monocal.findings.reliability import Reliability, ReliabilityCurve
 from monocal.findings.report_data import TaskReport
-from monocal.report.numbers import count, percent, ratio
 from monocal.report.page.elements import (
     Column,
     Row,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from monocal.core.numbers import count, shorten
 from monocal.findings.report_data import TaskReport
 from monocal.findings.segments import Segment
-from monocal.report.numbers import count, shorten
 from monocal.report.page.elements import (
     Cell,
     Column,

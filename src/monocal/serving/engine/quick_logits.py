@@ -52,7 +52,7 @@ def quick_logits(scores: Any, scores_are: ScoreSpace, task: str) -> Floats:
             return to_logits(values, scores_are, f"scores of {task!r}")
         return values
     if not (low >= 0.0 and high <= 1.0):
-        return to_logits(values, scores_are, f"scores of {task!r}")
+        return to_logits(values, scores_are, f"scores of {task!r}", "send probabilities, on which the model was fitted")
     if low < SCORE_EPSILON or high > 1.0 - SCORE_EPSILON:
         values = np.minimum(np.maximum(values, SCORE_EPSILON), 1.0 - SCORE_EPSILON)
     result: Floats = np.log(values)

@@ -129,7 +129,7 @@ def test_a_ranker_saved_with_a_variant_has_its_widths(variant, hidden, click_log
 def test_rows_without_a_label_teach_nothing(click_log):
     half = click_log.labels["click"].copy()
     half[3000:] = -1
-    masked = EncodedLog.of(click_log.features, {"click": half}, click_log.vocabulary, click_log.schema)
+    masked = EncodedLog.of(click_log.features, {"click": half}, click_log.vocabulary, click_log.roles)
     full = HashedLogistic().fit(click_log.slice(0, 3000))
     assert np.allclose(full.score(click_log), HashedLogistic().fit(masked).score(click_log), atol=0.2)
     assert np.isfinite(DeepFM(**SMALL).fit(masked).losses_).all()
@@ -160,7 +160,7 @@ def test_bad_requests_explain_themselves(click_log, video_log):
         ranker("hashed_logistc")
     with pytest.raises(UnknownName, match="argument of 'deepfm': got 'learning_rat'"):
         ranker("deepfm", learning_rat=1.0)
-    bare = EncodedLog.of(click_log.features, click_log.labels, click_log.vocabulary, click_log.schema)
+    bare = EncodedLog.of(click_log.features, click_log.labels, click_log.vocabulary, click_log.roles)
     with pytest.raises(InvalidInput, match="no score column"):
         Precomputed().score(bare)
 

@@ -59,7 +59,7 @@ def test_lists_by_several_columns_and_unseen_values_alone(click_log):
     assert np.array_equal(lists_of(click_log, None), click_log.groups)
     features = click_log.features.copy()
     features[:5, click_log.field_names.index("country")] = 0
-    unseen = type(click_log).of(features, click_log.labels, click_log.vocabulary, click_log.schema)
+    unseen = type(click_log).of(features, click_log.labels, click_log.vocabulary, click_log.roles)
     assert np.unique(lists_of(unseen, "country")[:5]).size == 5
     with pytest.raises(UnknownName, match="group: got 'contry'.*did you mean 'country'"):
         lists_of(click_log, "contry")
@@ -102,7 +102,7 @@ def test_the_first_batch_holds_whole_lists(click_log):
 
 def test_what_a_loss_lacks_is_named(saved_log, teacher, tmp_path):
     bare = simulate_log(500, seed=9).encoded()
-    bare = type(bare).of(bare.features, bare.labels, bare.vocabulary, bare.schema)
+    bare = type(bare).of(bare.features, bare.labels, bare.vocabulary, bare.roles)
     with pytest.raises(InvalidInput, match="a log without scores of task 'click'.*--reference"):
         DeepFM(**SMALL, loss="clid", group="site_id").fit(bare)
     with pytest.raises(InvalidInput, match="the fields of user and item"):

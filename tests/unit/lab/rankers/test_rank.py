@@ -76,7 +76,7 @@ def test_samples_leave_out_what_was_not_observed_and_undo_the_sampling(saved_log
     labels[::3] = -1
     rates = np.full(saved_log.n_rows, 0.1)
     log = EncodedLog.of(
-        saved_log.features, {"click": labels}, saved_log.vocabulary, saved_log.schema, sampling_rates=rates
+        saved_log.features, {"click": labels}, saved_log.vocabulary, saved_log.roles, sampling_rates=rates
     )
     samples = ScoredLog(log, {"click": np.zeros(log.n_rows)}, None, "mark").samples()
     assert samples.n_rows == np.count_nonzero(labels >= 0)

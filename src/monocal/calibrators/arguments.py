@@ -1,0 +1,184 @@
+"""What the arguments of a calibrator mean and which values are possible: one source for fits, terminal and docs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from monocal.core.errors import InvalidInput
+
+
+class Range(NamedTuple):
+    """Possible numbers.
+
+    Attributes:
+        low: The least.
+        high: The bound above.
+        includes_low: Whether `low` itself is possible.
+        includes_high: Whether `high` itself is possible.
+    """
+
+    low: float
+    high: float = float("inf")
+    includes_low: bool = True
+    includes_high: bool = False
+
+    def __contains__(self, number: object) -> bool:
+        if not isinstance(number, int | float):
+            return False
+        above = number >= self.low if self.includes_low else number > self.low
+        return above and (number <= self.high if self.includes_high else number < self.high)
+
+    def __str__(self) -> str:
+        if self.high == float("inf"):
+            return f"a number {'≥' if self.includes_low else '>'} {self.low:g}"
+        left, right = "[" if self.includes_low else "(", "]" if self.includes_high else ")"
+        return f"a number in {left}{self.low:g}, {self.high:g}{right}"
+
+
+_COUNT, _POSITIVE, _NOT_NEGATIVE, _SHARE = Range(1), Range(0, includes_low=False), Range(0), Range(0, 1)
+RANGES: Mapping[str, Range] = {
+    "batch_rows": _COUNT,
+    "cap": _POSITIVE,
+    "field": _NOT_NEGATIVE,
+    "held_out_share": _SHARE,
+    "highest_logit": Range(-float("inf"), includes_low=False),
+    "l2": _NOT_NEGATIVE,
+    "learning_rate": _POSITIVE,
+    "lowest_logit": Range(-float("inf"), includes_low=False),
+    "max_iterations": _COUNT,
+    "min_count": _COUNT,
+    "min_events": _NOT_NEGATIVE,
+    "n_bins": _COUNT,
+    "n_dimensions": _COUNT,
+    "n_epochs": _COUNT,
+    "n_intervals": _COUNT,
+    "n_knots": Range(2),
+    "n_threads": _COUNT,
+    "recent_share": _SHARE,
+    "sc_weight": _NOT_NEGATIVE,
+    "seed": _NOT_NEGATIVE,
+    "shrinkage": _NOT_NEGATIVE,
+    "tau": _SHARE,
+    "tolerance": _POSITIVE,
+}
+"""Argument to its possible numbers; an argument means the same in every method."""
+
+
+class Argument(NamedTuple):
+    """One constructor argument.
+
+    Attributes:
+        name: What it is called.
+        default: Its value if nothing is given.
+        meaning: What it does, in a sentence or two.
+        wish: Which values are possible, in words; empty if that is not known beforehand.
+    """
+
+    name: str
+    default: Any
+    meaning: str
+    wish: str
+
+
+def arguments_of(kind: type[Any]) -> list[Argument]:
+    """Returns every constructor argument, its meaning from the docstrings of the class and of those it derives from.
+
+    Example:
+        >>> from monocal.calibrators.statistical import PlattCalibrator
+        >>> found = {one.name: one for one in arguments_of(PlattCalibrator)}
+        >>> found["targets"].wish, found["recent_share"].wish
+        ("'labels' or 'platt'", 'a number in [0, 1)')
+    """
+    found = [entry for base in reversed(kind.__mro__) for entry in _documented(base).items()]
+    meanings = {name: text for name, text in found if not text.startswith("See `")}
+    hints = _hints(kind)
+    return [
+        Argument(name, parameter.default, meanings.get(name, ""), _wish(name, hints.get(name)))
+        for name, parameter in inspect.signature(kind).parameters.items()
+    ]
+
+
+def check_arguments(kind: type[Any], given: Mapping[str, Any]) -> None:
+    """Refuses the first value that is impossible.
+
+    Example:
+        >>> from monocal.calibrators.statistical import PlattCalibrator
+        >>> check_arguments(PlattCalibrator, {"recent_share": 5})
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: recent_share: got 5; wanted a number in [0, 1). Way out: ... the default, 0.0.
+    """
+    hints = _hints(kind)
+    for name, value in given.items():
+        if not _is_possible(name, value, hints.get(name)):
+            default = inspect.signature(kind).parameters[name].default
+            wish = _wish(name, hints.get(name))
+            raise InvalidInput.of(name, repr(value), wish, f"leave {name} out to use the default, {default!r}")
+
+
+def _is_possible(name: str, value: Any, hint: Any) -> bool:
+    choices = _choices(hint)
+    if value is None or any(value == one and type(value) is type(one) for one in choices):
+        return value is not None or type(None) in _members(hint) or not _known(name, hint)
+    members = _members(hint)
+    if bool in members and isinstance(value, bool):
+        return True
+    if {int, float} & members and isinstance(value, int | float) and not isinstance(value, bool):
+        is_whole = float in members or float(value).is_integer()
+        return is_whole and value in RANGES.get(name, Range(-float("inf"), includes_low=False))
+    if isinstance(value, str):
+        return str in members or not _known(name, hint)
+    return not _known(name, hint) or bool(members - {int, float, bool, type(None), Literal})
+
+
+def _known(name: str, hint: Any) -> bool:
+    """Whether the type says which values are possible; texts, lists and mappings are left to the method."""
+    return name in RANGES or bool(_choices(hint)) or bool(_members(hint) & {int, float, bool, dict, Mapping})
+
+
+def _wish(name: str, hint: Any) -> str:
+    members = _members(hint)
+    wishes = [repr(one) for one in _choices(hint)]
+    if {int, float} & members:
+        number = str(RANGES.get(name, "a number"))
+        wishes.append(number if float in members else number.replace("a number", "a whole number"))
+    wishes += ["True", "False"] if bool in members else []
+    wishes += ["a mapping"] if Mapping in members or dict in members else []
+    wishes += ["None"] if wishes and type(None) in members else []
+    return " or ".join([", ".join(wishes[:-1]), wishes[-1]] if len(wishes) > 1 else wishes)
+
+
+def _members(hint: Any) -> set[Any]:
+    """The types that a hint allows, without their own arguments."""
+    if get_origin(hint) is Union or type(hint).__name__ == "UnionType":
+        return set().union(*(_members(one) for one in get_args(hint)))
+    return {get_origin(hint) or hint}
+
+
+def _choices(hint: Any) -> list[Any]:
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
+    if get_origin(hint) is Union or type(hint).__name__ == "UnionType":
+        return [choice for one in get_args(hint) for choice in _choices(one)]
+    return []
+
+
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    # fields of a dataclass are looked up in the module of the class that declares them, plain arguments in its __init__
+    source = kind if hasattr(kind, "__dataclass_fields__") else kind.__init__
+    try:
+        return get_type_hints(source)
+    except NameError:
+        return {}  # names that a user's own class imports for type checkers alone
+
+
+def _documented(base: type[Any]) -> dict[str, str]:
+    """The entries of a docstring's "Arguments:" section."""
+    section = re.search(r"^Arguments:\n((?:    .*\n?|\n)+)", inspect.cleandoc(base.__dict__.get("__doc__") or ""), re.M)
+    if section is None:
+        return {}
+    entries = re.findall(r"^    (\w+): ((?:.*\n?)(?:^        .*\n?)*)", section[1], re.M)
+    return {name: " ".join(text.split()) for name, text in entries}

@@ -1,0 +1,71 @@
+"""Every constructor argument of every exported calibrator is explained, and impossible values are refused."""
+
+import math
+
+import pytest
+
+from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators.arguments import RANGES, arguments_of
+from monocal.cli.main import main
+from monocal.core.errors import InvalidInput
+
+PAIRS = [(method, one) for method, kind in CALIBRATORS.items() for one in arguments_of(kind)]
+IDS = [f"{method}-{one.name}" for method, one in PAIRS]
+SCORES, LABELS, IDS_OF_FIELDS = [0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], [[1], [2], [1], [2]]
+
+
+@pytest.mark.parametrize(("method", "argument"), PAIRS, ids=IDS)
+def test_argument_is_explained(method, argument):
+    assert argument.meaning, f"describe {argument.name} under 'Arguments:' in the docstring of {CALIBRATORS[method]}"
+    if "number" in argument.wish:
+        assert argument.name in RANGES, f"say in monocal.calibrators.arguments.RANGES what {argument.name} may be"
+
+
+def impossible_values(argument):
+    if not argument.wish:
+        return []
+    values = ["nonsense"]
+    if argument.name in RANGES:
+        allowed = RANGES[argument.name]
+        values += [math.nan, math.inf]
+        if math.isfinite(allowed.low):
+            values.append(allowed.low - 1 if allowed.includes_low else allowed.low)
+        if math.isfinite(allowed.high):
+            values += [allowed.high + 1, 5]
+        if "whole number" in argument.wish:
+            values.append(allowed.low + 0.5)
+    return values
+
+
+@pytest.mark.parametrize(("method", "argument"), PAIRS, ids=IDS)
+def test_impossible_values_are_refused_by_name_and_by_class(method, argument):
+    for value in impossible_values(argument):
+        wanted = rf"^{argument.name}: got .*wanted .*leave {argument.name} out"
+        with pytest.raises(InvalidInput, match=wanted):
+            calibrator(method, **{argument.name: value})
+        made = CALIBRATORS[method](**{argument.name: value})
+        with pytest.raises(InvalidInput, match=f"^{argument.name}: got"):
+            made.fit(SCORES, LABELS, features=IDS_OF_FIELDS)
+
+
+def test_what_the_defaults_say_is_possible():
+    for method, kind in CALIBRATORS.items():
+        calibrator(method, **kind().get_params(deep=False))
+    calibrator("umc", tau=0, l2=3, carry={"0": 1.0}, seed=7)
+    calibrator("umc", n_epochs=2.0)
+
+
+def test_the_terminal_tells_every_argument(capsys):
+    assert main(["methods", "umc"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    for one in arguments_of(CALIBRATORS["umc"]):
+        assert f" {one.name} = {one.default!r} " in told
+        assert " ".join(one.meaning.split()) in told
+
+
+def test_the_command_line_refuses_an_impossible_value(tmp_path, capsys):
+    table = tmp_path / "log.csv"
+    table.write_text("p,y\n0.1,0\n0.2,1\n", encoding="utf-8")
+    columns = ["--score", "p", "--label", "y", "--fields", "none", "--out", str(tmp_path / "model")]
+    assert main(["fit", str(table), *columns, "--set", "tau=5"]) == 2
+    assert "tau: got 5; wanted a number in [0, 1)" in capsys.readouterr().err

@@ -1,0 +1,130 @@
+"""Errors speak the caller's language: arguments in Python, options on the command line, JSON members over HTTP."""
+
+import asyncio
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import monocal
+from monocal.cli.main import main
+from monocal.core.errors import InvalidInput
+from monocal.judging.evaluate_table import evaluate_table
+from monocal.models.apply import apply_model
+
+TABLE = {"p": [0.1, 0.4] * 50, "y": [0, 1] * 50, "site": ["a", "b"] * 50, "z": [-1.0, 2.0] * 50}
+
+
+def fit(**arguments):
+    return monocal.fit_and_judge(TABLE, method="platt", **{"score": "p", "label": "y"} | arguments)
+
+
+MISTAKES = {
+    "no score": (lambda: fit(score=None), 'pass score="…"', ["fit", "--label", "y"], "pass --score …"),
+    "no label": (lambda: fit(label=None), 'pass label="…"', ["fit", "--score", "p"], "pass --label …"),
+    "logits": (
+        lambda: fit(score="z"),
+        'pass scores_are="logit"',
+        ["fit", "--score", "z", "--label", "y"],
+        "pass --logits if these are logits",
+    ),
+    "sampling rate": (
+        lambda: fit(sampling_rate=2.0),
+        "sampling_rate: got 2.0",
+        ["fit", "--score", "p", "--label", "y", "--sampling-rate", "2"],
+        "--sampling-rate: got 2.0",
+    ),
+    "unknown method": (
+        lambda: monocal.fit(TABLE, method="plat", score="p", label="y"),
+        "method: got 'plat'",
+        ["fit", "--score", "p", "--label", "y", "--method", "plat"],
+        "--method: got 'plat'",
+    ),
+    "unknown argument": (
+        lambda: fit(l3=1),
+        "argument of 'platt': got 'l3'",
+        ["fit", "--score", "p", "--label", "y", "--set", "l3=1"],
+        "--set of platt: got 'l3'",
+    ),
+    "top k without groups": (
+        lambda: evaluate_table(TABLE, score="p", label="y", top_k=3),
+        'add group="user_id"',
+        ["evaluate", "--score", "p", "--label", "y", "--top-k", "3"],
+        "add --group user_id",
+    ),
+    "since without time": (
+        lambda: evaluate_table(TABLE, score="p", label="y", since="2024-05-01"),
+        'time="timestamp"',
+        ["evaluate", "--score", "p", "--label", "y", "--since", "2024-05-01"],
+        "--time timestamp",
+    ),
+    "task and label": (
+        lambda: fit(tasks={"y": ("y", "p")}),
+        "tasks: got tasks and score or label",
+        ["fit", "--score", "p", "--label", "y", "--task", "y:p"],
+        "--task: got tasks and score or label",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_python_and_command_line(mistake, tmp_path, capsys):
+    call, in_python, (verb, *options), on_command_line = MISTAKES[mistake]
+    with pytest.raises(InvalidInput) as refused:
+        call()
+    assert in_python in str(refused.value)
+    assert "--" not in str(refused.value)
+    pq.write_table(pa.table(TABLE), tmp_path / "log.parquet")
+    if verb == "fit":
+        options += ["--out", str(tmp_path / "model"), "--fields", "none"]
+        options += [] if "--method" in options else ["--method", "platt"]
+    assert main([verb, str(tmp_path / "log.parquet"), *options]) == 2
+    said = capsys.readouterr().err
+    assert on_command_line in said
+    assert '="' not in said
+
+
+def test_an_output_column_that_is_there(tmp_path, capsys):
+    model = monocal.fit(TABLE, method="platt", score="p", label="y")
+    model.save(tmp_path / "model")
+    pq.write_table(pa.table(TABLE), tmp_path / "log.parquet")
+    with pytest.raises(InvalidInput, match="choose another with column="):
+        apply_model(model, TABLE, tmp_path / "out.parquet", column="site")
+    places = [str(tmp_path / name) for name in ("model", "log.parquet")]
+    assert main(["apply", *places, "--out", str(tmp_path / "out.parquet"), "--column", "site"]) == 2
+    assert "choose another with --column" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ({"scores": {"y": [1.5]}, "fields": {"site": ["a"]}}, "scores of 'y': got 1.5 at row 0"),
+        ({"score": {"y": [0.5]}}, "member of body: got 'score'"),
+        ({"scores": {"y": [0.5]}}, "site"),
+        ({"scores": {"y": ["high"]}, "fields": {"site": ["a"]}}, "scores of 'y'"),
+        ({"scores": {"y": [0.5]}, "fields": {"site": ["a", "b"]}}, "site"),
+    ],
+)
+def test_http(body, wanted, served):
+    answer = asyncio.run(post(served, body))
+    assert answer.status_code == 422
+    said = answer.json()["error"]
+    assert wanted in said
+    assert "--" not in said
+    assert "scores_are" not in said
+    assert "features=" not in said
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    from monocal.serving import Settings, create_app
+
+    model = monocal.fit(TABLE, method="wide_logistic", score="p", label="y", fields=["site"])
+    return create_app(Settings(model.save(tmp_path_factory.mktemp("served") / "model")))
+
+
+async def post(app, body):
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service")
+    async with app.router.lifespan_context(app), client:
+        return await client.post("/v1/calibrate", json=body)
