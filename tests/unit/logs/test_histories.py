@@ -55,7 +55,7 @@ def test_users_that_are_not_known_have_no_past(log):
     features = log.features.copy()
     features[:, 0] = np.where(features[:, 0] == features[-1, 0], 0, features[:, 0])
     unknown = EncodedLog.of(
-        features, log.labels, log.vocabulary, Roles.from_dict({**log.schema.to_dict(), "group": None})
+        features, log.labels, log.vocabulary, Roles.from_dict({**log.roles.to_dict(), "group": None})
     )
     found = unknown.with_histories("user_id").histories
     of_nobody = features[:, 0] == 0

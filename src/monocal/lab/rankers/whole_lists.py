@@ -35,7 +35,7 @@ def lists_of(log: EncodedLog, group: str | Sequence[str] | None) -> Lists:
     for name in names:
         if log.groups is not None and name == column:
             numbers, size = log.groups, int(log.groups.max(initial=0)) + 1
-        elif log.times is not None and name == log.schema.time:
+        elif log.times is not None and name == log.roles.time:
             numbers = log.times - log.times.min(initial=np.iinfo(np.int64).max)
             size = int(numbers.max(initial=0)) + 1
         elif name in log.field_names:
