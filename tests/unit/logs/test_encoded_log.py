@@ -159,7 +159,7 @@ def test_damage_is_refused(tmp_path):
 
     features = folder / "00_features.npy"
     manifest = folder / "manifest.json"
-    damaged(manifest.unlink, "there is no such file; an encoded log is a folder with manifest.json in it")
+    damaged(manifest.unlink, "there is no such (file|folder); an encoded log is a folder with manifest.json in it")
     damaged(lambda: manifest.write_text(manifest.read_text()[:-20]), "manifest.json: not a whole JSON file")
     damaged(lambda: manifest.write_text("[]"), "manifest.json: not a monocal encoded log")
     damaged(features.unlink, "00_features.npy: missing; nothing was loaded. Way out: run encode_log again")
@@ -181,5 +181,5 @@ def test_damage_is_refused(tmp_path):
 
     damaged(newer, "schema version 99, and this monocal .* reads up to 2")
     damaged(tampered, "the contents do not match their fingerprint")
-    with pytest.raises(ArtefactError, match=r"there is no such file"):
+    with pytest.raises(ArtefactError, match=r"there is no such (file|folder)"):
         EncodedLog.open(tmp_path / "nowhere")
