@@ -134,7 +134,7 @@ def _verdict(rows: list[dict[str, Any]]) -> Verdict:
 def _floor(metric: str, rows: list[dict[str, Any]]) -> str:
     if metric in ("auc", "gauc", "log_loss", *TRUTH_METRICS):
         return ""
-    best = [row["floor"] for row in rows if row.get("is_best") and "floor" in row]
+    best = [row["floor"] for row in rows if row.get("is_best") and np.isfinite(row.get("floor", np.nan))]
     return f"{np.mean(best):.{_DIGITS.get(metric, 5)}f}" if best else ""
 
 
