@@ -137,7 +137,7 @@ def ranked(folder: Path, since: int, every: int) -> list[Samples]:
         np.asarray(log.labels[task])[kept],
         features=np.asarray(log.features[kept]),
         times=times,
-        scores_are=log.schema.scores_are,
+        scores_are=log.roles.scores_are,
     )
     return [rows.take(rows.times == moment) for moment in np.unique(times)]  # type: ignore[operator]
 
