@@ -49,7 +49,7 @@ def test_every_metric_has_the_number_of_one_machine(local, found, name):
                 # the calibrated `buy` is nearly constant, so that many rows share a cell and bounds are wide
                 bound = one.details(name).get("error_bound", 1e-3 if task == "click" else 1.0)
                 assert abs(one.value(name) - report.value(name)) <= bound
-                assert task == "buy" or bound <= 1e-3
+                assert task == "buy" or bound <= 1e-2
             else:
                 assert one.value(name) == pytest.approx(report.value(name), rel=1e-12)
                 assert one.details(name) == pytest.approx(report.details(name), rel=1e-9)

@@ -5,7 +5,9 @@ import pytest
 
 import monocal
 import monocal.spark as ms
+from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.team import Alone, Shards
 from monocal.vocabulary.vocabulary import Vocabulary
 
 FIELDS = ["site_id", "device", "user_id"]
@@ -64,3 +66,32 @@ def test_what_needs_rows_in_order_is_refused_before_any_job(spark, arguments, me
     df = spark.createDataFrame([(0.2, 0)], "p double, y int")
     with pytest.raises(InvalidInput, match=message):
         ms.fit(df, score="p", label="y", **arguments)
+
+
+def test_tasks_of_a_barrier_stage_fit_what_one_process_fits_on_the_same_shards(spark, folder):
+    from pyspark.sql import functions as F
+
+    df = spark.read.parquet(str(folder))
+    model = ms.fit(df, method="wide_logistic", score="pctr", label="click", fields=["site_id", "device"], workers=2)
+    columns = ["click", "site_id", "device", "pctr"]
+    dealt = df.select(*columns).repartition(2, *columns).withColumn("shard", F.spark_partition_id())
+    table = dealt.toArrow().sort_by([("shard", "ascending"), *((name, "ascending") for name in columns)])
+    edges = np.searchsorted(table["shard"].to_numpy(), [0, 1, 2])
+    alone = calibrator("wide_logistic").fit(
+        table["pctr"].to_numpy(),
+        table["click"].to_numpy(),
+        features=model.vocabulary.encode(table),
+        shards=Shards(Alone(), 2, (0, 1), edges),
+    )
+    found = model.tasks[0].calibrator
+    np.testing.assert_allclose(found.shifts_, alone.shifts_, rtol=0.0, atol=1e-12)
+    assert model.info["n_rows"] == table.num_rows
+    again = ms.fit(df, method="wide_logistic", score="pctr", label="click", fields=["site_id", "device"], workers=2)
+    assert again.fingerprint == model.fingerprint
+
+
+def test_more_workers_than_slots_are_refused_and_the_session_lives(spark, folder):
+    df = spark.read.parquet(str(folder))
+    with pytest.raises(InvalidInput, match="at most the 2 slots"):
+        ms.fit(df, method="wide_logistic", score="pctr", label="click", workers=3)
+    assert df.count() == 30_000

@@ -35,6 +35,10 @@ NShards = Annotated[
         help="Parts that a fit is summed up by, by default one per process; the same number gives the same bits.",
     ),
 ]
+Workers = Annotated[
+    int,
+    typer.Option("--workers", min=1, help="With --engine spark: tasks that fit wide_logistic together, one slot each."),
+]
 Master = Annotated[
     str | None,
     typer.Option("--master", metavar="URL", help="With --engine spark: the cluster, if no session is running yet."),

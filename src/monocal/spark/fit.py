@@ -18,12 +18,14 @@ from monocal.models.canary import canary_of
 from monocal.models.fit_facts import facts_of_logits
 from monocal.models.learned_rows import rows_number
 from monocal.models.model import Model, TaskModel
+from monocal.spark.barrier import fit_in_barrier
 from monocal.spark.collecting import collected
 from monocal.spark.compressed import Cells, WeightedRows, compress
 from monocal.spark.judged_rows import BEFORE, Judging, Slot
 from monocal.spark.pooled import binned, pooled
 from monocal.spark.vocabulary import vocabulary
 from monocal.tables.read import read
+from monocal.vocabulary.vocabulary import Vocabulary
 
 SMOOTH_METHODS = ("none", "platt", "temperature", "beta", "gauss", "gamma")
 PASS_METHODS = (*SMOOTH_METHODS, "histogram", "isotonic")
@@ -49,19 +51,22 @@ def fit(
     min_count: int = 1,
     max_size: int | None = None,
     hashed_fields: Mapping[str, int] | None = None,
+    workers: int = 2,
     **arguments: Any,
 ) -> Model:
     """Fits one calibrator per task on a Spark table and returns an ordinary model.
 
-    The methods are those that need a few sums (`PASS_METHODS`). The cluster turns the table into at most some hundred
-    thousand weighted rows on which the same calibrator has the same fit, to 1e-10 in the answers; the driver fits it.
+    Methods that need a few sums (`PASS_METHODS`): the cluster turns the table into at most some hundred thousand
+    weighted rows on which the same calibrator has the same fit, to 1e-10 in the answers; the driver fits it.
+    `wide_logistic`: the tasks of one barrier stage form a process group and fit together, each on its own shard; the
+    rows must fit into their memory. The same table and `workers` give the same bits.
 
     Arguments:
         df: The table.
-        method: One of `PASS_METHODS`.
+        method: One of `PASS_METHODS`, or `wide_logistic`.
         score: Column of the ranker's score.
         label: Column of the 0/1 label.
-        fields: Categorical columns for the model's vocabulary; these methods do not learn from them.
+        fields: Categorical columns; of these methods only `wide_logistic` learns from them.
         tasks: For several tasks: name to (label column, score column); null labels are rows without that task.
         weight: Column that says how often a row counts.
         time: Column of the rows' times, which the model remembers.
@@ -70,6 +75,7 @@ def fit(
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
         hashed_fields: Field to number of buckets, for fields whose values are hashed instead of listed.
+        workers: Tasks that fit `wide_logistic` together; the session needs as many slots.
         arguments: Constructor arguments of the calibrator.
 
     Example:
@@ -94,42 +100,52 @@ def fit(
     rows = df.select(*(f"`{name}`" for name in blind.columns))
     judging = Judging(blind, tuple(Slot(task, BEFORE) for task in blind.labels))
     cells = compress(rows, judging)
-    fitted = {task: calibrator(method, **arguments) for task in blind.labels}
-    samples = _samples(rows, judging, cells, next(iter(fitted.values())))
-    for number, (task, one) in enumerate(fitted.items()):
-        if number not in samples:
+    for number, task in enumerate(blind.labels):
+        if number not in cells:
             raise InvalidInput.of(f"labels of task {task!r}", "no row with a label", "some labels", "check the column")
-        few = samples[number]
-        one.fit(few.logits, few.labels, weights=few.weights, scores_are="logit")
-        one.scores_are_ = scores_are
-        one.sampling_rate_ = "per row" if isinstance(sampling_rate, str) else sampling_rate
-        one.n_fields_ = len(known.fields)
+    if method in PASS_METHODS:
+        model = _fit_by_passes(rows, judging, cells, known, method, arguments)
+    else:
+        needed = df.select(*(f"`{name}`" for name in roles.columns))
+        model = fit_in_barrier(needed, roles, known, method, arguments, workers)
     n_rows, learned = _learned_from(rows, blind)
-    model = Model(
-        tasks=tuple(
-            TaskModel(task, blind.score_columns.get(task, task), blind.labels[task], one)
-            for task, one in fitted.items()
-        ),
-        vocabulary=known,
-        scores_are=scores_are,
-        sampling_rate=sampling_rate,
-        info={
-            "n_rows": n_rows,
-            "tasks": {task: _facts(cells[number]) for number, task in enumerate(blind.labels)},
-            "time_column": time,
-            "learned_from": [learned],
-        },
-    )
+    info = {
+        "n_rows": n_rows,
+        "tasks": {task: _facts(cells[number]) for number, task in enumerate(blind.labels)},
+        "time_column": time,
+        "learned_from": [learned],
+    }
+    model = replace(model, info=info)
     some = read(collected(df.select(*(f"`{name}`" for name in roles.columns)).limit(_CANARY_ROWS)), roles)
     ids = known.encode_columns({name: some.fields[name] for name in known.names}, some.n_rows)
     return replace(model, canary=canary_of(model, ids, some))
 
 
+def _fit_by_passes(
+    rows: Any,
+    judging: Judging,
+    cells: Mapping[int, Cells],
+    known: Vocabulary,
+    method: str,
+    arguments: Mapping[str, Any],
+) -> Model:
+    roles = judging.roles
+    samples = _samples(rows, judging, cells, calibrator(method, **arguments))
+    tasks = []
+    for number, task in enumerate(roles.labels):
+        few, one = samples[number], calibrator(method, **arguments)
+        one.fit(few.logits, few.labels, weights=few.weights, scores_are="logit")
+        one.scores_are_ = roles.scores_are
+        one.sampling_rate_ = "per row" if isinstance(roles.sampling_rate, str) else roles.sampling_rate
+        one.n_fields_ = len(known.fields)
+        tasks.append(TaskModel(task, roles.score_columns.get(task, task), roles.labels[task], one))
+    return Model(tuple(tasks), known, roles.scores_are, roles.sampling_rate)
+
+
 def _check_method(method: str, one: Calibrator) -> None:
-    if method not in PASS_METHODS:
-        raise InvalidInput.of(
-            "method", repr(method), f"one of {', '.join(PASS_METHODS)}", "fit it on one machine, on the newest rows"
-        )
+    if method not in PASS_METHODS and not one.fits_in_shards:
+        wish = f"one of {', '.join(PASS_METHODS)}, wide_logistic"
+        raise InvalidInput.of("method", repr(method), wish, "fit it on one machine, on the newest rows")
     if isinstance(one, HistogramCalibrator) and one.binning != "width":
         raise InvalidInput.of("binning", repr(one.binning), '"width"', "bins of equal mass need all rows in order")
     if one.guard or one.recent_share:

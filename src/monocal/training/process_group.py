@@ -60,3 +60,11 @@ def launched_team() -> Team:
     if not distributed.is_initialized():
         distributed.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT_SECONDS))
     return ProcessGroupTeam()
+
+
+def leave_team() -> None:
+    """Leaves the processes that `launched_team` joined; a process that goes on may join others later."""
+    import torch.distributed as distributed
+
+    if distributed.is_initialized():
+        distributed.destroy_process_group()

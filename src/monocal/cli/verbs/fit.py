@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from monocal.cli import arguments
-from monocal.cli.engines import FIT_ENGINES, Conf, FitEngine, Master, NShards, is_spark, spark_session, spark_table
+from monocal.cli.engines import (
+    FIT_ENGINES,
+    Conf,
+    FitEngine,
+    Master,
+    NShards,
+    Workers,
+    is_spark,
+    spark_session,
+    spark_table,
+)
 from monocal.cli.options import (
     Debug,
     Fields,
@@ -71,6 +81,7 @@ def fit(
     product: Products = None,
     engine: FitEngine = "local",
     n_shards: NShards = None,
+    workers: Workers = 2,
     master: Master = None,
     conf: Conf = None,
     as_json: Json = False,
@@ -106,6 +117,7 @@ def fit(
             scores_are="logit" if logits else "probability",
             min_count=min_count,
             max_size=max_size,
+            workers=workers,
             **arguments.settings(options),
         )
         model.save(out)
