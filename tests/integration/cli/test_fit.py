@@ -140,7 +140,7 @@ def test_several_tasks_with_missing_labels_and_their_product(monocal_command, vi
 def test_bad_input_is_one_clear_line(monocal_command, log_file, tmp_path, arguments, message):
     ended = monocal_command("fit", log_file, *arguments, "--method", "platt", "--out", tmp_path / "m")
     if "--set" in arguments:
-        message = "argument of 'platt': got 'bins'"
+        message = "--set of platt: got 'bins'"
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
     assert ended.err.count("\n") == 1
