@@ -35,6 +35,7 @@ from monocal.cli.verbs import (
     rollback,
     serve,
     simulate,
+    threshold,
     watch,
 )
 from monocal.core.version import __version__
@@ -52,6 +53,7 @@ VERBS: tuple[ModuleType, ...] = (
     inspect,
     methods,
     metrics,
+    threshold,
     refresh,
     gate,
     promote,

@@ -18,8 +18,10 @@ from monocal.core.progress import progress
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
+from monocal.metrics.thresholds import Thresholds, promised_thresholds
 from monocal.models.fusion import Fusion
 from monocal.tables.columns import numbers
+from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.tables.stream import BATCH_ROWS, Table, open_table
 from monocal.tables.tabular import Tabular
@@ -237,6 +239,38 @@ class Model(Tabular):
             )
             answers[name] = self.task(name).calibrator.predict_samples(samples)
         return answers
+
+    def threshold(
+        self,
+        table: Table,
+        *,
+        task: str | None = None,
+        label: str | None = None,
+        by: str | None = None,
+        **promise: float,
+    ) -> Thresholds:
+        """Returns cut-offs on this model's probabilities that keep a promise; see `metrics.promised_thresholds`.
+
+        Arguments:
+            table: Rows with labels that the model was not fitted on.
+            task: Which task; None means the only one.
+            label: Another label column than that of the fit.
+            by: A column of which every value gets a cut-off of its own.
+            promise: `precision=0.9`, `recall=` or `false_positive_rate=`, and `confidence=` (0.95).
+        """
+        chosen = self.task(task)
+        stream = open_table(table)
+        self.check_columns(stream.column_names)
+        roles = self.roles(
+            tasks={chosen.name: (label or chosen.label, chosen.score)}, slices=[] if by is None else [by]
+        )
+        rows = read(stream, roles).observed(chosen.name)
+        groups = None
+        if by is not None:
+            values = np.array([str(value) for value in rows.fields[by].known_values.to_pylist()])
+            groups = values[rows.fields[by].ids]
+        labels = rows.labels[chosen.name].astype(np.float64)
+        return promised_thresholds(self.predict_rows(rows)[chosen.name], labels, groups=groups, **promise)
 
     def check_columns(self, available: list[str]) -> None:
         """Refuses a table that lacks a column, naming what the model was fitted on and the nearest column there."""

@@ -1,0 +1,64 @@
+"""monocal threshold."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from monocal.cli.options import Debug, Json, Label, ModelArgument, TableArgument
+from monocal.cli.output import print_json
+
+EXAMPLES = """
+monocal threshold model/ validation.parquet --precision 0.9
+monocal threshold model/ validation.parquet --recall 0.8 --by language --confidence 0.99
+"""
+
+
+def threshold(
+    model: ModelArgument,
+    table: TableArgument,
+    precision: Annotated[
+        float | None, typer.Option("--precision", help="Share of positives among the rows taken, at least.")
+    ] = None,
+    recall: Annotated[
+        float | None, typer.Option("--recall", help="Share of the positives that are taken, at least.")
+    ] = None,
+    false_positive_rate: Annotated[
+        float | None,
+        typer.Option("--false-positive-rate", help="Share of the negatives that are taken, at most."),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option("--confidence", help="Probability with which all that is promised holds.")
+    ] = 0.95,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="COLUMN", help="Every value of this column gets its own cut-off.")
+    ] = None,
+    task: Annotated[str | None, typer.Option("--for", metavar="TASK", help="Which task of several.")] = None,
+    label: Label = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Chooses a cut-off whose precision is promised.
+
+    Or the recall, or the false-positive rate. The promise holds with the stated probability for rows drawn as these
+    were; the model must not have been fitted on them. With --by all promises hold together.
+    """
+    from monocal.models import load_model
+
+    given = {"precision": precision, "recall": recall, "false_positive_rate": false_positive_rate}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    found = load_model(model).threshold(table, task=task, label=label, by=by, confidence=confidence, **wanted)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    relation = "at most" if found.promise == "false_positive_rate" else "at least"
+    name = found.promise.replace("_", " ")
+    typer.echo(f"{name} {relation} {found.target:g} with probability {found.confidence:g}: take rows with p >=")
+    cuts = {"all rows": found.overall, **found.by} if found.overall is not None else found.by
+    for value, cut in cuts.items():
+        if cut.value is None:
+            typer.echo(f"  {value[:24]:<24}  none: {cut.reason}")
+        else:
+            taken = f"takes {cut.n_taken:,} of {cut.n_rows:,}, observed {cut.observed:.4f}"
+            typer.echo(f"  {value[:24]:<24}  {cut.value:.6f}  {taken}")

@@ -1,0 +1,55 @@
+"""monocal threshold, from a saved model and a table."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import monocal
+from monocal.lab.simulator import simulate_log
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    home = tmp_path_factory.mktemp("threshold")
+    log = simulate_log(30_000, seed=4).table()
+    fields = ["site_id", "device"]
+    model = monocal.fit(log.slice(0, 10_000), method="wide_logistic", score="pctr", label="click", fields=fields)
+    model.save(home / "model")
+    pq.write_table(log.slice(10_000), home / "val.parquet")
+    return home
+
+
+def test_the_cut_off_is_that_of_the_model_and_keeps_its_promise_there(place, monocal_command):
+    ended = monocal_command("threshold", place / "model", place / "val.parquet", "--recall", "0.8", "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)["overall"]
+    rows = pq.read_table(place / "val.parquet")
+    p, y = monocal.load(place / "model").predict(rows), rows["click"].to_numpy()
+    assert found["n_taken"] == np.count_nonzero(p >= found["value"])
+    assert found["observed"] == pytest.approx(y[p >= found["value"]].sum() / y.sum())
+    assert found["observed"] >= 0.8
+
+
+def test_groups_get_their_own_and_those_without_enough_rows_say_so(place, monocal_command):
+    ended = monocal_command("threshold", place / "model", place / "val.parquet", "--precision", "0.3", "--by", "device")
+    assert ended.code == 0, ended.err
+    lines = ended.out.splitlines()
+    assert lines[0].startswith("precision at least 0.3 with probability 0.95")
+    assert len(lines) == 1 + len(set(pq.read_table(place / "val.parquet")["device"].to_pylist()))
+    assert all("takes" in line or "none:" in line for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "exactly one"),
+        (["--precision", "1.5"], "between 0 and 1"),
+        (["--precision", "0.5", "--by", "devise"], "device"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(place, monocal_command, words, said):
+    ended = monocal_command("threshold", place / "model", place / "val.parquet", *words)
+    assert ended.code == 2
+    assert said in ended.err
