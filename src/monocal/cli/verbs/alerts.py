@@ -7,7 +7,6 @@ from monocal.cli.output import print_json, remark
 
 EXAMPLES = """
 monocal alerts --out alerts/
-promtool check rules alerts/monocal.rules.yml
 """
 
 
