@@ -104,3 +104,14 @@ def test_given_shares_count_fields_as_the_caller_does(bent):
     assert one.carry_["field"].tolist() == [4, 2]
     assert one.carry_["share"][1] == 0.25
     assert one.carry_["given"].tolist() == [False, True]
+
+
+def test_rows_of_one_moment_prove_nothing_about_time(bent):
+    at_once = np.zeros(bent.labels.shape[0], dtype=np.int64)
+    one = calibrator("umc", **QUICK)
+    one.fit(bent.logits, bent.labels, features=bent.features, times=at_once, scores_are="logit")
+    assert one.carry_["network"][0] == 0.0
+    assert (one.carry_["share"] == 0.5).all()
+    kept = calibrator("umc", **QUICK, carry={0: 1.0})
+    kept.fit(bent.logits, bent.labels, features=bent.features, times=at_once, scores_are="logit")
+    assert kept.carry_["share"].tolist()[:2] == [1.0, 0.5]

@@ -114,7 +114,12 @@ class Engine:
         return Answer(probabilities, fused, self.version, logits, ids)
 
     def ids_of(self, request: Request, n_rows: int) -> Ids:
-        """Returns the ids of a request's field values; fields that it does not have count as unseen."""
+        """Returns the ids of a request's field values; fields that it does not have count as unseen.
+
+        Arguments:
+            request: Has the values; its scores are not looked at.
+            n_rows: How many candidates it has.
+        """
         return self._encoder.encode(request, n_rows, refuses_missing=False)
 
     def warm_up(self) -> float:
@@ -146,7 +151,13 @@ class Engine:
         return self._model_shift
 
     def fused(self, request: Request, probabilities: dict[str, Floats], n_rows: int) -> Floats | None:
-        """Returns the fused score of every candidate by the request's rule or the model's; None without either."""
+        """Returns the fused score of every candidate by the request's rule or the model's; None without either.
+
+        Arguments:
+            request: May have a rule, and what untouched heads add.
+            probabilities: Per task, one per candidate.
+            n_rows: How many candidates there are.
+        """
         fusion = request.fusion
         # the model's own rule needs all its tasks; a request that asked for fewer wants no fused score
         if fusion is None and self.fusion is not None and self.fusion.weights.keys() <= probabilities.keys():

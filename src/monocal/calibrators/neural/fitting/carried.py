@@ -39,7 +39,8 @@ SMALLEST_NETWORK_SHARE = 0.05
 """A network believed to less than this is left out."""
 
 NETWORK_PRIOR = 0.5
-
+"""What is believed of the network without evidence; nothing at all if every row is of the same moment, since the
+network then has nothing but fields that cannot be told from time to look at."""
 
 Trained = tuple[Weights, dict[str, Any]]
 """A map's arrays, and how its training went."""
@@ -87,7 +88,7 @@ def fit_believed(
     hidden = hidden_fields(believed)
     weights: Weights = {}
     history: dict[str, Any] = {}
-    share = NETWORK_PRIOR
+    share = 0.0 if believed.blocks.one_moment else NETWORK_PRIOR
     if believed.cuts:
         older, start = start_at_cut(samples, sizes, believed)
         # an interrupted fit resumes its last training; this one is done again
@@ -101,6 +102,8 @@ def fit_believed(
     start = Start(fitted.line.slope, fitted.line.intercept, fitted.line.shifts, fitted.penalties)
     if share < SMALLEST_NETWORK_SHARE:
         share = 0.0
+        if not weights:
+            weights, history = train(samples, None, start, hidden)
         weights["affine"] = np.array([start.slope, start.intercept])
     else:
         weights, history = train(*split_off_recent(samples, settings.stopping_share), start, hidden)

@@ -151,7 +151,8 @@ def learn_carry_over(
 
     Rows within one shock are one observation, however many they are: an effect that ten thousand rows of one afternoon
     agree on says nothing about the next day. So wide fits on the rows before a few cuts are judged on what came after a
-    gap, and each field's effect is believed to the share that held there (`solve_shares`).
+    gap, and each field's effect is believed to the share that held there (`solve_shares`). If the given times are all
+    the same, no row is later than another and nothing can be learned: half of every effect is believed.
 
     Arguments:
         samples: Rows with features, in time order.
@@ -163,6 +164,10 @@ def learn_carry_over(
     given = check_carry(carry, n_fields)
     blocks = TimeBlocks.of(samples)
     nothing = np.full(n_fields, np.nan)
+    if blocks.one_moment and np.isnan(given).any():
+        # every field is one that cannot be told from time: its values were seen in one stretch of it
+        shares = np.where(np.isnan(given), PRIOR_CALENDAR, given)
+        return CarryOver(shares, nothing, np.zeros(n_fields), ~np.isnan(given), blocks)
     if not np.isnan(given).any():
         return CarryOver(given, nothing, nothing, ~np.isnan(given), blocks)
     cuts = forward_chain(samples, sizes, blocks, l2)

@@ -31,10 +31,12 @@ class TimeBlocks:
     Attributes:
         edges: First row of every block, then the number of rows.
         shares: Share of the weight that lies before each edge, 0 to 1.
+        one_moment: Times were given and are all the same: no row is later than another.
     """
 
     edges: NDArray[np.int64]
     shares: Floats
+    one_moment: bool = False
 
     @classmethod
     def of(cls, samples: Samples) -> TimeBlocks:
@@ -56,7 +58,9 @@ class TimeBlocks:
             edges = np.searchsorted(mass, np.linspace(0.0, 1.0, N_BLOCKS + 1) - 1e-12)
             edges[-1] = n_rows
             edges = np.unique(edges)
-        return cls(edges.astype(np.int64), mass[edges])
+        times = samples.times
+        one_moment = times is not None and n_rows > 0 and bool(times[0] == times[-1])
+        return cls(edges.astype(np.int64), mass[edges], one_moment)
 
     @property
     def n_blocks(self) -> int:
