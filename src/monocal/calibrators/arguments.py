@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, nearest_name
 
 
 class Range(NamedTuple):
@@ -121,8 +121,11 @@ def check_arguments(kind: type[Any], given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if not _is_possible(name, value, hints.get(name)):
             default = inspect.signature(kind).parameters[name].default
-            wish = _wish(name, hints.get(name))
-            raise InvalidInput.of(name, repr(value), wish, f"leave {name} out to use the default, {default!r}")
+            wish, near = _wish(name, hints.get(name)), None
+            if isinstance(value, str):
+                near = nearest_name(value, [one for one in _choices(hints.get(name)) if isinstance(one, str)])
+            way_out = f"did you mean {near!r}?" if near else f"leave {name} out to use the default, {default!r}"
+            raise InvalidInput.of(name, repr(value), wish, way_out)
 
 
 def _is_possible(name: str, value: Any, hint: Any) -> bool:

@@ -26,7 +26,7 @@ def test_isotonic_stays_between_the_rates_it_saw(score):
 
 @pytest.mark.parametrize("method", ["histogram", "sir", "gamma"])
 def test_an_unknown_variant_is_refused(method):
-    with pytest.raises(ValueError, match='variant: got \'author\'; wanted "monocal" or "authors"'):
+    with pytest.raises(ValueError, match="variant: got 'author'; wanted 'monocal' or 'authors'"):
         calibrator(method, variant="author").fit(SCORES, LABELS)
 
 

@@ -275,8 +275,8 @@ def test_adacalib_refuses_a_field_that_does_not_exist(log):
         ({"size": "smal"}, "size: got 'smal'.*did you mean 'small'"),
         ({"preset": "papers"}, "preset: got 'papers'.*did you mean 'paper'"),
         ({"auxiliary": "msee"}, "auxiliary: got 'msee'.*did you mean 'mse'"),
-        ({"sc_weight": -1.0}, "sc_weight: got -1.0; wanted a factor ≥ 0"),
-        ({"learning_rate": 0.0}, "learning_rate: got 0.0; wanted a positive number"),
+        ({"sc_weight": -1.0}, "sc_weight: got -1.0; wanted a number ≥ 0"),
+        ({"learning_rate": 0.0}, "learning_rate: got 0.0; wanted a number > 0"),
     ],
 )
 def test_unknown_choices_are_refused_with_a_hint(log, arguments, message):

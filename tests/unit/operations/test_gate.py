@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.judging.discoveries import discoveries
 from monocal.judging.paired import paired_losses
 from monocal.operations import gate
@@ -121,9 +121,9 @@ def test_harm_in_one_guarded_segment_is_found(log, models):
     values = fresh["device"].to_pylist()
     device = max(set(values), key=values.count)
     # a new model that is right except where the device is that one
-    harmed = monocal.fit(
-        _biased(log.slice(0, 20_000), device), method="wide_logistic", score="pctr", label="click", fields=["device"]
-    )
+    biased = _biased(log.slice(0, 20_000), device)
+    with pytest.warns(MonocalWarning, match="field 'device' tells 'click'"):
+        harmed = monocal.fit(biased, method="wide_logistic", score="pctr", label="click", fields=["device"])
     found = gate(models["platt"], harmed, fresh, by=["device"], max_harm=0.2)
     worse = found.tasks["click"].worse
     assert [(one.column, one.value) for one in worse] == [("device", str(device))]
