@@ -80,6 +80,18 @@ SamplingRate = Annotated[
 ]
 Logits = Annotated[bool, typer.Option("--logits", help="The scores are logits, not probabilities.")]
 
+EventTime = Annotated[
+    str | None,
+    typer.Option("--event-time", metavar="COLUMN", help="When a row happened, if its label may still come."),
+]
+LabelTime = Annotated[
+    str | None,
+    typer.Option("--label-time", metavar="COLUMN", help="When a positive label came; null where none has."),
+]
+Window = Annotated[
+    str | None,
+    typer.Option("--window", metavar="LENGTH", help="How long after its event a label counts: 7d, 12h, a number."),
+]
 Since = Annotated[
     str | None,
     typer.Option(

@@ -11,7 +11,7 @@ from typing import Any, final
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import ScoreSpace, check_score_space
 
-_LATER_KEYS = ("slices", "winners", "value")
+_LATER_KEYS = ("slices", "winners", "value", "event_time", "label_time")
 """Left out of `to_dict` when empty: logs that were written before these roles existed keep their fingerprints."""
 
 
@@ -36,6 +36,8 @@ class Roles:
         slices: Categorical columns that rows are judged by beside the fields.
         winners: 0/1 column of rows that were shown or won.
         value: Column with what one positive of a row is worth, such as the bid.
+        event_time: Column that says when a row happened, where its label may come later.
+        label_time: Column that says when a positive label came; null where none has.
 
     Example:
         >>> roles = Roles(labels="click", fields=["site_id", "app_id"], time="hour", scores="pctr")
@@ -58,6 +60,8 @@ class Roles:
     slices: tuple[str, ...] = ()
     winners: str | None = None
     value: str | None = None
+    event_time: str | None = None
+    label_time: str | None = None
 
     def __init__(
         self,
@@ -73,6 +77,8 @@ class Roles:
         slices: Sequence[str] = (),
         winners: str | None = None,
         value: str | None = None,
+        event_time: str | None = None,
+        label_time: str | None = None,
     ) -> None:
         for argument, names in (("fields", fields), ("slices", slices)):
             if isinstance(names, str):
@@ -87,6 +93,7 @@ class Roles:
         }
         given |= {"sampling_rate": sampling_rate, "scores": _scores_by_task(scores, tasks), "scores_are": scores_are}
         given |= {"slices": tuple(dict.fromkeys(slices)), "winners": winners, "value": value}
+        given |= {"event_time": event_time, "label_time": label_time}
         for name, part in given.items():
             object.__setattr__(self, name, part)
         self._check()
@@ -197,6 +204,7 @@ class Roles:
     def _parts(self) -> list[tuple[str, str]]:
         single = {"time": self.time, "group": self.group, "weight": self.weight, "sampling rate": self.rate_column}
         single |= {"winners": self.winners, "value": self.value}
+        single |= {"event time": self.event_time, "label time": self.label_time}
         return [
             *[(f"label of task {task!r}", column) for task, column in self.labels.items()],
             *[("field", column) for column in self.fields],
@@ -215,11 +223,12 @@ class Roles:
             if column in self.fields[:index]:
                 raise InvalidInput.of("fields", f"{column!r} twice", "every field once", "remove the second one")
         outcomes = {*self.labels.values(), *self.score_columns.values(), self.weight, self.sampling_rate}
+        outcomes.add(self.label_time)
         for column in self.fields:
             if column in outcomes:
                 raise InvalidInput.of(
                     "fields",
-                    f"{column!r}, which is also a label, score, weight or sampling rate",
+                    f"{column!r}, which is also a label, its time, a score, weight or sampling rate",
                     "columns known before the outcome",
                     "remove it from fields",
                 )

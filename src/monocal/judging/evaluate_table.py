@@ -12,8 +12,10 @@ from monocal.core.spaces import ScoreSpace
 from monocal.judging.judge_rows import Judging, TaskEvaluation, check_row_products, judge_rows
 from monocal.judging.judgement import judgement_columns
 from monocal.judging.product import Product, ProductCheck
+from monocal.models.late_fit import known_delays
 from monocal.models.model import Model
 from monocal.models.row_sample import warn_about_fitted
+from monocal.tables.late_labels import LateLabels, check_late_columns, mature
 from monocal.tables.read import read
 from monocal.tables.stream import Table, open_table
 from monocal.tables.tabular import Tabular
@@ -28,11 +30,13 @@ class TableEvaluation(Tabular):
         n_rows: Rows that were read.
         tasks: Task to what was found.
         products: Whether products of probabilities agree, where their columns are there.
+        late_labels: How mature the rows are, if labels may still come.
     """
 
     n_rows: int
     tasks: dict[str, TaskEvaluation]
     products: list[ProductCheck]
+    late_labels: LateLabels | None = None
 
     def __repr__(self) -> str:
         return f"TableEvaluation of {', '.join(self.tasks)} on {self.n_rows:,} rows"
@@ -42,6 +46,7 @@ class TableEvaluation(Tabular):
 
     def as_dict(self) -> dict[str, Any]:
         return {
+            **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
             "n_rows": self.n_rows,
             "tasks": {name: one.as_dict() for name, one in self.tasks.items()},
             "products": [one.as_dict() for one in self.products],
@@ -70,6 +75,9 @@ def evaluate_table(
     products: Sequence[Product] = (),
     n_bootstrap: int = 200,
     seed: int = 0,
+    event_time: str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
 ) -> TableEvaluation:
     """Measures a score column, or a model beside the score it calibrates, on a table.
 
@@ -94,6 +102,10 @@ def evaluate_table(
         products: Scores that must multiply to another, beside pctr, pcvr and pctcvr.
         n_bootstrap: Replicates behind an interval.
         seed: Seed of resampling.
+        event_time: Column that says when a row happened, where its label may still come. Every metric is then that of
+            the forecast of labels that have come, the probability times the share that has come by the row's age.
+        label_time: Column that says when a positive label came; null where none has.
+        window: How long after its event a label counts.
 
     Example:
         >>> from monocal.lab.simulator import simulate_log
@@ -106,7 +118,9 @@ def evaluate_table(
         raise InvalidInput.of(
             "top_k", f"{top_k} with group {group}", "a number ≥ 1 and a group column", 'add group="user_id"'
         )
-    others = {"group": group, "weight": weight, "time": time, "winners": winners, "slices": [*(fields or ()), *by]}
+    late = check_late_columns(event_time, label_time, window)
+    others: dict[str, Any] = {"event_time": event_time, "label_time": label_time, "time": time or event_time}
+    others |= {"group": group, "weight": weight, "winners": winners, "slices": [*(fields or ()), *by]}
     stream = open_table(table)
     if model is None:
         rate: dict[str, Any] = {"sampling_rate": sampling_rate, "scores_are": scores_are}
@@ -116,11 +130,13 @@ def evaluate_table(
             raise InvalidInput.of("score", repr(score), "the model's own score columns", "leave score out")
         model.check_columns(stream.column_names)
         roles = model.roles(label, tasks=tasks, sampling_rate=sampling_rate, **others)
-    rows = read(stream, roles, since=since, until=until)
+    rows, labels = read(stream, roles, since=since, until=until), None
+    if late:
+        rows, labels = mature(rows, str(window), None if model is None else known_delays(model))
     if model is not None:
         warn_about_fitted(model.info, model.vocabulary, rows)
     calibrated = None if model is None else model.predict_rows(rows)
     judged = rows if fields is None else rows.with_fields([*fields, *by])
     judging = Judging(metrics, by, top_k, n_bootstrap, seed)
     found = judge_rows(judged, calibrated, judging)
-    return TableEvaluation(rows.n_rows, found, check_row_products(rows, calibrated, products))
+    return TableEvaluation(rows.n_rows, found, check_row_products(rows, calibrated, products), labels)

@@ -110,9 +110,9 @@ def _judge_task(rows: Rows, task: str, calibrated: Floats | None, judging: Judgi
     if not known.any():
         raise InvalidInput.of(f"labels of task {task!r}", "only nulls", "some labels", "check the label column")
     rows = rows.observed(task)
-    stages = {BEFORE: rows.uncalibrated(task)}
+    stages = {BEFORE: rows.arrived(rows.uncalibrated(task))}
     if calibrated is not None:
-        stages[AFTER] = calibrated if len(calibrated) == rows.n_rows else calibrated[known]
+        stages[AFTER] = rows.arrived(calibrated if len(calibrated) == rows.n_rows else calibrated[known])
     labels = rows.labels[task]
     selections: dict[str, Selection] = {}
     reports: dict[str, Report] = {}

@@ -13,9 +13,12 @@ from monocal.judging.judgement import Judgement, judgement_columns
 from monocal.judging.product import Product, ProductCheck
 from monocal.logs.held_out import hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
-from monocal.logs.scored_input import ScoredInput, scored_input
+from monocal.logs.scored_input import ScoredInput
 from monocal.models.fitting import DEFAULT_METHOD, fit_log
+from monocal.models.late_fit import late_input, with_late_labels
 from monocal.models.model import Model
+from monocal.tables.late_labels import LateLabels
+from monocal.tables.rows import Rows
 from monocal.tables.tabular import Tabular
 
 
@@ -29,12 +32,14 @@ class JudgedFit(Tabular):
         holdout: How rows were split, in words and numbers.
         tasks: Task to its judgement on the held-out rows; empty if nothing was held out.
         products: Whether products of probabilities agree, where their columns are there.
+        late_labels: How mature the rows are, if labels may still come.
     """
 
     model: Model
     holdout: Holdout
     tasks: dict[str, Judgement]
     products: list[ProductCheck]
+    late_labels: LateLabels | None = None
 
     def __repr__(self) -> str:
         return f"JudgedFit of {self.model!r}: {self.holdout.explanation}"
@@ -44,6 +49,7 @@ class JudgedFit(Tabular):
 
     def as_dict(self) -> dict[str, Any]:
         return {
+            **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
             "holdout": self.holdout.as_dict(),
             "tasks": {name: one.as_dict() for name, one in self.tasks.items()},
             "products": [one.as_dict() for one in self.products],
@@ -72,6 +78,9 @@ def fit_and_judge(
     seed: int = 0,
     team: Team | None = None,
     n_shards: int | None = None,
+    event_time: str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
     **arguments: Any,
 ) -> JudgedFit:
     """Fits on the older rows and judges on the most recent ones, which the fit has not seen.
@@ -98,6 +107,9 @@ def fit_and_judge(
         seed: Seed of resampling.
         team: Who fits together, see `fit_log`; only the first member judges.
         n_shards: Into how many shards the rows are dealt.
+        event_time: Where labels may still come, as in `monocal.fit`; metrics are those of the labels that have come.
+        label_time: When a positive label came.
+        window: How long labels count.
         arguments: Constructor arguments of the calibrator.
 
     Example:
@@ -107,8 +119,12 @@ def fit_and_judge(
         >>> judged.tasks["click"].change.verdict("log_loss"), judged.holdout.n_test
         ('better', 4000)
     """
-    given, embeddings = scored_input(
+    given, embeddings, labels = late_input(
         table,
+        method=method,
+        event_time=event_time,
+        label_time=label_time,
+        window=window,
         score=score,
         label=label,
         tasks=tasks,
@@ -119,18 +135,21 @@ def fit_and_judge(
         sampling_rate=sampling_rate,
         scores_are=scores_are,
     )
+    maturity = given.maturity if isinstance(given, Rows) else None
     rows = hold_out(given, holdout, min_count=min_count, max_size=max_size)
-    model = fit_log(rows.fit, method, arguments, embeddings, team, n_shards)
+    kept = None if maturity is None else maturity[: rows.fit.n_rows]
+    model = fit_log(rows.fit, method, arguments, embeddings, team, n_shards, kept)
     if not rows.holdout.n_test or (team is not None and team.rank > 0 and not refit):
-        return JudgedFit(model, rows.holdout, {}, [])
+        return JudgedFit(model if labels is None else with_late_labels(model, labels), rows.holdout, {}, [], labels)
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
     found = judge_rows(rows.test, calibrated, Judging(n_bootstrap=n_bootstrap, seed=seed))
     judged = {task: one.judgement for task, one in found.items()}
     if refit:
-        model = fit_log(rows.all_rows(), method, arguments, embeddings, team, n_shards)
+        model = fit_log(rows.all_rows(), method, arguments, embeddings, team, n_shards, maturity)
     facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(judged)}
     model = replace(model, info={**model.info, "holdout": facts})
-    return JudgedFit(model, rows.holdout, judged, check_row_products(rows.test, calibrated, products))
+    model = model if labels is None else with_late_labels(model, labels)
+    return JudgedFit(model, rows.holdout, judged, check_row_products(rows.test, calibrated, products), labels)
 
 
 def _headline(judged: Mapping[str, Judgement]) -> dict[str, Any]:

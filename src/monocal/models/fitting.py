@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators import calibrator
+from monocal.calibrators import Calibrator, calibrator
 from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import ScoreSpace
+from monocal.core.samples import Ids
+from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.team import Alone, Shards, Team
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.row_log import log_of_rows
-from monocal.logs.scored_input import ScoredInput, scored_input
+from monocal.logs.scored_input import ScoredInput
 from monocal.models.canary import canary_of
 from monocal.models.fit_facts import fit_facts
+from monocal.models.late_fit import fit_late, late_input, with_late_labels
 from monocal.models.learned_rows import rows_fact
 from monocal.models.model import Model, TaskModel
 from monocal.models.row_sample import row_sample
@@ -42,6 +44,9 @@ def fit(
     min_count: int = 1,
     max_size: int | None = None,
     frozen_embeddings: Sequence[NDArray[np.float32]] | None = None,
+    event_time: str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
     **arguments: Any,
 ) -> Model:
     """Fits one calibrator per task on a table with raw values and returns a model that can be saved and served.
@@ -61,6 +66,9 @@ def fit(
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
         frozen_embeddings: A ranker's table per field, for methods that can use it.
+        event_time: Column that says when a row happened, where its label may still come; it orders rows, too.
+        label_time: Column that says when a positive label came; null where none has.
+        window: How long after its event a label counts: "7d", or a number if the columns hold numbers.
         arguments: Constructor arguments of the calibrator.
 
     Example:
@@ -70,8 +78,12 @@ def fit(
         0.25
     """
     calibrator(method, **arguments)  # refuses unknown names and arguments before anything is read
-    rows, embeddings = scored_input(
+    rows, embeddings, labels = late_input(
         table,
+        method=method,
+        event_time=event_time,
+        label_time=label_time,
+        window=window,
         score=score,
         label=label,
         tasks=tasks,
@@ -81,9 +93,13 @@ def fit(
         sampling_rate=sampling_rate,
         scores_are=scores_are,
     )
-    if isinstance(rows, Rows):
-        rows = log_of_rows(rows.in_time_order(), min_count=min_count, max_size=max_size)
-    return fit_log(rows, method, arguments, embeddings if frozen_embeddings is None else frozen_embeddings)
+    embeddings = embeddings if frozen_embeddings is None else frozen_embeddings
+    if not isinstance(rows, Rows):
+        return fit_log(rows, method, arguments, embeddings)
+    rows = rows.in_time_order()
+    log = log_of_rows(rows, min_count=min_count, max_size=max_size)
+    model = fit_log(log, method, arguments, embeddings, maturity=rows.maturity)
+    return model if labels is None else with_late_labels(model, labels)
 
 
 def fit_log(
@@ -93,6 +109,7 @@ def fit_log(
     frozen_embeddings: Sequence[NDArray[np.float32]] | None = None,
     team: Team | None = None,
     n_shards: int | None = None,
+    maturity: Floats | None = None,
 ) -> Model:
     """Fits one calibrator per task on encoded rows.
 
@@ -104,14 +121,23 @@ def fit_log(
         team: Who fits together; each member reads its own shards of the log and ends with the same model.
         n_shards: Into how many shards the log is dealt; by default one per member. The same number gives the same bits
             whatever the team.
+        maturity: The share of positives of each row's age whose label has come; None means all.
     """
     team = team or Alone()
     n_shards = n_shards or team.size
+    if maturity is not None and n_shards > 1:
+        raise InvalidInput.of(
+            "n_shards", n_shards, "one shard, where labels may still come", "leave out the option, or the young rows"
+        )
     if not log.scores:
         raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
     if isinstance(arguments.get("carry"), Mapping):
         arguments = {**arguments, "carry": carry_by_position(arguments["carry"], log.field_names)}
     rows = log.rows()
+
+    def make() -> Calibrator:
+        return calibrator(method, **arguments)
+
     tasks = []
     for task in rows.scores:
         known = rows.labels[task] >= 0
@@ -122,18 +148,9 @@ def fit_log(
         # fields are taken as ids below; shards need no times
         needed = replace(rows, fields={}, groups=None, times=rows.times if shards is None else None)
         observed = rows if whole and shards is None else needed.take(mine)
-        fitted = calibrator(method, **arguments)
-        fitted.fit(
-            observed.scores[task],
-            observed.labels[task],
-            features=log.features[mine] if log.n_fields else None,
-            weights=observed.weights,
-            # a log is in time order, and so is every shard of it
-            times=observed.times if shards is None else None,
-            scores_are=log.roles.scores_are,
-            sampling_rate=observed.rates,
-            embeddings=frozen_embeddings,
-            shards=shards,
+        shares = None if maturity is None else maturity[mine]
+        fitted = _fit_task(
+            observed, task, log.features[mine] if log.n_fields else None, make, frozen_embeddings, shares, shards
         )
         tasks.append(TaskModel(task, log.roles.score_columns.get(task, task), log.roles.labels[task], fitted))
     model = Model(
@@ -151,3 +168,34 @@ def fit_log(
         },
     )
     return replace(model, canary=canary_of(model, log.features, rows))
+
+
+def _fit_task(
+    rows: Rows,
+    task: str,
+    features: Ids | None,
+    make: Callable[[], Calibrator],
+    embeddings: Sequence[NDArray[np.float32]] | None,
+    maturity: Floats | None,
+    shards: Shards | None,
+) -> Calibrator:
+    scores, labels = rows.scores[task], rows.labels[task]
+    inputs: dict[str, Any] = {
+        "features": features,
+        "scores_are": rows.roles.scores_are,
+        "sampling_rate": rows.rates,
+    }
+
+    # a log is in time order, and so is every shard of it
+    others: dict[str, Any] = {"times": rows.times if shards is None else None, "embeddings": embeddings}
+
+    def fit(weights: Any) -> Calibrator:
+        return make().fit(scores, labels, weights=weights, shards=shards, **others, **inputs)
+
+    def fit_and_predict(weights: Floats) -> tuple[Calibrator, Floats]:
+        fitted = fit(weights)
+        return fitted, fitted.predict(scores, **inputs)
+
+    if maturity is None:
+        return fit(rows.weights)
+    return fit_late(fit_and_predict, labels, maturity, rows.uncalibrated(task), rows.weights)

@@ -75,6 +75,28 @@ def moments_of(batch: Batch, column: str, first_row: int = 0) -> Moments:
     return found
 
 
+def moments_or_none(batch: Batch, column: str, first_row: int = 0) -> Moments:
+    """Returns a time column as int64, and −1 where it is null or an empty text.
+
+    Example:
+        >>> moments_or_none(pa.table({"came": [3, None]}), "came").tolist()
+        [3, -1]
+    """
+    values = _one_array(batch, column)
+    found, bad = moments(values, column)
+    empty = pc.is_null(values).to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero(bad & ~empty)
+    for row in wrong[:1].tolist() if not _is_text(values) else [at for at in wrong.tolist() if values[at].as_py()][:1]:
+        raise InvalidInput.of(
+            f"time column {column!r}", f"{values[row].as_py()} at row {first_row + row}", WANTED, WAY_OUT
+        )
+    return np.where(bad, -1, found)
+
+
+def _is_text(values: pa.Array) -> bool:
+    return bool(pa.types.is_string(values.type) or pa.types.is_large_string(values.type))
+
+
 def _numeric(batch: Batch, column: str, role: str) -> pa.Array:
     values = _one_array(batch, column)
     kind = values.type

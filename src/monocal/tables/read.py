@@ -13,7 +13,7 @@ from monocal.core.progress import progress
 from monocal.core.roles import Roles
 from monocal.tables.categories import check_categories
 from monocal.tables.coded import coded, join_coded
-from monocal.tables.columns import labels_or_missing, moments_of, numbers
+from monocal.tables.columns import labels_or_missing, moments_of, moments_or_none, numbers
 from monocal.tables.moments import Kind, check_one_kind, kinds_of_moments
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
@@ -44,9 +44,9 @@ def read(table: Table, roles: Roles, *, since: str | None = None, until: str | N
     n_rows = 0
     with progress("reading", stream.n_rows) as bar:
         for batch in stream.batches(roles.columns, dictionary_columns=list(dict.fromkeys(texts))):
-            if roles.time is not None:
-                kinds |= kinds_of_moments(batch.column(roles.time))
-                check_one_kind(kinds, roles.time)
+            for one in dict.fromkeys(name for name in (roles.time, roles.event_time) if name is not None):
+                kinds |= kinds_of_moments(batch.column(one))
+                check_one_kind(kinds, one)
             kept = batch if window is None else window.rows_of(batch)
             if kept.num_rows:
                 for name, column in _columns(kept, roles, n_rows).items():
@@ -73,6 +73,9 @@ def _columns(batch: pa.RecordBatch, roles: Roles, first_row: int) -> dict[str, A
         found["group"] = coded(batch.column(roles.group))
     if roles.time is not None:
         found["time"] = moments_of(batch, roles.time, first_row)
+    if roles.event_time is not None and roles.label_time is not None:
+        found["event time"] = moments_of(batch, roles.event_time, first_row)
+        found["label time"] = moments_or_none(batch, roles.label_time, first_row)
     single = {"weight": roles.weight, "sampling rate": roles.rate_column}
     single |= {"winners": roles.winners, "value": roles.value}
     for part, one in single.items():
@@ -101,5 +104,7 @@ def _rows(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Rows
         rates=roles.sampling_rate if isinstance(roles.sampling_rate, int | float) else joined("sampling rate"),
         winners=None if winners is None else winners != 0.0,
         values=joined("value"),
+        event_times=joined("event time"),
+        label_times=joined("label time"),
         has_dates=has_dates,
     )

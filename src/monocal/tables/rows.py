@@ -14,6 +14,8 @@ from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats, sigmoid, to_logits
 from monocal.tables.encoded_column import EncodedColumn
 
+_OPTIONAL = ("groups", "weights", "times", "rates", "winners", "values", "event_times", "label_times", "maturity")
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -31,6 +33,9 @@ class Rows:
         rates: Sampling rate of all rows or of each; None means 1.
         winners: Which rows were shown or won.
         values: What one positive of each row is worth.
+        event_times: When each row happened, where labels come late.
+        label_times: When each positive label came; −1 where none has.
+        maturity: The share of positives of each row's age whose label has come; None means all.
         has_dates: The times are microseconds since 1970 and can be told as dates.
 
     Example:
@@ -53,6 +58,9 @@ class Rows:
     rates: Floats | float | None = None
     winners: NDArray[np.bool_] | None = None
     values: Floats | None = None
+    event_times: NDArray[np.int64] | None = None
+    label_times: NDArray[np.int64] | None = None
+    maturity: Floats | None = None
     has_dates: bool = False
 
     @property
@@ -70,7 +78,7 @@ class Rows:
             labels={task: column[rows] for task, column in self.labels.items()},
             scores={task: column[rows] for task, column in self.scores.items()},
             fields={name: column.take(rows) for name, column in self.fields.items()},
-            **{name: of(getattr(self, name)) for name in ("groups", "weights", "times", "rates", "winners", "values")},
+            **{name: of(getattr(self, name)) for name in _OPTIONAL},
         )
 
     def with_fields(self, names: Iterable[str]) -> Rows:
@@ -91,6 +99,10 @@ class Rows:
     def logits(self, task: str) -> Floats:
         """Returns a task's scores as logits, brought back to full traffic by the sampling rate."""
         return to_logits(self.scores[task], self.roles.scores_are) + sampling_shift(self.rates, self.n_rows)
+
+    def arrived(self, probabilities: Floats) -> Floats:
+        """Returns the probability that a positive label is there by now."""
+        return probabilities if self.maturity is None else probabilities * self.maturity
 
     def uncalibrated(self, task: str) -> Floats:
         """Returns the same as probabilities: what the forecast is without a calibrator."""

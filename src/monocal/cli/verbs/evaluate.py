@@ -10,10 +10,12 @@ from monocal.cli import arguments
 from monocal.cli.engines import Conf, Engine, Master, is_spark, spark_session, spark_table
 from monocal.cli.options import (
     Debug,
+    EventTime,
     Fields,
     Group,
     Json,
     Label,
+    LabelTime,
     Logits,
     MetricNames,
     Products,
@@ -25,8 +27,9 @@ from monocal.cli.options import (
     Time,
     Until,
     Weight,
+    Window,
 )
-from monocal.cli.output import print_json, print_lines
+from monocal.cli.output import print_json, print_lines, remark
 
 EXAMPLES = """
 monocal evaluate model/ test.parquet
@@ -65,6 +68,9 @@ def evaluate(
     logits: Logits = False,
     metrics: MetricNames = None,
     product: Products = None,
+    event_time: EventTime = None,
+    label_time: LabelTime = None,
+    window: Window = None,
     seed: Seed = 0,
     exact: Annotated[
         bool, typer.Option("--exact", help="With --engine spark: AUC from all rows instead of a sketch.")
@@ -100,7 +106,7 @@ def evaluate(
         "scores_are": "logit" if logits else "probability",
         "metrics": list(METRICS) if names == ["all"] else names or None,
     }
-    if is_spark(engine, master, conf, {"--by": by, "--top-k": top_k, "--product": product}):
+    if is_spark(engine, master, conf, {"--by": by, "--top-k": top_k, "--product": product, "--label-time": label_time}):
         from monocal.cli.tables import print_measured
         from monocal.spark import evaluate as evaluate_on_spark
 
@@ -121,6 +127,9 @@ def evaluate(
         top_k=top_k,
         products=arguments.products(product),
         seed=seed,
+        event_time=event_time,
+        label_time=label_time,
+        window=window,
         **asked,
     )
     if as_json:
@@ -128,6 +137,8 @@ def evaluate(
         return
     from monocal.cli.tables import print_task
 
+    if found.late_labels is not None:
+        remark(str(found.late_labels))
     for name, one in found.tasks.items():
         print_task(name, one)
     for check in found.products:

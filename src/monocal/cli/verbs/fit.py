@@ -22,11 +22,13 @@ from monocal.cli.engines import (
 )
 from monocal.cli.options import (
     Debug,
+    EventTime,
     Fields,
     Group,
     Holdout,
     Json,
     Label,
+    LabelTime,
     Logits,
     MaxSize,
     Method,
@@ -40,6 +42,7 @@ from monocal.cli.options import (
     Tasks,
     Time,
     Weight,
+    Window,
 )
 from monocal.cli.output import print_json, print_lines, print_table, remark
 from monocal.core.errors import InvalidInput
@@ -53,6 +56,7 @@ monocal fit log.parquet --score pctr --label click --fields auto --time timestam
 monocal fit log.csv --score logit --logits --label click --method platt --set guard=true --out model/
 monocal fit videos.parquet --task click:pctr --task long_view:plv --fields video_id,tag --out model/
 monocal fit log.parquet --score pctr --label click --fields site_id --sampling-rate 0.1 --out model/
+monocal fit log.parquet --score pcvr --label buy --method platt --event-time ts --label-time paid --window 7d --out m/
 monocal fit ranked/ --method umc --out model/
 monocal fit hdfs:///log/ --score pctr --label click --method platt --out model/ --engine spark --master yarn
 """
@@ -84,6 +88,9 @@ def fit(
     workers: Workers = 2,
     master: Master = None,
     conf: Conf = None,
+    event_time: EventTime = None,
+    label_time: LabelTime = None,
+    window: Window = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -101,6 +108,7 @@ def fit(
 
     MODEL_FOLDER.check_target(out)
     not_on_spark = {"--refit": refit, "--group": group, "--product": product, "--shards": n_shards}
+    not_on_spark["--label-time"] = label_time
     if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
         from monocal.spark import fit as fit_on_spark
 
@@ -137,12 +145,13 @@ def fit(
                 "TABLE", repr(table), "a prepared log, of which every process reads its part", "run monocal prepare"
             )
     tasks = arguments.tasks(task)
+    others = [time, weight, group, rate, event_time, label_time]
     judged = fit_and_judge(
         table,
         method=method,
         score=score,
         label=label,
-        fields=_fields(table, fields, method, score, label, tasks, [time, weight, group, rate]),
+        fields=_fields(table, fields, method, score, label, tasks, others),
         tasks=tasks,
         weight=weight,
         time=time,
@@ -156,11 +165,16 @@ def fit(
         products=arguments.products(product),
         team=team,
         n_shards=n_shards,
+        event_time=event_time,
+        label_time=label_time,
+        window=window,
         **arguments.settings(options),
     )
     if team is not None and team.rank > 0:
         return
     remark(judged.holdout.explanation)
+    if judged.late_labels is not None:
+        remark(str(judged.late_labels))
     judged.model.save(out)
     if as_json:
         print_json({"out": out, "fields": judged.model.field_names, **judged.as_dict()})

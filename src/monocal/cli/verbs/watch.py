@@ -9,7 +9,18 @@ import typer
 
 from monocal.cli import arguments
 from monocal.cli.exits import ALARM
-from monocal.cli.options import Debug, Json, Label, ModelArgument, SamplingRate, Since, TableArgument, Until
+from monocal.cli.options import (
+    Debug,
+    Json,
+    Label,
+    LabelTime,
+    ModelArgument,
+    SamplingRate,
+    Since,
+    TableArgument,
+    Until,
+    Window,
+)
 from monocal.cli.output import print_json, print_lines, print_table, remark
 from monocal.core.numbers import significant
 
@@ -63,6 +74,8 @@ def watch(
     since: Since = None,
     until: Until = None,
     rate: SamplingRate = None,
+    label_time: LabelTime = None,
+    window: Window = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -90,6 +103,8 @@ def watch(
         since=since,
         until=until,
         sampling_rate=arguments.sampling_rate(rate),
+        label_time=label_time,
+        window=window,
     )
     if as_json:
         print_json(found.as_dict())

@@ -13,6 +13,7 @@ from monocal.lab.simulator.distortions import (
 from monocal.lab.simulator.drifting import Drifting, Lasting
 from monocal.lab.simulator.field_distortions import FieldBias, FieldSlope, InteractionBias, MissedEffects
 from monocal.lab.simulator.fields import Field
+from monocal.lab.simulator.late_labels import delay_labels
 from monocal.lab.simulator.log import SimulatedLog, simulate_log
 from monocal.lab.simulator.search import SearchWorld, simulate_search
 from monocal.lab.simulator.stream import simulate_batches, write_simulated_log
@@ -26,6 +27,7 @@ __all__ = [
     "write_simulated_log",
     "simulate_search",
     "SearchWorld",
+    "delay_labels",
     "SimulatedLog",
     "World",
     "WORLDS",

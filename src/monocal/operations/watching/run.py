@@ -17,6 +17,7 @@ from monocal.core.locks import alone_in
 from monocal.core.roles import Roles
 from monocal.core.spaces import Floats
 from monocal.metrics.stability_index import StabilityIndex, stability_index
+from monocal.models.late_fit import known_delays
 from monocal.models.model import Model
 from monocal.operations.watching.alarms import alarms_of
 from monocal.operations.watching.evidence import N_BETS
@@ -25,6 +26,7 @@ from monocal.operations.watching.findings import Alarm, Calibration, Day, Watch,
 from monocal.operations.watching.ledger import Ledger
 from monocal.operations.watching.period_sums import PeriodSums, sums_by_period
 from monocal.operations.watching.state_folder import STATE_FOLDER, read_state, write_state
+from monocal.tables.late_labels import check_late_columns, mature
 from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
@@ -46,6 +48,8 @@ def watch(
     since: str | None = None,
     until: str | None = None,
     sampling_rate: float | str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
 ) -> Watch:
     r"""Reads the days of a table and says whether the model is still calibrated, overall and by slice.
 
@@ -73,6 +77,9 @@ def watch(
         since: Rows before this moment are left out.
         until: Rows at or after this moment are left out, such as a day that is not over.
         sampling_rate: Another sampling rate than that of the fit.
+        label_time: Column that says when a positive label came, where labels may still come. Labels are then held
+            against the probability that they have come by now; the promise takes the delays as known.
+        window: How long after its event a label counts.
 
     Example:
         A model watched on days like those of its fit, and on days on which half of the labels were lost:
@@ -90,9 +97,13 @@ def watch(
     for argument, value, top in (("false_alarm_rate", false_alarm_rate, 1.0), ("tolerance", tolerance, math.inf)):
         if not 0.0 <= value < top or (value == 0.0 and argument == "false_alarm_rate"):
             raise InvalidInput.of(argument, value, "a number such as 0.05", "use 0.05")
-    rows = _read(model, table, label, sampling_rate, time, tuple(dict.fromkeys(by)), since, until)
+    late = check_late_columns(None if window is None else time, label_time, window)
+    others = {"event_time": time, "label_time": label_time} if late else {}
+    rows = _read(model, table, label, sampling_rate, time, tuple(dict.fromkeys(by)), since, until, others)
+    if late:
+        rows, _ = mature(rows, str(window), known_delays(model))
     length = duration_of(every, has_dates=rows.has_dates, argument="every") if every else DAY if rows.has_dates else 1
-    forecasts = model.predict_rows(rows)
+    forecasts = {task: rows.arrived(p) for task, p in model.predict_rows(rows).items()}
     by = rows.roles.slices
     periods = list(sums_by_period(rows, forecasts, by=by, length=length, tolerance=tolerance))
     days = tuple(_day(model, rows, forecasts, one, length) for one in periods)
@@ -119,10 +130,11 @@ def _read(
     by: tuple[str, ...],
     since: str | None,
     until: str | None,
+    others: Mapping[str, str | None],
 ) -> Rows:
     stream = open_table(table)
     model.check_columns(stream.column_names)
-    roles: Roles = model.roles(label, sampling_rate=sampling_rate, time=time, slices=by)
+    roles: Roles = model.roles(label, sampling_rate=sampling_rate, time=time, slices=by, **others)
     without = [column for column in dict.fromkeys(roles.labels.values()) if column not in stream.column_names]
     if without and label is None:
         wanted = [column for column in roles.columns if column not in without]

@@ -1,0 +1,139 @@
+r"""A fit on labels that may still come.
+
+What is seen of a row with maturity F is Bernoulli(:math:`pF`). For any model of the logit of p the gradient of that
+likelihood is the gradient of the usual one with positives counted once and negatives with the weight
+
+.. math:: \omega = \frac{F (1 - p)}{1 - p F},
+
+the chance that a row without a label is a negative whose label would have come. So a method that maximises a weighted
+likelihood is fitted with these weights, and again with those of its own p until they stay: a fixed point is a
+stationary point of the late likelihood. Where p is small :math:`\omega \approx F`, and one repetition is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators import Calibrator
+from monocal.core.delays import DelayCurve
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import Floats
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.scored_input import Embeddings, ScoredInput, scored_input
+from monocal.models.model import Model
+from monocal.tables.late_labels import LateLabels, check_late_columns, mature
+from monocal.tables.rows import Rows
+
+METHODS = ("none", "platt", "temperature", "beta", "isotonic", "histogram", "wide_logistic", "umc")
+"""Methods that maximise a weighted likelihood of the labels."""
+
+_MOST_FITS = 8
+_CLOSE = 1e-3
+
+
+def check_late_method(method: str) -> None:
+    """Refuses a method that cannot use labels that may still come."""
+    if method not in METHODS:
+        raise InvalidInput.of(
+            "method",
+            f"{method!r} with labels that may still come",
+            f"one that maximises a weighted likelihood: {', '.join(METHODS)}",
+            "choose one of these, or leave out rows that are younger than the window",
+        )
+
+
+def late_input(
+    table: ScoredInput,
+    *,
+    method: str,
+    event_time: str | None,
+    label_time: str | None,
+    window: str | None,
+    time: str | None,
+    **columns: Any,
+) -> tuple[Rows | EncodedLog, Embeddings | None, LateLabels | None]:
+    """Returns what a fit was given, as `scored_input` does; where labels may still come, its rows are in time order.
+
+    Such rows know their maturity, and what is known about their labels is returned as well.
+
+    Arguments:
+        table: What a user gave.
+        method: Name of the calibrator.
+        event_time: When a row happened, where labels may still come.
+        label_time: When a positive label came.
+        window: How long labels count.
+        time: Column that orders rows; by default the event time.
+        columns: The other roles of a table's columns.
+    """
+    late = check_late_columns(event_time, label_time, window)
+    if late:
+        check_late_method(method)
+    moments = {"time": time or event_time, "event_time": event_time, "label_time": label_time}
+    given, embeddings = scored_input(table, **moments, **columns)
+    if not late:
+        return given, embeddings, None
+    if not isinstance(given, Rows):
+        raise InvalidInput.of(
+            "label_time", "a prepared log", "a table with scores, where labels may still come", "fit the table itself"
+        )
+    rows, labels = mature(given, str(window))
+    return rows.in_time_order(), embeddings, labels
+
+
+def fit_late(
+    fit: Callable[[Floats], tuple[Calibrator, Floats]],
+    labels: NDArray[np.int8],
+    maturity: Floats,
+    forecast: Floats,
+    weights: Floats | None,
+) -> Calibrator:
+    """Fits with the weights of the late likelihood until they stay.
+
+    Arguments:
+        fit: Takes weights; returns a fitted calibrator and its probabilities of the same rows.
+        labels: 0 or 1, as far as they have come.
+        maturity: The share F of each row.
+        forecast: A first guess of the probabilities.
+        weights: How often each row counts.
+
+    Example:
+        The mean as a model: ten positives have come where half of them are expected to have.
+
+        >>> from monocal.calibrators import calibrator
+        >>> labels, logits = np.repeat([1, 0], [10, 90]).astype(np.int8), np.zeros(100)
+        >>> def fit(weights):
+        ...     fitted = calibrator("platt").fit(logits, labels, weights=weights, scores_are="logit")
+        ...     return fitted, fitted.predict(logits)
+        >>> found = fit_late(fit, labels, np.full(100, 0.5), np.full(100, 0.1), None)
+        >>> round(float(found.predict([0.0])[0]), 2)
+        0.2
+    """
+    counts = np.ones(labels.shape[0]) if weights is None else weights
+    share = _weights(labels, maturity, forecast)
+    for _ in range(_MOST_FITS):
+        fitted, found = fit(counts * share)
+        earlier, share = share, _weights(labels, maturity, found)
+        if np.average(np.abs(share - earlier), weights=counts) < _CLOSE:
+            break
+    return fitted
+
+
+def with_late_labels(model: Model, labels: LateLabels) -> Model:
+    """Returns the same model, which remembers the delays of its fit."""
+    return replace(model, info={**model.info, "late_labels": labels.as_dict()})
+
+
+def known_delays(model: Model) -> DelayCurve | None:
+    """Returns the delays that a model remembers from its fit, if it does."""
+    facts = model.info.get("late_labels")
+    return None if facts is None else DelayCurve.from_dict(facts["curve"])
+
+
+def _weights(labels: NDArray[np.int8], maturity: Floats, p: Floats) -> Floats:
+    p = np.minimum(p, 1.0 - 1e-9)
+    return np.where(labels == 1, 1.0, maturity * (1.0 - p) / (1.0 - p * maturity))

@@ -1,0 +1,102 @@
+"""Labels that may still come: delay curves, fits and judgements on rows that are not mature."""
+
+import numpy as np
+import pytest
+
+import monocal
+from monocal.core.delays import DelayCurve, estimate_delays
+from monocal.core.errors import InvalidInput
+from monocal.judging.evaluate_table import evaluate_table
+from monocal.lab.simulator import delay_labels, simulate_log
+from monocal.operations import watch
+
+LATE = {"event_time": "timestamp", "label_time": "label_time", "window": str(7 * 86_400)}
+COLUMNS = {"score": "pctr", "label": "click"}
+
+
+@pytest.fixture(scope="module")
+def log():
+    """Ten days seen at their end; every advertiser has its own delays."""
+    return delay_labels(simulate_log(40_000, seed=2).table())
+
+
+def pcoc_of(model, log):
+    """PCOC, and its interval, against the labels that will have come in the end."""
+    after = evaluate_table(log, model=model, label="final_click", metrics=["pcoc"]).tasks["click"].judgement.after
+    return after.value("pcoc"), after.interval("pcoc")
+
+
+@pytest.mark.parametrize(("method", "fields"), [("platt", []), ("wide_logistic", ["ad_id", "device"])])
+def test_a_naive_fit_is_too_low_and_ours_is_right(log, method, fields):
+    naive = monocal.fit(log, method=method, **COLUMNS, fields=fields, time="timestamp")
+    assert pcoc_of(naive, log)[0] < 0.85
+    ours = monocal.fit(log, method=method, **COLUMNS, fields=fields, **LATE)
+    low, high = pcoc_of(ours, log)[1]
+    assert low <= 1.0 <= high
+    assert ours.info["late_labels"]["mature_share"] == pytest.approx(0.3, abs=0.1)
+
+
+def test_a_judgement_of_young_rows_is_that_of_labels_that_have_come(log):
+    model = monocal.fit(log, method="platt", **COLUMNS, **LATE)
+    naive = evaluate_table(log, model=model, metrics=["pcoc"])
+    assert naive.tasks["click"].judgement.after.value("pcoc") > 1.15
+    found = evaluate_table(log, model=model, metrics=["pcoc"], **LATE)
+    low, high = found.tasks["click"].judgement.after.interval("pcoc")
+    assert low <= 1.0 <= high
+    assert "of the rows are older than the window" in str(found.late_labels)
+    assert found.as_dict()["late_labels"]["mature_share"] == pytest.approx(0.3, abs=0.1)
+
+
+def test_a_watch_of_young_rows_does_not_cry(log):
+    model = monocal.fit(log, method="platt", **COLUMNS, **LATE)
+    days = {"time": "timestamp", "every": "86400"}
+    assert watch(model, log, **days).is_alarmed
+    assert not watch(model, log, **days, label_time="label_time", window=LATE["window"]).is_alarmed
+
+
+def test_the_curve_is_the_truth_by_value_and_shrunk_where_there_is_little():
+    rng = np.random.default_rng(0)
+    means, window = np.array([500.0, 4_000.0]), 10_000
+    ids = rng.integers(0, 2, 30_000)
+    delays, ages = rng.exponential(means[ids]), rng.uniform(0, 20_000, ids.size)
+    seen = (delays <= ages) & (delays <= window)
+    fields = {"ad": (ids[seen], ["quick", "slow", "rare"]), "noise": (rng.integers(0, 5, seen.sum()), list("abcde"))}
+    curve = estimate_delays(delays[seen].astype(int), ages[seen].astype(int), window, fields)
+    assert curve.by == "ad"
+    at = np.array([1_000, 3_000, 8_000])
+    for value, mean in zip(("quick", "slow"), means, strict=True):
+        truth = -np.expm1(-at / mean) / -np.expm1(-window / mean)
+        assert curve.at(at, [value], np.zeros(3, dtype=int)) == pytest.approx(truth, abs=0.03)
+    assert curve.at(at, ["rare"], np.zeros(3, dtype=int)) == pytest.approx(curve.at(at))
+    again = DelayCurve.from_dict(curve.as_dict())
+    assert again.at(at, ["slow"], np.zeros(3, dtype=int)).tolist() == curve.at(at, ["slow"], np.zeros(3, int)).tolist()
+
+
+def test_values_without_a_difference_get_no_curve_of_their_own():
+    rng = np.random.default_rng(1)
+    delays, ages = rng.exponential(2_000, 5_000), rng.uniform(0, 20_000, 5_000)
+    seen = (delays <= ages) & (delays <= 10_000)
+    fields = {"noise": (rng.integers(0, 50, seen.sum()), [str(value) for value in range(50)])}
+    assert estimate_delays(delays[seen].astype(int), ages[seen].astype(int), 10_000, fields).by == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"window": None}, "window: got None; wanted event_time, label_time and window together"),
+        ({"window": "7d"}, "window: got '7d'; wanted a number"),
+        ({"window": str(30 * 86_400)}, "add older rows, or shorten the window"),
+        ({"method": "gauss"}, "method: got 'gauss' with labels that may still come; wanted one that maximises"),
+        ({"label_time": "hour"}, "label_time: got a label before its event|time column|no moment"),
+    ],
+)
+def test_what_cannot_be_used_is_named(log, change, message):
+    with pytest.raises(InvalidInput, match=message):
+        monocal.fit(log.slice(0, 40_000), **{"method": "platt", **COLUMNS, **LATE, **change})
+
+
+def test_positives_without_a_moment_are_refused(log):
+    rows = log.slice(0, 5_000).to_pydict()
+    rows["label_time"] = [None] * 5_000
+    with pytest.raises(InvalidInput, match="label_time: got no moment in .* rows with a positive label"):
+        monocal.fit(rows, method="platt", **COLUMNS, **LATE)
