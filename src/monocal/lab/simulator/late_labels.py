@@ -19,7 +19,7 @@ def delay_labels(
     """Returns the table as it is seen at the moment of its last event, with the moment each positive label came.
 
     Delays are exponential and cut at the window; every value of a field has its own mean, log-uniform between a
-    twentieth of the window and half of it. Times are stretched to `period` days.
+    tenth of the window and the whole of it. Times are stretched to `period` days.
 
     Arguments:
         table: A simulated log.
@@ -37,7 +37,7 @@ def delay_labels(
     moments = table[time].to_numpy().astype(np.float64)
     seconds = (moments - moments.min()) / np.ptp(moments) * period * 86_400.0
     codes = table[by].combine_chunks().dictionary_encode().indices.to_numpy()
-    means = window * 86_400.0 * np.exp(rng.uniform(np.log(0.05), np.log(0.5), int(codes.max()) + 1))
+    means = window * 86_400.0 * np.exp(rng.uniform(np.log(0.1), np.log(1.0), int(codes.max()) + 1))
     mean = means[codes]
     # exponential given that it is within the window
     reach = -np.expm1(-window * 86_400.0 / mean)
