@@ -71,7 +71,8 @@ class DelayCurve:
         """
         knots = np.concatenate([[0], self.edges])
         if ids is None:
-            return np.interp(ages, knots, np.concatenate([[0.0], self.shares]))
+            shares: Floats = np.interp(ages, knots, np.concatenate([[0.0], self.shares]))
+            return shares
         tables = np.array([[0.0, *self.value_shares.get(value, self.shares)] for value in values])
         inside = np.clip(ages, 0, self.window)
         place = np.clip(np.searchsorted(knots, inside, side="right") - 1, 0, knots.size - 2)
@@ -141,7 +142,7 @@ def estimate_delays(
     _, name, strength, own, risk = best
     shrunk = _shares((own + strength * hazards) / (risk + strength))
     values = (fields or {})[name][1]
-    known = np.flatnonzero(risk.sum(axis=1))
+    known = np.flatnonzero(risk.sum(axis=1)).tolist()
     return DelayCurve(edges, shares, name, {values[at]: shrunk[at] for at in known})
 
 

@@ -90,7 +90,7 @@ def fit_late(
     labels: NDArray[np.int8],
     maturity: Floats,
     forecast: Floats,
-    weights: Floats | None,
+    weights: NDArray[np.floating[Any]] | None,
 ) -> Calibrator:
     """Fits with the weights of the late likelihood until they stay.
 

@@ -130,7 +130,7 @@ def _read(
     by: tuple[str, ...],
     since: str | None,
     until: str | None,
-    others: Mapping[str, str | None],
+    others: Mapping[str, Any],
 ) -> Rows:
     stream = open_table(table)
     model.check_columns(stream.column_names)
