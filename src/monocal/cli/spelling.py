@@ -7,12 +7,14 @@ import re
 OPTIONS = {
     "column": "--column",
     "cuts": "--cut",
+    "event_time": "--event-time",
     "fields": "--fields",
     "fit_on": "--fit-on",
     "group": "--group",
     "hashed_fields": "--hash",
     "holdout": "--holdout",
     "label": "--label",
+    "label_time": "--label-time",
     "margin": "--margin",
     "max_size": "--max-size",
     "method": "--method",
@@ -33,6 +35,7 @@ OPTIONS = {
     "until": "--until",
     "value": "--value",
     "weight": "--weight",
+    "window": "--window",
     "winners": "--winners",
 }
 """Argument of a library function to the option that stands for it."""

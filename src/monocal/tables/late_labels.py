@@ -20,6 +20,8 @@ from monocal.core.errors import InvalidInput
 from monocal.tables.encoded_column import EncodedColumn
 from monocal.tables.rows import Rows
 
+_EXAMPLES = {"event_time": "timestamp", "label_time": "paid_at", "window": "7d"}
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -61,7 +63,7 @@ def check_late_columns(event_time: str | None, label_time: str | None, window: s
         >>> check_late_columns("ts", None, "7d")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: label_time: got None; wanted event_time, label_time and window together. ...
+        monocal.core.errors.InvalidInput: label_time: got None; wanted when a row happened, when its ...
     """
     given = {"event_time": event_time, "label_time": label_time, "window": window}
     if not any(given.values()):
@@ -71,8 +73,8 @@ def check_late_columns(event_time: str | None, label_time: str | None, window: s
             raise InvalidInput.of(
                 name,
                 None,
-                "event_time, label_time and window together",
-                "name when a row happened, when its positive label came, and how long labels count: 7d",
+                "when a row happened, when its positive label came, and how long labels count, all three together",
+                f'pass {name}="{_EXAMPLES[name]}"',
             )
     return True
 

@@ -97,7 +97,7 @@ def watch(
     for argument, value, top in (("false_alarm_rate", false_alarm_rate, 1.0), ("tolerance", tolerance, math.inf)):
         if not 0.0 <= value < top or (value == 0.0 and argument == "false_alarm_rate"):
             raise InvalidInput.of(argument, value, "a number such as 0.05", "use 0.05")
-    late = check_late_columns(None if window is None else time, label_time, window)
+    late = check_late_columns(time if label_time or window else None, label_time, window)
     others = {"event_time": time, "label_time": label_time} if late else {}
     rows = _read(model, table, label, sampling_rate, time, tuple(dict.fromkeys(by)), since, until, others)
     if late:
