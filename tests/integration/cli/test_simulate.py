@@ -20,7 +20,7 @@ def test_json(monocal_command, tmp_path):
 
 
 def test_lists_worlds(monocal_command):
-    assert set(monocal_command("simulate", "--list", "--json").json) == set(WORLDS)
+    assert set(monocal_command("simulate", "--list", "--json").json) == {*WORLDS, "search"}
     assert "multitask" in monocal_command("simulate", "--list").out
 
 
