@@ -116,7 +116,9 @@ def fit(
         "learned_from": [learned],
     }
     model = replace(model, info=info)
-    some = read(collected(df.select(*(f"`{name}`" for name in roles.columns)).limit(_CANARY_ROWS)), roles)
+    columns = [f"`{name}`" for name in roles.columns]
+    # the first rows in an order of their values: which partition answers first is chance
+    some = read(collected(df.select(*columns).orderBy(*columns).limit(_CANARY_ROWS)), roles)
     ids = known.encode_columns({name: some.fields[name] for name in known.names}, some.n_rows)
     return replace(model, canary=canary_of(model, ids, some))
 
