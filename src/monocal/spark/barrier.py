@@ -86,7 +86,10 @@ def _check_slots(session: Any, workers: int) -> None:
     context = getattr(session, "_sc", None)  # Spark Connect has none, and Spark itself will refuse
     if context is not None and workers > context.defaultParallelism:
         raise InvalidInput.of(
-            "workers", workers, f"at most the {context.defaultParallelism} slots of this session", "ask for fewer"
+            "workers",
+            workers,
+            f"at most the {context.defaultParallelism} slots that Spark has",
+            "ask for fewer",
         )
 
 

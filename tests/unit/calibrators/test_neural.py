@@ -1,8 +1,6 @@
 """What the contract does not say: presets, ablations, embeddings, wide part, and the three ways to compute a map."""
 
 import copy
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -350,54 +348,6 @@ def test_interrupted_fit_goes_on_from_its_checkpoint(log, tmp_path, monkeypatch)
         with pytest.raises(KeyboardInterrupt):
             fit(small("umc", n_epochs=3, checkpoint=folder), log)
     np.testing.assert_array_equal(predict(fit(small("umc", n_epochs=3, checkpoint=folder), log), log), expected)
-
-
-def run_python(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-
-
-def test_listing_methods_loads_neither_torch_nor_numba():
-    code = (
-        "import sys, monocal.calibrators as c; c.methods(); print([m for m in ('torch', 'numba') if m in sys.modules])"
-    )
-    assert run_python(code).strip() == "[]"
-
-
-NO_TORCH = """
-import sys
-
-class NoTorch:
-    def find_spec(self, name, *others):
-        if name.split(".")[0] == "torch":
-            raise ImportError(name)
-
-sys.meta_path.insert(0, NoTorch())
-"""
-READ_STATE = """
-import numpy as np
-from monocal.calibrators import calibrator
-from monocal.calibrators.state import CalibratorState
-
-def state(file, values):
-    with np.load(file) as kept:
-        return CalibratorState({name.replace("|", "/"): kept[name] for name in kept}, values)
-"""
-
-
-def test_fitted_calibrators_predict_without_torch(fitted, tmp_path):
-    logits, features = [-1.0, 0.5], [[1, 1, 1, 1, 1, 1], [0, 9, 3, 2, 4, 1]]
-    code, expected = [NO_TORCH, READ_STATE], []
-    for method in SMALL:
-        one = fitted(method)
-        state, file = one.state(), str(tmp_path / f"{method}.npz")
-        np.savez(file, **{name.replace("/", "|"): array for name, array in state.arrays.items()})
-        code += [
-            f"one = calibrator({method!r}, **{one.get_params(deep=False)!r})",
-            f"one.restore(state({file!r}, {state.values!r}))",
-            f"print(one.predict({logits}, features={features}).tolist())",
-        ]
-        expected.append(str(one.predict(logits, features=features).tolist()))
-    assert run_python("\n".join(code)).splitlines() == expected
 
 
 def test_shifts_of_the_saved_model_are_those_of_the_prediction(log):
