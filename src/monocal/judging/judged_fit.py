@@ -13,9 +13,10 @@ from monocal.judging.judgement import Judgement, judgement_columns
 from monocal.judging.product import Product, ProductCheck
 from monocal.logs.held_out import hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
+from monocal.logs.late_input import late_input
 from monocal.logs.scored_input import ScoredInput
 from monocal.models.fitting import DEFAULT_METHOD, fit_log
-from monocal.models.late_fit import late_input, with_late_labels
+from monocal.models.late_fit import with_late_labels
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
@@ -121,7 +122,6 @@ def fit_and_judge(
     """
     given, embeddings, labels = late_input(
         table,
-        method=method,
         event_time=event_time,
         label_time=label_time,
         window=window,

@@ -16,11 +16,12 @@ from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.team import Alone, Shards, Team
 from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.late_input import late_input
 from monocal.logs.row_log import log_of_rows
 from monocal.logs.scored_input import ScoredInput
 from monocal.models.canary import canary_of
 from monocal.models.fit_facts import fit_facts
-from monocal.models.late_fit import fit_late, late_input, with_late_labels
+from monocal.models.late_fit import check_late_method, fit_late, with_late_labels
 from monocal.models.learned_rows import rows_fact
 from monocal.models.model import Model, TaskModel
 from monocal.models.row_sample import row_sample
@@ -80,7 +81,6 @@ def fit(
     calibrator(method, **arguments)  # refuses unknown names and arguments before anything is read
     rows, embeddings, labels = late_input(
         table,
-        method=method,
         event_time=event_time,
         label_time=label_time,
         window=window,
@@ -125,6 +125,8 @@ def fit_log(
     """
     team = team or Alone()
     n_shards = n_shards or team.size
+    if maturity is not None:
+        check_late_method(method)
     if maturity is not None and n_shards > 1:
         raise InvalidInput.of(
             "n_shards", n_shards, "one shard, where labels may still come", "leave out the option, or the young rows"

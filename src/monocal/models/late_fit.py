@@ -23,11 +23,8 @@ from monocal.calibrators import Calibrator
 from monocal.core.delays import DelayCurve
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.scored_input import Embeddings, ScoredInput, scored_input
 from monocal.models.model import Model
-from monocal.tables.late_labels import LateLabels, check_late_columns, mature
-from monocal.tables.rows import Rows
+from monocal.tables.late_labels import LateLabels
 
 METHODS = ("none", "platt", "temperature", "beta", "isotonic", "histogram", "wide_logistic", "umc")
 """Methods that maximise a weighted likelihood of the labels."""
@@ -45,44 +42,6 @@ def check_late_method(method: str) -> None:
             f"one that maximises a weighted likelihood: {', '.join(METHODS)}",
             "choose one of these, or leave out rows that are younger than the window",
         )
-
-
-def late_input(
-    table: ScoredInput,
-    *,
-    method: str,
-    event_time: str | None,
-    label_time: str | None,
-    window: str | None,
-    time: str | None,
-    **columns: Any,
-) -> tuple[Rows | EncodedLog, Embeddings | None, LateLabels | None]:
-    """Returns what a fit was given, as `scored_input` does; where labels may still come, its rows are in time order.
-
-    Such rows know their maturity, and what is known about their labels is returned as well.
-
-    Arguments:
-        table: What a user gave.
-        method: Name of the calibrator.
-        event_time: When a row happened, where labels may still come.
-        label_time: When a positive label came.
-        window: How long labels count.
-        time: Column that orders rows; by default the event time.
-        columns: The other roles of a table's columns.
-    """
-    late = check_late_columns(event_time, label_time, window)
-    if late:
-        check_late_method(method)
-    moments = {"time": time or event_time, "event_time": event_time, "label_time": label_time}
-    given, embeddings = scored_input(table, **moments, **columns)
-    if not late:
-        return given, embeddings, None
-    if not isinstance(given, Rows):
-        raise InvalidInput.of(
-            "label_time", "a prepared log", "a table with scores, where labels may still come", "fit the table itself"
-        )
-    rows, labels = mature(given, str(window))
-    return rows.in_time_order(), embeddings, labels
 
 
 def fit_late(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def delay_labels(
@@ -33,6 +37,8 @@ def delay_labels(
     Returns:
         The table with the columns `label_time` (null where none has come) and `final_<label>` (what it will be).
     """
+    import pyarrow as pa
+
     rng = np.random.default_rng(seed)
     moments = table[time].to_numpy().astype(np.float64)
     seconds = (moments - moments.min()) / np.ptp(moments) * period * 86_400.0
