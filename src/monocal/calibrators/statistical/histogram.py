@@ -6,11 +6,9 @@ from typing import final
 
 import numpy as np
 
-from monocal.calibrators.base import Calibrator
 from monocal.calibrators.onnx.builder import GraphBuilder
+from monocal.calibrators.statistical.binned import BinnedCalibrator
 from monocal.calibrators.statistical.binning import (
-    Binning,
-    Variant,
     bin_edges,
     bin_of,
     check_variant,
@@ -23,7 +21,7 @@ from monocal.core.spaces import Floats, logit, sigmoid
 
 
 @final
-class HistogramCalibrator(Calibrator):
+class HistogramCalibrator(BinnedCalibrator):
     """Replaces a score by the observed rate of its bin.
 
     Bins are `(low, high]`. An empty bin takes the value interpolated between its neighbours' centres. Nothing
@@ -48,20 +46,6 @@ class HistogramCalibrator(Calibrator):
 
     name = "histogram"
     class_tags = Tags(monotone="none", keeps_mean=True)
-
-    def __init__(
-        self,
-        *,
-        n_bins: int = 10,
-        binning: Binning = "width",
-        variant: Variant = "monocal",
-        recent_share: float = 0.0,
-        guard: bool = False,
-    ) -> None:
-        super().__init__(recent_share=recent_share, guard=guard)
-        self.n_bins = n_bins
-        self.binning = binning
-        self.variant = variant
 
     def _fit(self, samples: Samples) -> None:
         check_variant(self.variant)

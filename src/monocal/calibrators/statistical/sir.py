@@ -7,11 +7,9 @@ from typing import final
 
 import numpy as np
 
-from monocal.calibrators.base import Calibrator
 from monocal.calibrators.onnx.builder import GraphBuilder
+from monocal.calibrators.statistical.binned import BinnedCalibrator
 from monocal.calibrators.statistical.binning import (
-    Binning,
-    Variant,
     bin_edges,
     bin_of,
     check_variant,
@@ -28,7 +26,7 @@ _AUTHORS_EPSILON = 1e-4
 
 
 @final
-class SirCalibrator(Calibrator):
+class SirCalibrator(BinnedCalibrator):
     """Bins the score, pools bins until their rates increase, and joins the bin centres with straight lines.
 
     The line starts at (0, 0) and ends at (1, 1). Without the flats of isotonic regression inside a bin, fewer
@@ -52,20 +50,6 @@ class SirCalibrator(Calibrator):
 
     name = "sir"
     class_tags = Tags(monotone="weak")
-
-    def __init__(
-        self,
-        *,
-        n_bins: int = 10,
-        binning: Binning = "width",
-        variant: Variant = "monocal",
-        recent_share: float = 0.0,
-        guard: bool = False,
-    ) -> None:
-        super().__init__(recent_share=recent_share, guard=guard)
-        self.n_bins = n_bins
-        self.binning = binning
-        self.variant = variant
 
     def _tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.variant == "monocal" else "none")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -15,11 +16,18 @@ if TYPE_CHECKING:
     from monocal.lab.rankers.deepfm_network import DeepFMNetwork
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DeepFMRanker(NeuralRanker):
-    """A ranker whose network is a `DeepFMNetwork`."""
+    """A ranker whose network is a `DeepFMNetwork`.
 
-    hidden: tuple[int, ...]
-    network_: DeepFMNetwork
+    Arguments:
+        hidden: Hidden widths. The default is the UMC paper's; its public code adds one more layer of 64.
+        negative_rate: Share of the negatives to learn from; logits are corrected by its logarithm.
+    """
+
+    hidden: tuple[int, ...] = (512, 256, 128)
+    negative_rate: float = 1.0
+    network_: DeepFMNetwork = field(init=False)
 
     @final
     def _network(self, rows: Tensor | None = None) -> DeepFMNetwork:

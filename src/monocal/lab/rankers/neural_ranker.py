@@ -6,6 +6,7 @@ import math
 import shutil
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -34,11 +35,27 @@ LAZY_NOTE = (
 _WINDOW_ROWS = 1 << 17
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NeuralRanker(Ranker):
     """A network of field ids, trained by the one training loop in row order.
 
     A subclass writes `_network`; one whose network reads more than a row's field ids writes `_inputs` and, if these
-    take learning before training, `_learn_inputs` with `_input_arrays` and `_restore_inputs`.
+    take learning before training, `_learn_inputs` with `_input_arrays` and `_restore_inputs`. A ranker is a dataclass:
+    its fields are its arguments, and those below are declared here for all networks.
+
+    Arguments:
+        n_dimensions: Length of an embedding.
+        learning_rate: Adam's step.
+        l2: Strength of the penalty.
+        batch_rows: Rows per step.
+        n_epochs: Passes over the log.
+        checkpoint_batches: Batches between two checkpoints, if `fit` is given a folder for them.
+        n_threads: None means as many as torch uses.
+        seed: Draws the starting point, and the negatives if not all are used.
+        loss: What to minimise for each task, one of `RANKING_LOSSES`.
+        loss_arguments: What the loss's class takes.
+        group: The fields, or the log's group column, whose values make a list, for losses that compare rows of a list;
+            for `bbp` the fields whose click rates order rows of equal labels.
 
     Attributes:
         network_: The trained network.
@@ -47,17 +64,17 @@ class NeuralRanker(Ranker):
 
     neutral_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads", "checkpoint_batches"})
 
-    n_dimensions: int
-    learning_rate: float
-    l2: float
-    batch_rows: int
-    n_epochs: int
-    checkpoint_batches: int
-    n_threads: int | None
-    seed: int
-    loss: str
-    loss_arguments: Mapping[str, Any] | None
-    group: str | Sequence[str] | None
+    n_dimensions: int = 16
+    learning_rate: float = 1e-3
+    l2: float = 1e-6
+    batch_rows: int = 16_384
+    n_epochs: int = 1
+    checkpoint_batches: int = 500
+    n_threads: int | None = None
+    seed: int = 0
+    loss: str = "log_loss"
+    loss_arguments: Mapping[str, Any] | None = None
+    group: str | Sequence[str] | None = None
 
     @abstractmethod
     def _network(self, rows: Tensor | None = None) -> RankerNetwork:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
@@ -26,6 +27,7 @@ _MOST_TASKS = 6
 
 
 @final
+@dataclass(eq=False, repr=False)
 class QIN(NeuralRanker):
     r"""A query-dominant interest network: searches the user's past, attends to what it finds, one head per task.
 
@@ -40,6 +42,8 @@ class QIN(NeuralRanker):
     References:
         Query-dominant user interest network for large-scale search ranking. arXiv 2310.06444, 2023.
 
+    Takes the arguments of `NeuralRanker` beside its own.
+
     Arguments:
         query: The field that is asked for, such as `query`; None, where nothing is asked, compares with the item alone.
         item: The field of the item's id; None means `item_id` or `video_id`.
@@ -49,63 +53,21 @@ class QIN(NeuralRanker):
         n_by_item: Events that the network sees.
         tasks: Which tasks; None means all of the log. What a user did with a past item is read off the same tasks.
         hidden: Shared widths.
-        n_dimensions: As in `DeepFM`, like everything that follows.
-        learning_rate: Adam's step.
-        l2: Strength of the penalty.
         batch_rows: Rows per step.
-        n_epochs: Passes over the log.
-        checkpoint_batches: Batches between two checkpoints.
-        n_threads: None means as many as torch uses.
-        seed: Draws the starting point.
-        loss: What to minimise for each task.
-        loss_arguments: What the loss's class takes.
-        group: Whose values make a list.
     """
 
     name: ClassVar[str] = "qin"
-    network_: QINNetwork
+    network_: QINNetwork = field(init=False)
 
-    def __init__(
-        self,
-        query: str | None = "query",
-        item: str | None = None,
-        attributes: Sequence[str] | None = None,
-        n_recent: int = 100,
-        n_by_query: int = 50,
-        n_by_item: int = 20,
-        tasks: Sequence[str] | None = None,
-        hidden: tuple[int, ...] = (256, 128),
-        n_dimensions: int = 16,
-        learning_rate: float = 1e-3,
-        l2: float = 1e-6,
-        batch_rows: int = 4096,
-        n_epochs: int = 1,
-        checkpoint_batches: int = 500,
-        n_threads: int | None = None,
-        seed: int = 0,
-        loss: str = "log_loss",
-        loss_arguments: Mapping[str, Any] | None = None,
-        group: str | Sequence[str] | None = None,
-    ) -> None:
-        self.query = query
-        self.item = item
-        self.attributes = attributes
-        self.n_recent = n_recent
-        self.n_by_query = n_by_query
-        self.n_by_item = n_by_item
-        self.tasks = tasks
-        self.hidden = hidden
-        self.n_dimensions = n_dimensions
-        self.learning_rate = learning_rate
-        self.l2 = l2
-        self.batch_rows = batch_rows
-        self.n_epochs = n_epochs
-        self.checkpoint_batches = checkpoint_batches
-        self.n_threads = n_threads
-        self.seed = seed
-        self.loss = loss
-        self.loss_arguments = loss_arguments
-        self.group = group
+    query: str | None = "query"
+    item: str | None = None
+    attributes: Sequence[str] | None = None
+    n_recent: int = 100
+    n_by_query: int = 50
+    n_by_item: int = 20
+    tasks: Sequence[str] | None = None
+    hidden: tuple[int, ...] = (256, 128)
+    batch_rows: int = 4096
 
     def _tasks(self, log: EncodedLog) -> tuple[str, ...]:
         tasks = chosen_tasks(self.tasks, log.tasks)
