@@ -86,6 +86,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         sampling_rate: SamplingRate = None,
         embeddings: Sequence[NDArray[np.float32]] | None = None,
         shards: Shards | None = None,
+        soft_labels: bool = False,
     ) -> Self:
         """Learns the map from scores and features to probabilities.
 
@@ -100,9 +101,10 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             embeddings: A ranker's frozen table per field, for methods that can use it.
             shards: With several of them, these rows are one member's part of a fit that a team does together; rows
                 are in time order then and `times` is left out. Every member ends with the same calibrator.
+            soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
         """
         if shards is not None and shards.n > 1:
-            self._check_shards(times)
+            self._check_shards(times, soft_labels=soft_labels)
         if shards is not None and shards.n > 1 and not np.size(scores):
             # a member of a team may have no rows of its own
             nothing = np.zeros(0)
@@ -116,6 +118,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
                 times=times,
                 scores_are=scores_are,
                 sampling_rate=sampling_rate,
+                soft_labels=soft_labels,
             )
         check_both_classes(samples, shards)
         self._check_features_present(samples)
@@ -151,6 +154,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         times: ArrayLike | None = None,
         scores_are: ScoreSpace | None = None,
         sampling_rate: SamplingRate = None,
+        soft_labels: bool = False,
     ) -> Self:
         """Returns a calibrator that goes on from this one with newer rows; this one stays as it is.
 
@@ -162,6 +166,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             times: When each row happened.
             scores_are: None means as at fit.
             sampling_rate: Share of negatives the ranker was trained on.
+            soft_labels: As for `fit`.
         """
         self._check_fitted()
         samples = Samples.of(
@@ -172,6 +177,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             times=times,
             scores_are=scores_are or self.scores_are_,
             sampling_rate=sampling_rate,
+            soft_labels=soft_labels,
         )
         check_both_classes(samples)
         self._check_fields(samples)
@@ -330,8 +336,8 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
                 "Way out: call fit(scores, labels) first, or monocal.load a saved model."
             )
 
-    def _check_shards(self, times: ArrayLike | None) -> None:
-        given = {"guard": self.guard, "recent_share": self._recent_share(), "times": times}
+    def _check_shards(self, times: ArrayLike | None, *, soft_labels: bool) -> None:
+        given = {"guard": self.guard, "recent_share": self._recent_share(), "times": times, "soft_labels": soft_labels}
         check_shards(self.name, self.fits_in_shards, given)
 
     def _check_fields(self, samples: Samples) -> None:

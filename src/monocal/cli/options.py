@@ -78,6 +78,10 @@ SamplingRate = Annotated[
         help="The share of negatives that the ranker was trained on.",
     ),
 ]
+SoftLabels = Annotated[
+    bool,
+    typer.Option("--soft-labels", help="Labels are numbers in [0, 1]: q counts as q positives and 1 − q negatives."),
+]
 Logits = Annotated[bool, typer.Option("--logits", help="The scores are logits, not probabilities.")]
 
 EventTime = Annotated[

@@ -29,6 +29,7 @@ OPTIONS = {
     "score": "--score",
     "shares": "--part",
     "since": "--since",
+    "soft_labels": "--soft-labels",
     "tasks": "--task",
     "time": "--time",
     "top_k": "--top-k",
@@ -53,9 +54,8 @@ def in_options(message: str) -> str:
         >>> in_options('scores: got 3; wanted probabilities. Way out: pass scores_are="logit" if these are logits.')
         'scores: got 3; wanted probabilities. Way out: pass --logits if these are logits.'
     """
-    message = message.replace('scores_are="logit"', "--logits").replace(
-        "a Roles with the table", "--label and --fields"
-    )
+    message = message.replace('scores_are="logit"', "--logits").replace("soft_labels=True", "--soft-labels")
+    message = message.replace("a Roles with the table", "--label and --fields")
     message = _SETTING.sub(lambda found: f"{OPTIONS[found[1]]} {found[2] or found[3]}", message)
     message = re.sub(rf"^({_NAMES})(?=: got)", lambda found: OPTIONS[found[1]], message)
     return re.sub(r"^argument of '(\w+)'(?=: got)", r"--set of \1", message)

@@ -11,7 +11,7 @@ from typing import Any, final
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import ScoreSpace, check_score_space
 
-_LATER_KEYS = ("slices", "winners", "value", "event_time", "label_time")
+_LATER_KEYS = ("slices", "winners", "value", "event_time", "label_time", "soft_labels")
 """Left out of `to_dict` when empty: logs that were written before these roles existed keep their fingerprints."""
 
 
@@ -38,6 +38,7 @@ class Roles:
         value: Column with what one positive of a row is worth, such as the bid.
         event_time: Column that says when a row happened, where its label may come later.
         label_time: Column that says when a positive label came; null where none has.
+        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
 
     Example:
         >>> roles = Roles(labels="click", fields=["site_id", "app_id"], time="hour", scores="pctr")
@@ -62,6 +63,7 @@ class Roles:
     value: str | None = None
     event_time: str | None = None
     label_time: str | None = None
+    soft_labels: bool = False
 
     def __init__(
         self,
@@ -79,6 +81,7 @@ class Roles:
         value: str | None = None,
         event_time: str | None = None,
         label_time: str | None = None,
+        soft_labels: bool = False,
     ) -> None:
         for argument, names in (("fields", fields), ("slices", slices)):
             if isinstance(names, str):
@@ -93,7 +96,7 @@ class Roles:
         }
         given |= {"sampling_rate": sampling_rate, "scores": _scores_by_task(scores, tasks), "scores_are": scores_are}
         given |= {"slices": tuple(dict.fromkeys(slices)), "winners": winners, "value": value}
-        given |= {"event_time": event_time, "label_time": label_time}
+        given |= {"event_time": event_time, "label_time": label_time, "soft_labels": soft_labels}
         for name, part in given.items():
             object.__setattr__(self, name, part)
         self._check()
@@ -232,6 +235,13 @@ class Roles:
                     "columns known before the outcome",
                     "remove it from fields",
                 )
+        if self.soft_labels and self.label_time is not None:
+            raise InvalidInput.of(
+                "soft_labels",
+                f"true, beside the label time {self.label_time!r}",
+                "one of the two: a label that may still come is 0 or 1",
+                "leave out young rows, or soft_labels",
+            )
         rate = self.sampling_rate
         if rate is not None and not isinstance(rate, str) and not 0.0 < rate <= 1.0:
             raise InvalidInput.of(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.sampling import SamplingRate, sampling_shift
+from monocal.core.soft_labels import ASK_FOR_SOFT, check_soft, cut_soft, has_soft
 from monocal.core.spaces import Floats, ScoreSpace, as_float_column, to_logits
 
 Ids = NDArray[np.int32]
@@ -49,8 +50,11 @@ class Samples:
         scores_are: ScoreSpace = "probability",
         sampling_rate: SamplingRate = None,
         times: ArrayLike | None = None,
+        soft_labels: bool = False,
     ) -> Samples:
         """Checks everything a caller may hand over and returns samples sorted by time (stable).
+
+        Rows with soft labels become two rows each, see `cut_soft`.
 
         Example:
             >>> rows = Samples.of([0.5, 0.9], [0, 1], times=[20, 10])
@@ -65,11 +69,14 @@ class Samples:
         moments = None if times is None else check_length(np.asarray(times), n, "times")
         samples = cls(
             logits=logits,
-            labels=None if labels is None else check_labels(labels, n),
+            labels=None if labels is None else check_labels(labels, n, soft=soft_labels),
             features=None if features is None else check_features(features, n),
             weights=None if weights is None else check_weights(weights, n),
             times=moments,
         )
+        if soft_labels and samples.labels is not None:
+            samples = samples.with_hard_labels()
+            moments = samples.times
         if moments is None or np.all(moments[:-1] <= moments[1:]):
             return samples
         return samples.take(np.argsort(moments, kind="stable"))
@@ -107,6 +114,14 @@ class Samples:
         cut = min(max(cut, min(1, self.n_rows - 1)), max(self.n_rows - 1, 0))
         return self.take(slice(0, cut)), self.take(slice(cut, None))
 
+    def with_hard_labels(self) -> Samples:
+        """Returns the same rows with soft labels as weighted rows with hard ones; hard rows stay as they are."""
+        if not has_soft(self.known_labels):
+            return self
+        pieces = cut_soft(self.known_labels[:, None])
+        weights = pieces.shares * self.weights_or_ones[pieces.rows]
+        return replace(self.take(pieces.rows), labels=pieces.labels[:, 0].astype(np.float64), weights=weights)
+
     def with_logits(self, logits: Floats) -> Samples:
         return replace(self, logits=logits)
 
@@ -119,15 +134,15 @@ def check_length(column: NDArray[Any], n_rows: int, argument: str) -> NDArray[An
     return column
 
 
-def check_labels(labels: ArrayLike, n_rows: int) -> Floats:
-    """Returns 0/1 labels as float64, or names the first row that is neither."""
+def check_labels(labels: ArrayLike, n_rows: int, *, soft: bool = False) -> Floats:
+    """Returns 0/1 labels as float64, or names the first row that is neither; soft ones may be anything between."""
     column = check_length(as_float_column(labels, "labels"), n_rows, "labels")
+    if soft:
+        return check_soft(column, "labels")
     bad = np.flatnonzero((column != 0.0) & (column != 1.0))
     if bad.size:
         row = int(bad[0])
-        raise InvalidInput.of(
-            "labels", f"{column[row]:g} at row {row}", "0 or 1 in every row", "turn the label into 0/1 before fitting"
-        )
+        raise InvalidInput.of("labels", f"{column[row]:g} at row {row}", "0 or 1 in every row", ASK_FOR_SOFT)
     return column
 
 

@@ -91,6 +91,7 @@ def metric_table(
             probabilities,
             fields={field.name: field.ids for field in rows.fields},
             groups=rows.groups,
+            units=rows.units,
             weights=rows.weights,
             confidence=confidence,
             n_bootstrap=n_bootstrap,

@@ -70,7 +70,7 @@ def provenance(
         ("Model fingerprint", model.fingerprint),
         ("Data", table_name or "in memory"),
         ("Data fingerprint", data_fingerprint(rows, fields)),
-        ("Rows measured", f"{rows.n_rows:,}"),
+        ("Rows measured", f"{rows.n_table_rows:,}"),
     ]
     if "n_rows" in info:
         facts.append(("Rows the model was fitted on", f"{int(info['n_rows']):,}"))
@@ -86,4 +86,4 @@ def provenance(
         ("Seed", str(seed)),
         ("Versions", f"monocal {__version__}, Python {platform.python_version()}, numpy {np.__version__}"),
     ]
-    return Provenance(tuple(facts), reproduce, language, rows.n_rows, table_name)
+    return Provenance(tuple(facts), reproduce, language, rows.n_table_rows, table_name)

@@ -58,6 +58,7 @@ class TaskRows:
         values: What one positive of the row is worth; None when no value column was named.
         groups: Group ids; None when no group column was named.
         has_dates: The times are microseconds since 1970.
+        units: Ids of rows that are one observation, the pieces of a soft label; None when each is its own.
     """
 
     labels: Floats
@@ -69,6 +70,7 @@ class TaskRows:
     values: Floats | None = None
     groups: IdColumn | None = None
     has_dates: bool = False
+    units: IdColumn | None = None
 
     @classmethod
     def of(cls, rows: Rows, task: str, calibrated: Floats, fields: Sequence[FieldColumn]) -> TaskRows:
@@ -99,6 +101,7 @@ class TaskRows:
             values=kept.values,
             groups=kept.groups,
             has_dates=kept.has_dates,
+            units=kept.units,
         )
 
     @property

@@ -149,6 +149,7 @@ def compare_methods(
     group: str | None = None,
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
+    soft_labels: bool = False,
     min_count: int = 1,
     max_size: int | None = None,
     holdout: float = DEFAULT_SHARE,
@@ -177,6 +178,7 @@ def compare_methods(
         group: Users or queries, which intervals resample.
         sampling_rate: A number or a column.
         scores_are: The space of the scores.
+        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have.
         holdout: The most recent share of rows, which judges.
@@ -207,6 +209,7 @@ def compare_methods(
         group=group,
         sampling_rate=sampling_rate,
         scores_are=scores_are,
+        soft_labels=soft_labels,
     )
     rows = hold_out(_one_task(given, label), holdout, min_count=min_count, max_size=max_size)
     has_fields = bool(rows.test.fields)

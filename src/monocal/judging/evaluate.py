@@ -32,6 +32,8 @@ def evaluate(
     n_bootstrap: int = 200,
     n_floor: int = 100,
     seed: int = 0,
+    soft_labels: bool = False,
+    units: Any | None = None,
 ) -> Report:
     """Measures a forecast: every metric's value at once, its interval and its noise floor when asked.
 
@@ -49,6 +51,9 @@ def evaluate(
         n_bootstrap: Replicates behind an interval.
         n_floor: Label redraws behind a floor.
         seed: Seed of resampling and redrawing.
+        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
+        units: A column of any values: rows that are one observation without being a group, such as the two rows of one
+            soft label.
 
     Example:
         A forecast that predicts a quarter too much on every row:
@@ -73,6 +78,8 @@ def evaluate(
         weights=weights,
         sampling_rate=sampling_rate,
         scores_are=scores_are,
+        soft_labels=soft_labels,
+        units=units,
     )
     return Report(
         forecast,
@@ -94,6 +101,8 @@ def forecast_of(
     weights: ArrayLike | None = None,
     sampling_rate: SamplingRate = None,
     scores_are: ScoreSpace = "probability",
+    soft_labels: bool = False,
+    units: Any | None = None,
 ) -> Forecast:
     """Returns checked rows of full-traffic probabilities with fields and groups as ids; arguments as in `evaluate`.
 
@@ -117,6 +126,8 @@ def forecast_of(
         weights=None if weights is None else check_weights(weights, n),
         fields=columns,
         groups=None if groups is None else encode_values(groups, n, "groups").ids,
+        units=None if units is None else encode_values(units, n, "units").ids,
+        soft_labels=soft_labels,
     )
 
 

@@ -71,6 +71,7 @@ def evaluate_table(
     winners: str | None = None,
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
+    soft_labels: bool = False,
     metrics: Sequence[str] | None = None,
     products: Sequence[Product] = (),
     n_bootstrap: int = 200,
@@ -98,6 +99,8 @@ def evaluate_table(
         winners: Only rows where this 0/1 column is 1.
         sampling_rate: A number or a column; None means the model's.
         scores_are: The space of the scores, without a model.
+        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives. So they
+            are anyway for a model that was fitted on such labels.
         metrics: Names; None means the headline ones.
         products: Scores that must multiply to another, beside pctr, pcvr and pctcvr.
         n_bootstrap: Replicates behind an interval.
@@ -123,13 +126,13 @@ def evaluate_table(
     others |= {"group": group, "weight": weight, "winners": winners, "slices": [*(fields or ()), *by]}
     stream = open_table(table)
     if model is None:
-        rate: dict[str, Any] = {"sampling_rate": sampling_rate, "scores_are": scores_are}
+        rate: dict[str, Any] = {"sampling_rate": sampling_rate, "scores_are": scores_are, "soft_labels": soft_labels}
         roles = Roles.of(score=score, label=label, tasks=tasks, **rate, **others)
     else:
         if score is not None:
             raise InvalidInput.of("score", repr(score), "the model's own score columns", "leave score out")
         model.check_columns(stream.column_names)
-        roles = model.roles(label, tasks=tasks, sampling_rate=sampling_rate, **others)
+        roles = model.roles(label, tasks=tasks, sampling_rate=sampling_rate, soft_labels=soft_labels or None, **others)
     rows, labels = read(stream, roles, since=since, until=until), None
     if late:
         rows, labels = mature(rows, str(window), None if model is None else known_delays(model))
@@ -139,4 +142,4 @@ def evaluate_table(
     judged = rows if fields is None else rows.with_fields([*fields, *by])
     judging = Judging(metrics, by, top_k, n_bootstrap, seed)
     found = judge_rows(judged, calibrated, judging)
-    return TableEvaluation(rows.n_rows, found, check_row_products(rows, calibrated, products), labels)
+    return TableEvaluation(rows.n_table_rows, found, check_row_products(rows, calibrated, products), labels)

@@ -121,7 +121,7 @@ def _judge_task(rows: Rows, task: str, calibrated: Floats | None, judging: Judgi
         chosen, ranks = _chosen(rows, p, judging.top_k)
         if chosen is not None:
             selections[stage] = selection(
-                labels, p, chosen, ranks=ranks, weights=rows.weights, groups=rows.groups, **judging.resampling
+                labels, p, chosen, ranks=ranks, weights=rows.weights, groups=rows.observations, **judging.resampling
             )
         part, q = (rows, p) if chosen is None else (rows.take(np.flatnonzero(chosen)), p[chosen])
         reports[stage] = _report(part, task, q, judging)
@@ -147,6 +147,7 @@ def _report(rows: Rows, task: str, p: Floats, judging: Judging) -> Report:
         p,
         fields={name: column.ids for name, column in rows.fields.items()},
         groups=rows.groups,
+        units=rows.units,
         weights=rows.weights,
         metrics=judging.metrics or headline_metrics(**has),
         **judging.resampling,

@@ -70,6 +70,7 @@ def fit_and_judge(
     group: str | None = None,
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
+    soft_labels: bool = False,
     min_count: int = 1,
     max_size: int | None = None,
     holdout: float = DEFAULT_SHARE,
@@ -99,6 +100,7 @@ def fit_and_judge(
         group: Column of users, so that intervals resample users.
         sampling_rate: A number or a column.
         scores_are: The space of the scores.
+        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have.
         holdout: The most recent share of rows that judges; 0 fits on all rows and judges nothing.
@@ -134,6 +136,7 @@ def fit_and_judge(
         group=group,
         sampling_rate=sampling_rate,
         scores_are=scores_are,
+        soft_labels=soft_labels,
     )
     maturity = given.maturity if isinstance(given, Rows) else None
     rows = hold_out(given, holdout, min_count=min_count, max_size=max_size)

@@ -60,7 +60,7 @@ class Report(Tabular):
 
     @property
     def n_rows(self) -> int:
-        return self.forecast.n_rows
+        return self.forecast.n_observed_rows
 
     def value(self, name: str) -> float:
         """The number; NaN when undefined, see `reason`."""

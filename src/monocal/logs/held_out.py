@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
+
 from monocal.core.samples import Ids
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout, hold_out_recent
@@ -56,9 +58,14 @@ def hold_out(
 
 
 def _cut_rows(rows: Rows, share: float, limits: dict[str, int | None]) -> HeldOut:
-    cut = hold_out_recent(rows.n_rows, share, times=rows.times, time_column=rows.roles.time, is_clock=rows.has_dates)
-    fitted = log_of_rows(rows.take(slice(0, cut.n_fit)), **limits)  # type: ignore[arg-type]
-    test = rows.take(slice(cut.n_fit, None))
+    # the pieces of a row with a soft label stay together
+    units = np.arange(rows.n_rows) if rows.units is None else rows.units
+    firsts = np.flatnonzero(np.diff(units, prepend=-1))
+    times = None if rows.times is None else rows.times[firsts]
+    cut = hold_out_recent(firsts.size, share, times=times, time_column=rows.roles.time, is_clock=rows.has_dates)
+    first_test = int(firsts[cut.n_fit]) if cut.n_test else rows.n_rows
+    fitted = log_of_rows(rows.take(slice(0, first_test)), **limits)  # type: ignore[arg-type]
+    test = rows.take(slice(first_test, None))
     features = fitted.vocabulary.encode_columns(test.fields, test.n_rows)
     return HeldOut(fitted, test, features, cut, lambda: log_of_rows(rows, **limits))  # type: ignore[arg-type]
 

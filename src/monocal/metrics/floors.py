@@ -4,7 +4,7 @@ If the predictions were the true probabilities, labels would be coin flips with 
 :math:`y_i \sim \text{Bernoulli}(p_i)` and measuring again gives the distribution of a metric under perfect calibration:
 an ECE of 0.003 means nothing if perfect forecasts get 0.003 as well. Every draw is exact, row by row; only the positive
 rows are then added up, so a draw costs little more than the random numbers. A row is one observation whatever its
-weight.
+weight; a soft label is redrawn as a hard one, which is the noisiest that a label with this mean can be.
 """
 
 from __future__ import annotations
@@ -41,11 +41,14 @@ def noise_floor(
     """
     check_replicates("n_floor", n_draws)
     rng = np.random.default_rng([seed, 2])
+    units = None if forecast.units is None else np.unique(forecast.units, return_inverse=True)[1]
+    n_draws_each = forecast.n_rows if units is None else int(units.max(initial=-1)) + 1
     shared = [(summary.replay(forecast), names) for summary, names in by_summary(metrics).items()]
     found = {name: np.full(n_draws, np.nan) for name in metrics}
     with progress("redrawing labels", n_draws, unit="draws") as bar:
         for draw in range(n_draws):
-            positive_rows = np.flatnonzero(rng.random(forecast.n_rows) < forecast.probabilities)
+            drawn = rng.random(n_draws_each)
+            positive_rows = np.flatnonzero((drawn if units is None else drawn[units]) < forecast.probabilities)
             for replay, names in shared:
                 state = replay.relabelled(positive_rows)
                 for name in names:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import check_labels, check_length, check_weights
+from monocal.core.soft_labels import cut_soft, has_soft
 from monocal.core.spaces import Floats, as_float_column
 
 IdColumn = NDArray[np.integer[Any]]
@@ -33,6 +34,7 @@ class Forecast:
         weights: How often each row counts; None means once.
         fields: Ids of each field's values, one column per field name, in the order the caller gave.
         groups: Ids of the users (or sessions, queries) the rows belong to; None when unknown.
+        units: Ids of rows that are one observation, the pieces of a soft label; None when each is its own.
     """
 
     labels: Floats
@@ -40,6 +42,7 @@ class Forecast:
     weights: Floats | None = None
     fields: Mapping[str, IdColumn] = field(default_factory=dict)
     groups: IdColumn | None = None
+    units: IdColumn | None = None
 
     @classmethod
     def of(
@@ -50,6 +53,8 @@ class Forecast:
         weights: ArrayLike | None = None,
         fields: Mapping[str, ArrayLike] | None = None,
         groups: ArrayLike | None = None,
+        units: ArrayLike | None = None,
+        soft_labels: bool = False,
     ) -> Forecast:
         """Checks every column. No rows at all is allowed here, because a stream may bring an empty batch.
 
@@ -59,6 +64,8 @@ class Forecast:
             weights: Numbers ≥ 0; weight k means the row k times.
             fields: Integer ids ≥ 0 per field; `monocal.evaluate` accepts any values and encodes them.
             groups: Integer ids ≥ 0 of what is resampled together, such as users.
+            units: Integer ids ≥ 0 of rows that are one observation; None takes every row as one.
+            soft_labels: Labels may be any numbers in [0, 1]; such a row becomes two, see `cut_soft`.
 
         Example:
             >>> Forecast.of([0, 1], [0.2, 0.7], fields={"site": [0, 3]}).n_rows
@@ -70,17 +77,24 @@ class Forecast:
         """
         predicted = check_probabilities(probabilities)
         n = predicted.shape[0]
-        return cls(
-            labels=check_labels(labels, n),
+        forecast = cls(
+            labels=check_labels(labels, n, soft=soft_labels),
             probabilities=predicted,
             weights=None if weights is None else _check_weights(weights, n),
             fields={name: _check_ids(ids, n, f"fields[{name!r}]") for name, ids in (fields or {}).items()},
             groups=None if groups is None else _check_ids(groups, n, "groups"),
+            units=None if units is None else _check_ids(units, n, "units"),
         )
+        return forecast.with_hard_labels() if soft_labels else forecast
 
     @property
     def n_rows(self) -> int:
         return int(self.probabilities.shape[0])
+
+    @property
+    def n_observed_rows(self) -> int:
+        """Rows as they came: the pieces of a soft label are one."""
+        return self.n_rows if self.units is None else int(np.unique(self.units).size)
 
     def take(self, rows: slice | NDArray[Any]) -> Forecast:
         """Returns the chosen rows (a slice makes views, not copies)."""
@@ -90,12 +104,23 @@ class Forecast:
             None if self.weights is None else self.weights[rows],
             {name: ids[rows] for name, ids in self.fields.items()},
             None if self.groups is None else self.groups[rows],
+            None if self.units is None else self.units[rows],
         )
 
     def chunks(self, n_rows: int = CHUNK_ROWS) -> Iterator[Forecast]:
         """Yields the rows in slices; one empty slice when there are none."""
         for start in range(0, max(self.n_rows, 1), n_rows):
             yield self.take(slice(start, start + n_rows))
+
+    def with_hard_labels(self) -> Forecast:
+        """Returns the same rows with soft labels as weighted rows with hard ones; hard rows stay as they are."""
+        if not has_soft(self.labels):
+            return self
+        pieces = cut_soft(self.labels[:, None])
+        weights = pieces.shares if self.weights is None else pieces.shares * self.weights[pieces.rows]
+        cut = self.take(pieces.rows)
+        units = pieces.rows if cut.units is None else cut.units
+        return replace(cut, labels=pieces.labels[:, 0].astype(np.float64), weights=weights, units=units)
 
     def with_labels(self, labels: Floats) -> Forecast:
         return replace(self, labels=labels)

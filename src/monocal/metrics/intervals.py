@@ -1,7 +1,7 @@
 r"""Bootstrap intervals and paired differences.
 
 **Units.** What is resampled is a group (a user) when groups are given, because a user's rows depend on each other, and
-a row otherwise. A row is one observation whatever its weight.
+a row otherwise; the two pieces of a soft label are one row. A row is one observation whatever its weight.
 
 **Blocks.** Up to 512 units are resampled one by one. Beyond, units are dealt at random into 512 blocks of equal size
 and whole blocks are resampled. Sums per block are formed once, so a replicate costs a matrix product instead of a pass
@@ -43,7 +43,7 @@ class Interval(NamedTuple):
 
 
 def resampling_blocks(forecast: Forecast, seed: int) -> tuple[Blocks, int]:
-    """Returns the block of each row and how many blocks there are; rows of one group share a block.
+    """Returns the block of each row and how many blocks there are; rows of one group, or of one unit, share a block.
 
     Example:
         >>> rows = Forecast.of([0, 1, 0], [0.1, 0.9, 0.2], groups=[7, 7, 3])
@@ -52,13 +52,14 @@ def resampling_blocks(forecast: Forecast, seed: int) -> tuple[Blocks, int]:
         (2, True, False)
     """
     rng = np.random.default_rng(seed)
-    if forecast.groups is None:
+    together = forecast.units if forecast.groups is None else forecast.groups
+    if together is None:
         return _deal(forecast.n_rows, rng)
-    seen = np.flatnonzero(np.bincount(forecast.groups))
+    seen = np.flatnonzero(np.bincount(together))
     dealt, n_blocks = _deal(seen.shape[0], rng)
     of_group = np.zeros(int(seen[-1]) + 1 if seen.size else 0, dtype=np.int32)
     of_group[seen] = dealt
-    return of_group[forecast.groups], n_blocks
+    return of_group[together], n_blocks
 
 
 def bootstrap(

@@ -29,11 +29,12 @@ def fit_facts(rows: Rows) -> dict[str, dict[str, Any]]:
     for task in rows.scores:
         observed = rows.observed(task)
         logits = observed.logits(task)
+        pieces = observed.weights if rows.roles.soft_labels else None
         edges = np.unique(np.quantile(logits, _SHARES))
         shares = np.bincount(np.searchsorted(edges, logits), minlength=edges.size + 1) / observed.n_rows
         facts[task] = {
             "n_rows": observed.n_rows,
-            "label_rate": float(np.mean(observed.labels[task])),
+            "label_rate": float(np.average(observed.labels[task], weights=pieces)),
             "mean_score": float(np.mean(sigmoid(logits))),
             "score_edges_logit": edges,
             "score_shares": shares,

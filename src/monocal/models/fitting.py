@@ -42,6 +42,7 @@ def fit(
     time: str | None = None,
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
+    soft_labels: bool = False,
     min_count: int = 1,
     max_size: int | None = None,
     frozen_embeddings: Sequence[NDArray[np.float32]] | None = None,
@@ -64,6 +65,7 @@ def fit(
         time: Column that orders rows; without it they are taken to be in time order.
         sampling_rate: Share of negatives the ranker was trained on: a number or a column.
         scores_are: The space of the score columns.
+        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
         frozen_embeddings: A ranker's table per field, for methods that can use it.
@@ -92,6 +94,7 @@ def fit(
         time=time,
         sampling_rate=sampling_rate,
         scores_are=scores_are,
+        soft_labels=soft_labels,
     )
     embeddings = embeddings if frozen_embeddings is None else frozen_embeddings
     if not isinstance(rows, Rows):
@@ -167,6 +170,7 @@ def fit_log(
             "time_column": None if rows.times is None else rows.roles.time,
             "learned_from": [rows_fact(rows)],
             "row_sample": row_sample(rows, log.features.T),
+            **({"soft_labels": True} if log.roles.soft_labels else {}),
         },
     )
     return replace(model, canary=canary_of(model, log.features, rows))

@@ -130,6 +130,7 @@ class Model(Tabular):
         *,
         tasks: Mapping[str, tuple[str, str]] | None = None,
         sampling_rate: float | str | None = None,
+        soft_labels: bool | None = None,
         **others: Any,
     ) -> Roles:
         """Returns the roles of a table that this model is judged on: its own scores and fields, and what is given.
@@ -138,6 +139,7 @@ class Model(Tabular):
             label: Another label column than that of the fit: one, or task to column.
             tasks: Only these tasks: name to (label column, score column); the scores must be the model's own.
             sampling_rate: Another sampling rate than that of the fit.
+            soft_labels: Whether labels may be any numbers in [0, 1]; None means as at fit.
             others: The other roles, by name.
         """
         labels = {one.name: one.label for one in self.tasks}
@@ -169,6 +171,7 @@ class Model(Tabular):
             scores={name: scores[name] for name in labels},
             scores_are=self.scores_are,
             sampling_rate=self.sampling_rate if sampling_rate is None else sampling_rate,
+            soft_labels=bool(self.info.get("soft_labels")) if soft_labels is None else soft_labels,
             **others,
         )
 
@@ -252,7 +255,7 @@ class Model(Tabular):
         """Returns cut-offs on this model's probabilities that keep a promise; see `metrics.promised_thresholds`.
 
         Arguments:
-            table: Rows with labels that the model was not fitted on.
+            table: Rows with 0/1 labels that the model was not fitted on.
             task: Which task; None means the only one.
             label: Another label column than that of the fit.
             by: A column of which every value gets a cut-off of its own.
@@ -262,7 +265,9 @@ class Model(Tabular):
         stream = open_table(table)
         self.check_columns(stream.column_names)
         roles = self.roles(
-            tasks={chosen.name: (label or chosen.label, chosen.score)}, slices=[] if by is None else [by]
+            tasks={chosen.name: (label or chosen.label, chosen.score)},
+            slices=[] if by is None else [by],
+            soft_labels=False,
         )
         rows = read(stream, roles).observed(chosen.name)
         groups = None

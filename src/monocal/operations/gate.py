@@ -124,7 +124,8 @@ def _judge(
         _check_classes(labels, task)
         before, after = (answers[task][known] for _, answers in sides)
         weights = None if rows.weights is None else rows.weights[known].astype(np.float64)
-        options: dict[str, Any] = {"weights": weights, "groups": None if rows.groups is None else rows.groups[known]}
+        together = rows.observations
+        options: dict[str, Any] = {"weights": weights, "groups": None if together is None else together[known]}
         observed = float(np.average(labels, weights=weights))
         pcoc = tuple(float(np.average(p, weights=weights)) / observed for p in (before, after))
         overall[task] = paired_losses(labels, before, after, **options), (pcoc[0], pcoc[1])
@@ -155,7 +156,7 @@ def _judge(
             pcoc,
             tuple(cells),
         )
-    return GateVerdict(tasks, rows.n_rows, max_harm, confidence, rows.groups is not None, *fingerprints)
+    return GateVerdict(tasks, rows.n_table_rows, max_harm, confidence, rows.groups is not None, *fingerprints)
 
 
 def _is_judged(forecasts: tuple[Floats, Floats], ids: Any, n_cells: int, weights: Floats | None) -> Any:

@@ -87,7 +87,9 @@ def evaluate(
         if score is not None:
             raise InvalidInput.of("score", repr(score), "the model's own score columns", "leave score out")
         loaded.check_columns(df.columns)
-        roles = loaded.roles(label, tasks=tasks, sampling_rate=sampling_rate, slices=slices, **others)
+        roles = loaded.roles(
+            label, tasks=tasks, sampling_rate=sampling_rate, soft_labels=False, slices=slices, **others
+        )
     roles.check_columns(df.columns)
     names = metrics or headline_metrics(has_fields=bool(named), has_groups=group is not None)
     chosen = chosen_metrics(names)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
+from monocal.core.soft_labels import ASK_FOR_SOFT
 from monocal.core.spaces import Floats
 from monocal.tables.moments import WANTED, WAY_OUT, Moments, moments
 
@@ -51,9 +52,31 @@ def labels_or_missing(batch: Batch, column: str, role: str, first_row: int = 0) 
             f"{role} column {column!r}",
             f"{values[row]:g} at row {first_row + row}",
             "0 or 1 (or null where the task was not observed)",
-            "turn the label into 0/1 before fitting",
+            ASK_FOR_SOFT,
         )
     return values.astype(np.int8)
+
+
+def soft_labels_or_missing(batch: Batch, column: str, role: str, first_row: int = 0) -> Floats:
+    """Returns labels in [0, 1] as float64, and −1 where the label is null.
+
+    Example:
+        >>> soft_labels_or_missing(pa.table({"click": [0.25, None]}), "click", "label").tolist()
+        [0.25, -1.0]
+    """
+    values = _numeric(batch, column, role)
+    missing = values.is_null().to_numpy(zero_copy_only=False)
+    found = _to_numpy(pc.fill_null(values, 0.0))
+    bad = np.flatnonzero(~((found >= 0.0) & (found <= 1.0)))
+    if bad.size:
+        row = int(bad[0])
+        raise InvalidInput.of(
+            f"{role} column {column!r}",
+            f"{found[row]:g} at row {first_row + row}",
+            "numbers in [0, 1] (or null where the task was not observed), as soft_labels=True says",
+            "divide counts by their number of trials, and name the trials as weight",
+        )
+    return np.where(missing, -1.0, found)
 
 
 def moments_of(batch: Batch, column: str, first_row: int = 0) -> Moments:

@@ -13,7 +13,7 @@ from monocal.core.progress import progress
 from monocal.core.roles import Roles
 from monocal.tables.categories import check_categories
 from monocal.tables.coded import coded, join_coded
-from monocal.tables.columns import labels_or_missing, moments_of, moments_or_none, numbers
+from monocal.tables.columns import labels_or_missing, moments_of, moments_or_none, numbers, soft_labels_or_missing
 from monocal.tables.moments import Kind, check_one_kind, kinds_of_moments
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
@@ -21,7 +21,7 @@ from monocal.tables.time_window import TimeWindow
 
 
 def read(table: Table, roles: Roles, *, since: str | None = None, until: str | None = None) -> Rows:
-    """Reads the columns that play a part, in one pass over the table.
+    """Reads the columns that play a part, in one pass over the table; soft labels become rows with hard ones.
 
     Arguments:
         table: Anything `open_table` takes.
@@ -57,14 +57,16 @@ def read(table: Table, roles: Roles, *, since: str | None = None, until: str | N
         raise InvalidInput.of(
             "table", "no rows", "at least one row", "check the file and the filter, or widen since and until"
         )
-    return _rows(parts, roles, has_dates=bool(kinds) and "number" not in kinds)
+    rows = _rows(parts, roles, has_dates=bool(kinds) and "number" not in kinds)
+    return rows.with_hard_labels() if roles.soft_labels else rows
 
 
 def _columns(batch: pa.RecordBatch, roles: Roles, first_row: int) -> dict[str, Any]:
     """One batch as arrays, by part and name."""
     found: dict[str, Any] = {}
+    of_labels = soft_labels_or_missing if roles.soft_labels else labels_or_missing
     for task, column in roles.labels.items():
-        found[f"label:{task}"] = labels_or_missing(batch, column, "label", first_row)
+        found[f"label:{task}"] = of_labels(batch, column, "label", first_row)
     for task, column in roles.score_columns.items():
         found[f"score:{task}"] = numbers(batch, column, "score", first_row)
     for name in roles.category_columns:

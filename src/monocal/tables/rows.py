@@ -11,10 +11,22 @@ from numpy.typing import NDArray
 
 from monocal.core.roles import Roles
 from monocal.core.sampling import sampling_shift
+from monocal.core.soft_labels import cut_soft, has_soft
 from monocal.core.spaces import Floats, sigmoid, to_logits
 from monocal.tables.encoded_column import EncodedColumn
 
-_OPTIONAL = ("groups", "weights", "times", "rates", "winners", "values", "event_times", "label_times", "maturity")
+_OPTIONAL = (
+    "groups",
+    "weights",
+    "times",
+    "rates",
+    "winners",
+    "values",
+    "event_times",
+    "label_times",
+    "maturity",
+    "units",
+)
 
 
 @final
@@ -24,7 +36,7 @@ class Rows:
 
     Attributes:
         roles: Which column of the table each of them was.
-        labels: Task to 0, 1, or −1 where the task was not observed.
+        labels: Task to 0, 1, or −1 where the task was not observed. Soft ones, while a table is read, lie between.
         scores: Task to the ranker's score as it came, in the space that the roles say.
         fields: Field or slice to the ids and values of its column.
         groups: One id per group.
@@ -37,6 +49,7 @@ class Rows:
         label_times: When each positive label came; −1 where none has.
         maturity: The share of positives of each row's age whose label has come; None means all.
         has_dates: The times are microseconds since 1970 and can be told as dates.
+        units: The row of the table that each row is a part of, where soft labels were cut; None means each its own.
 
     Example:
         >>> from monocal.tables.read import read
@@ -62,6 +75,7 @@ class Rows:
     label_times: NDArray[np.int64] | None = None
     maturity: Floats | None = None
     has_dates: bool = False
+    units: NDArray[np.int64] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -95,6 +109,26 @@ class Rows:
         """Returns the rows where a task's label is known."""
         known = self.labels[task] >= 0
         return self if bool(known.all()) else self.take(np.flatnonzero(known))
+
+    def with_hard_labels(self) -> Rows:
+        """Returns the same rows with soft labels as weighted rows with hard ones, see `cut_soft`."""
+        labels = np.column_stack([column.astype(np.float64) for column in self.labels.values()])
+        if not has_soft(labels):
+            return replace(self, labels={task: column.astype(np.int8) for task, column in self.labels.items()})
+        pieces = cut_soft(labels)
+        weights = pieces.shares if self.weights is None else pieces.shares * self.weights[pieces.rows]
+        hard = {task: np.ascontiguousarray(pieces.labels[:, place]) for place, task in enumerate(self.labels)}
+        return replace(self.take(pieces.rows), labels=hard, weights=weights, units=pieces.rows)
+
+    @property
+    def observations(self) -> NDArray[Any] | None:
+        """Ids of rows that are one observation together: the groups, else the pieces of one row; None if all are."""
+        return self.units if self.groups is None else self.groups
+
+    @property
+    def n_table_rows(self) -> int:
+        """How many rows of the table these are."""
+        return self.n_rows if self.units is None else int(np.unique(self.units).size)
 
     def logits(self, task: str) -> Floats:
         """Returns a task's scores as logits, brought back to full traffic by the sampling rate."""

@@ -23,6 +23,7 @@ from monocal.cli.options import (
     Score,
     Seed,
     Since,
+    SoftLabels,
     Tasks,
     Time,
     Until,
@@ -66,6 +67,7 @@ def evaluate(
     weight: Weight = None,
     rate: SamplingRate = None,
     logits: Logits = False,
+    soft_labels: SoftLabels = False,
     metrics: MetricNames = None,
     product: Products = None,
     event_time: EventTime = None,
@@ -106,7 +108,8 @@ def evaluate(
         "scores_are": "logit" if logits else "probability",
         "metrics": list(METRICS) if names == ["all"] else names or None,
     }
-    if is_spark(engine, master, conf, {"--by": by, "--top-k": top_k, "--product": product, "--label-time": label_time}):
+    not_on_spark = {"--by": by, "--top-k": top_k, "--product": product, "--label-time": label_time}
+    if is_spark(engine, master, conf, {**not_on_spark, "--soft-labels": soft_labels}):
         from monocal.cli.tables import print_measured
         from monocal.spark import evaluate as evaluate_on_spark
 
@@ -127,6 +130,7 @@ def evaluate(
         top_k=top_k,
         products=arguments.products(product),
         seed=seed,
+        soft_labels=soft_labels,
         event_time=event_time,
         label_time=label_time,
         window=window,

@@ -38,6 +38,7 @@ from monocal.cli.options import (
     SamplingRate,
     Score,
     Set,
+    SoftLabels,
     TableArgument,
     Tasks,
     Time,
@@ -76,6 +77,7 @@ def fit(
     group: Group = None,
     rate: SamplingRate = None,
     logits: Logits = False,
+    soft_labels: SoftLabels = False,
     holdout: Holdout = 0.2,
     refit: Annotated[
         bool, typer.Option("--refit", help="After judging, fit once more on all rows and save that model.")
@@ -108,7 +110,7 @@ def fit(
 
     MODEL_FOLDER.check_target(out)
     not_on_spark = {"--refit": refit, "--group": group, "--product": product, "--shards": n_shards}
-    not_on_spark["--label-time"] = label_time
+    not_on_spark |= {"--label-time": label_time, "--soft-labels": soft_labels}
     if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
         from monocal.spark import fit as fit_on_spark
 
@@ -158,6 +160,7 @@ def fit(
         group=group,
         sampling_rate=arguments.sampling_rate(rate),
         scores_are="logit" if logits else "probability",
+        soft_labels=soft_labels,
         min_count=min_count,
         max_size=max_size,
         holdout=holdout,

@@ -134,7 +134,7 @@ def _read(
 ) -> Rows:
     stream = open_table(table)
     model.check_columns(stream.column_names)
-    roles: Roles = model.roles(label, sampling_rate=sampling_rate, time=time, slices=by, **others)
+    roles: Roles = model.roles(label, sampling_rate=sampling_rate, soft_labels=False, time=time, slices=by, **others)
     without = [column for column in dict.fromkeys(roles.labels.values()) if column not in stream.column_names]
     if without and label is None:
         wanted = [column for column in roles.columns if column not in without]
