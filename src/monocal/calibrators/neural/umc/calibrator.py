@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from monocal.calibrators.neural.modules.monotone_map import MonotoneMap
 
 Integrand = Literal["knots", "concat"]
-Integral = Literal["exact", "clenshaw_curtis", "gauss_legendre"]
+Integral = Literal["exact", "clenshaw_curtis", "gauss_legendre", "umnn"]
 _OUTER_QUANTILE = 0.005
 _AUTHORS_BIAS_SCALE = 1e-4
 
@@ -73,8 +73,8 @@ class UmcCalibrator(NeuralCalibrator):
 
     Arguments:
         integrand: `knots` or `concat`; presets `paper` and `authors` are always `concat`.
-        integral: How `concat` is integrated while training: `exact`, or a fixed rule of about 50 nodes. Prediction is
-            always exact.
+        integral: How `concat` is integrated while training: `exact`, or a fixed rule of about 50 nodes, `umnn` being
+            that of the authors' code. Prediction is always exact.
         size: Layer widths, `default`, `small` or `paper`.
         n_knots: Number of knots.
         rescaling: Without it w = b = 0 for every row.

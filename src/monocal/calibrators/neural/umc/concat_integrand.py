@@ -16,7 +16,7 @@ from monocal.calibrators.neural.umc.quadrature import Rule, quadrature
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.kernels.limits import CAP
 
-Integral = Literal["exact", "clenshaw_curtis", "gauss_legendre"]
+Integral = Literal["exact", "clenshaw_curtis", "gauss_legendre", "umnn"]
 
 
 def positive(values: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class ConcatIntegrand(nn.Module):
 
     Arguments:
         hidden: Widths of the two hidden layers.
-        integral: `exact`, `clenshaw_curtis` or `gauss_legendre`.
+        integral: `exact`, `clenshaw_curtis`, `gauss_legendre`, or `umnn`, the rule of the authors' code.
         n_steps: Steps of the quadrature rule.
         n_threads: Threads of the exact kernel, over slices of rows; use more than 1 only in training.
         zero_last: Starts with u = 0, hence U(T) = T.

@@ -40,7 +40,7 @@ class UmcMap(MonotoneMap):
     Arguments:
         context_width: Numbers per context row; 0 makes a map of the score alone.
         integrand: `concat` or `knots`.
-        integral: `exact`, `clenshaw_curtis` or `gauss_legendre`; knots are always exact.
+        integral: `exact`, `clenshaw_curtis`, `gauss_legendre` or `umnn`; knots are always exact.
         n_steps: Steps of a quadrature rule.
         rescaling: Without it w = b = 0 for every row.
         identity_start: Zeroes the layers behind h, w and b, so that the untrained map returns its input.
