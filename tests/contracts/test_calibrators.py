@@ -11,6 +11,7 @@ ARGUMENTS = {
     "per_segment": {"min_events": 5},
     "fac": {"hidden": (32,)},
     "sbcr": {"hidden": (32,)},
+    "mcnet": {"hidden": (32,)},
     "desc": {"hidden": (16,), "n_dimensions": 4},
     "adacalib": {"candidate_bins": (5, 10)},
 }

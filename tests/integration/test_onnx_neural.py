@@ -28,6 +28,7 @@ EXACT = {
     "fac": {},
     "fac, hard": {"method": "fac", "hard_monotone": True},
     "sbcr": {},
+    "mcnet": {},
     "sbcr, query side": {"method": "sbcr", "query_side_fields": [2, 0]},
     "desc": {"n_dimensions": 4, "hidden": (16,)},
     "desc, hard": {"method": "desc", "n_dimensions": 4, "hidden": (16,), "hard_monotone": True},
@@ -145,8 +146,17 @@ def test_fall_back_is_exported_as_identity(table, tmp_path):
     np.testing.assert_allclose(answers, [0.2], rtol=1e-12)
 
 
-MONOTONE = ["umc", "umc, two knots", "umc, not rescaled", "umc, score alone", "umc, broken line", "fac, hard", "sbcr"]
-MONOTONE += ["sbcr, query side", "desc, hard", "adacalib, hard"]
+MONOTONE = [
+    "umc",
+    "umc, two knots",
+    "umc, not rescaled",
+    "umc, score alone",
+    "umc, broken line",
+    "fac, hard",
+    "sbcr",
+    "mcnet",
+]
+MONOTONE += ["mcnet", "sbcr, query side", "desc, hard", "adacalib, hard"]
 
 
 @pytest.mark.parametrize("case", MONOTONE)

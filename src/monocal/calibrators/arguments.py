@@ -64,6 +64,7 @@ RANGES: Mapping[str, Range] = {
     "n_trees": _COUNT,
     "recent_share": _SHARE,
     "sc_weight": _NOT_NEGATIVE,
+    "order_weight": _NOT_NEGATIVE,
     "score_bins": _COUNT,
     "seed": _NOT_NEGATIVE,
     "shrinkage": _NOT_NEGATIVE,

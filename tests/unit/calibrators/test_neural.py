@@ -20,6 +20,7 @@ SMALL = {
     "umc": {"size": "small"},
     "fac": {"hidden": (32,)},
     "sbcr": {"hidden": (32, 16)},
+    "mcnet": {"hidden": (32,)},
     "desc": {"hidden": (16,), "n_dimensions": 4},
     "adacalib": {"candidate_bins": (5, 10)},
 }
@@ -32,6 +33,7 @@ MAPS = [
     ("fac", {}),
     ("fac", {"hard_monotone": True}),
     ("sbcr", {}),
+    ("mcnet", {}),
     ("desc", {}),
     ("desc", {"hard_monotone": True}),
     ("adacalib", {}),

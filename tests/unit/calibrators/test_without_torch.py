@@ -12,6 +12,7 @@ SMALL = {
     "umc": {"size": "small"},
     "fac": {"hidden": (32,)},
     "sbcr": {"hidden": (32, 16)},
+    "mcnet": {"hidden": (32,)},
     "desc": {"hidden": (16,), "n_dimensions": 4},
     "adacalib": {"candidate_bins": (5, 10)},
 }

@@ -3,7 +3,8 @@
 from monocal.calibrators.neural.adacalib.calibrator import AdaCalibrator
 from monocal.calibrators.neural.desc.calibrator import DescCalibrator
 from monocal.calibrators.neural.fac.calibrator import FacCalibrator
+from monocal.calibrators.neural.mcnet.calibrator import McnetCalibrator
 from monocal.calibrators.neural.sbcr.calibrator import SbcrCalibrator
 from monocal.calibrators.neural.umc.calibrator import UmcCalibrator
 
-__all__ = ["UmcCalibrator", "FacCalibrator", "SbcrCalibrator", "DescCalibrator", "AdaCalibrator"]
+__all__ = ["UmcCalibrator", "FacCalibrator", "SbcrCalibrator", "DescCalibrator", "AdaCalibrator", "McnetCalibrator"]

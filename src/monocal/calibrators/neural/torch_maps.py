@@ -3,6 +3,7 @@
 from monocal.calibrators.neural.adacalib.torch_map import AdaCalibMap
 from monocal.calibrators.neural.desc.torch_map import DescMap
 from monocal.calibrators.neural.fac.torch_map import FacMap
+from monocal.calibrators.neural.mcnet.torch_map import McnetMap
 from monocal.calibrators.neural.modules.broken_line import PiecewiseMap
 from monocal.calibrators.neural.modules.context_encoder import ContextEncoder
 from monocal.calibrators.neural.modules.mlp import Mlp
@@ -19,6 +20,7 @@ __all__ = [
     "SbcrMap",
     "DescMap",
     "AdaCalibMap",
+    "McnetMap",
     "PiecewiseMap",
     "ContextEncoder",
     "WideShift",

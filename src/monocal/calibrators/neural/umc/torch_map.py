@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, final, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,6 @@ from monocal.kernels.limits import LOG_SCALE_LIMIT
 Integrand = Literal["concat", "knots"]
 
 
-@final
 class UmcMap(MonotoneMap):
     r"""Unconstrained monotone calibration in logit space.
 

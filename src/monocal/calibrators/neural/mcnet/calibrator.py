@@ -1,0 +1,104 @@
+"""MCNet, published the same spring as UMC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from monocal.calibrators.neural.arrays.context_table import Weights
+from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, believed_share
+from monocal.calibrators.neural.fitting.map_inputs import MapInputs
+from monocal.calibrators.neural.fitting.objective import Auxiliary
+from monocal.calibrators.neural.fitting.presets import FitSettings
+from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
+from monocal.calibrators.neural.umc.arrays import CompiledUmc, KnotsCurve
+from monocal.calibrators.neural.umc.calibrator import score_knots
+from monocal.calibrators.neural.umc.onnx import write_umc
+from monocal.calibrators.onnx.builder import GraphBuilder
+from monocal.calibrators.row_scorer import RowScorer
+from monocal.kernels.compiled import numba_is_installed
+
+if TYPE_CHECKING:
+    from monocal.calibrators.neural.modules.monotone_map import MonotoneMap
+    from monocal.losses import Loss
+
+
+@final
+@dataclass(kw_only=True, eq=False, repr=False)
+class McnetCalibrator(NeuralCalibrator):
+    r"""Integrates a positive network over score bins, with penalties on bins out of order and on unbalanced fields.
+
+    .. math:: z' = e^{w(x)} \left(\int h(v, x)\,dv + \beta\right) + b(x), \qquad
+              L = \mathrm{BCE} + \lambda_o \sum_k \max(0, \bar p'_k - \bar p'_{k+1})
+                  + \lambda_f \frac1{F B} \sum_f \sum_v |G_{f,v}|\,(\bar y_{f,v} - \bar p'_{f,v})^2
+
+    For a fixed feature row a higher score never gets a lower probability, for the reason given at `umc`. Rows of
+    neighbouring score bins may change places where their features differ; the first penalty makes that rare. The
+    second keeps the mean of every field value near its observed rate (`FieldCalibrationLoss`).
+
+    There is no released code: integral, context and both penalties follow the public summary; their exact form, their
+    factors, and scale and shift of the integral, as UMNN has them, are our reconstruction.
+
+    References:
+        MCNet: monotonic calibration networks for expressive uncertainty calibration in online advertising. WWW 2025,
+        arXiv 2503.00334.
+
+    Takes the arguments of `NeuralCalibrator` beside its own; `sc_weight` is the factor λ_f, 1 by default.
+
+    Arguments:
+        n_knots: Knots of the integral, at quantiles of the score; bins lie between them.
+        hidden: Widths of the network.
+        order_weight: The factor λ_o.
+
+    Example:
+        >>> import numpy as np
+        >>> site = np.tile([1, 2], 2000)
+        >>> clicks = (np.arange(4000) // 2 * 0.618034) % 1 < np.where(site == 1, 0.3, 0.1)
+        >>> mcnet = McnetCalibrator(l2=0.1).fit(np.full(4000, 0.2), clicks, features=site[:, None])
+        >>> mcnet.predict([0.2, 0.2], features=[[1], [2]]).round(1).tolist()
+        [0.3, 0.1]
+    """
+
+    name = "mcnet"
+
+    auxiliary: Auxiliary = "field"
+    n_knots: int = 12
+    hidden: Sequence[int] = (128, 128)
+    order_weight: float = 1.0
+
+    def _build(self, inputs: MapInputs) -> MonotoneMap:
+        from monocal.calibrators.neural.mcnet.torch_map import McnetMap
+
+        rows = inputs.rows
+        return McnetMap(
+            inputs.context_width,
+            knots=score_knots(rows.logits, self.n_knots, rows.weights).tolist(),
+            hidden=self.hidden,
+            order_weight=self.order_weight,
+            identity_start=inputs.warm_start,
+            seed=self.seed,
+        )
+
+    def _objective(self, settings: FitSettings, sizes: Sequence[int]) -> Loss:
+        from monocal.losses import CrossEntropy
+
+        # without fields there is nothing to balance
+        return super()._objective(settings, sizes) if sizes or self.auxiliary != "field" else CrossEntropy()
+
+    def _published_sc_weight(self) -> float:
+        return 1.0
+
+    def _curve(self, weights: Weights) -> Curve:
+        return KnotsCurve(weights)
+
+    def _write_curve(self, graph: GraphBuilder, weights: Weights, logits: str, context: str | None) -> str:
+        return write_umc(graph, weights, logits, context)
+
+    def _prepare(self, weights: Weights) -> FittedMap:
+        compiled = numba_is_installed() and believed_share(weights) > 0.0
+        return CompiledUmc(weights) if compiled else super()._prepare(weights)
+
+    def _row_scorer(self, shift: float) -> RowScorer | None:
+        fitted = self._fitted_map()
+        return fitted.row_scorer(shift) if isinstance(fitted, CompiledUmc) else None

@@ -1,0 +1,37 @@
+"""The two penalties of MCNet."""
+
+import numpy as np
+import pytest
+import torch
+
+from monocal.calibrators import calibrator
+from monocal.calibrators.neural.torch_maps import McnetMap
+
+KNOTS = [-2.0, -1.0, 0.0, 1.0, 2.0]
+
+
+def test_penalty_is_the_sum_of_falls_between_neighbouring_bins():
+    """Rows in bins 0, 0, 2, 3: bin 1 is empty and left out."""
+    network = McnetMap(0, knots=KNOTS, order_weight=2.0)
+    logits = torch.tensor([-1.5, -1.2, 0.5, 1.5])
+    p = np.array([0.4, 0.6, 0.2, 0.3])
+    found = network._disorder(logits, torch.logit(torch.tensor(p)))
+    assert found.item() == pytest.approx(0.5 - 0.2)
+    network.train()
+    network(logits)
+    assert network.penalty().item() == 0.0  # the untrained map is the identity, and so in order
+
+
+def test_penalty_brings_bins_back_into_order():
+    """High scores belong to a site that clicks less, so that bins fall where the sites meet."""
+    random = np.random.default_rng(0)
+    z = random.normal(0.0, 2.0, size=6000)
+    site = np.where(z < 0.0, 1, 2)
+    clicks = random.random(6000) < 1.0 / (1.0 + np.exp(-z - np.where(site == 1, 1.0, -1.5)))
+    falls = {}
+    for weight in (0.0, 20.0):
+        one = calibrator("mcnet", hidden=(16,), order_weight=weight, wide=False, carry="none", n_epochs=8, min_count=1)
+        p = one.fit(z, clicks, features=site[:, None], scores_are="logit").predict(z, features=site[:, None])
+        falls[weight] = p[(-0.5 < z) & (z < 0.0)].mean() - p[(0.0 < z) & (z < 0.5)].mean()
+    assert falls[0.0] > 0.2
+    assert falls[20.0] < 0.5 * falls[0.0]
