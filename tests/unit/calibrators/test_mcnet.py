@@ -32,6 +32,6 @@ def test_penalty_brings_bins_back_into_order():
     for weight in (0.0, 20.0):
         one = calibrator("mcnet", hidden=(16,), order_weight=weight, wide=False, carry="none", n_epochs=8, min_count=1)
         p = one.fit(z, clicks, features=site[:, None], scores_are="logit").predict(z, features=site[:, None])
-        falls[weight] = p[(-0.5 < z) & (z < 0.0)].mean() - p[(0.0 < z) & (z < 0.5)].mean()
+        falls[weight] = p[(z > -0.5) & (z < 0.0)].mean() - p[(z > 0.0) & (z < 0.5)].mean()
     assert falls[0.0] > 0.2
     assert falls[20.0] < 0.5 * falls[0.0]
