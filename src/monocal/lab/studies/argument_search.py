@@ -9,7 +9,7 @@ import numpy as np
 
 from monocal.core.log_loss import log_loss
 from monocal.core.spaces import logit
-from monocal.lab.studies.cells import Cell, fit_and_predict
+from monocal.lab.studies.cells import Cell, fit, fit_and_predict
 from monocal.lab.studies.study_data import CalibrationRows, TestRows
 
 HOLDOUT_SHARE = 0.2
@@ -29,7 +29,8 @@ def search_arguments(cell: Cell, rows: CalibrationRows) -> Found:
     """Tries candidate arguments with optuna (seeded, kept in sqlite so that a killed search goes on).
 
     The calibration rows are cut in time order: candidates are fitted on the older 80 % and judged by log-loss on the
-    newest 20 %.
+    newest 20 %. With `search_epochs` the loss on the newest 20 % is taken after every epoch, and the number of epochs
+    with the smallest one belongs to what is found.
     """
     import optuna
 
@@ -42,6 +43,13 @@ def search_arguments(cell: Cell, rows: CalibrationRows) -> Found:
 
     def loss(trial: Any) -> float:
         chosen = {name: trial.suggest_categorical(name, values) for name, values in cell.spec.search.items()}
+        if cell.spec.search_epochs:
+            watched = {"n_epochs": cell.spec.search_epochs, "held_out_share": HOLDOUT_SHARE}
+            fitted: Any = fit(cell.spec.method, {**cell.spec.arguments, **chosen, **watched}, rows, cell.seed)
+            losses = fitted.history_["held_out_losses"][1:]  # the first one is before any step
+            trial.set_user_attr("losses", losses)
+            trial.set_user_attr("chosen", {"n_epochs": int(np.argmin(losses)) + 1})
+            return float(min(losses))
         p = fit_and_predict(cell.spec.method, {**cell.spec.arguments, **chosen}, older, newest, cell.seed)
         return log_loss(logit(p), labels)
 
@@ -56,4 +64,5 @@ def search_arguments(cell: Cell, rows: CalibrationRows) -> Found:
     done = sum(trial.state == optuna.trial.TrialState.COMPLETE for trial in study.trials)
     if done < n_trials:
         study.optimize(loss, n_trials=n_trials - done)
-    return Found(dict(study.best_params), len(study.trials), float(study.best_value))
+    chosen = {**study.best_params, **study.best_trial.user_attrs.get("chosen", {})}
+    return Found(chosen, len(study.trials), float(study.best_value))

@@ -13,7 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
-from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.core.errors import UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.core.manifest import FolderFormat
@@ -61,6 +61,8 @@ class Cell:
 def cell_of(data_name: str, data: PreparedData, spec: CalibratorSpec, seed: int, cache: Path) -> Cell:
     """Names a cell by everything that its result depends on, and by nothing else (its title may change)."""
     what = {key: value for key, value in asdict(spec).items() if key not in ("name", "n_seeds", "time_limit_seconds")}
+    # a key that came later is no part of what was named without it
+    what = {key: value for key, value in what.items() if key != "search_epochs" or value}
     # a method without randomness gives the same answers for every seed
     kind = CALIBRATORS.get(spec.method)
     uses_seed = kind is None or "seed" in kind().get_params(deep=False)
@@ -100,9 +102,14 @@ def fit_and_predict(
         return peer(method)(rows, test, arguments, seed)
     if method not in CALIBRATORS:
         raise UnknownName.among("method", method, [*CALIBRATORS, *PEERS])
+    return fit(method, arguments, rows, seed).predict(test.logits, features=test.features)
+
+
+def fit(method: str, arguments: Mapping[str, Any], rows: CalibrationRows, seed: int) -> Calibrator:
+    """Fits a calibrator of this package on calibration rows."""
     known = CALIBRATORS[method]().get_params(deep=False)
     seeded = {"seed": seed} if "seed" in known else {}
-    fitted = calibrator(method, **{**seeded, **arguments}).fit(
+    return calibrator(method, **{**seeded, **arguments}).fit(
         rows.logits,
         rows.labels,
         features=rows.features,
@@ -110,7 +117,6 @@ def fit_and_predict(
         scores_are="logit",
         embeddings=rows.embeddings,
     )
-    return fitted.predict(test.logits, features=test.features)
 
 
 def finish(cell: Cell, facts: Mapping[str, Any], answers: Floats | None = None) -> None:

@@ -78,6 +78,8 @@ class CalibratorSpec:
         arguments: Constructor arguments.
         search: Argument name to candidate values, searched on the newest part of the calibration rows.
         n_trials: How many candidates the search may try.
+        search_epochs: Candidates train at most so many epochs, and the number that was best on the newest part is
+            chosen with them; 0 leaves the epochs alone.
         n_seeds: Only the first so many of the study's seeds, for slow methods; 0 means all.
         use_embeddings: Hand over the ranker's frozen embeddings, where there are any.
         time_limit_seconds: A cell that takes longer is skipped, with that reason.
@@ -88,6 +90,7 @@ class CalibratorSpec:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     search: Mapping[str, list[Any]] = field(default_factory=dict)
     n_trials: int = 10
+    search_epochs: int = 0
     n_seeds: int = 0
     use_embeddings: bool = False
     time_limit_seconds: float = 3600.0
