@@ -17,6 +17,7 @@ from monocal.calibrators.neural.umc.calibrator import score_knots
 from monocal.calibrators.neural.umc.onnx import write_umc
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.row_scorer import RowScorer
+from monocal.calibrators.tags import Tags
 from monocal.kernels.compiled import numba_is_installed
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class McnetCalibrator(NeuralCalibrator):
     """
 
     name = "mcnet"
+    class_tags = Tags(monotone="weak", features="optional", weights_exactly=False, reconstruction=True)
 
     auxiliary: Auxiliary = "field"
     n_knots: int = 12
