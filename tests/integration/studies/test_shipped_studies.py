@@ -39,8 +39,9 @@ def test_shipped_study_runs_at_smoke_size(name, tmp_path, monkeypatch):
     assert "<table>" in (tmp_path / study.name / "leaderboard.html").read_text()
 
 
-def test_shipped_online_experiment_runs_at_smoke_size(tmp_path):
-    assert "UMC" in run_file("ab", tmp_path, smoke_rows=ROWS).read_text()
+@pytest.mark.parametrize("name", ["ab", "ab_qin"])
+def test_shipped_online_experiment_runs_at_smoke_size(tmp_path, name):
+    assert "UMC" in run_file(name, tmp_path, smoke_rows=ROWS).read_text()
 
 
 @pytest.mark.parametrize("name", STUDIES)

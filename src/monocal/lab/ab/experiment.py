@@ -12,9 +12,8 @@ from monocal.calibrators import Calibrator, calibrator
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats
 from monocal.lab.ab.experiment_plan import AbPlan, Arm
-from monocal.lab.ab.traffic import Requests, draw_requests, react
-from monocal.lab.simulator import SimulatedLog, find_world, simulate_log
-from monocal.lab.simulator.truth import draw_truth
+from monocal.lab.ab.stage import Candidates, LoggedPeriod, Stage
+from monocal.lab.ab.traffic import SimulatedStage
 from monocal.models import Fusion
 
 OUTCOMES = ("watch_seconds", "effective_views", "long_views", "clicks")
@@ -57,8 +56,8 @@ class AbOutcome:
             "",
             f"Changes against {p.reference}, 95 % intervals by bootstrap over {self.n_users:,} users; **bold** where "
             f"the interval excludes 0. {p.n_requests:,} requests × {p.n_candidates} candidates, {p.n_shown} shown; "
-            f"calibrators fitted on {p.n_calibration:,} logged impressions; world `{p.world}` drawn with seed "
-            f"{p.world_seed}; fused score {dict(p.fusion)}.",
+            f"{_ranker_note(p)}calibrators fitted on {p.n_calibration:,} logged impressions; world `{p.world}` drawn "
+            f"with seed {p.world_seed}; fused score {dict(p.fusion)}.",
             "",
         ]
         return "\n".join(lines)
@@ -66,22 +65,20 @@ class AbOutcome:
 
 def run_experiment(plan: AbPlan) -> AbOutcome:
     """Runs an experiment; the same plan gives the same numbers."""
-    world = find_world(plan.world).with_seed(plan.world_seed)
-    truth = draw_truth(world)
-    log = simulate_log(plan.n_calibration, seed=plan.seed, world=world, tasks=("click", "effective_view", "long_view"))
-    fitted = {arm.name: _fit(arm, plan, log) for arm in plan.arms}
+    stage = _open_stage(plan)
+    fitted = {arm.name: _fit(arm, plan, stage.logged) for arm in plan.arms}
     fusion = Fusion(plan.fusion)
-    users: list[NDArray[np.int32]] = []
+    users: list[NDArray[np.integer[Any]]] = []
     found: dict[str, list[dict[str, Floats]]] = {arm.name: [] for arm in plan.arms}
     same: dict[str, float] = dict.fromkeys(found, 0.0)
     with progress("answering requests", plan.n_requests, "requests") as bar:
         for number, start in enumerate(range(0, plan.n_requests, _REQUESTS_AT_ONCE)):
             n = min(_REQUESTS_AT_ONCE, plan.n_requests - start)
-            requests = draw_requests(truth, plan.seed + 1, number, n, plan.n_candidates)
+            requests = stage.requests(number, n)
             users.append(requests.users)
             orders = {name: _order(arm, requests, fusion, plan.n_shown) for name, arm in fitted.items()}
             for name, order in orders.items():
-                found[name].append(react(truth, requests, order))
+                found[name].append(stage.react(requests, order))
                 same[name] += float(np.all(order == orders[plan.reference], axis=1).sum())
             bar.advance(n)
     by_user, n_users = _sums_by_user(np.concatenate(users), found)
@@ -99,16 +96,24 @@ def run_experiment(plan: AbPlan) -> AbOutcome:
     )
 
 
-def _fit(arm: Arm, plan: AbPlan, log: SimulatedLog) -> dict[str, Calibrator]:
+def _open_stage(plan: AbPlan) -> Stage[Any]:
+    if plan.ranker:
+        from monocal.lab.ab.search_traffic import SearchStage
+
+        return SearchStage(plan)
+    return SimulatedStage(plan)
+
+
+def _fit(arm: Arm, plan: AbPlan, log: LoggedPeriod) -> dict[str, Calibrator]:
     fitted = {}
     for task in plan.fusion:
         fresh = calibrator(arm.method, **arm.arguments)
-        fitted[task] = fresh.fit(log.task_scores[task], log.task_labels[task], features=log.features, times=log.times)
+        fitted[task] = fresh.fit(log.scores[task], log.labels[task], features=log.features, times=log.times)
     return fitted
 
 
-def _order(arm: dict[str, Calibrator], requests: Requests, fusion: Fusion, n_shown: int) -> NDArray[np.intp]:
-    features = requests.rows.features
+def _order(arm: dict[str, Calibrator], requests: Candidates, fusion: Fusion, n_shown: int) -> NDArray[np.intp]:
+    features = requests.features
     fused = fusion.fuse(
         {task: fitted.predict(requests.scores[task], features=features) for task, fitted in arm.items()}
     )
@@ -119,7 +124,7 @@ def _order(arm: dict[str, Calibrator], requests: Requests, fusion: Fusion, n_sho
 
 
 def _sums_by_user(
-    users: NDArray[np.int32], found: dict[str, list[dict[str, Floats]]]
+    users: NDArray[np.integer[Any]], found: dict[str, list[dict[str, Floats]]]
 ) -> tuple[dict[str, dict[str, Any]], int]:
     known, index = np.unique(users, return_inverse=True)
     return {
@@ -139,6 +144,10 @@ def _relative(reference: Floats, arm: Floats, plan: AbPlan) -> tuple[float, floa
         replicates[k] = float(times @ arm) / max(float(times @ reference), 1e-300) - 1.0
     low, high = np.quantile(replicates, [0.025, 0.975])
     return change, float(low), float(high)
+
+
+def _ranker_note(plan: AbPlan) -> str:
+    return f"ranker {plan.ranker} trained on {plan.n_training:,} impressions before; " if plan.ranker else ""
 
 
 def _change(change: float, low: float, high: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, final
 
 from monocal.core.errors import InvalidInput, UnknownName
@@ -36,9 +36,12 @@ class AbPlan:
         question: What it asks, in a sentence.
         arms: The arms; every one sees the same users, candidates and luck.
         reference: The arm that the others are compared with.
-        world: A simulated world with all tasks.
+        world: A simulated world with all tasks; `search`, if a ranker is trained.
         world_seed: Draws the world.
         seed: Draws the log and the traffic.
+        ranker: A ranker that is trained on the first part of the world `search`; empty takes the world's own scores.
+        ranker_arguments: Its constructor arguments.
+        n_training: Logged impressions that it learns from, before those of the calibrators.
         n_calibration: Logged impressions that calibrators are fitted on.
         n_requests: Requests of the experiment.
         n_candidates: Candidates per request.
@@ -55,6 +58,9 @@ class AbPlan:
     world: str = "multitask"
     world_seed: int = 0
     seed: int = 0
+    ranker: str = ""
+    ranker_arguments: Mapping[str, Any] = field(default_factory=dict)
+    n_training: int = 0
     n_calibration: int = 200_000
     n_requests: int = 50_000
     n_candidates: int = 20
@@ -70,6 +76,13 @@ class AbPlan:
         for task in self.fusion:
             if task not in TASKS:
                 raise UnknownName.among("task of fusion", task, TASKS)
+        if bool(self.ranker) != (self.world == "search"):
+            raise InvalidInput.of(
+                "ranker",
+                f"{self.ranker!r} in the world {self.world!r}",
+                "a ranker in the world search, and none elsewhere",
+                'say ranker = "qin" and world = "search", or neither',
+            )
         if not 1 <= self.n_shown <= self.n_candidates:
             raise InvalidInput.of(
                 "n_shown", self.n_shown, f"between 1 and n_candidates = {self.n_candidates}", "show fewer"
@@ -89,10 +102,9 @@ class AbPlan:
 
     def scaled(self, rows: int) -> AbPlan:
         """Returns the same experiment with at most so many logged rows and a tenth as many requests."""
-        from dataclasses import replace
-
         return replace(
             self,
+            n_training=min(self.n_training, rows),
             n_calibration=min(self.n_calibration, rows),
             n_requests=min(self.n_requests, max(rows // 10, 10)),
             n_bootstrap=min(self.n_bootstrap, 100),

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.lab.ab.experiment_plan import AbPlan
+from monocal.lab.ab.stage import LoggedPeriod
+from monocal.lab.simulator import find_world, simulate_log
 from monocal.lab.simulator.rows import BLOCK_ROWS, Rows
-from monocal.lab.simulator.truth import Truth
+from monocal.lab.simulator.truth import Truth, draw_truth
 
 CLICK_SECONDS, EFFECTIVE_SECONDS, LONG_SECONDS = 3.0, 12.0, 45.0
 """Seconds watched after a click, and in addition after an effective and after a long view."""
@@ -37,6 +40,32 @@ class Requests:
     @property
     def users(self) -> Ids:
         return self.rows.users[:: self.n_candidates]
+
+    @property
+    def features(self) -> Ids:
+        return self.rows.features
+
+
+@final
+class SimulatedStage:
+    """A simulated world whose scores miss the truth in a known way; no ranker is trained.
+
+    Arguments:
+        plan: Which world, log and traffic.
+    """
+
+    def __init__(self, plan: AbPlan) -> None:
+        world = find_world(plan.world).with_seed(plan.world_seed)
+        self._truth, self._plan = draw_truth(world), plan
+        tasks = ("click", "effective_view", "long_view")
+        log = simulate_log(plan.n_calibration, seed=plan.seed, world=world, tasks=tasks)
+        self.logged = LoggedPeriod(log.features, log.times, log.task_scores, log.task_labels)
+
+    def requests(self, number: int, n_requests: int) -> Requests:
+        return draw_requests(self._truth, self._plan.seed + 1, number, n_requests, self._plan.n_candidates)
+
+    def react(self, requests: Requests, order: NDArray[np.intp]) -> dict[str, Floats]:
+        return react(self._truth, requests, order)
 
 
 def draw_requests(truth: Truth, seed: int, number: int, n_requests: int, n_candidates: int) -> Requests:
@@ -89,13 +118,23 @@ def react(truth: Truth, requests: Requests, order: NDArray[np.intp]) -> dict[str
     true_logits, _ = truth.click_logits(shown)
     clicks = shown.click_uniforms < sigmoid(true_logits)
     given = truth.watch.probabilities(features)
-    effective = clicks & (shown.watch_uniforms < given["effective_view"])
-    long = clicks & (shown.watch_uniforms < given["long_view"])
+    return outcomes_of(clicks.reshape(order.shape), given, shown.watch_uniforms.reshape(order.shape))
+
+
+def outcomes_of(clicks: NDArray[np.bool_], given_click: dict[str, Floats], watch_luck: Floats) -> dict[str, Floats]:
+    """Returns the outcomes of each request from the clicks on its shown candidates `(requests, shown)`.
+
+    Arguments:
+        clicks: Which were clicked.
+        given_click: Probability of each view, given a click.
+        watch_luck: Uniform numbers that decide the views.
+    """
+    effective, long = (
+        clicks & (watch_luck < given_click[task].reshape(clicks.shape)) for task in ("effective_view", "long_view")
+    )
     seconds = CLICK_SECONDS * clicks + EFFECTIVE_SECONDS * effective + LONG_SECONDS * long
     outcome = {"clicks": clicks, "effective_views": effective, "long_views": long, "watch_seconds": seconds}
-    return {
-        name: np.asarray(values, dtype=np.float64).reshape(order.shape).sum(axis=1) for name, values in outcome.items()
-    }
+    return {name: np.asarray(values, dtype=np.float64).sum(axis=1) for name, values in outcome.items()}
 
 
 def _scores(truth: Truth, rows: Rows) -> dict[str, Floats]:

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from scipy.sparse.linalg import svds
+from sklearn.utils.extmath import randomized_svd
 
 from monocal.core.spaces import Floats
 
@@ -54,8 +54,8 @@ class ContentVectors:
         left, right = (1.0 / np.sqrt(np.where(total > 0.0, total, 1.0)) for total in (row_total, column_total))
         scaled = counts.multiply(left[:, None]).multiply(right[None, :]).tocsr()
         n_found = min(n_dimensions, min(sizes) - 1)
-        # the starting vector is random by default
-        u, values, vt = svds(scaled, k=n_found, v0=np.ones(min(sizes)))
+        # Lanczos iterations (`svds`) draw new directions from a generator of their own where values repeat
+        u, values, vt = randomized_svd(scaled, n_found, n_iter=7, random_state=0)
         roots = np.sqrt(np.maximum(values, 0.0))
         return cls(_of_length_1(u * roots), _of_length_1(vt.T * roots))
 

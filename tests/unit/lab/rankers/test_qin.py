@@ -45,6 +45,15 @@ def test_it_beats_the_multi_task_deepfm_beyond_noise(log, fitted):
     assert np.quantile(gains, 0.025) > 0.0
 
 
+def test_content_vectors_are_the_same_in_every_fit():
+    """Where singular values repeat, as they do in a sparse matrix of clicks, an iterative solver may draw at random."""
+    rows = simulate_search(6000)
+    clicked = rows.features[rows.labels == 1]
+    found = [ContentVectors.fit(clicked[:, 1], clicked[:, 2], (401, 4001), 16) for _ in range(3)]
+    assert all(np.array_equal(one.items, found[0].items) for one in found)
+    assert all(np.array_equal(one.queries, found[0].queries) for one in found)
+
+
 def test_outcomes_of_the_row_and_of_later_ones_do_not_reach_its_inputs(log, fitted):
     row = 40_000
     now = log.times[row]
