@@ -124,21 +124,30 @@ def print_comparison(found: MethodComparison) -> None:
         *(f"{one.method}: {one.problem}" for one in found.results if one.problem),
         *(f"{one.method}: {one.remark}" for one in found.results if one.remark),
     ]
-    head = ["method", metric, "floor", "vs none", "vs best", "log-loss", "PCOC", "fit s"]
+    floor = ["floor"] if found.has_floor else []
+    head = ["method", metric, *floor, "vs none", "vs best", *_beside(metric).values(), "fit s"]
     print_table("Methods on held-out rows", head, rows, notes)
+
+
+def _beside(metric: str) -> dict[str, str]:
+    """Metrics that are shown beside the one that sorts, with their titles."""
+    titles = {"log_loss": "log-loss", "pcoc": "PCOC"}
+    return {name: title for name, title in titles.items() if name != metric}
 
 
 def _method_row(one: MethodResult, found: MethodComparison) -> list[str]:
     report, metric = one.report, found.metric
     if report is None:
-        return [one.method, *["–"] * 7]
-    cells = [one.method, significant(report.value(metric)), significant(report.floor(metric))]
+        return [one.method, *["–"] * (4 + len(_beside(metric)) + found.has_floor)]
+    cells = [one.method, significant(report.value(metric), 3 if found.has_floor else 4)]
+    if found.has_floor:
+        cells.append(significant(report.floor(metric)))
     for change, itself in ((one.against_uncalibrated, ""), (one.against_best, "best")):
         if change is None:
             cells.append(itself)
         else:
             cells.append("tie" if change.verdict(metric) == "tie" else signed_percent(change.size(metric)))
-    optional = [significant(report.value(name), 4) if name in report.names else "" for name in ("log_loss", "pcoc")]
+    optional = [significant(report.value(name), 4) if name in report.names else "" for name in _beside(metric)]
     return [*cells, *optional, f"{one.fit_seconds:.1f}"]
 
 

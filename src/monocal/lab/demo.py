@@ -15,12 +15,12 @@ from monocal.core.files import atomic_file
 from monocal.core.roles import Roles
 from monocal.core.spaces import sigmoid
 from monocal.judging.compare_methods import MethodComparison, compare_methods
+from monocal.lab.demo_world import AFTER, demo_log
+from monocal.lab.lead import Lead, explain_lead
 from monocal.lab.rankers import rank_log, ranker
-from monocal.lab.simulator import find_world, write_simulated_log
 from monocal.logs.encoder import encode_log
 from monocal.models import Model, fit
 from monocal.report import write_report
-from monocal.tables.stream import read_columns
 
 METHODS = (
     "none",
@@ -39,6 +39,9 @@ METHODS = (
     "umc",
 )
 SAVED_METHOD = "umc"
+RIVAL = "wide_logistic"
+"""What a practitioner would use instead, in `compare_methods` at its best."""
+
 _MARK = "demo.json"
 _PLACES = ("log.parquet", "encoded", "ranked", "scored.parquet", "test.parquet", "model", "report.html")
 _SCORE, _LABEL, _TIME, _USER, _TRUTH = "pctr", "click", "timestamp", "user_id", "true_p"
@@ -52,6 +55,7 @@ class DemoOutcome:
     Attributes:
         comparison: Every method on the same rows, with intervals and noise floors.
         errors: Method to mean absolute error of its probabilities to the truth, which only a simulator knows.
+        lead: Whether and why the saved method is ahead of `RIVAL`; None if either was not compared.
         model: The saved model.
         model_folder: Where it is.
         report: An HTML page about the model on the test rows.
@@ -62,6 +66,7 @@ class DemoOutcome:
 
     comparison: MethodComparison
     errors: dict[str, float]
+    lead: Lead | None
     model: Model
     model_folder: Path
     report: Path
@@ -81,7 +86,9 @@ def run_demo(
     """Simulates a click log, ranks it with DeepFM, compares calibrators on it, saves one as a model, and
     writes its report.
 
-    The oldest 60 % of the rows train the ranker, the next 20 % fit calibrators, the newest 20 % judge them.
+    The oldest 60 % of the rows train the ranker; then the page changes, and the ranker does not. The next 20 % of
+    the rows fit calibrators, the newest 20 % judge them, by log-loss: averages per field value cannot see errors that
+    depend on score and field together.
 
     Arguments:
         folder: Where logs, scores and the model go. What an earlier run left there is replaced; a folder that holds
@@ -93,36 +100,48 @@ def run_demo(
     """
     folder = Path(folder)
     _claim(folder)
-    fields = tuple(field.name for field in find_world("default").fields)
+    fields = tuple(field.name for field in AFTER.fields)
     raw = folder / "log.parquet"
-    write_simulated_log(raw, n_rows, seed=seed, world="default")
+    rows = demo_log(n_rows, seed)
+    _write(rows, raw)
     schema = Roles(labels=_LABEL, fields=fields, time=_TIME, group=_USER)
     log = encode_log(raw, schema, folder / "encoded")
     scored = rank_log(log, ranker("deepfm", batch_rows=1024, seed=seed), folder / "ranked")
     start = log.parts["calibration"].start
-    table = read_columns(raw, [_TIME, _USER, *fields, _LABEL, _TRUTH]).slice(start)
     scores = sigmoid(np.asarray(scored.logits[_LABEL][start:]))
-    table = table.append_column(_SCORE, pa.array(scores))
+    table = rows.select([_TIME, _USER, *fields, _LABEL, _TRUTH]).slice(start).append_column(_SCORE, pa.array(scores))
     cut = log.parts["test"].start - start
-    paths = {"scored.parquet": table, "test.parquet": table.slice(cut)}
-    for name, part in paths.items():
-        with atomic_file(folder / name) as temporary:
-            pq.write_table(part, temporary)
+    test, test_log = table.slice(cut), folder / "test.parquet"
+    _write(table, folder / "scored.parquet")
+    _write(test, test_log)
     roles: dict[str, Any] = {"score": _SCORE, "label": _LABEL, "fields": fields, "time": _TIME}
     comparison = compare_methods(
-        folder / "scored.parquet", methods, **roles, group=_USER, holdout=1.0 - cut / table.num_rows, seed=seed
+        folder / "scored.parquet",
+        methods,
+        **roles,
+        group=_USER,
+        holdout=1.0 - cut / table.num_rows,
+        metric="log_loss",
+        seed=seed,
     )
-    truth = table.slice(cut)[_TRUTH].to_numpy()
+    truth = test[_TRUTH].to_numpy()
     errors = {
         result.method: float(np.mean(np.abs(result.report.forecast.probabilities - truth)))
         for result in comparison.results
         if result.report is not None
     }
+    lead = explain_lead(comparison, test, fields, _SCORE, method=saved_method, other=RIVAL)
     model = fit(table.slice(0, cut), method=saved_method, **roles)
     model.save(folder / "model")
-    test_log = folder / "test.parquet"
     report = write_report(model, test_log, folder / "report.html", time=_TIME, group=_USER)
-    return DemoOutcome(comparison, errors, model, folder / "model", report, folder / "scored.parquet", test_log, fields)
+    return DemoOutcome(
+        comparison, errors, lead, model, folder / "model", report, folder / "scored.parquet", test_log, fields
+    )
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    with atomic_file(path) as temporary:
+        pq.write_table(table, temporary)
 
 
 def _claim(folder: Path) -> None:

@@ -88,7 +88,8 @@ class NeuralCalibrator(LogitCalibrator):
         learning_rate: Adam's rate at its highest.
         held_out_share: Share of the most recent rows for early stopping; 0 trains on all. With `carry` none are needed.
         seed: Of the initial weights and the row order.
-        n_threads: Threads while training; None keeps torch's present number.
+        n_threads: Threads of torch while training, restored afterwards. A step's products are too small to share: a
+            second thread mostly waits, and on a busy machine it waits for its turn. None keeps torch's present number.
         checkpoint: A folder from which an interrupted training goes on.
         show_progress: True or False; None asks whether somebody watches.
         recent_share: See `Calibrator`; with `carry`, a positive one asks for the level that earlier levels support.
@@ -118,7 +119,7 @@ class NeuralCalibrator(LogitCalibrator):
     learning_rate: float | None = None
     held_out_share: float | None = None
     seed: int = 0
-    n_threads: int | None = None
+    n_threads: int | None = 1
     checkpoint: str | None = None
     show_progress: bool | None = None
     recent_share: float | None = None  # type: ignore[assignment]  # None asks the preset

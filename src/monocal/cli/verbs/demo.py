@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
+import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -27,8 +28,9 @@ def demo(
 ) -> None:
     """Goes all the way once, on a simulated log.
 
-    A click log is simulated, ranked and calibrated with every method; a model is saved. The oldest 60 % of
-    the rows train the ranker, the next 20 % fit calibrators, the newest 20 % judge them.
+    A click log is simulated, ranked and calibrated with many methods; a model is saved. The oldest 60 % of
+    the rows train the ranker; then the page changes and the ranker does not. The next 20 % fit calibrators, the
+    newest 20 % judge them.
     """
     from monocal.lab.demo import run_demo
 
@@ -37,17 +39,25 @@ def demo(
     if as_json:
         print_json(
             found.comparison.as_dict()
-            | {"errors_to_truth": found.errors, "model": str(found.model_folder), "report": str(found.report)}
+            | {
+                "errors_to_truth": found.errors,
+                "lead": None if found.lead is None else asdict(found.lead),
+                "model": str(found.model_folder),
+                "report": str(found.report),
+            }
         )
         return
     from monocal.cli.tables import print_comparison
 
     print_comparison(found.comparison)
+    if found.lead is not None:
+        typer.echo(f"\n{found.lead}")
     typer.echo("\nMean absolute error to the true probability, which only a simulator knows:")
     for method, error in sorted(found.errors.items(), key=lambda item: item[1]):
         typer.echo(f"  {method:<14} {error:.5f}")
     typer.echo(f"\nmodel   {found.model_folder}\nscores  {found.scored_log}\nreport  {found.report}")
-    command = "monocal" if shutil.which("monocal") else sys.argv[0]
+    started = Path(sys.argv[0])
+    command = f"{shlex.quote(sys.executable)} -m monocal" if started.suffix == ".py" else shlex.quote(str(started))
     typer.echo(
         f"\nTry next:\n  {command} inspect {found.model_folder}"
         f"\n  {command} apply {found.model_folder} {found.test_log} --out {out / 'calibrated.parquet'}"

@@ -1,0 +1,127 @@
+"""Why one method is ahead of another on the same rows: where along score and fields the other is still wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from monocal.core.numbers import percent, ratio, significant
+from monocal.core.spaces import Floats
+from monocal.judging.cells import Cells, sum_cells
+from monocal.judging.compare import compare
+from monocal.judging.compare_methods import MethodComparison
+from monocal.judging.spread import spread_of
+
+N_BANDS = 10
+"""Bands of the score with equally many rows."""
+
+
+@final
+@dataclass(frozen=True)
+class Lead:
+    """One method beside another.
+
+    Attributes:
+        method: The one that was asked about.
+        other: The one it is compared with.
+        verdict: How much better or worse it is, or "tie".
+        field: The field in whose cells, value by band of the score, the two differ most.
+        error: Typical relative error of these cells beyond noise with the method.
+        other_error: The same with the other.
+        value: The value of the cell that the other has wrong most surely.
+        scores: Both ends of that cell's scores.
+        pcoc: Predicted over observed clicks of that cell with the method.
+        other_pcoc: The same with the other.
+    """
+
+    method: str
+    other: str
+    verdict: str
+    field: str
+    error: float
+    other_error: float
+    value: str
+    scores: tuple[float, float]
+    pcoc: float
+    other_pcoc: float
+
+    def __str__(self) -> str:
+        if not self.verdict.startswith("better"):
+            return f"{self.method} is not ahead of {self.other} on these rows (log-loss: {self.verdict})."
+        low, high = self.scores
+        return "\n".join(
+            [
+                f"Log-loss of {self.method} is {self.verdict} than that of {self.other}: errors depend on",
+                f"{self.field} and score together. By {self.field} and tenth of the score, {self.other} is",
+                f"typically off by {percent(self.other_error, 2)} beyond noise, {self.method} by "
+                f"{percent(self.error, 2)}. Plainest where",
+                f"{self.field} is {self.value} and the score {significant(low, 2)} to {significant(high, 2)}: "
+                f"predicted over observed clicks are",
+                f"{ratio(self.other_pcoc)} with {self.other}, {ratio(self.pcoc)} with {self.method}.",
+            ]
+        )
+
+
+def explain_lead(
+    comparison: MethodComparison, table: pa.Table, fields: tuple[str, ...], score: str, *, method: str, other: str
+) -> Lead | None:
+    """Says whether a method's log-loss is better than another's, and which field and score it is better about.
+
+    Rows are put into cells: a value of one field and a tenth of the score. Per field the typical error of cells beyond
+    noise is measured for both methods; the field where it falls most is named. A method that shifts all scores of a
+    value alike leaves such errors where they depend on value and score together.
+
+    Arguments:
+        comparison: Methods on the same rows.
+        table: Those rows.
+        fields: Categorical columns of the table.
+        score: Its column of uncalibrated scores.
+        method: The method to explain.
+        other: What it is compared with.
+
+    Returns:
+        None if one of the two was not compared.
+    """
+    reports = {one.method: one.report for one in comparison.results}
+    first, second = reports.get(other), reports.get(method)
+    if first is None or second is None or not fields:
+        return None
+    labels = second.forecast.labels
+    forecasts = [first.forecast.probabilities, second.forecast.probabilities]
+    scores = table[score].to_numpy()
+    inner = np.quantile(scores, np.linspace(0.0, 1.0, N_BANDS + 1)[1:-1])
+    band = np.searchsorted(inner, scores, side="right")
+    found: dict[str, tuple[float, float, Cells, Cells, list[str]]] = {}
+    for field in fields:
+        coded = pc.dictionary_encode(table[field].combine_chunks())
+        values = [str(value) for value in coded.dictionary.to_pylist()]
+        cells = sum_cells(labels, forecasts, coded.indices.to_numpy() * N_BANDS + band, len(values) * N_BANDS)
+        errors = [spread_of(side.counts).relative_error for side in cells]
+        found[field] = (errors[0], errors[1], cells[0], cells[1], values)
+    chosen = max(found, key=lambda name: found[name][0] - found[name][1])
+    before, after, was, now, values = found[chosen]
+    worst = _surest(was)
+    here = scores[band == worst % N_BANDS]
+    return Lead(
+        method,
+        other,
+        compare(first, second).told("log_loss"),
+        chosen,
+        after,
+        before,
+        values[worst // N_BANDS],
+        (float(here.min()), float(here.max())),
+        float(now.pcoc[worst]),
+        float(was.pcoc[worst]),
+    )
+
+
+def _surest(cells: Cells) -> int:
+    """The cell whose gap is largest against its noise, among those where something was observed."""
+    noise = np.sqrt(np.maximum(cells.predicted - cells.squares, 1.0))
+    sureness: Floats = np.where(cells.observed > 0.0, np.abs(cells.gap) / noise, -1.0)
+    return int(np.argmax(sureness))
