@@ -73,6 +73,11 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         """What this calibrator, with its present parameters, promises."""
         return self._tags()
 
+    @property
+    def adds_shifts(self) -> bool:
+        """Whether every field value adds a shift that is shrunk to 0, and an unseen one adds none."""
+        return self._adds_shifts()
+
     @final
     def fit(
         self,
@@ -313,6 +318,9 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _tags(self) -> Tags:
         return self.class_tags
+
+    def _adds_shifts(self) -> bool:
+        return False
 
     def _recent_share(self) -> float:
         """The share of recent rows that sets the last intercept; a hook for methods with presets."""

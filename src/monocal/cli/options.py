@@ -118,6 +118,14 @@ Holdout = Annotated[
         help="The most recent share of rows that is kept from the fit and used to judge it.",
     ),
 ]
+Parent = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--parent",
+        metavar="FIELD=FIELD",
+        help="The field above another, ad_id=advertiser_id: new and rare values lean on it. Give it once per field.",
+    ),
+]
 MinCount = Annotated[
     int,
     typer.Option("--min-count", min=1, help="Field values with fewer rows count as unseen."),

@@ -24,6 +24,7 @@ OPTIONS = {
     "min_count": "--min-count",
     "n_threads": "--threads",
     "on_error": "--on-error",
+    "parents": "--parent",
     "product": "--product",
     "sampling_rate": "--sampling-rate",
     "score": "--score",

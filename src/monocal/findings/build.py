@@ -20,6 +20,7 @@ from monocal.findings.heat_map import heat_map
 from monocal.findings.history import training_run
 from monocal.findings.learned_curves import learned_curves
 from monocal.findings.metric_table import metric_table
+from monocal.findings.new_values import new_and_rare_values, rows_seen
 from monocal.findings.order import order_changes
 from monocal.findings.pairs import joint_cells, worst_fields
 from monocal.findings.provenance import provenance
@@ -98,10 +99,11 @@ def build_report(
     answers = loaded.predict_rows(rows)
     known = model_ids(rows, loaded.vocabulary)
     columns = field_columns(rows, sliced, known)
+    seen = rows_seen(loaded, known)
     contexts = sample_contexts(list(known.values()), rows.n_rows)
     measuring = {"confidence": confidence, "n_bootstrap": n_bootstrap, "n_floor": n_floor, "seed": seed}
     tasks = tuple(
-        _task(loaded, name, TaskRows.of(rows, name, answers[name], columns), roles, contexts, measuring)
+        _task(loaded, name, TaskRows.of(rows, name, answers[name], columns, seen), roles, contexts, measuring)
         for name in roles.tasks
     )
     return ReportData(
@@ -155,6 +157,7 @@ def _task(
         order=order_changes(rows, monotone=tags.monotone, uses_features=tags.uses_features, seed=seed),
         history=training_run(calibrator),
         carried=carried_forward(calibrator, model.field_names),
+        seen=new_and_rare_values(rows),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -17,6 +18,7 @@ from monocal.findings.order import OrderChanges
 from monocal.findings.provenance import Provenance
 from monocal.findings.reliability import Reliability
 from monocal.findings.segments import Segments
+from monocal.judging.times_seen import SeenBand
 
 
 @final
@@ -46,6 +48,7 @@ class TaskReport:
         order: What it does to the order of rows.
         history: How training went; None if nothing was trained by batches.
         carried: What is carried forward; None for a method that believes everything it learned.
+        seen: Field to errors by how often its values were seen in the fit; empty if the model does not know.
     """
 
     name: str
@@ -69,6 +72,7 @@ class TaskReport:
     order: OrderChanges
     history: TrainingRun | None
     carried: CarriedForward | None
+    seen: Mapping[str, Sequence[SeenBand]]
 
 
 @final

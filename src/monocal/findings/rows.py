@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -59,6 +59,7 @@ class TaskRows:
         groups: Group ids; None when no group column was named.
         has_dates: The times are microseconds since 1970.
         units: Ids of rows that are one observation, the pieces of a soft label; None when each is its own.
+        times_seen: Field of the model to the rows of the fit that had each row's value.
     """
 
     labels: Floats
@@ -71,9 +72,17 @@ class TaskRows:
     groups: IdColumn | None = None
     has_dates: bool = False
     units: IdColumn | None = None
+    times_seen: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Rows, task: str, calibrated: Floats, fields: Sequence[FieldColumn]) -> TaskRows:
+    def of(
+        cls,
+        rows: Rows,
+        task: str,
+        calibrated: Floats,
+        fields: Sequence[FieldColumn],
+        times_seen: Mapping[str, NDArray[np.int64]] | None = None,
+    ) -> TaskRows:
         """Takes the rows where the task's label is known.
 
         Arguments:
@@ -81,6 +90,7 @@ class TaskRows:
             task: The task.
             calibrated: Its calibrated probabilities, of all rows.
             fields: Fields to slice by, of all rows.
+            times_seen: Field of the model to the rows of the fit that had each row's value, of all rows.
         """
         observed = np.flatnonzero(rows.labels[task] >= 0)
         if not observed.size:
@@ -102,6 +112,7 @@ class TaskRows:
             groups=kept.groups,
             has_dates=kept.has_dates,
             units=kept.units,
+            times_seen={name: counts[observed] for name, counts in (times_seen or {}).items()},
         )
 
     @property

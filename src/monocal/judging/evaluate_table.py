@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.core.spaces import ScoreSpace
@@ -15,8 +18,10 @@ from monocal.judging.product import Product, ProductCheck
 from monocal.models.late_fit import known_delays
 from monocal.models.model import Model
 from monocal.models.row_sample import warn_about_fitted
+from monocal.models.value_counts import times_seen
 from monocal.tables.late_labels import LateLabels, check_late_columns, mature
 from monocal.tables.read import read
+from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
 from monocal.tables.tabular import Tabular
 
@@ -140,6 +145,13 @@ def evaluate_table(
         warn_about_fitted(model.info, model.vocabulary, rows)
     calibrated = None if model is None else model.predict_rows(rows)
     judged = rows if fields is None else rows.with_fields([*fields, *by])
-    judging = Judging(metrics, by, top_k, n_bootstrap, seed)
+    judging = Judging(metrics, by, top_k, n_bootstrap, seed, {} if model is None else _times_seen(model, rows))
     found = judge_rows(judged, calibrated, judging)
     return TableEvaluation(rows.n_table_rows, found, check_row_products(rows, calibrated, products), labels)
+
+
+def _times_seen(model: Model, rows: Rows) -> dict[str, NDArray[np.int64]]:
+    if not model.value_counts:
+        return {}
+    ids = model.vocabulary.encode_columns(rows.fields, rows.n_rows)
+    return dict(zip(model.field_names, times_seen(model.value_counts, ids), strict=True))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
@@ -16,6 +17,7 @@ from monocal.judging.judgement import Judgement, headline_metrics
 from monocal.judging.product import Product, ProductCheck, check_products
 from monocal.judging.report import Report
 from monocal.judging.selection import Selection, ranks_within, selection
+from monocal.judging.times_seen import SeenBand, by_times_seen
 from monocal.tables.rows import Rows
 
 BEFORE, AFTER = "before", "after"
@@ -30,16 +32,19 @@ class TaskEvaluation:
         judgement: Metrics before and after calibration.
         by: Field to its tables, by stage ("before", "after").
         selections: The selected rows, by stage; empty if all rows count.
+        seen: Field to errors by how often values were seen in the fit; empty if nobody knows.
     """
 
     judgement: Judgement
     by: dict[str, dict[str, FieldTable]] = field(default_factory=dict)
     selections: dict[str, Selection] = field(default_factory=dict)
+    seen: dict[str, list[SeenBand]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         return {
             **self.judgement.as_dict(),
             "by": {name: {stage: one.as_dict() for stage, one in tables.items()} for name, tables in self.by.items()},
+            "new_and_rare_values": {name: [one.as_dict() for one in bands] for name, bands in self.seen.items()},
             "selection": {stage: one.as_dict() for stage, one in self.selections.items()},
         }
 
@@ -55,6 +60,7 @@ class Judging:
         top_k: Only the k rows of each group that the forecast itself puts on top.
         n_bootstrap: Replicates behind an interval.
         seed: Seed of resampling.
+        times_seen: Field to the number of rows of the fit that had each row's value.
     """
 
     metrics: Sequence[str] | None = None
@@ -62,6 +68,7 @@ class Judging:
     top_k: int | None = None
     n_bootstrap: int = 200
     seed: int = 0
+    times_seen: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def resampling(self) -> dict[str, Any]:
@@ -137,7 +144,10 @@ def _judge_task(rows: Rows, task: str, calibrated: Floats | None, judging: Judgi
         for name, table in found.items():
             tables[name][stage] = table
     judgement = Judgement(reports[BEFORE], reports.get(AFTER), same_rows=judging.top_k is None)
-    return TaskEvaluation(judgement, tables, selections)
+    seen = {
+        name: by_times_seen(counts[known], labels, stages, rows.weights) for name, counts in judging.times_seen.items()
+    }
+    return TaskEvaluation(judgement, tables, selections, seen)
 
 
 def _report(rows: Rows, task: str, p: Floats, judging: Judging) -> Report:

@@ -14,6 +14,7 @@ from monocal.judging.product import Product, ProductCheck
 from monocal.logs.held_out import hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
 from monocal.logs.late_input import late_input
+from monocal.logs.parents import Parents, with_parents
 from monocal.logs.scored_input import ScoredInput
 from monocal.models.fitting import DEFAULT_METHOD, fit_log
 from monocal.models.late_fit import with_late_labels
@@ -64,6 +65,7 @@ def fit_and_judge(
     score: str | None = None,
     label: str | None = None,
     fields: Sequence[str] = (),
+    parents: Parents | None = None,
     tasks: Mapping[str, tuple[str, str]] | None = None,
     weight: str | None = None,
     time: str | None = None,
@@ -94,6 +96,7 @@ def fit_and_judge(
         score: As in `monocal.fit`, like the following columns.
         label: The 0/1 column.
         fields: Categorical columns.
+        parents: Field to the field above it.
         tasks: For several tasks: name to (label column, score column).
         weight: Column that says how often a row counts.
         time: Column that orders rows.
@@ -130,7 +133,7 @@ def fit_and_judge(
         score=score,
         label=label,
         tasks=tasks,
-        fields=fields,
+        fields=with_parents(fields, parents),
         weight=weight,
         time=time,
         group=group,
@@ -141,14 +144,14 @@ def fit_and_judge(
     maturity = given.maturity if isinstance(given, Rows) else None
     rows = hold_out(given, holdout, min_count=min_count, max_size=max_size)
     kept = None if maturity is None else maturity[: rows.fit.n_rows]
-    model = fit_log(rows.fit, method, arguments, embeddings, team, n_shards, kept)
+    model = fit_log(rows.fit, method, arguments, embeddings, team, n_shards, kept, parents)
     if not rows.holdout.n_test or (team is not None and team.rank > 0 and not refit):
         return JudgedFit(model if labels is None else with_late_labels(model, labels), rows.holdout, {}, [], labels)
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
     found = judge_rows(rows.test, calibrated, Judging(n_bootstrap=n_bootstrap, seed=seed))
     judged = {task: one.judgement for task, one in found.items()}
     if refit:
-        model = fit_log(rows.all_rows(), method, arguments, embeddings, team, n_shards, maturity)
+        model = fit_log(rows.all_rows(), method, arguments, embeddings, team, n_shards, maturity, parents)
     facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(judged)}
     model = replace(model, info={**model.info, "holdout": facts})
     model = model if labels is None else with_late_labels(model, labels)

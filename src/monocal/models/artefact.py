@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from monocal.core.version import __version__
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model, TaskModel
 from monocal.models.places import ModelFiles, is_uri, local_copy
+from monocal.models.value_counts import Counts
 from monocal.vocabulary.index_file import read_indexes, write_indexes
 from monocal.vocabulary.vocabulary import Vocabulary
 
@@ -131,6 +132,7 @@ def _read_model(folder: Path) -> Model:
             fusion=None if fusion is None else Fusion(**fusion),
             info=manifest["info"],
             canary=without_prefix("canary", arrays),
+            value_counts=_counts(without_prefix("counts", arrays), vocabulary.sizes),
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise MODEL_FOLDER.damaged(folder, error) from error
@@ -187,9 +189,16 @@ def _manifest(model: Model, contents: Mapping[str, bytes]) -> dict[str, Any]:
 
 def _arrays(model: Model) -> dict[str, NDArray[Any]]:
     arrays = with_prefix("canary", dict(model.canary))
+    arrays |= with_prefix("counts", {str(place): one for place, one in enumerate(model.value_counts)})
     for index, task in enumerate(model.tasks):
         arrays |= with_prefix(f"task{index}", task.calibrator.state().arrays)
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def _counts(arrays: Mapping[str, NDArray[Any]], sizes: Sequence[int]) -> Counts:
+    if arrays and [arrays[str(place)].shape for place in range(len(sizes))] != [(size,) for size in sizes]:
+        raise ValueError("counts of values that the vocabulary does not have")
+    return tuple(arrays[str(place)] for place in range(len(sizes))) if arrays else ()
 
 
 def _entries(model: Model) -> dict[str, Any]:

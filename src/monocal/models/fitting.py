@@ -17,6 +17,7 @@ from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.team import Alone, Shards, Team
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.late_input import late_input
+from monocal.logs.parents import Parents, check_parents, with_parents
 from monocal.logs.row_log import log_of_rows
 from monocal.logs.scored_input import ScoredInput
 from monocal.models.canary import canary_of
@@ -25,6 +26,7 @@ from monocal.models.late_fit import check_late_method, fit_late, with_late_label
 from monocal.models.learned_rows import rows_fact
 from monocal.models.model import Model, TaskModel
 from monocal.models.row_sample import row_sample
+from monocal.models.value_counts import count_values
 from monocal.tables.rows import Rows
 
 DEFAULT_METHOD = "umc"
@@ -37,6 +39,7 @@ def fit(
     score: str | None = None,
     label: str | None = None,
     fields: Sequence[str] = (),
+    parents: Parents | None = None,
     tasks: Mapping[str, tuple[str, str]] | None = None,
     weight: str | None = None,
     time: str | None = None,
@@ -60,6 +63,8 @@ def fit(
         score: Column of the ranker's score.
         label: Column of the 0/1 label.
         fields: Categorical columns.
+        parents: Field to the field above it, such as `{"ad_id": "advertiser_id"}`: a value's effect is its deviation
+            from its parent's, and an unseen value takes its parent's. Parents become fields, too.
         tasks: For several tasks: name to (label column, score column); null labels are rows without that task.
         weight: Column that says how often a row counts.
         time: Column that orders rows; without it they are taken to be in time order.
@@ -89,7 +94,7 @@ def fit(
         score=score,
         label=label,
         tasks=tasks,
-        fields=fields,
+        fields=with_parents(fields, parents),
         weight=weight,
         time=time,
         sampling_rate=sampling_rate,
@@ -98,10 +103,10 @@ def fit(
     )
     embeddings = embeddings if frozen_embeddings is None else frozen_embeddings
     if not isinstance(rows, Rows):
-        return fit_log(rows, method, arguments, embeddings)
+        return fit_log(rows, method, arguments, embeddings, parents=parents)
     rows = rows.in_time_order()
     log = log_of_rows(rows, min_count=min_count, max_size=max_size)
-    model = fit_log(log, method, arguments, embeddings, maturity=rows.maturity)
+    model = fit_log(log, method, arguments, embeddings, maturity=rows.maturity, parents=parents)
     return model if labels is None else with_late_labels(model, labels)
 
 
@@ -113,6 +118,7 @@ def fit_log(
     team: Team | None = None,
     n_shards: int | None = None,
     maturity: Floats | None = None,
+    parents: Parents | None = None,
 ) -> Model:
     """Fits one calibrator per task on encoded rows.
 
@@ -125,6 +131,7 @@ def fit_log(
         n_shards: Into how many shards the log is dealt; by default one per member. The same number gives the same bits
             whatever the team.
         maturity: The share of positives of each row's age whose label has come; None means all.
+        parents: Field to the field above it.
     """
     team = team or Alone()
     n_shards = n_shards or team.size
@@ -136,6 +143,9 @@ def fit_log(
         )
     if not log.scores:
         raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
+    if parents:
+        _check_takes_parents(calibrator(method, **arguments))
+        check_parents(log, parents)
     if isinstance(arguments.get("carry"), Mapping):
         arguments = {**arguments, "carry": carry_by_position(arguments["carry"], log.field_names)}
     rows = log.rows()
@@ -171,9 +181,21 @@ def fit_log(
             "learned_from": [rows_fact(rows)],
             "row_sample": row_sample(rows, log.features.T),
             **({"soft_labels": True} if log.roles.soft_labels else {}),
+            **({"parents": dict(parents)} if parents else {}),
         },
+        value_counts=count_values(log.features, log.field_sizes),
     )
     return replace(model, canary=canary_of(model, log.features, rows))
+
+
+def _check_takes_parents(fitted: Calibrator) -> None:
+    if not fitted.adds_shifts:
+        raise InvalidInput.of(
+            "parents",
+            f"fields above others, with the method {fitted.name!r}",
+            "a method that adds a shift per field value, which deviates from its parent's",
+            "use wide_logistic, mlplatt or umc",
+        )
 
 
 def _fit_task(

@@ -20,6 +20,7 @@ from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.metrics.thresholds import Thresholds, promised_thresholds
 from monocal.models.fusion import Fusion
+from monocal.models.value_counts import Counts
 from monocal.tables.columns import numbers
 from monocal.tables.read import read
 from monocal.tables.rows import Rows
@@ -61,6 +62,7 @@ class Model(Tabular):
         fusion: How tasks are combined, or None.
         info: Facts about the fit: rows, rates, fingerprints, score distributions.
         canary: Rows with their answers at fit time, by which a loaded model proves itself.
+        value_counts: Per field, the rows that each id had in the fit; empty if that is not known.
     """
 
     tasks: tuple[TaskModel, ...]
@@ -70,6 +72,7 @@ class Model(Tabular):
     fusion: Fusion | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
     canary: Mapping[str, Any] = field(default_factory=dict)
+    value_counts: Counts = ()
     # as a loaded folder states it; a changed copy of the model has none and computes its own
     _fingerprint: str | None = field(default=None, init=False, repr=False, compare=False)
 

@@ -15,6 +15,7 @@ from monocal.models.canary import canary_of
 from monocal.models.fit_facts import fit_facts
 from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, rows_fact
 from monocal.models.model import Model, TaskModel
+from monocal.models.value_counts import count_values
 from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
@@ -132,7 +133,8 @@ def refresh_rows(model: Model, rows: Rows) -> Model:
         "learned_from": [*model.info.get("learned_from", ()), fact][-MOST_REMEMBERED:],
         "history": [*model.info.get("history", ()), entry][-MOST_REMEMBERED:],
     }
-    following_model = replace(model, tasks=tuple(tasks), vocabulary=vocabulary, info=info)
+    counts = count_values(features, vocabulary.sizes, model.value_counts) if model.value_counts else ()
+    following_model = replace(model, tasks=tuple(tasks), vocabulary=vocabulary, info=info, value_counts=counts)
     return replace(following_model, canary=canary_of(following_model, features, rows))
 
 

@@ -148,6 +148,9 @@ class WideLogisticCalibrator(LogitCalibrator):
         # blocks and cuts fall between rows, so a row that counts twice is not quite two rows
         return replace(self.class_tags, weights_exactly=False) if self._carries else self.class_tags
 
+    def _adds_shifts(self) -> bool:
+        return True
+
     def _predict_logits(self, samples: Samples) -> Floats:
         base = self.slope_ * samples.logits + self.intercept_
         return add_shifts(base, _features_or_none_at_all(samples), self.shifts_, self.offsets_)

@@ -34,6 +34,7 @@ from monocal.cli.options import (
     Method,
     MinCount,
     Out,
+    Parent,
     Products,
     SamplingRate,
     Score,
@@ -58,6 +59,7 @@ monocal fit log.csv --score logit --logits --label click --method platt --set gu
 monocal fit videos.parquet --task click:pctr --task long_view:plv --fields video_id,tag --out model/
 monocal fit log.parquet --score pctr --label click --fields site_id --sampling-rate 0.1 --out model/
 monocal fit log.parquet --score pcvr --label buy --method platt --event-time ts --label-time paid --window 7d --out m/
+monocal fit log.parquet --score pctr --label click --fields ad_id,site --parent ad_id=advertiser --out model/
 monocal fit ranked/ --method umc --out model/
 monocal fit hdfs:///log/ --score pctr --label click --method platt --out model/ --engine spark --master yarn
 """
@@ -70,6 +72,7 @@ def fit(
     label: Label = None,
     task: Tasks = None,
     fields: Fields = None,
+    parent: Parent = None,
     method: Method = "umc",
     options: Set = None,
     time: Time = None,
@@ -110,7 +113,7 @@ def fit(
 
     MODEL_FOLDER.check_target(out)
     not_on_spark = {"--refit": refit, "--group": group, "--product": product, "--shards": n_shards}
-    not_on_spark |= {"--label-time": label_time, "--soft-labels": soft_labels}
+    not_on_spark |= {"--label-time": label_time, "--parent": parent, "--soft-labels": soft_labels}
     if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
         from monocal.spark import fit as fit_on_spark
 
@@ -154,6 +157,7 @@ def fit(
         score=score,
         label=label,
         fields=_fields(table, fields, method, score, label, tasks, others),
+        parents=arguments.pairs_only("--parent", parent),
         tasks=tasks,
         weight=weight,
         time=time,

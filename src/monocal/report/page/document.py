@@ -13,6 +13,7 @@ from monocal.report.page.heat_map import heat_maps
 from monocal.report.page.history import history
 from monocal.report.page.learned_curves import learned_curves
 from monocal.report.page.metrics import metrics
+from monocal.report.page.new_values import new_values
 from monocal.report.page.order import order
 from monocal.report.page.overview import overview, verdict
 from monocal.report.page.provenance import provenance
@@ -25,6 +26,7 @@ _SECTIONS = (
     ("Reliability", reliability),
     ("Metrics", metrics),
     ("By field value", fields),
+    ("New and rare values", new_values),
     ("Segments", segments),
     ("Field × field", heat_maps),
     ("Over time", over_time),
