@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.samples import Ids
+from monocal.core.spaces import Floats
 from monocal.findings.rows import TaskRows
 from monocal.judging.times_seen import SeenBand, by_times_seen
 from monocal.models.model import Model
@@ -32,6 +33,6 @@ def new_and_rare_values(rows: TaskRows) -> dict[str, list[SeenBand]]:
     Arguments:
         rows: The observed rows of one task.
     """
-    stages = dict(rows.forecasts.items())
+    stages: dict[str, Floats] = {"before": rows.forecasts.before, "after": rows.forecasts.after}
     found = {name: by_times_seen(seen, rows.labels, stages, rows.weights) for name, seen in rows.times_seen.items()}
     return {name: bands for name, bands in found.items() if len(bands) > 1}

@@ -53,7 +53,7 @@ class SeenBand:
 
 
 def by_times_seen(
-    times_seen: NDArray[Any], labels: ArrayLike, stages: Mapping[str, Floats], weights: Floats | None = None
+    times_seen: NDArray[Any], labels: ArrayLike, stages: Mapping[str, Floats], weights: ArrayLike | None = None
 ) -> list[SeenBand]:
     """Returns the bands that have rows, from values never seen to frequent ones.
 
@@ -74,8 +74,7 @@ def by_times_seen(
     band = np.searchsorted(LEAST_SEEN, times_seen, side="right") - 1
 
     def sums(column: Floats) -> Floats:
-        result: Floats = np.bincount(band, column, len(LEAST_SEEN))
-        return result
+        return np.bincount(band, column, len(LEAST_SEEN)).astype(np.float64)
 
     rows, positives = sums(w), sums(w * y)
     losses = {name: sums(w * log_losses(logit(p), y)) for name, p in stages.items()}
