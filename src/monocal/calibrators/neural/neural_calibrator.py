@@ -14,6 +14,7 @@ from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.neural.arrays.context_table import ContextTable, Weights
 from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, believed_share, by_arrays, curve_weights
 from monocal.calibrators.neural.fitting.carried import Trained, fit_believed
+from monocal.calibrators.neural.fitting.challenger import going_on, judge_challenger, train_challenger
 from monocal.calibrators.neural.fitting.encoders import Embeddings, encoder_arrays, encoder_for
 from monocal.calibrators.neural.fitting.field_values import field_sizes
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
@@ -26,7 +27,6 @@ from monocal.calibrators.neural.packages import need
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.carry_over import Carry, carry_among
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, Penalty, check_penalty
-from monocal.calibrators.statistical.wide_solver import field_offsets
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import UnknownName
 from monocal.core.samples import Ids, Samples
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from monocal.calibrators.neural.modules.monotone_map import MonotoneMap
-    from monocal.calibrators.neural.modules.wide_shift import WideShift
     from monocal.losses import Loss
     from monocal.training import TrainingOptions
 
@@ -100,6 +99,9 @@ class NeuralCalibrator(LogitCalibrator):
 
     default_epochs: ClassVar[int] = PRESETS["monocal"].n_epochs
     """Passes over the rows with the preset `monocal`; maps that cannot start as the identity need more."""
+
+    network_is_kept: ClassVar[bool] = True
+    """Whether the arrays of a fitted map are those of its network, so that a refresh can train it on."""
 
     preset: Preset = "monocal"
     embeddings: Embeddings = "auto"
@@ -207,12 +209,26 @@ class NeuralCalibrator(LogitCalibrator):
         self.posterior_ = known_to_network(self.weights_, self._logits(samples), samples)
 
     def _refresh(self, samples: Samples) -> None:
-        samples = self._seen(samples)
+        samples, kept = self._seen(samples), vars(self).get("challenger_") or {}
+        why_not = "" if self.network_is_kept else f"{self.name} keeps no network after a fit"
+        judged = judge_challenger(self._map_logits, self.weights_, kept, samples, self.recent_shift_, why_not)
         found = refresh_network(
-            self._map_logits, self.weights_, vars(self).get("posterior_"), self.name, samples, self.recent_shift_
+            self._map_logits, judged.weights, vars(self).get("posterior_"), self.name, samples, self.recent_shift_
         )
         self.weights_, level, self.posterior_, self.moved_ = found
         self.recent_shift_ += level
+        self.moved_["trained_network"] = judged.facts
+        if judged.goes_on:
+            self.challenger_ = self._challenger(samples, self.weights_ | judged.challenger)
+
+    def _challenger(self, samples: Samples, start: Weights) -> Weights:
+        """Trains a second network on the rows of a refresh; the next ones will judge it."""
+        settings = self._settings()
+        inputs = MapInputs.going_on(start, samples, settings.warm_start)
+        loss = self._objective(settings, inputs.field_sizes)
+        options = going_on(self._options(settings, samples.n_rows))
+        curve = train_challenger(self._build(inputs), start, samples, self.recent_shift_, loss, options)
+        return {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
 
     def _map_logits(self, weights: Weights, samples: Samples) -> Floats:
         return self._apply(self._prepare(weights), samples)
@@ -239,6 +255,7 @@ class NeuralCalibrator(LogitCalibrator):
             options: Training options that differ from the calibrator's.
         """
         from monocal.calibrators.neural.modules.field_map import ChosenValues, FieldMap
+        from monocal.calibrators.neural.modules.wide_shift import WideShift
         from monocal.training import train
 
         rows = start.entering(older)
@@ -248,7 +265,7 @@ class NeuralCalibrator(LogitCalibrator):
         width = int(getattr(encoder, "width", 0))
         curve = self._build(MapInputs(rows, sizes, width, width // max(len(sizes), 1), settings.warm_start))
         history = train(
-            FieldMap(curve, encoder=encoder, wide=_frozen_shifts(sizes, start)),
+            FieldMap(curve, encoder=encoder, wide=WideShift.frozen(sizes, start.shifts)),
             rows,
             held_out=None if held_out is None else start.entering(held_out),
             loss=self._objective(settings, sizes),
@@ -374,15 +391,3 @@ class NeuralCalibrator(LogitCalibrator):
 
     def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
         self._embeddings = embeddings
-
-
-def _frozen_shifts(sizes: Sequence[int], start: Start) -> WideShift | None:
-    from monocal.calibrators.neural.modules.wide_shift import WideShift
-
-    if start.shifts is None:
-        return None
-    wide = WideShift(sizes)
-    offsets = field_offsets(np.asarray(sizes, dtype=np.int64))
-    wide.set_([start.shifts[offsets[f] : offsets[f + 1]].tolist() for f in range(len(sizes))])
-    wide.requires_grad_(False)
-    return wide

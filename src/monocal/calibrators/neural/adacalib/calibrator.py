@@ -58,6 +58,7 @@ class AdaCalibrator(NeuralCalibrator):
     name = "adacalib"
     class_tags = Tags(monotone="none", features="required", weights_exactly=False, reconstruction=True)
     default_epochs = 3
+    network_is_kept = False
 
     field: int = 0
     candidate_bins: Sequence[int] = (5, 10, 20)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
+import numpy as np
+
+from monocal.calibrators.neural.arrays.context_table import Weights
+from monocal.calibrators.neural.fitting.field_values import field_sizes
 from monocal.core.samples import Samples
+from monocal.core.spaces import Floats
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,7 @@ class MapInputs:
         context_width: Numbers per context row; 0 if there are none.
         n_dimensions: Length of one field's vector.
         warm_start: Whether the map should start as the identity.
+        knots: Those of the map to go on from, if there is one and it has any.
     """
 
     rows: Samples
@@ -25,6 +32,22 @@ class MapInputs:
     context_width: int
     n_dimensions: int
     warm_start: bool
+    knots: Floats | None = None
+
+    @classmethod
+    def going_on(cls, weights: Weights, rows: Samples, warm_start: bool) -> Self:
+        """Returns what the map of a fitted calibrator was built from, as its arrays tell.
+
+        Arguments:
+            weights: All arrays of the calibrator.
+            rows: The rows to go on with.
+            warm_start: Whether the map started as the identity.
+        """
+        sizes = [] if rows.features is None else field_sizes(rows.features)
+        table = weights.get("encoder.table", np.zeros((0, 0)))
+        n_dimensions = int(table.shape[1])
+        knots = weights.get("curve.curve.knots")
+        return cls(rows, sizes, len(sizes) * n_dimensions, n_dimensions, warm_start, knots)
 
     @property
     def n_fields(self) -> int:

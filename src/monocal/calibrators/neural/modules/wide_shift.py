@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import Self, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from monocal.calibrators.neural.modules.context_encoder import check_field_ids, field_offsets
 from monocal.calibrators.neural.modules.field_context import rows_of_ids
+from monocal.core.spaces import Floats
 
 
 @final
@@ -41,6 +43,22 @@ class WideShift(nn.Module):
         self.register_buffer("offsets", field_offsets(field_sizes), persistent=False)
         self.sparse = sparse
         self.shifts = nn.Parameter(torch.zeros(int(sum(field_sizes)), 1))
+
+    @classmethod
+    def frozen(cls, field_sizes: Sequence[int], shifts: Floats | None) -> Self | None:
+        """Returns shifts that stay while a map beside them is trained; None if there are none.
+
+        Arguments:
+            field_sizes: How many ids each field has.
+            shifts: One per id, field after field.
+        """
+        if shifts is None:
+            return None
+        wide = cls(field_sizes)
+        ends = np.cumsum(field_sizes)[:-1]
+        wide.set_([part.tolist() for part in np.split(shifts, ends)])
+        wide.requires_grad_(False)
+        return wide
 
     def forward(self, field_ids: Tensor) -> Tensor:
         check_field_ids(field_ids, self.field_sizes)

@@ -117,7 +117,9 @@ class UmcCalibrator(NeuralCalibrator):
         if not self.umnn:
             return PiecewiseMap(epsilon=LINE_EPSILON, hard_monotone=True)
         widths = SIZES[self.size if self.preset == "monocal" else "paper"]
-        integrand, rows = self._integrand_in_use(), inputs.rows
+        integrand, rows, knots = self._integrand_in_use(), inputs.rows, inputs.knots
+        if integrand == "knots" and knots is None:
+            knots = score_knots(rows.logits, self.n_knots, rows.weights)
         return UmcMap(
             inputs.context_width,
             integrand=integrand,
@@ -127,7 +129,7 @@ class UmcCalibrator(NeuralCalibrator):
             hidden=widths.integrand,
             rescaling_hidden=widths.rescaling,
             trunk=widths.trunk,
-            knots=score_knots(rows.logits, self.n_knots, rows.weights).tolist() if integrand == "knots" else None,
+            knots=None if knots is None else knots.tolist(),
             n_threads=self.n_threads or torch.get_num_threads(),
             bias_scale=0.0 if inputs.warm_start else _AUTHORS_BIAS_SCALE,
             seed=self.seed,
