@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 TOKEN = "a token for the tests only"
-HANG_SECONDS = 2.0
+HANG_SECONDS = 5.0
 JUMPING_CLOCK = """
 import itertools, time
 _real, _turn = time.time, itertools.count()
@@ -56,9 +56,8 @@ def test_the_clock_really_jumps(service):
     assert len(days) >= 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGABRT])
-def test_a_lost_worker_is_replaced(service, body, log, versions, number):
-    lose(service, number)
+def test_a_crashed_worker_is_replaced(service, body, log, versions):
+    lose(service, signal.SIGABRT)
     answers(service, body(log.slice(0, 2)), versions["one"])
 
 
@@ -154,7 +153,8 @@ def test_a_full_temporary_folder_costs_no_answer(start, publish, small_disk, bod
     assert "No space left on device" in refused.json()["error"]
     answers(service, said, versions["one"])
     filler.unlink()
-    assert service.load().json()["outcome"] == "switched"
+    done = service.load().json()
+    assert (done["outcome"], done["workers"]["switched"]) == ("switched", 2), done
     answers(service, said, versions["two"])
     assert len(service.events("worker died")) == 1
     assert service.stop() == 0

@@ -2,12 +2,12 @@
 
 import json
 import socket
-import time
 
 import httpx
 import psutil
 import pytest
 
+FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 MEGABYTE = 1 << 20
 LONG = "n" * (8 * MEGABYTE - 1000)
 IN_HAND = 16 * MEGABYTE
@@ -24,6 +24,28 @@ def service(start, models):
 def cpu_seconds(service):
     times = psutil.Process(service.process.pid).cpu_times()
     return times.user + times.system
+
+
+def test_memory_is_given_back_after_large_bodies(service, wait):
+    """The first test here, so that the memory before is that of a service which has seen no large body."""
+    process = psutil.Process(service.process.pid)
+    before = process.memory_info().rss
+    n_bytes, n_bodies, step = MEGABYTE, 14, 64 << 10
+    body = b'{"scores": {}}'.ljust(n_bytes)
+    head = b"POST /v1/calibrate HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % n_bytes
+    opened = [socket.create_connection(("127.0.0.1", service.port), 60.0) for _ in range(n_bodies)]
+    # pieces of all bodies lie between each other, and what stays of a connection lies between them: freed memory that
+    # the C library keeps unless it is asked
+    for begin in range(0, n_bytes - 1, step):
+        for connection in opened:
+            connection.sendall((head if not begin else b"") + body[begin : min(begin + step, n_bytes - 1)])
+    wait(lambda: process.memory_info().rss > before + n_bodies * n_bytes // 2, "the bodies to be in hand")
+    for connection in opened:
+        connection.sendall(body[-1:])
+        assert b"422" in connection.recv(65536).splitlines()[0]
+    wait(lambda: process.memory_info().rss < before + 6 * MEGABYTE, "memory to be given back")
+    for connection in opened:
+        connection.close()
 
 
 LONG_NAMES = {
@@ -90,15 +112,6 @@ def test_bodies_that_never_end_hold_bounded_memory_and_nobody_up(service):
         connection.close()
 
 
-def test_memory_is_given_back_after_large_bodies(service, wait):
-    process = psutil.Process(service.process.pid)
-    before = process.memory_info().rss
-    nested = b"[" + b",".join([b"[]"] * 2_000_000) + b"]"
-    for _ in range(3):
-        assert service.client.post("/v1/calibrate", content=nested).status_code == 422
-    wait(lambda: process.memory_info().rss < before + 40 * MEGABYTE, "memory to be given back")
-
-
 def test_labels_without_a_token_are_bounded(service):
     """Ten seconds' worth at once; afterwards one second's worth per second."""
     said = {"probabilities": {"click": [1.0] * 4000}, "labels": {"click": [0] * 4000}}
@@ -120,27 +133,6 @@ def test_an_operator_s_calls_have_a_port_of_their_own(service):
     assert service.client.post("/v1/models/model/load").status_code == 404
     assert httpx.post(f"{service.admin_url}/v1/calibrate", json={}, timeout=60.0).status_code == 404
     assert httpx.get(f"{service.admin_url}/v2/health/ready", timeout=60.0).json() == {"ready": True}
-
-
-def test_a_client_that_never_reads_is_cut_off(service, wait):
-    said = {"scores": {"click": [0.123456789] * 5000}, "shared": dict.fromkeys(FIELDS, "a")}
-    content = json.dumps(said).encode()
-    head = b"POST /v1/calibrate HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(content)
-    connection = socket.socket()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    connection.connect(("127.0.0.1", service.port))
-    connection.settimeout(0.2)
-    deadline = time.monotonic() + 60.0
-    with pytest.raises((BrokenPipeError, ConnectionResetError)):
-        while time.monotonic() < deadline:
-            try:
-                connection.sendall(head + content)
-            except TimeoutError:
-                continue
-    connection.close()
-
-
-FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 
 
 def test_the_service_is_well_after_all_this(service):

@@ -106,6 +106,7 @@ def test_requests_in_hand_are_finished_before_the_end(start, models, body, log, 
     service = start(models / "one", workers=workers, body_seconds=60.0)
     service.wait_for_event("model switched", workers)
     service.wait_until_ready()
+    service.client.close()  # an idle connection of its own would be counted until the service tires of it
     pending = [slow_request(service, body(log.slice(0, 3))) for _ in range(4)]
     pids = [one["worker"] for one in service.events("worker started")]
     wait(lambda: n_connections(service, pids or [service.process.pid]) == 4, "the requests to be in hand")

@@ -6,6 +6,8 @@ import pytest
 from monocal.calibrators import calibrator
 from monocal.calibrators.recent_intercept import solve_shift
 from monocal.calibrators.statistical.carry_over import LaterRows, TimeBlocks, learn_carry_over, solve_shares
+from monocal.calibrators.statistical.carry_over.believed import CarryOver
+from monocal.calibrators.statistical.carry_over.chain import forward_chain
 from monocal.calibrators.statistical.carry_over.shares import PRIOR_STRENGTH
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
@@ -188,3 +190,31 @@ def test_a_field_that_cannot_be_told_from_time_stands_aside_while_the_slope_is_s
     assert slopes[1.0] == pytest.approx(1.0, abs=0.05)
     assert slopes[0.5] == pytest.approx(slopes[1.0], abs=1e-3)
     assert slopes[0.0] == pytest.approx(slopes[1.0], abs=1e-3)
+
+
+def test_rows_that_say_the_same_ten_times_count_once():
+    """The design effect of a part is how many of its rows go together; the prior weighs as much more."""
+    rng = np.random.default_rng(0)
+    columns = np.zeros(3000), rng.normal(size=(3000, 1)), (rng.random(3000) < 0.5).astype(float), np.ones(3000)
+    level = np.arange(3000) // 50
+    effects = []
+    for n_times in (1, 10):
+        repeated = [np.repeat(one, n_times, axis=0) for one in (*columns, level, level)]
+        effects.append(solve_shares(LaterRows(*repeated), prior=np.ones(1)).design_effects[0])
+    assert effects == pytest.approx([1.0, 10.0], rel=0.25)
+
+
+def test_two_cuts_on_the_same_edge_are_one():
+    rng = np.random.default_rng(0)
+    samples = Samples.of(rng.random(300), rng.random(300) < 0.5, features=rng.integers(0, 3, (300, 1)))
+    sizes = np.array([3])
+    few = TimeBlocks(np.array([0, 180, 290, 300]), np.array([0.0, 0.6, 290 / 300, 1.0]))
+    many = TimeBlocks.of(samples)
+    assert [len(forward_chain(samples, sizes, blocks, l2=1.0)) for blocks in (few, many)] == [1, 2]
+
+
+def test_a_field_stays_from_a_share_of_fifteen_percent_on():
+    shares, nothing = np.array([0.14, 0.15, 0.2, 0.01, 0.0]), np.full(5, np.nan)
+    given = np.array([False, False, False, True, True])
+    believed = CarryOver(shares, nothing, np.ones(5), given, TimeBlocks(np.array([0, 1]), np.array([0.0, 1.0])))
+    assert believed.kept.tolist() == [False, True, True, True, False]

@@ -34,3 +34,18 @@ def test_an_unknown_variant_is_refused(method):
 def test_no_bins_are_refused(method):
     with pytest.raises(ValueError, match="n_bins: got 0; wanted a whole number ≥ 1"):
         calibrator(method, n_bins=0).fit(SCORES, LABELS)
+
+
+@pytest.mark.parametrize("binning", ["width", "mass"])
+def test_one_bin_is_the_mean_rate(binning):
+    found = calibrator("histogram", n_bins=1, binning=binning).fit(SCORES, LABELS).predict([0.1, 0.4, 0.9])
+    np.testing.assert_allclose(found, LABELS.mean())
+
+
+def test_factors_carry_a_probability_to_less_than_1():
+    """One field value has far more positives than its scores say; its factor times a high score would pass 1."""
+    scores, labels, ids = np.tile([0.1, 0.9], 200), np.tile([1, 1, 0, 1], 100), np.tile([1, 1, 2, 2], 100)
+    fitted = calibrator("confcalib", fusion="geometric", field_weights=[1.0]).fit(scores, labels, features=ids[:, None])
+    high = fitted.predict([0.999, 1.0], features=[[1], [1]])
+    assert (high < 1.0).all()
+    assert (high > 0.999).all()

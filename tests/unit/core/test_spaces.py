@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from monocal.core.spaces import LOGIT_LIMIT, SCORE_EPSILON, logit, sigmoid, to_logits
+from monocal.core.spaces import LOGIT_LIMIT, SCORE_EPSILON, as_float_column, logit, sigmoid, to_logits
 
 
 def test_logits_beyond_the_limit_are_clipped_to_it():
@@ -22,3 +22,7 @@ def test_probabilities_are_clipped_at_epsilon_and_not_before():
     below = np.array([0.0, 0.2e-7, 0.9e-7])
     np.testing.assert_allclose(sigmoid(logit(below)), SCORE_EPSILON, rtol=1e-9)
     assert logit([0.001], epsilon=0.01) == logit([0.01])
+
+
+def test_a_table_s_single_column_is_a_column():
+    assert as_float_column([[0.25], [0.5]], "scores").tolist() == [0.25, 0.5]

@@ -16,7 +16,9 @@ from monocal.core.samples import Samples
 from monocal.core.spaces import logit, to_logits
 from monocal.models import Fusion
 from monocal.serving import Engine, Request
+from monocal.serving.engine.field_lookup import FieldLookup
 from monocal.serving.engine.quick_logits import quick_logits
+from monocal.vocabulary.vocabulary import FieldVocabulary
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 SCORES = {"click": "pctr", "effective_view": "pev", "long_view": "plv"}
@@ -43,6 +45,20 @@ def test_offline_and_online_numbers_are_bit_equal(model, log, n_rows):
     for task in model.task_names:
         assert np.array_equal(answer.probabilities[task], offline[task])
     assert np.array_equal(answer.fused, model.fusion.fuse(offline))
+
+
+def test_columns_may_be_any_sequence(model, log):
+    table = log.slice(50, 7)
+    request = request_of(table)
+    tuples = Request(scores=request.scores, fields={name: tuple(column) for name, column in request.fields.items()})
+    found, wanted = (Engine(model).calibrate(one).probabilities["click"] for one in (tuples, request))
+    assert found.tolist() == wanted.tolist()
+
+
+def test_the_size_of_a_vocabulary_counts_its_texts_its_ids_and_its_places():
+    lookup = FieldLookup(FieldVocabulary("site", pa.array([f"{place:050d}" for place in range(1000)])))
+    texts, ids = (1000 * sys.getsizeof(one) for one in ("0" * 50, 1000))
+    assert texts + ids < lookup.n_bytes < 2 * (texts + ids)
 
 
 @pytest.mark.parametrize("method", WITHOUT_TORCH)

@@ -2,10 +2,12 @@
 
 import asyncio
 import copy
+import errno
 import gc
 import os
 import shutil
 import subprocess
+import tempfile
 import weakref
 from dataclasses import replace
 
@@ -253,3 +255,23 @@ def test_beats_are_counted_per_worker(tmp_path):
     second.beat()
     second.beat()
     assert [WorkerBoard(tmp_path / "board").n_beats(slot) for slot in range(2)] == [0, 2]
+
+
+def test_a_worker_that_starts_again_on_a_full_disk_makes_nothing_new_there(store, folder, board, tmp_path, monkeypatch):
+    from monocal.serving import Settings, create_app
+
+    home = tmp_path / "home"
+    shutil.copytree(tmp_path / "copies", home / "active")
+
+    def full(*_arguments, **_others):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for name in ("mkdtemp", "mkstemp", "TemporaryDirectory", "NamedTemporaryFile"):
+        monkeypatch.setattr(tempfile, name, full)
+
+    async def serve():
+        app = create_app(Settings(folder, name="ads"), home=home, board=board)
+        async with app.router.lifespan_context(app):
+            return app.state.service.engine.version
+
+    assert asyncio.run(serve()) == store.version_in_force

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,12 @@ def create_app(settings: Settings, *, home: Path | None = None, board: WorkerBoa
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        with tempfile.TemporaryDirectory(prefix="monocal-") as temporary:
-            at = Path(temporary) if home is None else home
+        # a worker that is started again while the disk is full must need nothing new there
+        own: AbstractContextManager[str | Path] = (
+            nullcontext(home) if home is not None else tempfile.TemporaryDirectory(prefix="monocal-")
+        )
+        with own as folder:
+            at = Path(folder)
             service = Service.build(settings, at, board or WorkerBoard.create(at / "board", 1))
             service.start()
             app.state.service = service

@@ -1,0 +1,41 @@
+"""Metrics at the ends of their range, with the fewest units, and over parts that lack something."""
+
+import numpy as np
+import pytest
+
+from monocal.core.errors import InvalidInput
+from monocal.metrics import Forecast, bootstrap, metric
+
+
+def test_smooth_ece_sees_both_ends_alike():
+    """Turning labels and probabilities around turns the curve around and leaves its area, also with rows at 0 and 1."""
+    p = np.array([0.0, 0.0, 0.001, 0.02, 0.3, 0.9])
+    labels = np.array([1, 1, 0, 1, 0, 1])
+    there, back = (
+        metric("smooth_ece").of(one).number for one in (Forecast.of(labels, p), Forecast.of(1 - labels, 1 - p))
+    )
+    assert there == pytest.approx(back, abs=1e-9)
+    assert there > 0.1
+
+
+def test_two_units_are_enough_to_resample():
+    rows = Forecast.of([0, 1, 1, 0], [0.2, 0.7, 0.4, 0.1], groups=[0, 0, 1, 1])
+    assert np.isfinite(bootstrap({"pcoc": metric("pcoc")}, rows, n_replicates=20)["pcoc"]).all()
+    one = Forecast.of([0, 1], [0.2, 0.7], groups=[0, 0])
+    assert np.isnan(bootstrap({"pcoc": metric("pcoc")}, one, n_replicates=20)["pcoc"]).all()
+
+
+def test_a_score_without_bins_is_refused():
+    with pytest.raises(InvalidInput, match="bins: got 0"):
+        metric("brier", bins=0).of(Forecast.of([0, 1], [0.2, 0.7]))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_part_without_groups_leaves_the_whole_without_them(order):
+    gauc = metric("gauc")
+    whole = Forecast.of([0, 1, 1, 0], [0.2, 0.7, 0.4, 0.1], groups=[0, 0, 1, 1])
+    parts = [gauc.summarize(whole), gauc.summarize(Forecast.of([0, 1], [0.2, 0.7]))][::order]
+    found = gauc.value(gauc.merge(*parts))
+    assert np.isnan(found.number)
+    assert "groups" in found.reason
+    assert gauc.value(parts[::order][0]).number == 1.0
