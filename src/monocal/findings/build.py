@@ -29,7 +29,9 @@ from monocal.findings.report_data import ReportData, TaskReport
 from monocal.findings.rows import TaskRows, field_columns, model_ids, sample_contexts
 from monocal.findings.segments import worst_segments
 from monocal.models.artefact import load_model
+from monocal.models.late_fit import known_delays
 from monocal.models.model import Model
+from monocal.tables.late_labels import check_late_columns, mature
 from monocal.tables.read import read
 from monocal.tables.stream import Table, open_table
 
@@ -53,6 +55,9 @@ def build_report(
     n_floor: int = 100,
     seed: int = 0,
     groups: str | None = None,
+    event_time: str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
 ) -> ReportData:
     """Measures a model on rows it has not seen, before and after calibration, section by section.
 
@@ -77,6 +82,10 @@ def build_report(
         n_floor: Label redraws behind noise floors.
         seed: Seed of all sampling.
         groups: The old name of `group`.
+        event_time: Column that says when a row happened, where its label may still come. Forecasts are then those of
+            labels that have come, the probability times the share that has come by the row's age.
+        label_time: Column that says when a positive label came; null where none has.
+        window: How long after its event a label counts.
 
     Example:
         >>> import monocal
@@ -92,10 +101,14 @@ def build_report(
     given = {name: value for name, value in locals().items() if name not in ("model", "table", "command", "groups")}
     loaded = model if isinstance(model, Model) else load_model(model)
     sliced = _fields(loaded, fields)
+    late = check_late_columns(event_time, label_time, window)
     stream = open_table(table)
     loaded.check_columns(stream.column_names)
-    roles = loaded.roles(label, group=group, weight=weight, time=time, value=value, slices=sliced)
-    rows = read(stream, roles, since=since, until=until)
+    moments = {"time": time or event_time, "event_time": event_time, "label_time": label_time}
+    roles = loaded.roles(label, group=group, weight=weight, value=value, slices=sliced, **moments)
+    rows, labels = read(stream, roles, since=since, until=until), None
+    if late:
+        rows, labels = mature(rows, str(window), known_delays(loaded))
     answers = loaded.predict_rows(rows)
     known = model_ids(rows, loaded.vocabulary)
     columns = field_columns(rows, sliced, known)
@@ -114,6 +127,7 @@ def build_report(
             model_name="" if isinstance(model, Model) else str(model),
             table_name=str(table) if isinstance(table, str | Path) else "",
             rows=rows,
+            labels=labels,
             fields=columns,
             seed=seed,
             reproduce=_python(model, table, given) if command is None else command,

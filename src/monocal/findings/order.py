@@ -81,7 +81,7 @@ def order_changes(rows: TaskRows, *, monotone: str, uses_features: bool, seed: i
 
 
 def _differences(rows: TaskRows, first: Places, second: Places) -> BeforeAfter[Floats]:
-    return rows.forecasts.map(lambda probabilities: probabilities[first] - probabilities[second])
+    return (rows.final or rows.forecasts).map(lambda probabilities: probabilities[first] - probabilities[second])
 
 
 def _changes(rows: TaskRows, first: Places, second: Places) -> PairChanges:
@@ -127,7 +127,7 @@ def _kept_on_top(rows: TaskRows, share: float) -> float:
     k = round(share * rows.n_rows)
     if k < 1:
         return float("nan")
-    tops = [np.argpartition(-column, k - 1)[:k] for column in rows.forecasts]
+    tops = [np.argpartition(-column, k - 1)[:k] for column in (rows.final or rows.forecasts)]
     return float(np.intersect1d(tops[0], tops[1]).size) / k
 
 

@@ -14,6 +14,7 @@ from monocal.core.version import __version__
 from monocal.findings.rows import FieldColumn
 from monocal.models.model import Model
 from monocal.models.row_sample import share_among
+from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
 
 
@@ -28,6 +29,7 @@ class Provenance:
         language: "shell" or "python".
         n_rows: Rows that were measured.
         table_name: What the rows are called; empty for a table in memory.
+        late_labels: How mature the labels are, in words; empty if none may still come.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -35,6 +37,7 @@ class Provenance:
     language: str
     n_rows: int
     table_name: str
+    late_labels: str = ""
 
 
 def data_fingerprint(rows: Rows, fields: Sequence[FieldColumn]) -> str:
@@ -58,6 +61,7 @@ def provenance(
     model_name: str,
     table_name: str,
     rows: Rows,
+    labels: LateLabels | None,
     fields: Sequence[FieldColumn],
     seed: int,
     reproduce: str,
@@ -72,6 +76,8 @@ def provenance(
         ("Data fingerprint", data_fingerprint(rows, fields)),
         ("Rows measured", f"{rows.n_table_rows:,}"),
     ]
+    if labels is not None:
+        facts.append(("Labels", str(labels)))
     if "n_rows" in info:
         facts.append(("Rows the model was fitted on", f"{int(info['n_rows']):,}"))
     share = share_among(info, model.vocabulary, rows)
@@ -86,4 +92,6 @@ def provenance(
         ("Seed", str(seed)),
         ("Versions", f"monocal {__version__}, Python {platform.python_version()}, numpy {np.__version__}"),
     ]
-    return Provenance(tuple(facts), reproduce, language, rows.n_table_rows, table_name)
+    return Provenance(
+        tuple(facts), reproduce, language, rows.n_table_rows, table_name, "" if labels is None else str(labels)
+    )

@@ -51,7 +51,7 @@ class TaskRows:
     Attributes:
         labels: 0.0 or 1.0.
         logits: The ranker's score after the sampling correction.
-        forecasts: The same as a probability, and the calibrated probability.
+        forecasts: The same as a probability, and the calibrated probability; of labels that have come by now.
         fields: The fields, in order.
         weights: How often each row counts; None means once.
         times: Moments as whole numbers; None when no time column was named.
@@ -60,6 +60,7 @@ class TaskRows:
         has_dates: The times are microseconds since 1970.
         units: Ids of rows that are one observation, the pieces of a soft label; None when each is its own.
         times_seen: Field of the model to the rows of the fit that had each row's value.
+        final: Forecasts of the labels in the end, where some may still come; None where none may.
     """
 
     labels: Floats
@@ -73,6 +74,7 @@ class TaskRows:
     has_dates: bool = False
     units: IdColumn | None = None
     times_seen: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    final: BeforeAfter[Floats] | None = None
 
     @classmethod
     def of(
@@ -99,10 +101,12 @@ class TaskRows:
             )
         kept = rows.take(observed)
         logits = kept.logits(task)
+        final = BeforeAfter(sigmoid(logits), calibrated[observed])
         return cls(
             labels=kept.labels[task].astype(np.float64),
             logits=logits,
-            forecasts=BeforeAfter(sigmoid(logits), calibrated[observed]),
+            forecasts=final.map(kept.arrived),
+            final=None if kept.maturity is None else final,
             fields=tuple(
                 FieldColumn(field.name, field.ids[observed], field.values, field.unseen_share) for field in fields
             ),

@@ -13,7 +13,7 @@ from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.calibrators.statistical.carry_over import NETWORK_LEFT_OUT
 from monocal.core.errors import MonocalError, UnknownName
 from monocal.core.progress import progress
-from monocal.core.spaces import ScoreSpace
+from monocal.core.spaces import Floats, ScoreSpace
 from monocal.judging.compare import MARGIN, Comparison, Verdict, compare
 from monocal.judging.judge_rows import Judging, judge_rows
 from monocal.judging.judgement import headline_metrics
@@ -21,9 +21,11 @@ from monocal.judging.report import Report
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.held_out import HeldOut, hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
-from monocal.logs.scored_input import ScoredInput, scored_input
+from monocal.logs.late_input import late_input
+from monocal.logs.scored_input import ScoredInput
 from monocal.metrics import METRICS
 from monocal.models.fitting import fit_log
+from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
 from monocal.tables.tabular import Tabular
 
@@ -78,12 +80,14 @@ class MethodComparison(Tabular):
         results: The methods, best first; those that could not be fitted come last.
         holdout: How the rows were split.
         margin: Share of a metric below which a difference is a tie.
+        late_labels: How mature the rows are, if labels may still come.
     """
 
     metric: str
     results: tuple[MethodResult, ...]
     holdout: Holdout
     margin: float = MARGIN
+    late_labels: LateLabels | None = None
 
     @property
     def has_floor(self) -> bool:
@@ -129,6 +133,7 @@ class MethodComparison(Tabular):
 
     def as_dict(self) -> dict[str, Any]:
         return {
+            **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
             "metric": self.metric,
             "best": self.best.method,
             "tied_with_best": self.tied_with_best,
@@ -159,6 +164,9 @@ def compare_methods(
     margin: float = MARGIN,
     n_bootstrap: int = 200,
     seed: int = 0,
+    event_time: str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
 ) -> MethodComparison:
     """Fits several methods on the same older rows and judges them on the same recent ones.
 
@@ -189,6 +197,9 @@ def compare_methods(
         margin: Differences below this share of the metric are ties.
         n_bootstrap: Replicates behind an interval.
         seed: Seed of resampling.
+        event_time: Where labels may still come, as in `monocal.fit`; metrics are those of the labels that have come.
+        label_time: When a positive label came.
+        window: How long labels count.
 
     Example:
         >>> from monocal.lab.simulator import simulate_log
@@ -199,8 +210,11 @@ def compare_methods(
     """
     arguments = {**AT_THEIR_BEST, **(arguments or {})}
     _check_methods(list(CALIBRATORS) if methods is None else [*methods, UNCALIBRATED], arguments)
-    given, embeddings = scored_input(
+    given, embeddings, labels = late_input(
         table,
+        event_time=event_time,
+        label_time=label_time,
+        window=window,
         score=score,
         label=label,
         fields=fields,
@@ -211,6 +225,7 @@ def compare_methods(
         scores_are=scores_are,
         soft_labels=soft_labels,
     )
+    maturity = given.maturity if isinstance(given, Rows) else None
     rows = hold_out(_one_task(given, label), holdout, min_count=min_count, max_size=max_size)
     has_fields = bool(rows.test.fields)
     chosen = list(
@@ -223,9 +238,9 @@ def compare_methods(
     with progress("comparing", len(chosen), unit="methods") as bar:
         for name in chosen:
             bar.note(name)
-            results.append(_run(name, rows, embeddings, arguments.get(name, {}), judging))
+            results.append(_run(name, rows, embeddings, arguments.get(name, {}), judging, maturity))
             bar.advance(1)
-    return MethodComparison(by, _ranked(results, by, margin), rows.holdout, margin)
+    return MethodComparison(by, _ranked(results, by, margin), rows.holdout, margin, labels)
 
 
 def _check_methods(methods: Sequence[str], arguments: Mapping[str, Mapping[str, Any]]) -> None:
@@ -247,11 +262,17 @@ def _one_task(log: Rows | EncodedLog, task: str | None) -> Rows | EncodedLog:
 
 
 def _run(
-    method: str, rows: HeldOut, embeddings: Sequence[Any] | None, arguments: Mapping[str, Any], judging: Judging
+    method: str,
+    rows: HeldOut,
+    embeddings: Sequence[Any] | None,
+    arguments: Mapping[str, Any],
+    judging: Judging,
+    maturity: Floats | None,
 ) -> MethodResult:
     started = clock.perf_counter()
     try:
-        model = fit_log(rows.fit, method, arguments, embeddings)
+        kept = None if maturity is None else maturity[: rows.fit.n_rows]
+        model = fit_log(rows.fit, method, arguments, embeddings, maturity=kept)
     except MonocalError as problem:
         return MethodResult(method, None, clock.perf_counter() - started, str(problem))
     seconds = clock.perf_counter() - started

@@ -294,7 +294,7 @@ class Model(Tabular):
 
         Arguments:
             table: Labelled rows that are newer than those it learned from.
-            options: `label`, `weight`, `time`, `since`, `until` and `scores_are`.
+            options: `label`, `weight`, `time`, `since`, `until`, `scores_are`, `event_time`, `label_time` and `window`.
         """
         from monocal.models.refreshing import refresh_model
 

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import ScoreSpace
+from monocal.core.samples import Ids
+from monocal.core.spaces import Floats, ScoreSpace
 from monocal.models.canary import canary_of
 from monocal.models.fit_facts import fit_facts
+from monocal.models.late_fit import check_late_method, fit_late, known_delays
 from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, rows_fact
 from monocal.models.model import Model, TaskModel
 from monocal.models.value_counts import count_values
+from monocal.tables.late_labels import LateLabels, check_late_columns, mature
 from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
@@ -39,6 +43,9 @@ def refresh_model(
     since: str | None = None,
     until: str | None = None,
     scores_are: ScoreSpace | None = None,
+    event_time: str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
 ) -> Model:
     """Returns the next generation of a model; the model itself stays as it is.
 
@@ -54,6 +61,9 @@ def refresh_model(
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
         scores_are: The space of the scores; another one than the model's is refused.
+        event_time: Column that says when a row happened, where its label may still come.
+        label_time: Column that says when a positive label came; null where none has.
+        window: How long after its event a label counts.
 
     Example:
         >>> import monocal
@@ -63,8 +73,9 @@ def refresh_model(
         >>> following.info["generation"], following.info["parent"] == model.fingerprint
         (2, True)
     """
-    rows = rows_to_learn(model, table, label, weight, time, since, until, scores_are)
-    return refresh_rows(model, rows)
+    late = event_time, label_time, window
+    rows, labels = rows_to_learn(model, table, label, weight, time, since, until, scores_are, late)
+    return refresh_rows(model, rows, labels)
 
 
 def rows_to_learn(
@@ -76,11 +87,13 @@ def rows_to_learn(
     since: str | None,
     until: str | None,
     scores_are: ScoreSpace | None,
+    late: tuple[str | None, str | None, str | None] = (None, None, None),
     slices: Sequence[str] = (),
-) -> Rows:
+) -> tuple[Rows, LateLabels | None]:
     """Reads rows for a refresh, in time order, and refuses those that a model cannot go on with.
 
-    Arguments as for `refresh_model`; `slices` are columns that rows will be judged by.
+    Arguments as for `refresh_model`; `late` is event time, label time and window, `slices` are columns that rows will
+    be judged by. What is known about labels that may still come is returned as well.
     """
     if scores_are is not None and scores_are != model.scores_are:
         raise InvalidInput.of(
@@ -89,33 +102,29 @@ def rows_to_learn(
     stream = open_table(table)
     model.check_columns(stream.column_names)
     known = model.info.get("time_column")
-    moment = known if time is None and known in stream.column_names else time
-    roles = model.roles(label, weight=weight, time=moment, slices=list(slices))
-    rows = read(stream, roles, since=since, until=until).in_time_order()
+    moment = known if time is None and known in stream.column_names else time or late[0]
+    others = {"event_time": late[0], "label_time": late[1]} if check_late_columns(*late) else {}
+    roles = model.roles(label, weight=weight, time=moment, slices=list(slices), **others)
+    rows, labels = read(stream, roles, since=since, until=until).in_time_order(), None
     check_unseen(model.info, rows, "the model")
+    if others:
+        for one in model.tasks:
+            check_late_method(one.calibrator.name)
+        rows, labels = mature(rows, str(late[2]), known_delays(model))
     for task in rows.scores:
         _check_labels(rows, task)
         _check_scores(model, rows, task)
-    return rows
+    return rows, labels
 
 
-def refresh_rows(model: Model, rows: Rows) -> Model:
-    """Returns the next generation after rows that were read and checked."""
+def refresh_rows(model: Model, rows: Rows, labels: LateLabels | None = None) -> Model:
+    """Returns the next generation after rows that were read and checked, and what is known about late labels."""
     vocabulary = _grown(model.vocabulary, rows)
     features = vocabulary.encode_columns(rows.fields, rows.n_rows)
     tasks = []
     for one in model.tasks:
         known = np.flatnonzero(rows.labels[one.name] >= 0)
-        observed = rows.take(known)
-        following = one.calibrator.refresh(
-            observed.scores[one.name],
-            observed.labels[one.name],
-            features=features[known] if vocabulary.names else None,
-            weights=observed.weights,
-            times=observed.times,
-            scores_are=model.scores_are,
-            sampling_rate=observed.rates,
-        )
+        following = _refresh_task(one, rows.take(known), features[known] if vocabulary.names else None)
         tasks.append(replace(one, calibrator=following))
     generation = int(model.info.get("generation", 1)) + 1
     fact = rows_fact(rows)
@@ -134,8 +143,31 @@ def refresh_rows(model: Model, rows: Rows) -> Model:
         "history": [*model.info.get("history", ()), entry][-MOST_REMEMBERED:],
     }
     counts = count_values(features, vocabulary.sizes, model.value_counts) if model.value_counts else ()
+    if labels is not None:
+        info["late_labels"] = labels.as_dict()
     following_model = replace(model, tasks=tuple(tasks), vocabulary=vocabulary, info=info, value_counts=counts)
     return replace(following_model, canary=canary_of(following_model, features, rows))
+
+
+def _refresh_task(one: TaskModel, rows: Rows, features: Ids | None) -> Calibrator:
+    scores, labels = rows.scores[one.name], rows.labels[one.name]
+    inputs: dict[str, Any] = {
+        "features": features,
+        "scores_are": rows.roles.scores_are,
+        "sampling_rate": rows.rates,
+    }
+
+    def refresh(weights: Any) -> Calibrator:
+        return one.calibrator.refresh(scores, labels, weights=weights, times=rows.times, **inputs)
+
+    def refresh_and_predict(weights: Floats) -> tuple[Calibrator, Floats]:
+        following = refresh(weights)
+        return following, following.predict(scores, **inputs)
+
+    if rows.maturity is None:
+        return refresh(rows.weights)
+    forecast = one.calibrator.predict(scores, **inputs)
+    return fit_late(refresh_and_predict, labels, rows.maturity, forecast, rows.weights)
 
 
 def _moved(one: TaskModel, vocabulary: Vocabulary) -> dict[str, Any]:
@@ -170,7 +202,7 @@ def _check_labels(rows: Rows, task: str) -> None:
     known = labels >= 0
     if not known.any():
         raise InvalidInput.of(f"labels of task {task!r}", "only nulls", "some labels", "check the label column")
-    expected = float(rows.uncalibrated(task)[known].sum())
+    expected = float(rows.arrived(rows.uncalibrated(task))[known].sum())
     if not labels[known].any() and expected >= EXPECTED_FOR_ZEROS:
         raise InvalidInput.of(
             f"labels of task {task!r}",

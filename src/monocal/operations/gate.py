@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from monocal.core.spaces import Floats
 from monocal.judging.discoveries import joint_discoveries
 from monocal.judging.paired import PairedLosses, paired_losses
 from monocal.models.artefact import load_model
+from monocal.models.late_fit import known_delays
 from monocal.models.learned_rows import check_unseen
 from monocal.models.model import Model
 from monocal.operations.gate_verdict import GateVerdict, Judged, Segment, TaskVerdict, Verdict
+from monocal.tables.late_labels import check_late_columns, mature
 from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
@@ -42,6 +45,9 @@ def gate(
     since: str | None = None,
     until: str | None = None,
     confidence: float = 0.95,
+    event_time: str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
 ) -> GateVerdict:
     r"""Says whether a new model is better, worse or as good as the old one, and whether it may take its place.
 
@@ -67,6 +73,10 @@ def gate(
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
         confidence: Of the interval.
+        event_time: Column that says when a row happened, where its label may still come. Labels are then held against
+            the probability that they have come by now, with the delays that the models know or the rows tell.
+        label_time: Column that says when a positive label came; null where none has.
+        window: How long after its event a label counts.
 
     Example:
         >>> import monocal
@@ -87,17 +97,22 @@ def gate(
             f"the old model's tasks, {', '.join(first.task_names)}",
             "fit both on the same labels",
         )
+    late = check_late_columns(event_time, label_time, window)
     stream = open_table(table)
     known = first.info.get("time_column")
     others: dict[str, Any] = {"group": group, "weight": weight, "slices": list(by)}
-    others["time"] = known if time is None and known in stream.column_names else time
-    sides = []
+    others["time"] = known if time is None and known in stream.column_names else time or event_time
+    others |= {"event_time": event_time, "label_time": label_time} if late else {}
+    sides, labels = [], None
     for model, whose in ((first, "the old model"), (second, "the new model")):
         model.check_columns(stream.column_names)
         rows = read(stream, model.roles(label, **others), since=since, until=until)
         check_unseen(model.info, rows, whose)
+        if late:
+            rows, labels = mature(rows, str(window), known_delays(first) or known_delays(second))
         sides.append((rows, model.predict_rows(rows)))
-    return _judge(sides, list(by), max_harm, confidence, (first.fingerprint, second.fingerprint))
+    found = _judge(sides, list(by), max_harm, confidence, (first.fingerprint, second.fingerprint))
+    return found if labels is None else replace(found, late_labels=labels)
 
 
 def judge_models(
@@ -122,7 +137,7 @@ def _judge(
         known = np.flatnonzero(rows.labels[task] >= 0)
         labels = rows.labels[task][known].astype(np.float64)
         _check_classes(labels, task)
-        before, after = (answers[task][known] for _, answers in sides)
+        before, after = (side.arrived(answers[task])[known] for side, answers in sides)
         weights = None if rows.weights is None else rows.weights[known].astype(np.float64)
         together = rows.observations
         options: dict[str, Any] = {"weights": weights, "groups": None if together is None else together[known]}

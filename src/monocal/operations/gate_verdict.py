@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, final
 
 from monocal.judging.paired import PairedLosses
+from monocal.tables.late_labels import LateLabels
 
 Verdict = Literal["better", "tie", "worse"]
 
@@ -106,6 +107,7 @@ class GateVerdict:
         by_groups: Whether groups, not rows, were the observations.
         old: Fingerprint of the old model.
         new: Of the new one.
+        late_labels: How mature the rows are, if labels may still come.
     """
 
     tasks: dict[str, TaskVerdict]
@@ -115,6 +117,7 @@ class GateVerdict:
     by_groups: bool
     old: str
     new: str
+    late_labels: LateLabels | None = None
 
     @property
     def passed(self) -> bool:
@@ -134,6 +137,7 @@ class GateVerdict:
             "confidence": self.confidence,
             "old": self.old,
             "new": self.new,
+            **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
             "tasks": {
                 name: {
                     "passed": one.passed,
@@ -150,7 +154,8 @@ class GateVerdict:
         }
 
     def __str__(self) -> str:
-        return "\n".join(["passed" if self.passed else "not passed", *self.reasons()])
+        maturity = [] if self.late_labels is None else [str(self.late_labels)]
+        return "\n".join(["passed" if self.passed else "not passed", *self.reasons(), *maturity])
 
     def _reason(self, one: TaskVerdict) -> str:
         found = one.overall

@@ -13,6 +13,7 @@ from monocal.models.model import Model
 from monocal.models.refreshing import refresh_rows, rows_to_learn
 from monocal.operations.gate import judge_models
 from monocal.operations.gate_verdict import GateVerdict
+from monocal.tables.late_labels import LateLabels
 from monocal.tables.stream import Table
 
 GATE_SHARE = 0.3
@@ -28,17 +29,20 @@ class Refresh:
         model: The next generation.
         verdict: What the gate found; None without one.
         written: Whether the next generation was saved.
+        late_labels: How mature the rows are, if labels may still come.
     """
 
     model: Model
     verdict: GateVerdict | None
     written: bool
+    late_labels: LateLabels | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "written": self.written,
             "fingerprint": self.model.fingerprint if self.written else None,
             **self.model.info["history"][-1],
+            **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
             "gate": None if self.verdict is None else self.verdict.as_dict(),
         }
 
@@ -57,6 +61,9 @@ def refresh(
     since: str | None = None,
     until: str | None = None,
     scores_are: ScoreSpace | None = None,
+    event_time: str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
 ) -> Refresh:
     """Writes the next generation of a saved model; the model itself is only read.
 
@@ -76,13 +83,17 @@ def refresh(
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
         scores_are: The space of the scores; another one than the model's is refused.
+        event_time: Column that says when a row happened, where its label may still come.
+        label_time: Column that says when a positive label came; null where none has.
+        window: How long after its event a label counts.
     """
     if Path(out).resolve() == Path(model).resolve():
         raise InvalidInput.of(
             "out", repr(str(out)), "another folder than the model's, which stays in force", "write next to it"
         )
     old = load_model(model)
-    rows = rows_to_learn(old, table, label, weight, time, since, until, scores_are, by if gate else ())
+    late, slices = (event_time, label_time, window), by if gate else ()
+    rows, labels = rows_to_learn(old, table, label, weight, time, since, until, scores_are, late, slices)
     verdict = None
     if gate:
         cut = rows.n_rows - round(rows.n_rows * GATE_SHARE)
@@ -91,7 +102,7 @@ def refresh(
         trial = refresh_rows(old, older)
         verdict = judge_models(old, trial, newest, by, **options)
         if not verdict.passed:
-            return Refresh(trial, verdict, written=False)
-    following = refresh_rows(old, rows)
+            return Refresh(trial, verdict, written=False, late_labels=labels)
+    following = refresh_rows(old, rows, labels)
     save_model(following, out)
-    return Refresh(following, verdict, written=True)
+    return Refresh(following, verdict, written=True, late_labels=labels)

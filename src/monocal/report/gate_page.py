@@ -16,10 +16,11 @@ _ORDER = {"worse": 0, "better": 1, "tie": 2}
 def write_gate_page(found: GateVerdict, path: str | Path) -> Path:
     """Writes the verdict as one HTML file, atomically; it needs no network and no other file."""
     title = "The new model may take the old one's place" if found.passed else "The new model does not pass"
+    maturity = [] if found.late_labels is None else [str(found.late_labels)]
     body = "".join(_task(name, one, found) for name, one in found.tasks.items())
     html = page(
         title,
-        f"{found.n_rows:,} rows · old {found.old} · new {found.new}",
+        " · ".join([f"{found.n_rows:,} rows", f"old {found.old}", f"new {found.new}", *maturity]),
         " ".join(found.reasons()),
         f"<main>\n{body}</main>\n",
     )

@@ -62,3 +62,60 @@ def test_a_mistake_is_told_in_one_line(monocal_command, late_file, tmp_path, opt
     assert ended.err.startswith(message)
     assert ended.err.count("\n") == 1
     assert not (tmp_path / "model").exists()
+
+
+@pytest.fixture(scope="module")
+def two_days(tmp_path_factory):
+    """A model of labels that came late, and the newest day, all of whose labels may still come."""
+    folder = tmp_path_factory.mktemp("late-days")
+    table = delay_labels(simulate_log(20_000, seed=2).table()).sort_by("timestamp")
+    late = {"event_time": "timestamp", "label_time": "label_time", "window": str(7 * 86_400)}
+    columns = {"score": "pctr", "label": "click", "fields": ["device"]}
+    monocal.fit(table.slice(0, 16_000), method="wide_logistic", **columns, **late).save(folder / "model")
+    naive = monocal.fit(table.slice(0, 16_000), method="wide_logistic", time="timestamp", **columns)
+    naive.save(folder / "naive")
+    pq.write_table(table.slice(16_000), folder / "today.parquet")
+    return folder, table.slice(16_000)
+
+
+def level(folder, day):
+    return monocal.load(folder).predict(day).sum() / day["final_click"].to_numpy().sum()
+
+
+def test_a_refresh_on_young_labels_keeps_the_level(monocal_command, two_days, tmp_path):
+    folder, day = two_days
+    naive = monocal_command("refresh", folder / "model", folder / "today.parquet", "--out", tmp_path / "naive")
+    late = monocal_command("refresh", folder / "model", folder / "today.parquet", "--out", tmp_path / "late", *LATE)
+    assert naive.code == late.code == 0
+    assert "late labels: 0.0% of the rows are older than the window" in late.err
+    assert "late labels" not in naive.err
+    before, seen, mature = (level(one, day) for one in (folder / "model", tmp_path / "naive", tmp_path / "late"))
+    assert seen < before - 0.1
+    assert abs(mature - 1.0) < abs(before - 1.0)
+    assert monocal.load(tmp_path / "late").info["late_labels"]["mature_share"] == 0.0
+
+
+def test_a_gate_on_young_labels_does_not_prefer_a_forecast_that_is_too_low(monocal_command, two_days, tmp_path):
+    folder, _ = two_days
+    judged = ("gate", folder / "model", folder / "naive", folder / "today.parquet")
+    assert monocal_command(*judged).code == 0
+    refused = monocal_command(*judged, *LATE, "--html", tmp_path / "gate.html")
+    assert refused.code == 3
+    assert "late labels: 0.0% of the rows" in refused.out
+    assert "late labels: 0.0% of the rows" in (tmp_path / "gate.html").read_text()
+
+
+def test_comparison_and_report_know_the_mature_share(monocal_command, late_file, two_days, tmp_path):
+    folder, _ = two_days
+    methods = ("--methods", "platt,gauss", "--metric", "log_loss")
+    compared = monocal_command("compare", late_file, *COLUMNS[:4], *methods, *LATE, "--json")
+    assert compared.code == 0
+    assert REMARK in compared.err
+    assert compared.json["late_labels"]["mature_share"] == pytest.approx(0.3, abs=0.01)
+    assert compared.json["best"] == "platt"
+    problems = {one["method"]: one["problem"] for one in compared.json["methods"]}
+    assert "one that maximises a weighted likelihood" in problems["gauss"]
+    page = tmp_path / "report.html"
+    reported = monocal_command("report", folder / "model", folder / "today.parquet", *LATE, "--out", page)
+    assert reported.code == 0
+    assert "late labels: 0.0% of the rows are older than the window" in page.read_text()

@@ -9,11 +9,13 @@ import typer
 from monocal.cli import arguments
 from monocal.cli.options import (
     Debug,
+    EventTime,
     Fields,
     Group,
     Holdout,
     Json,
     Label,
+    LabelTime,
     Logits,
     MaxSize,
     MinCount,
@@ -24,6 +26,7 @@ from monocal.cli.options import (
     TableArgument,
     Time,
     Weight,
+    Window,
 )
 from monocal.cli.output import print_json, remark
 
@@ -62,6 +65,9 @@ def compare(
     min_count: MinCount = 1,
     max_size: MaxSize = None,
     seed: Seed = 0,
+    event_time: EventTime = None,
+    label_time: LabelTime = None,
+    window: Window = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -90,8 +96,13 @@ def compare(
         metric=metric,
         arguments=arguments.settings_by_method(options),
         seed=seed,
+        event_time=event_time,
+        label_time=label_time,
+        window=window,
     )
     remark(found.holdout.explanation)
+    if found.late_labels is not None:
+        remark(str(found.late_labels))
     if as_json:
         print_json(found.as_dict())
         return

@@ -9,7 +9,20 @@ import typer
 
 from monocal.cli import arguments
 from monocal.cli.exits import REFUSED
-from monocal.cli.options import Debug, Group, Json, Label, Since, TableArgument, Time, Until, Weight
+from monocal.cli.options import (
+    Debug,
+    EventTime,
+    Group,
+    Json,
+    Label,
+    LabelTime,
+    Since,
+    TableArgument,
+    Time,
+    Until,
+    Weight,
+    Window,
+)
 from monocal.cli.output import print_json, print_lines
 
 EXAMPLES = """
@@ -42,6 +55,9 @@ def gate(
     since: Since = None,
     until: Until = None,
     html: Html = None,
+    event_time: EventTime = None,
+    label_time: LabelTime = None,
+    window: Window = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -64,6 +80,9 @@ def gate(
         time=time,
         since=since,
         until=until,
+        event_time=event_time,
+        label_time=label_time,
+        window=window,
     )
     if html is not None:
         from monocal.report.gate_page import write_gate_page

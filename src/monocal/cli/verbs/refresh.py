@@ -10,8 +10,10 @@ from monocal.cli import arguments
 from monocal.cli.exits import REFUSED
 from monocal.cli.options import (
     Debug,
+    EventTime,
     Json,
     Label,
+    LabelTime,
     Logits,
     ModelArgument,
     Out,
@@ -20,6 +22,7 @@ from monocal.cli.options import (
     Time,
     Until,
     Weight,
+    Window,
 )
 from monocal.cli.output import print_json, print_lines, remark
 from monocal.cli.verbs.gate import By, MaxHarm
@@ -46,6 +49,9 @@ def refresh(
     since: Since = None,
     until: Until = None,
     logits: Logits = False,
+    event_time: EventTime = None,
+    label_time: LabelTime = None,
+    window: Window = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -70,7 +76,12 @@ def refresh(
         since=since,
         until=until,
         scores_are="logit" if logits else None,
+        event_time=event_time,
+        label_time=label_time,
+        window=window,
     )
+    if done.late_labels is not None:
+        remark(str(done.late_labels))
     if as_json:
         print_json(done.as_dict())
     else:

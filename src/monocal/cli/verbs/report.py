@@ -12,9 +12,11 @@ import typer
 from monocal.cli import arguments
 from monocal.cli.options import (
     Debug,
+    EventTime,
     Fields,
     Group,
     Json,
+    LabelTime,
     ModelArgument,
     Out,
     SamplingRate,
@@ -24,6 +26,7 @@ from monocal.cli.options import (
     Time,
     Until,
     Weight,
+    Window,
 )
 from monocal.cli.output import print_json, remark
 
@@ -55,6 +58,9 @@ def report(
     rate: SamplingRate = None,
     title: Annotated[str | None, typer.Option("--title", help="The headline of the page.")] = None,
     seed: Seed = 0,
+    event_time: EventTime = None,
+    label_time: LabelTime = None,
+    window: Window = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -81,6 +87,9 @@ def report(
         title=title,
         command=shlex.join(["monocal", *sys.argv[1:]]),
         seed=seed,
+        event_time=event_time,
+        label_time=label_time,
+        window=window,
     )
     n_bytes = written.stat().st_size
     if as_json:

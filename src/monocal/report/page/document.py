@@ -57,6 +57,7 @@ def _subtitle(data: ReportData) -> str:
     if data.provenance.table_name:
         parts.append(Path(data.provenance.table_name).name)
     parts.append(", ".join(dict.fromkeys(task.method for task in data.tasks)))
+    parts += [data.provenance.late_labels] if data.provenance.late_labels else []
     return " · ".join(parts)
 
 
