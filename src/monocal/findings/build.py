@@ -104,7 +104,7 @@ def build_report(
     late = check_late_columns(event_time, label_time, window)
     stream = open_table(table)
     loaded.check_columns(stream.column_names)
-    moments = {"time": time or event_time, "event_time": event_time, "label_time": label_time}
+    moments: dict[str, Any] = {"time": time or event_time, "event_time": event_time, "label_time": label_time}
     roles = loaded.roles(label, group=group, weight=weight, value=value, slices=sliced, **moments)
     rows, labels = read(stream, roles, since=since, until=until), None
     if late:

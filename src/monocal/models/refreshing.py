@@ -103,7 +103,7 @@ def rows_to_learn(
     model.check_columns(stream.column_names)
     known = model.info.get("time_column")
     moment = known if time is None and known in stream.column_names else time or late[0]
-    others = {"event_time": late[0], "label_time": late[1]} if check_late_columns(*late) else {}
+    others: dict[str, Any] = {"event_time": late[0], "label_time": late[1]} if check_late_columns(*late) else {}
     roles = model.roles(label, weight=weight, time=moment, slices=list(slices), **others)
     rows, labels = read(stream, roles, since=since, until=until).in_time_order(), None
     check_unseen(model.info, rows, "the model")
