@@ -13,7 +13,15 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from monocal.calibrators.arguments import check_arguments
-from monocal.calibrators.fit_rows import check_both_classes, check_shards, has_both_classes, no_refresh, remembered_rate
+from monocal.calibrators.fit_rows import (
+    check_both_classes,
+    check_shards,
+    has_both_classes,
+    no_numbers,
+    no_refresh,
+    no_refresh_of_numbers,
+    remembered_rate,
+)
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.recent_intercept import recent_intercept
 from monocal.calibrators.row_scorer import RowScorer
@@ -61,6 +69,8 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
     class_tags: ClassVar[Tags]
     fits_in_shards: ClassVar[bool] = False
     """Whether `fit` can work on one of several shards, with a team that adds them up."""
+    uses_numbers: ClassVar[bool] = False
+    """Whether fields of numbers (`numeric_knots` of `fit`) can be used."""
 
     _shards: Shards | None = None
 
@@ -92,6 +102,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         embeddings: Sequence[NDArray[np.float32]] | None = None,
         shards: Shards | None = None,
         soft_labels: bool = False,
+        numeric_knots: Sequence[int] | None = None,
     ) -> Self:
         """Learns the map from scores and features to probabilities.
 
@@ -107,13 +118,20 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             shards: With several of them, these rows are one member's part of a fit that a team does together; rows
                 are in time order then and `times` is left out. Every member ends with the same calibrator.
             soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
+            numeric_knots: Knots per field whose ids stand for numbers (see `monocal.core.numeric_ids`), 0 for
+                categories; `monocal.fit(numeric=...)` does all of that.
         """
+        if numeric_knots is not None and any(numeric_knots) and self.class_tags.uses_features and not self.uses_numbers:
+            raise no_numbers(self.name)
         if shards is not None and shards.n > 1:
             self._check_shards(times, soft_labels=soft_labels)
         if shards is not None and shards.n > 1 and not np.size(scores):
             # a member of a team may have no rows of its own
             nothing = np.zeros(0)
-            samples = Samples(nothing, nothing, None if features is None else check_features(features, 0))
+            ids = None if features is None else check_features(features, 0)
+            samples = Samples(
+                nothing, nothing, ids, numeric_knots=None if numeric_knots is None else tuple(numeric_knots)
+            )
         else:
             samples = Samples.of(
                 scores,
@@ -124,6 +142,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
                 scores_are=scores_are,
                 sampling_rate=sampling_rate,
                 soft_labels=soft_labels,
+                numeric_knots=numeric_knots,
             )
         check_both_classes(samples, shards)
         self._check_features_present(samples)
@@ -138,6 +157,8 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         self.scores_are_: ScoreSpace = scores_are
         self.sampling_rate_ = remembered_rate(sampling_rate)
         self.n_fields_ = 0 if samples.features is None else int(samples.features.shape[1])
+        if samples.numeric_knots is not None:
+            self.numeric_knots_ = np.array(samples.numeric_knots)
         self.recent_shift_ = 0.0
         self.fell_back_ = self.guard and self._does_harm(samples)
         if not self.fell_back_:
@@ -174,6 +195,8 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             soft_labels: As for `fit`.
         """
         self._check_fitted()
+        if "numeric_knots_" in vars(self):
+            raise no_refresh_of_numbers(self.name)
         samples = Samples.of(
             scores,
             labels,

@@ -46,6 +46,26 @@ def check_shards(method: str, fits_in_shards: bool, given: Mapping[str, Any]) ->
             raise InvalidInput.of(name, value, "nothing for a fit in shards", "leave it out, or use one machine")
 
 
+def no_numbers(method: str) -> InvalidInput:
+    """Returns the error of a method that has no use for fields of numbers."""
+    return InvalidInput.of(
+        "numeric",
+        f"the method {method!r}",
+        "one that can use numeric fields: umc, sbcr or wide_logistic",
+        "choose one of them, or put the numbers into classes and name those under fields",
+    )
+
+
+def no_refresh_of_numbers(method: str) -> InvalidInput:
+    """Returns the error of a refresh of smooth shifts, which have no filter from day to day."""
+    return InvalidInput.of(
+        "model",
+        f"the method {method!r} with numeric fields",
+        "a model of categories alone",
+        "fit it anew on a window of recent rows",
+    )
+
+
 def no_refresh(method: str) -> InvalidInput:
     """Returns the error of a method that cannot go on from its last fit."""
     return InvalidInput.of(

@@ -54,6 +54,10 @@ Fields = Annotated[
     list[str] | None,
     typer.Option("--fields", metavar="COLUMNS", help="Categorical columns, with commas."),
 ]
+Numeric = Annotated[
+    list[str] | None,
+    typer.Option("--numeric", metavar="COLUMNS", help="Columns of numbers (a price, an age), with commas."),
+]
 Time = Annotated[
     str | None,
     typer.Option(

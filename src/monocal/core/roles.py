@@ -11,7 +11,7 @@ from typing import Any, final
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import ScoreSpace, check_score_space
 
-_LATER_KEYS = ("slices", "winners", "value", "event_time", "label_time", "soft_labels")
+_LATER_KEYS = ("slices", "winners", "value", "event_time", "label_time", "soft_labels", "numeric")
 """Left out of `to_dict` when empty: logs that were written before these roles existed keep their fingerprints."""
 
 
@@ -39,6 +39,7 @@ class Roles:
         event_time: Column that says when a row happened, where its label may come later.
         label_time: Column that says when a positive label came; null where none has.
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
+        numeric: Columns of numbers that a model may use, such as a price; nulls are a value of their own.
 
     Example:
         >>> roles = Roles(labels="click", fields=["site_id", "app_id"], time="hour", scores="pctr")
@@ -64,6 +65,7 @@ class Roles:
     event_time: str | None = None
     label_time: str | None = None
     soft_labels: bool = False
+    numeric: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -82,8 +84,9 @@ class Roles:
         event_time: str | None = None,
         label_time: str | None = None,
         soft_labels: bool = False,
+        numeric: Sequence[str] = (),
     ) -> None:
-        for argument, names in (("fields", fields), ("slices", slices)):
+        for argument, names in (("fields", fields), ("slices", slices), ("numeric", numeric)):
             if isinstance(names, str):
                 raise InvalidInput.of(argument, repr(names), "a list of column names", f"write [{names!r}]")
         tasks = _as_mapping(labels)
@@ -97,6 +100,7 @@ class Roles:
         given |= {"sampling_rate": sampling_rate, "scores": _scores_by_task(scores, tasks), "scores_are": scores_are}
         given |= {"slices": tuple(dict.fromkeys(slices)), "winners": winners, "value": value}
         given |= {"event_time": event_time, "label_time": label_time, "soft_labels": soft_labels}
+        given["numeric"] = tuple(numeric)
         for name, part in given.items():
             object.__setattr__(self, name, part)
         self._check()
@@ -183,9 +187,14 @@ class Roles:
         return self.sampling_rate if isinstance(self.sampling_rate, str) else None
 
     @property
+    def model_fields(self) -> tuple[str, ...]:
+        """What a model may use, in the order of its fields: categories, then numbers."""
+        return (*self.fields, *self.numeric)
+
+    @property
     def category_columns(self) -> tuple[str, ...]:
-        """Fields and slices, each once."""
-        return tuple(dict.fromkeys([*self.fields, *self.slices]))
+        """Categorical fields and slices, each once; a slice that is a numeric field as well is read as numbers."""
+        return tuple(name for name in dict.fromkeys([*self.fields, *self.slices]) if name not in self.numeric)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -211,6 +220,7 @@ class Roles:
         return [
             *[(f"label of task {task!r}", column) for task, column in self.labels.items()],
             *[("field", column) for column in self.fields],
+            *[("numeric field", column) for column in self.numeric],
             *[("slice", column) for column in self.slices],
             *[(part, column) for part, column in single.items() if column is not None],
             *[(f"score of task {task!r}", column) for task, column in self.score_columns.items()],
@@ -222,18 +232,22 @@ class Roles:
         for part, column in self._parts():
             if not isinstance(column, str) or not column:
                 raise InvalidInput.of(part, repr(column), "a column name", "name the column as it is in the log")
-        for index, column in enumerate(self.fields):
-            if column in self.fields[:index]:
-                raise InvalidInput.of("fields", f"{column!r} twice", "every field once", "remove the second one")
+        used = self.model_fields
+        for index, column in enumerate(used):
+            if column in used[:index]:
+                twice = f"{column!r} twice" if index < len(self.fields) else f"{column!r}, which is named already"
+                argument = "fields" if index < len(self.fields) else "numeric"
+                raise InvalidInput.of(argument, twice, "every field once", "remove the second one")
         outcomes = {*self.labels.values(), *self.score_columns.values(), self.weight, self.sampling_rate}
         outcomes.add(self.label_time)
-        for column in self.fields:
+        for column in used:
             if column in outcomes:
+                argument = "fields" if column in self.fields else "numeric"
                 raise InvalidInput.of(
-                    "fields",
+                    argument,
                     f"{column!r}, which is also a label, its time, a score, weight or sampling rate",
                     "columns known before the outcome",
-                    "remove it from fields",
+                    f"remove it from {argument}",
                 )
         if self.soft_labels and self.label_time is not None:
             raise InvalidInput.of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.errors import InvalidInput
+from monocal.core.numeric_ids import n_numeric_ids
 from monocal.core.sampling import SamplingRate, sampling_shift
 from monocal.core.soft_labels import ASK_FOR_SOFT, check_soft, cut_soft, has_soft
 from monocal.core.spaces import Floats, ScoreSpace, as_float_column, to_logits
@@ -31,6 +33,7 @@ class Samples:
         features: Field ids `(n, F)`, int32, 0 = unseen value; None when there are none. May be a memory map.
         weights: How often each row counts; None means once.
         times: When each row happened, rising; None if only the order is known.
+        numeric_knots: Knots per field of numbers (see `core.numeric_ids`), 0 for categories; None if all are those.
     """
 
     logits: Floats
@@ -38,6 +41,7 @@ class Samples:
     features: Ids | None = None
     weights: Floats | None = None
     times: NDArray[Any] | None = None
+    numeric_knots: tuple[int, ...] | None = None
 
     @classmethod
     def of(
@@ -51,6 +55,7 @@ class Samples:
         sampling_rate: SamplingRate = None,
         times: ArrayLike | None = None,
         soft_labels: bool = False,
+        numeric_knots: Sequence[int] | None = None,
     ) -> Samples:
         """Checks everything a caller may hand over and returns samples sorted by time (stable).
 
@@ -73,6 +78,7 @@ class Samples:
             features=None if features is None else check_features(features, n),
             weights=None if weights is None else check_weights(weights, n),
             times=moments,
+            numeric_knots=None if numeric_knots is None or not any(numeric_knots) else tuple(numeric_knots),
         )
         if soft_labels and samples.labels is not None:
             samples = samples.with_hard_labels()
@@ -102,7 +108,8 @@ class Samples:
         def of(column: Any) -> Any:
             return None if column is None else column[rows]
 
-        return Samples(self.logits[rows], of(self.labels), of(self.features), of(self.weights), of(self.times))
+        columns = of(self.labels), of(self.features), of(self.weights), of(self.times)
+        return Samples(self.logits[rows], *columns, self.numeric_knots)
 
     def split_recent(self, share: float) -> tuple[Samples, Samples]:
         """Cuts off the most recent `share` of the weight: `(older, recent)`, each with at least one row when n ≥ 2."""
@@ -121,6 +128,15 @@ class Samples:
         pieces = cut_soft(self.known_labels[:, None])
         weights = pieces.shares * self.weights_or_ones[pieces.rows]
         return replace(self.take(pieces.rows), labels=pieces.labels[:, 0].astype(np.float64), weights=weights)
+
+    def field_sizes(self) -> NDArray[np.int64]:
+        """Returns how many ids each field has: by the largest one present, or by its knots."""
+        if self.features is None:
+            return np.zeros(0, dtype=np.int64)
+        knots = self.numeric_knots or (0,) * self.features.shape[1]
+        largest = [int(self.features[:, f].max(initial=0)) + 1 for f in range(self.features.shape[1])]
+        sizes = [n_numeric_ids(n) if n else size for n, size in zip(knots, largest, strict=True)]
+        return np.array(sizes, dtype=np.int64)
 
     def with_logits(self, logits: Floats) -> Samples:
         return replace(self, logits=logits)

@@ -34,6 +34,7 @@ from monocal.models.model import Model
 from monocal.tables.late_labels import check_late_columns, mature
 from monocal.tables.read import read
 from monocal.tables.stream import Table, open_table
+from monocal.vocabulary.bins import binned
 
 
 def build_report(
@@ -111,7 +112,7 @@ def build_report(
         rows, labels = mature(rows, str(window), known_delays(loaded))
     answers = loaded.predict_rows(rows)
     known = model_ids(rows, loaded.vocabulary)
-    columns = field_columns(rows, sliced, known)
+    columns = field_columns(binned(rows, loaded.vocabulary), sliced, known)
     seen = rows_seen(loaded, known)
     contexts = sample_contexts(list(known.values()), rows.n_rows)
     measuring = {"confidence": confidence, "n_bootstrap": n_bootstrap, "n_floor": n_floor, "seed": seed}

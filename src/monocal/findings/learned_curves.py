@@ -12,7 +12,7 @@ from monocal.calibrators import Calibrator
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.findings.monotone_sweep import MonotoneSweep, sweep_monotone
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.vocabulary.vocabulary import NumericField, Vocabulary
 
 CURVE_POINTS = 61
 SWEPT_CONTEXTS = 64
@@ -141,7 +141,11 @@ def _what_sets_apart(
 def _value(vocabulary: Vocabulary, place: int, number: int) -> str:
     if number == 0:
         return "(unseen)"
-    found = vocabulary.fields[place].values[number - 1].as_py()
+    field = vocabulary.fields[place]
+    if isinstance(field, NumericField):
+        value = float(field.numbers_of(np.array([number], dtype=np.int32))[0])
+        return "(missing)" if np.isnan(value) else f"{value:.6g}"
+    found = field.values[number - 1].as_py()
     return "(missing)" if found is None else str(found)
 
 

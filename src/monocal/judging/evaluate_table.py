@@ -24,6 +24,7 @@ from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
 from monocal.tables.tabular import Tabular
+from monocal.vocabulary.bins import binned
 
 
 @final
@@ -145,6 +146,7 @@ def evaluate_table(
         warn_about_fitted(model.info, model.vocabulary, rows)
     calibrated = None if model is None else model.predict_rows(rows)
     judged = rows if fields is None else rows.with_fields([*fields, *by])
+    judged = judged if model is None else binned(judged, model.vocabulary)
     judging = Judging(metrics, by, top_k, n_bootstrap, seed, {} if model is None else _times_seen(model, rows))
     found = judge_rows(judged, calibrated, judging)
     return TableEvaluation(rows.n_table_rows, found, check_row_products(rows, calibrated, products), labels)

@@ -66,6 +66,7 @@ def fit_and_judge(
     label: str | None = None,
     fields: Sequence[str] = (),
     parents: Parents | None = None,
+    numeric: Sequence[str] = (),
     tasks: Mapping[str, tuple[str, str]] | None = None,
     weight: str | None = None,
     time: str | None = None,
@@ -97,6 +98,7 @@ def fit_and_judge(
         label: The 0/1 column.
         fields: Categorical columns.
         parents: Field to the field above it.
+        numeric: Columns of numbers, as in `monocal.fit`.
         tasks: For several tasks: name to (label column, score column).
         weight: Column that says how often a row counts.
         time: Column that orders rows.
@@ -134,6 +136,7 @@ def fit_and_judge(
         label=label,
         tasks=tasks,
         fields=with_parents(fields, parents),
+        numeric=numeric,
         weight=weight,
         time=time,
         group=group,

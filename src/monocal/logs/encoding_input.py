@@ -42,6 +42,13 @@ class EncodingInput:
             return cls(replace(log, on_error=on_error or log.on_error), identify_files(log.paths), None)
         if schema is None:
             raise InvalidInput.of("schema", None, "the parts of the columns", "pass a Roles with the table")
+        if schema.numeric:
+            raise InvalidInput.of(
+                "numeric",
+                list(schema.numeric),
+                "no numeric fields in a prepared log, which holds categories",
+                "fit the table itself with numeric, or leave them out",
+            )
         stream = TableSource(schema).open_table(log, on_error=on_error or "raise")
         is_text = isinstance(log, str | Path) and not all(is_parquet(path) for path in find_files(str(log)))
         reads_directly = not is_text and stream.on_error == "raise"

@@ -67,7 +67,7 @@ def count_groups(reader: LogReader, work: WorkFolder, show_progress: bool | None
                 bar.advance(rows.n_rows)
         Vocabulary((FieldVocabulary("group", values.in_order_of_appearance()),)).save(path)
         work.note(groups_are_counted=True)
-    return Vocabulary.load(path).fields[0]
+    return FieldVocabulary("group", Vocabulary.load(path).fields[0].values)
 
 
 def _in_order_of_rows(column: pa.Array) -> pa.Array:

@@ -14,6 +14,7 @@ from monocal.logs.holdout import DEFAULT_SHARE, Holdout, hold_out_recent
 from monocal.logs.known_values import keep_values_of
 from monocal.logs.row_log import log_of_rows
 from monocal.tables.rows import Rows
+from monocal.vocabulary.bins import binned
 
 
 @final
@@ -67,7 +68,7 @@ def _cut_rows(rows: Rows, share: float, limits: dict[str, int | None]) -> HeldOu
     fitted = log_of_rows(rows.take(slice(0, first_test)), **limits)  # type: ignore[arg-type]
     test = rows.take(slice(first_test, None))
     features = fitted.vocabulary.encode_columns(test.fields, test.n_rows)
-    return HeldOut(fitted, test, features, cut, lambda: log_of_rows(rows, **limits))  # type: ignore[arg-type]
+    return HeldOut(fitted, binned(test, fitted.vocabulary), features, cut, lambda: log_of_rows(rows, **limits))  # type: ignore[arg-type]
 
 
 def _cut_by_parts(log: EncodedLog) -> HeldOut:

@@ -8,6 +8,7 @@ import numpy as np
 
 from monocal.core.fingerprint import fingerprint
 from monocal.logs.encoded_log import EncodedLog
+from monocal.vocabulary.numeric_field import NumericField
 from monocal.vocabulary.value_counts import most_frequent
 from monocal.vocabulary.vocabulary import Vocabulary
 
@@ -42,7 +43,7 @@ def keep_values_of(
     fields = []
     for index, one in enumerate(log.vocabulary.fields):
         column = log.features[:, index]
-        if one.n_buckets is not None:
+        if one.n_buckets is not None or isinstance(one, NumericField):
             fields.append(one)
             features[:, index] = column
             continue

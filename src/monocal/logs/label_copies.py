@@ -8,6 +8,7 @@ import numpy as np
 
 from monocal.core.batches import release_pages
 from monocal.core.errors import MonocalWarning
+from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
 from monocal.logs.encoded_log import EncodedLog
 from monocal.tables.field_proposal import SUSPICIOUS_SHARE, UNIQUE_SHARE, explained_share
 
@@ -25,6 +26,11 @@ def warn_about_copies(log: EncodedLog) -> None:
     """
     sample = np.array(log.features[:_SAMPLE_ROWS])
     release_pages(log.features)
+    numeric = np.flatnonzero(log.vocabulary.numeric_knots or ())
+    # numbers between two knots count as one value
+    sample[:, numeric] = np.where(
+        sample[:, numeric] > NULL_ID, (sample[:, numeric] - FIRST_ID) // STEPS + FIRST_ID, sample[:, numeric]
+    )
     is_enough = len(sample) >= _ENOUGH_ROWS
     for index, name in enumerate(log.field_names):
         n_values = len(np.unique(sample[:, index]))

@@ -26,8 +26,8 @@ def log_of_rows(rows: Rows, *, min_count: int = 1, max_size: int | None = None) 
         >>> log.features[:, 0].tolist(), log.vocabulary["site"].values.to_pylist()
         ([2, 1, 1], ['b', 'a'])
     """
-    fields = {name: rows.fields[name] for name in rows.roles.fields}
-    vocabulary = Vocabulary.of_columns(fields, min_count=min_count, max_size=max_size)
+    fields = {name: rows.fields[name] for name in rows.roles.model_fields}
+    vocabulary = Vocabulary.of_columns(fields, min_count=min_count, max_size=max_size, numeric=rows.roles.numeric)
     log = EncodedLog.of(
         vocabulary.encode_columns(fields, rows.n_rows),
         rows.labels,

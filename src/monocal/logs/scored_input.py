@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.log_folders import is_any_log_folder, open_log
@@ -37,6 +38,10 @@ def scored_input(table: ScoredInput, **columns: Any) -> tuple[Rows | EncodedLog,
     """
     if isinstance(table, str | Path) and is_any_log_folder(table):
         table = open_log(table)
+    if isinstance(table, ScoredLog | EncodedLog) and columns.get("numeric"):
+        raise InvalidInput.of(
+            "numeric", columns["numeric"], "a table; a prepared log holds categories", "fit the table itself"
+        )
     if isinstance(table, ScoredLog):
         return table.as_encoded(), table.embeddings
     if isinstance(table, EncodedLog):

@@ -93,7 +93,7 @@ def apply_model(
     text = _csv_to_csv(stream, target)
     source = read_as_text(stream) if text else stream
     schema = _with_columns(source.arrow_schema, list(added.values()))
-    types = _with_fields_as_text(stream.arrow_schema, model.field_names)
+    types = _with_fields_as_text(stream.arrow_schema, model.vocabulary.category_names)
     n_rows, sums = 0, {name: np.zeros(2) for name in model.task_names}
 
     def score(placed: PlacedBatch) -> _Done:
@@ -105,7 +105,9 @@ def apply_model(
         write_table(target, schema) as writer,
         progress("calibrating", stream.n_rows, show=show_progress) as bar,
     ):
-        batches = source.placed_batches(None, batch_rows, dictionary_columns=() if text else model.field_names)
+        batches = source.placed_batches(
+            None, batch_rows, dictionary_columns=() if text else model.vocabulary.category_names
+        )
         for done in _in_order(batches, score, max(n_threads, 1)):
             writer.write_batch(done.batch)
             n_rows += done.batch.num_rows
@@ -126,6 +128,8 @@ def apply_model(
 def _with_fields_as_text(schema: pa.Schema, fields: Sequence[str]) -> pa.Schema:
     """Fields are categories: `07` in a CSV file is the value "07", as it was when the model was fitted."""
     for name in fields:
+        if pa.types.is_floating(schema.field(name).type):
+            continue  # whole numbers beside nulls, see `as_text`
         schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
     return schema
 

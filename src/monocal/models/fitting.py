@@ -40,6 +40,7 @@ def fit(
     label: str | None = None,
     fields: Sequence[str] = (),
     parents: Parents | None = None,
+    numeric: Sequence[str] = (),
     tasks: Mapping[str, tuple[str, str]] | None = None,
     weight: str | None = None,
     time: str | None = None,
@@ -65,6 +66,7 @@ def fit(
         fields: Categorical columns.
         parents: Field to the field above it, such as `{"ad_id": "advertiser_id"}`: a value's effect is its deviation
             from its parent's, and an unseen value takes its parent's. Parents become fields, too.
+        numeric: Columns of numbers, such as a price: each gets a smooth shift, and nulls are a value of their own.
         tasks: For several tasks: name to (label column, score column); null labels are rows without that task.
         weight: Column that says how often a row counts.
         time: Column that orders rows; without it they are taken to be in time order.
@@ -95,6 +97,7 @@ def fit(
         label=label,
         tasks=tasks,
         fields=with_parents(fields, parents),
+        numeric=numeric,
         weight=weight,
         time=time,
         sampling_rate=sampling_rate,
@@ -165,7 +168,14 @@ def fit_log(
         observed = rows if whole and shards is None else needed.take(mine)
         shares = None if maturity is None else maturity[mine]
         fitted = _fit_task(
-            observed, task, log.features[mine] if log.n_fields else None, make, frozen_embeddings, shares, shards
+            observed,
+            task,
+            log.features[mine] if log.n_fields else None,
+            make,
+            frozen_embeddings,
+            shares,
+            shards,
+            log.vocabulary.numeric_knots,
         )
         tasks.append(TaskModel(task, log.roles.score_columns.get(task, task), log.roles.labels[task], fitted))
     model = Model(
@@ -206,6 +216,7 @@ def _fit_task(
     embeddings: Sequence[NDArray[np.float32]] | None,
     maturity: Floats | None,
     shards: Shards | None,
+    n_knots: Sequence[int] | None,
 ) -> Calibrator:
     scores, labels = rows.scores[task], rows.labels[task]
     inputs: dict[str, Any] = {
@@ -216,6 +227,7 @@ def _fit_task(
 
     # a log is in time order, and so is every shard of it
     others: dict[str, Any] = {"times": rows.times if shards is None else None, "embeddings": embeddings}
+    others["numeric_knots"] = n_knots
 
     def fit(weights: Any) -> Calibrator:
         return make().fit(scores, labels, weights=weights, shards=shards, **others, **inputs)

@@ -26,7 +26,8 @@ from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.tables.stream import BATCH_ROWS, Table, open_table
 from monocal.tables.tabular import Tabular
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.vocabulary.bins import binned
+from monocal.vocabulary.vocabulary import NumericField, Vocabulary
 
 PREDICT_BATCH_ROWS = BATCH_ROWS
 
@@ -170,7 +171,8 @@ class Model(Tabular):
                 raise UnknownName.among("task of label", name, labels)
         return Roles(
             {**labels, **(label if isinstance(label, Mapping) else {})},
-            self.field_names,
+            self.vocabulary.category_names,
+            numeric=self.vocabulary.numeric_names,
             scores={name: scores[name] for name in labels},
             scores_are=self.scores_are,
             sampling_rate=self.sampling_rate if sampling_rate is None else sampling_rate,
@@ -190,7 +192,8 @@ class Model(Tabular):
         wanted = self.task_names if task is None else (self.task(task).name,)
         parts: dict[str, list[Floats]] = {name: [] for name in wanted}
         with progress("calibrating", stream.n_rows) as bar:
-            for batch in stream.batches(self.columns, PREDICT_BATCH_ROWS, dictionary_columns=self.field_names):
+            texts = self.vocabulary.category_names
+            for batch in stream.batches(self.columns, PREDICT_BATCH_ROWS, dictionary_columns=texts):
                 answers = self.predict_batch(batch, wanted)
                 for name in wanted:
                     parts[name].append(answers[name])
@@ -275,8 +278,8 @@ class Model(Tabular):
         rows = read(stream, roles).observed(chosen.name)
         groups = None
         if by is not None:
-            values = np.array([str(value) for value in rows.fields[by].known_values.to_pylist()])
-            groups = values[rows.fields[by].ids]
+            column = binned(rows, self.vocabulary).fields[by]
+            groups = np.array([str(value) for value in column.known_values.to_pylist()])[column.ids]
         labels = rows.labels[chosen.name].astype(np.float64)
         return promised_thresholds(self.predict_rows(rows)[chosen.name], labels, groups=groups, **promise)
 
@@ -335,8 +338,12 @@ class Model(Tabular):
             if one.calibrator.fell_back_:
                 lines.append("    fell back to the uncalibrated score: the fit was worse on its own recent rows")
             lines += [f"    {line}" for line in self.carried(one.name)]
-        sizes = ", ".join(f"{one.name} ({one.size - 1:,})" for one in self.vocabulary.fields)
+        sizes = ", ".join(f"{name} ({self.vocabulary[name].size - 1:,})" for name in self.vocabulary.category_names)
         lines.append(f"  fields: {sizes or 'none'}")
+        for known in self.vocabulary.fields:
+            if isinstance(known, NumericField):
+                span = f", {known.knots[0]:g} to {known.knots[-1]:g}" if known.knots else ""
+                lines.append(f"  numeric field: {known.name} ({known.n_knots} knots{span})")
         if self.sampling_rate is not None:
             lines.append(f"  sampling rate: {self.sampling_rate}")
         if self.fusion is not None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator
+from monocal.calibrators.fit_rows import no_refresh_of_numbers
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, ScoreSpace
@@ -23,7 +24,7 @@ from monocal.tables.late_labels import LateLabels, check_late_columns, mature
 from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+from monocal.vocabulary.vocabulary import FieldVocabulary, NumericField, Vocabulary
 
 EXPECTED_FOR_ZEROS = 20.0
 """So many expected positives and none observed: the labels are missing, not the positives."""
@@ -119,6 +120,8 @@ def rows_to_learn(
 
 def refresh_rows(model: Model, rows: Rows, labels: LateLabels | None = None) -> Model:
     """Returns the next generation after rows that were read and checked, and what is known about late labels."""
+    if model.vocabulary.numeric_names:
+        raise no_refresh_of_numbers(model.tasks[0].calibrator.name)
     vocabulary = _grown(model.vocabulary, rows)
     features = vocabulary.encode_columns(rows.fields, rows.n_rows)
     tasks = []
@@ -186,9 +189,9 @@ def _moved(one: TaskModel, vocabulary: Vocabulary) -> dict[str, Any]:
 def _grown(vocabulary: Vocabulary, rows: Rows) -> Vocabulary:
     """Appends values that are new; ids of the others stay."""
     seen = Vocabulary.of_columns({name: rows.fields[name] for name in vocabulary.names})
-    fields = []
+    fields: list[FieldVocabulary | NumericField] = []
     for old, new in zip(vocabulary.fields, seen.fields, strict=True):
-        if old.n_buckets is not None:
+        if isinstance(old, NumericField) or old.n_buckets is not None:
             fields.append(old)
             continue
         strangers = new.values.filter(pa.array(old.encode(new.values) == 0))

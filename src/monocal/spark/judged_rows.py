@@ -15,6 +15,7 @@ from monocal.spark.shipping import Shipped, receive
 from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.tables.time_window import TimeWindow
+from monocal.vocabulary.bins import binned
 
 BEFORE, AFTER = "before", "after"
 
@@ -68,6 +69,7 @@ class Judging:
                 continue
             rows = read(kept_rows, self.roles)
             calibrated = None if model is None else model.predict_rows(rows)
+            rows = rows if model is None else binned(rows, model.vocabulary)
             for number, slot in enumerate(self.slots):
                 kept = rows.labels[slot.task] >= 0
                 if rows.winners is not None:

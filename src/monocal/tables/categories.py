@@ -12,6 +12,11 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 
+NUMERIC = "name it under numeric instead of fields (--numeric on the command line), if it is a quantity"
+
+LARGEST_WHOLE = 2.0**53
+"""Beyond, neighbouring whole numbers are one float."""
+
 TEXT_RULE = 2
 """How values become text. Rule 1 wrote moments with the unit and zone of their column."""
 
@@ -20,7 +25,8 @@ def as_text(column: pa.Array, name: str, rule: int = TEXT_RULE) -> pa.Array:
     """Returns a column of category values as strings; refuses types that are not categories.
 
     A moment has one text, microseconds in UTC, whatever the unit and zone of its column; one without a zone is taken
-    as UTC.
+    as UTC. Whole numbers have one text whatever the type of their column: a column with nulls often comes as floats,
+    where 9 is 9.0, and NaN is a null. Other fractions are no categories.
 
     Arguments:
         column: The values.
@@ -30,7 +36,14 @@ def as_text(column: pa.Array, name: str, rule: int = TEXT_RULE) -> pa.Array:
     Example:
         >>> as_text(pa.array([0], pa.timestamp("ms", "Europe/Berlin")), "hour").to_pylist()
         ['1970-01-01 00:00:00.000000']
+        >>> as_text(pa.array([9.0, float("nan")]), "campaign").to_pylist()
+        ['9', None]
+        >>> as_text(pa.array([9.5]), "price")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: field 'price': got 9.5 in a column of type double; wanted ...
     """
+    column = whole_numbers(column, name)
     kind = column.type
     _check_category(kind, name)
     if pa.types.is_timestamp(kind) and rule >= 2:
@@ -38,8 +51,21 @@ def as_text(column: pa.Array, name: str, rule: int = TEXT_RULE) -> pa.Array:
     return column if pa.types.is_string(kind) else column.cast(pa.string())
 
 
+def whole_numbers(column: pa.Array, name: str) -> pa.Array:
+    """Returns a column of floats as integers, NaN as null, and any other column as it is; refuses a fraction."""
+    if not pa.types.is_floating(column.type):
+        return column
+    found = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    missing = np.isnan(found)
+    bad = ~missing & ~((np.rint(found) == found) & (np.abs(found) <= LARGEST_WHOLE))
+    if bad.any():
+        value = f"{found[bad][0]:g} in a column of type {column.type}"
+        raise InvalidInput.of(f"field {name!r}", value, "a categorical column (text, whole numbers, dates)", NUMERIC)
+    return pa.array(np.where(missing, 0.0, found).astype(np.int64), mask=missing)
+
+
 def check_categories(schema: pa.Schema, fields: Iterable[str]) -> None:
-    """Refuses the first field whose column does not hold categories."""
+    """Refuses the first field whose column cannot hold categories; floats are looked at when they are read."""
     for name in fields:
         kind = schema.field(name).type
         _check_category(kind.value_type if pa.types.is_dictionary(kind) else kind, name)
@@ -47,13 +73,13 @@ def check_categories(schema: pa.Schema, fields: Iterable[str]) -> None:
 
 def _check_category(kind: pa.DataType, name: str) -> None:
     # some systems hand over large integers as decimals without a fraction
-    has_fraction = pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.scale != 0)
+    has_fraction = pa.types.is_decimal(kind) and kind.scale != 0
     if has_fraction or pa.types.is_nested(kind) or pa.types.is_binary(kind):
         raise InvalidInput.of(
             f"field {name!r}",
             f"values of type {kind}",
             "a categorical column (text, integers, booleans, dates)",
-            "cast it to text, or bin it into a few integer classes first",
+            NUMERIC if has_fraction else "turn it into one value per row first",
         )
 
 

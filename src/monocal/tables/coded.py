@@ -6,7 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from monocal.core.spaces import Floats
 from monocal.tables.encoded_column import EncodedColumn
+
+
+def coded_numbers(values: Floats) -> pa.DictionaryArray:
+    """Returns numbers as a dictionary of the distinct ones; NaN is a null."""
+    return pa.array(values, from_pandas=True).dictionary_encode()
 
 
 def coded(column: pa.Array) -> pa.DictionaryArray:

@@ -41,6 +41,24 @@ def numbers(batch: Batch, column: str, role: str, first_row: int = 0) -> Floats:
     return _to_numpy(values)
 
 
+def numbers_or_nan(values: pa.Array | pa.ChunkedArray, name: str) -> Floats:
+    """Returns a field of numbers as float64, NaN where it is null.
+
+    Example:
+        >>> numbers_or_nan(pa.array([9, None]), "price").tolist()
+        [9.0, nan]
+        >>> numbers_or_nan(pa.array(["cheap"]), "price")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: numeric field 'price': got values of type string; wanted numbers. Way out: ...
+    """
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_null(values.type) or pa.types.is_integer(values.type):
+        values = values.cast(pa.float64(), safe=False)  # integers beyond 2^53 are rounded
+    return _to_numpy(_as_floats(values, f"numeric field {name!r}", "name it under fields if it holds categories"))
+
+
 def labels_or_missing(batch: Batch, column: str, role: str, first_row: int = 0) -> NDArray[np.int8]:
     """Returns 0/1 labels as int8, and −1 where the label is null (the task was not observed there)."""
     values = _to_numpy(pc.fill_null(_numeric(batch, column, role), -1.0))
@@ -121,14 +139,15 @@ def _is_text(values: pa.Array) -> bool:
 
 
 def _numeric(batch: Batch, column: str, role: str) -> pa.Array:
-    values = _one_array(batch, column)
+    return _as_floats(_one_array(batch, column), f"{role} column {column!r}", "convert the column first")
+
+
+def _as_floats(values: pa.Array, argument: str, way_out: str) -> pa.Array:
     kind = values.type
     if pa.types.is_boolean(kind):
         values = values.cast(pa.int8())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        raise InvalidInput.of(
-            f"{role} column {column!r}", f"values of type {kind}", "numbers", "convert the column first"
-        )
+        raise InvalidInput.of(argument, f"values of type {kind}", "numbers", way_out)
     return values.cast(pa.float64())
 
 

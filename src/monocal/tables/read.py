@@ -11,9 +11,16 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
 from monocal.core.roles import Roles
-from monocal.tables.categories import check_categories
-from monocal.tables.coded import coded, join_coded
-from monocal.tables.columns import labels_or_missing, moments_of, moments_or_none, numbers, soft_labels_or_missing
+from monocal.tables.categories import check_categories, whole_numbers
+from monocal.tables.coded import coded, coded_numbers, join_coded
+from monocal.tables.columns import (
+    labels_or_missing,
+    moments_of,
+    moments_or_none,
+    numbers,
+    numbers_or_nan,
+    soft_labels_or_missing,
+)
 from monocal.tables.moments import Kind, check_one_kind, kinds_of_moments
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
@@ -70,7 +77,10 @@ def _columns(batch: pa.RecordBatch, roles: Roles, first_row: int) -> dict[str, A
     for task, column in roles.score_columns.items():
         found[f"score:{task}"] = numbers(batch, column, "score", first_row)
     for name in roles.category_columns:
-        found[f"field:{name}"] = coded(batch.column(name))
+        column = batch.column(name)
+        found[f"field:{name}"] = coded(whole_numbers(column, name) if name in roles.fields else column)
+    for name in roles.numeric:
+        found[f"field:{name}"] = coded_numbers(numbers_or_nan(batch.column(name), name))
     if roles.group is not None:
         found["group"] = coded(batch.column(roles.group))
     if roles.time is not None:
@@ -99,7 +109,7 @@ def _rows(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Rows
         roles=roles,
         labels=by_task("label", roles.labels),
         scores=by_task("score", roles.score_columns),
-        fields={name: join_coded(parts.pop(f"field:{name}")) for name in roles.category_columns},
+        fields={name: join_coded(parts.pop(f"field:{name}")) for name in (*roles.category_columns, *roles.numeric)},
         groups=join_coded(parts.pop("group")).ids if "group" in parts else None,
         weights=joined("weight"),
         times=joined("time"),

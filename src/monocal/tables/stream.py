@@ -252,7 +252,8 @@ def _csv_batches(
 ) -> Iterator[pa.RecordBatch]:
     types = {name: schema.field(name).type for name in names}
     for name in dictionary_columns:
-        if name in types:
+        # a column with nulls may have been written as 9.0, which is no other value than 9
+        if name in types and not pa.types.is_floating(types[name]):
             types[name] = pa.dictionary(pa.int32(), pa.string())
     options = pa_csv.ConvertOptions(include_columns=names, column_types=types)
     try:

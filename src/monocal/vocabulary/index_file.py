@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from monocal.core.errors import ArtefactError, MonocalError
 from monocal.vocabulary.value_index import ValueIndex
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 from monocal.vocabulary.vocabulary_file import UNREADABLE, Contents, read_batches
 
 INDEXED_VALUES = 100_000
@@ -31,7 +31,7 @@ def write_indexes(vocabulary: Vocabulary, least: int = INDEXED_VALUES) -> bytes:
         >>> read["site"].encode(pa.array(["news", "shop", "games"])).tolist(), write_indexes(vocabulary)
         ([2, 0, 1], b'')
     """
-    large = [one for one in vocabulary.fields if len(one.values) >= least]
+    large = [one for one in vocabulary.fields if isinstance(one, FieldVocabulary) and len(one.values) >= least]
     if not large:
         return b""
     sink = pa.BufferOutputStream()
@@ -51,7 +51,10 @@ def read_indexes(contents: Contents, vocabulary: Vocabulary, name: str = "") -> 
                 raise ValueError("a batch is not one field")
             which, *lists = (column[0] for column in batch.columns)
             parts = [one.values.to_numpy(zero_copy_only=True) for one in lists]
-            fields[which.as_py()] = fields[which.as_py()].with_index(ValueIndex.of_arrays(*parts))
+            one = fields[which.as_py()]
+            if not isinstance(one, FieldVocabulary):
+                raise ValueError(f"an index of {one.name!r}, whose values are numbers")
+            fields[one.name] = one.with_index(ValueIndex.of_arrays(*parts))
         return Vocabulary(tuple(fields.values()))
     except (*UNREADABLE, MonocalError) as error:
         raise ArtefactError(f"{name} cannot be read ({error}); nothing was loaded") from error

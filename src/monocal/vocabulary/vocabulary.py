@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,14 +19,17 @@ from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Ids
 from monocal.tables.categories import TEXT_RULE, as_text, categorical_columns, distinct_text
 from monocal.tables.encoded_column import EncodedColumn
+from monocal.vocabulary.numeric_field import NumericField
 from monocal.vocabulary.text_hash import hash_one, hash_text
 from monocal.vocabulary.value_counts import ValueCounts, most_frequent
 from monocal.vocabulary.value_index import ValueIndex
 from monocal.vocabulary.vocabulary_file import Contents, read_vocabulary, write_vocabulary
 
-__all__ = ["FieldVocabulary", "Vocabulary", "VocabularyBuilder", "as_text", "categorical_columns"]
+__all__ = ["FieldVocabulary", "NumericField", "Vocabulary", "VocabularyBuilder", "as_text", "categorical_columns"]
 
-_RULE_KEY = b"text_rule"
+_RULE_KEY, _NUMERIC_KEY = b"text_rule", b"numeric"
+_NUMERIC_RULE = b"3"
+"""As the present rule, and some fields are numbers; versions that know no such fields refuse the file by this."""
 
 
 @final
@@ -129,7 +133,7 @@ class FieldVocabulary:
 @final
 @dataclass(frozen=True)
 class Vocabulary:
-    """The vocabularies of all fields, in field order.
+    """The vocabularies of all fields, in field order; a field of numbers has knots instead of values.
 
     Example:
         >>> table = pa.table({"site": ["a", "b", "a"], "hour": [1, 2, 2]})
@@ -138,7 +142,7 @@ class Vocabulary:
         ((3, 3), [[1, 2], [2, 1], [1, 1]])
     """
 
-    fields: tuple[FieldVocabulary, ...]
+    fields: tuple[FieldVocabulary | NumericField, ...]
 
     @classmethod
     def of_table(
@@ -158,7 +162,23 @@ class Vocabulary:
         """Ids per field, the unseen one included."""
         return tuple(one.size for one in self.fields)
 
-    def __getitem__(self, name: str) -> FieldVocabulary:
+    @property
+    def numeric_knots(self) -> tuple[int, ...] | None:
+        """Knots per field, 0 for a field of categories; None if no field holds numbers."""
+        found = tuple(one.n_knots if isinstance(one, NumericField) else 0 for one in self.fields)
+        return found if any(isinstance(one, NumericField) for one in self.fields) else None
+
+    @property
+    def numeric_names(self) -> tuple[str, ...]:
+        """The fields of numbers."""
+        return tuple(one.name for one in self.fields if isinstance(one, NumericField))
+
+    @property
+    def category_names(self) -> tuple[str, ...]:
+        """The fields of categories."""
+        return tuple(one.name for one in self.fields if not isinstance(one, NumericField))
+
+    def __getitem__(self, name: str) -> FieldVocabulary | NumericField:
         for one in self.fields:
             if one.name == name:
                 return one
@@ -166,17 +186,25 @@ class Vocabulary:
 
     @classmethod
     def of_columns(
-        cls, columns: Mapping[str, EncodedColumn], *, min_count: int = 1, max_size: int | None = None
+        cls,
+        columns: Mapping[str, EncodedColumn],
+        *,
+        min_count: int = 1,
+        max_size: int | None = None,
+        numeric: Collection[str] = (),
     ) -> Vocabulary:
-        """Counts the values of rows in memory.
+        """Counts the values of rows in memory, and learns the knots of fields in `numeric`.
 
         Example:
             >>> from monocal.tables.encoded_column import encode_values
             >>> Vocabulary.of_columns({"site": encode_values(["b", "a", "a"], 3, "site")})["site"].values.to_pylist()
             ['a', 'b']
         """
-        fields = []
+        fields: list[FieldVocabulary | NumericField] = []
         for name, column in columns.items():
+            if name in numeric:
+                fields.append(NumericField.of_column(name, column))
+                continue
             texts = as_text(column.known_values, name).dictionary_encode(null_encoding="encode")
             counts = np.bincount(column.ids, minlength=len(texts))
             # values that differ may have one text, so counts are added up by text
@@ -205,8 +233,9 @@ class Vocabulary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes whenever a field, its place, or any value of it changes."""
-        return fingerprint(*[part for one in self.fields for part in (one.name, one.n_buckets, _ipc_bytes(one.values))])
+        """Changes whenever a field, its place, or any value or knot of it changes."""
+        parts = [part for one in self.fields for part in (one.name, one.n_buckets, _ipc_bytes(one.values))]
+        return fingerprint(*parts, *([self.numeric_names] if self.numeric_names else []))
 
     def save(self, path: str | Path) -> None:
         """Writes one Arrow IPC file, atomically."""
@@ -228,9 +257,19 @@ class Vocabulary:
         fields, metadata = read_vocabulary(contents, name)
         # files of versions that did not note the rule were written by the first one
         rule = metadata.get(_RULE_KEY, b"1")
-        if rule not in (b"1", b"2"):
+        if rule not in (b"1", b"2", _NUMERIC_RULE):
             raise ArtefactError(f"{name}: text rule {rule!r} is not known; it was written by a newer version")
-        return cls(tuple(FieldVocabulary(*field, int(rule)) for field in fields))
+        try:
+            numeric = json.loads(metadata[_NUMERIC_KEY]) if rule == _NUMERIC_RULE else []
+            found = [
+                NumericField.of_texts(field[0], field[1])
+                if field[0] in numeric
+                else FieldVocabulary(*field, min(int(rule), TEXT_RULE))
+                for field in fields
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArtefactError(f"vocabulary {name} cannot be read ({error}); nothing was loaded") from error
+        return cls(tuple(found))
 
     def to_bytes(self) -> bytes:
         """Returns what `save` writes."""
@@ -239,9 +278,12 @@ class Vocabulary:
         return bytes(sink.getvalue())
 
     def _write(self, sink: Any) -> None:
-        rules = {one.text_rule for one in self.fields} or {TEXT_RULE}
+        rules = {one.text_rule for one in self.fields if isinstance(one, FieldVocabulary)} or {TEXT_RULE}
         fields = [(one.name, one.values, one.n_buckets) for one in self.fields]
-        write_vocabulary(sink, fields, {_RULE_KEY: str(min(rules)).encode()})
+        facts = {_RULE_KEY: str(min(rules)).encode()}
+        if self.numeric_names:
+            facts = {_RULE_KEY: _NUMERIC_RULE, _NUMERIC_KEY: json.dumps(self.numeric_names).encode()}
+        write_vocabulary(sink, fields, facts)
 
 
 @final

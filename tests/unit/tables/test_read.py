@@ -114,7 +114,7 @@ def test_rows_are_counted_over_batches_in_errors(tmp_path):
 def test_columns_that_do_not_fit_their_part_are_named():
     with pytest.raises(UnknownName, match="weight column: got 'wt'"):
         read({"s": [0.1], "y": [1], "w": [1.0]}, Roles.of(score="s", label="y", weight="wt"))
-    with pytest.raises(InvalidInput, match="field 'f'.*values of type double"):
+    with pytest.raises(InvalidInput, match="field 'f': got 0.5 in a column of type double.*--numeric"):
         read({"s": [0.1], "y": [1], "f": [0.5]}, Roles.of(score="s", label="y", fields=["f"]))
 
 

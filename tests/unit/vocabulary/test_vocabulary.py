@@ -119,7 +119,7 @@ def test_what_cannot_be_encoded_is_named():
     vocabulary = Vocabulary.of_table(pa.table({"site": ["a"]}), ["site"])
     with pytest.raises(UnknownName, match=r"field column: got 'site'; .* did you mean 'site_id'"):
         vocabulary.encode(pa.table({"site_id": ["a"]}))
-    with pytest.raises(InvalidInput, match="field 'site': got values of type double"):
+    with pytest.raises(InvalidInput, match="field 'site': got 0.5 in a column of type double"):
         vocabulary.encode(pa.table({"site": [0.5]}))
     with pytest.raises(InvalidInput, match="values of field 'f': got a value twice"):
         FieldVocabulary("f", pa.array(["a", "a"])).encode(pa.array(["a"]))

@@ -161,6 +161,7 @@ class NeuralCalibrator(LogitCalibrator):
             n_dimensions=self.n_dimensions,
             min_count=self.min_count,
             seed=self.seed,
+            numeric_knots=samples.numeric_knots,
         )
 
     def _context(self, weights: Weights) -> Callable[[Ids], Any] | None:
@@ -201,12 +202,13 @@ class NeuralCalibrator(LogitCalibrator):
         check_penalty(self.l2)
         settings = self._settings()
         samples = self._seen(samples)
-        sizes = [] if samples.features is None else field_sizes(samples.features)
+        sizes = [] if samples.features is None else field_sizes(samples.features, samples.numeric_knots)
         if self._carries(settings) and sizes:
             self._fit_carried(samples, sizes, settings)
         else:
             self._fit_believing(samples, sizes, settings)
-        self.posterior_ = known_to_network(self.weights_, self._logits(samples), samples)
+        if samples.numeric_knots is None:
+            self.posterior_ = known_to_network(self.weights_, self._logits(samples), samples)
 
     def _refresh(self, samples: Samples) -> None:
         samples, kept = self._seen(samples), vars(self).get("challenger_") or {}
@@ -379,7 +381,11 @@ class NeuralCalibrator(LogitCalibrator):
         if samples.features is None:
             return samples
         columns = self._columns(samples.features.shape[1])
-        return samples if columns is None else replace(samples, features=samples.features[:, columns])
+        if columns is None:
+            return samples
+        knots = samples.numeric_knots
+        chosen = None if knots is None else tuple(knots[column] for column in columns)
+        return replace(samples, features=samples.features[:, columns], numeric_knots=chosen)
 
     # What the base class asks for
 

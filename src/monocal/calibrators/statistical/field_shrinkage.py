@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.calibrators.statistical.numeric_basis import coefficients_of
 from monocal.calibrators.statistical.wide_solver import WideParameters, solve_wide
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
@@ -41,6 +43,7 @@ def solve_shrunk(
     n_rounds: int = N_ROUNDS,
     start: WideParameters | None = None,
     shards: Shards | None = None,
+    n_knots: Sequence[int] | None = None,
     **options: Any,
 ) -> tuple[WideParameters, Floats]:
     r"""Solves for shifts and for one penalty per field, and returns both.
@@ -52,7 +55,8 @@ def solve_shrunk(
     .. math:: \lambda_f \leftarrow \frac{\gamma_f}{\|\delta_f\|^2}, \qquad
               \gamma_f = \sum_v \frac{h_v}{h_v + \lambda_f}
 
-    with h the curvature of the loss and γ the number of shifts that the rows can determine.
+    with h the curvature of the loss and γ the number of shifts that the rows can determine. A field of numbers has
+    the coefficients of `smooth_basis` in their place.
 
     References:
         MacKay. Bayesian interpolation. 1992.
@@ -67,6 +71,7 @@ def solve_shrunk(
         n_rounds: How often they are updated.
         start: Where the first solve starts.
         shards: As for `solve_wide`; each gives its share of the newest rows.
+        n_knots: As for `solve_wide`.
         options: Passed on to `solve_wide`.
 
     Example:
@@ -94,20 +99,24 @@ def solve_shrunk(
             l2=penalties,
             start=found,
             shards=recent_shards,
+            n_knots=n_knots,
             **options,
         )
-        penalties = _update(penalties, found)
-    final = solve_wide(logits, labels, weights, features, sizes, l2=penalties, start=found, shards=shards, **options)
-    return final, penalties
+        penalties = _update(penalties, found, n_knots or (0,) * len(sizes))
+    options |= {"start": found, "shards": shards, "n_knots": n_knots}
+    return solve_wide(logits, labels, weights, features, sizes, l2=penalties, **options), penalties
 
 
-def _update(penalties: Floats, found: WideParameters) -> Floats:
+def _update(penalties: Floats, found: WideParameters, n_knots: Sequence[int]) -> Floats:
     updated = penalties.copy()
     for field, penalty in enumerate(penalties):
         here = slice(found.offsets[field], found.offsets[field + 1])
-        curvature = found.curvature[here][1:]
+        shifts, curvature = found.shifts[here], found.curvature[here]
+        if n_knots[field]:
+            shifts, curvature = coefficients_of(shifts, curvature, n_knots[field])
+        shifts, curvature = shifts[1:], curvature[1:]
         determined = float(np.sum(curvature / (curvature + penalty)))
         if determined > 0.0:
-            scatter = float(np.sum(found.shifts[here][1:] ** 2))
+            scatter = float(np.sum(shifts**2))
             updated[field] = np.clip(determined / max(scatter, 1e-12), SMALLEST_PENALTY, LARGEST_PENALTY)
     return updated

@@ -38,6 +38,8 @@ class WideLogisticCalibrator(LogitCalibrator):
     One-hot logistic regression with the score as a column: the bar for everything that looks at features.
     Strictly increasing in the score for a fixed feature row when a > 0, because features only shift. The free
     intercept makes PCOC 1 on the fitting rows. Unseen values get no shift. Without features it is Platt scaling.
+    A field of numbers has a continuous shift, straight between its knots, whose second differences are penalised
+    (see `smooth_basis`); beyond the outer knots it is constant.
 
     Arguments:
         l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss; 10 is scikit-learn's C = 0.1; `auto`
@@ -61,6 +63,7 @@ class WideLogisticCalibrator(LogitCalibrator):
 
     name = "wide_logistic"
     fits_in_shards = True
+    uses_numbers = True
     class_tags = Tags(monotone="strict", features="optional", keeps_mean=True)
 
     def __init__(
@@ -83,7 +86,7 @@ class WideLogisticCalibrator(LogitCalibrator):
         check_penalty(self.l2)
         features = _features_or_none_at_all(samples)
         shards = self._shards or Shards.whole(samples.n_rows)
-        sizes = shards.most(_field_sizes(features))
+        sizes = shards.most(samples.field_sizes())
         check_carry(self.carry, len(sizes))
         if self._carries and len(sizes):
             if shards.n > 1:
@@ -93,12 +96,14 @@ class WideLogisticCalibrator(LogitCalibrator):
             penalties = self._fit_carried(samples, sizes)
         else:
             penalties = self._fit_believing(samples, features, sizes, shards)
-        logits = self._predict_logits(samples)
-        self.posterior_ = known_at_fit(logits, samples, features, self.offsets_, penalties, shards)
+        if samples.numeric_knots is None:
+            logits = self._predict_logits(samples)
+            self.posterior_ = known_at_fit(logits, samples, features, self.offsets_, penalties, shards)
 
     def _fit_believing(self, samples: Samples, features: Ids, sizes: NDArray[np.int64], shards: Shards) -> Floats:
         rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes
         options: dict[str, Any] = {"tolerance": self.tolerance, "max_iterations": self.max_iterations, "shards": shards}
+        options["n_knots"] = samples.numeric_knots
         if self.l2 == "auto":
             found, penalties = solve_shrunk(*rows, **options)
         else:
@@ -122,7 +127,7 @@ class WideLogisticCalibrator(LogitCalibrator):
         found = fitted.forecast(samples, sizes, believed)
         self.slope_, self.intercept_ = found.slope, found.intercept
         self.shifts_, self.offsets_ = found.shifts, found.offsets
-        self.carry_ = {"field": np.arange(len(sizes)), **believed.as_arrays(sizes)}
+        self.carry_ = {"field": np.arange(len(sizes)), **believed.as_arrays(sizes, samples.numeric_knots)}
         in_place = self._predict_logits(samples) + left_out(samples, sizes, fitted.shifts, believed)
         self._level = block_level(in_place, samples, believed.blocks)
         return fitted.penalties
@@ -193,7 +198,3 @@ def _with_a_last_place_for_strangers(
 
 def _features_or_none_at_all(samples: Samples) -> Ids:
     return samples.features if samples.features is not None else np.zeros((samples.n_rows, 0), dtype=np.int32)
-
-
-def _field_sizes(features: Ids) -> NDArray[np.int64]:
-    return np.array([int(features[:, f].max(initial=0)) + 1 for f in range(features.shape[1])], dtype=np.int64)

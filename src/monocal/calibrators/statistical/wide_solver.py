@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from monocal.calibrators.statistical.common_directions import CommonDirections
+from monocal.calibrators.statistical.numeric_basis import FieldCoefficients
 from monocal.core.log_loss import log_losses
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
@@ -72,6 +73,7 @@ def solve_wide(
     slope_is_free: bool = True,
     start: WideParameters | None = None,
     shards: Shards | None = None,
+    n_knots: Sequence[int] | None = None,
 ) -> WideParameters:
     r"""Minimises the logistic loss of :math:`a z + c + \sum_f \delta_{f, x_f}` plus
     :math:`\sum_f \tfrac{\lambda_f}{2}\|\delta_f\|^2`.
@@ -80,6 +82,7 @@ def solve_wide(
     intercept converge together. The slope is kept non-negative: where the free optimum has a negative one, the best
     with a ≥ 0 has a = 0, and the rest is solved again beside it. At the end each field's shifts are recentred, so
     that a row with an unseen value does not depend on where the search stopped. Memory beside the rows: a few tables.
+    A field of numbers is solved for the coefficients of `smooth_basis`, which the penalty is on, too.
 
     Arguments:
         logits: z, one per row.
@@ -94,33 +97,36 @@ def solve_wide(
         slope_is_free: If false, the slope stays where it starts.
         start: Where to start; slope 1 and no shifts if not given.
         shards: How the rows are cut and with whom they are added up; all of them at once if not given.
+        n_knots: Knots per field of numbers, 0 for categories; None if there are no numbers.
     """
     offsets = field_offsets(sizes)
+    numbers = FieldCoefficients(sizes, n_knots) if n_knots is not None and any(n_knots) else None
     penalty = np.asarray(l2, dtype=np.float64)
     by_value = penalty.shape == (int(offsets[-1]),) != sizes.shape
     if not by_value:
-        penalty = np.repeat(np.broadcast_to(penalty, sizes.shape), sizes)
+        penalty = np.repeat(np.broadcast_to(penalty, sizes.shape), sizes if numbers is None else numbers.sizes)
     rows = _Rows(logits, labels, weights, features, shards or Shards.whole(logits.shape[0]))
     first = _first_parameters(rows, offsets) if start is None else start
-    found = _search(rows, first, penalty, tolerance, max_iterations, slope_is_free=slope_is_free)
+    found = _search(rows, first, penalty, tolerance, max_iterations, numbers, slope_is_free=slope_is_free)
     if found.slope < 0.0:
         flat = replace(found, slope=0.0)
-        again = _search(rows, flat, penalty, tolerance, max_iterations, slope_is_free=False)
+        again = _search(rows, flat, penalty, tolerance, max_iterations, numbers, slope_is_free=False)
         found = replace(again, n_evaluations=found.n_evaluations + again.n_evaluations)
-    return found if by_value else recentred(found)
+    return found if by_value else recentred(found, n_knots)
 
 
-def recentred(found: WideParameters) -> WideParameters:
+def recentred(found: WideParameters, n_knots: Sequence[int] | None = None) -> WideParameters:
     """Moves the mean of each field's shifts into the intercept.
 
     Where every row has a known value of the field, the sum of intercept and shift stays what it was and the penalty
     falls to its least; so the optimum is always centred, and a search that stopped early is brought nearer to it.
     Values without rows keep a shift of 0; a field with unseen values among its rows is left alone, because for
-    those rows the intercept is all there is.
+    those rows the intercept is all there is, and so is a field of numbers, whose shift has no mean over its knots.
     """
     shifts, intercept = found.shifts.copy(), found.intercept
-    for first, end in zip(found.offsets[:-1], found.offsets[1:], strict=True):
-        if found.curvature[first] > 0.0:
+    knots = n_knots or (0,) * (len(found.offsets) - 1)
+    for first, end, smooth in zip(found.offsets[:-1], found.offsets[1:], knots, strict=True):
+        if smooth or found.curvature[first] > 0.0:
             continue
         with_rows = found.curvature[first:end] > 0.0
         if with_rows.any():
@@ -166,29 +172,44 @@ def _search(
     penalty: Floats,
     tolerance: float,
     max_iterations: int,
+    numbers: FieldCoefficients | None,
     *,
     slope_is_free: bool,
 ) -> WideParameters:
-    """Returns the optimum, with a slope of any sign if it is free."""
-    offsets, n_shifts = start.offsets, start.shifts.shape[0]
+    """Returns the optimum, with a slope of any sign if it is free; searches for coefficients where fields hold numbers.
+
+    Rows are looked at by id in any case, so their loops know nothing of numbers.
+    """
+    offsets = start.offsets
     theta = np.concatenate([start.shifts, [start.slope, start.intercept]])
-    curvature, together = _second_derivatives(rows, offsets, theta)
-    scaling = CommonDirections(curvature, together, penalty, offsets, slope_is_free=slope_is_free)
+    by_id, together = _second_derivatives(rows, offsets, theta, numbers)
+    starts, curvature = offsets, by_id
+    if numbers is not None:
+        starts, curvature = numbers.offsets, _beside_line(by_id, numbers.curvature)
+        theta = _beside_line(theta, numbers.coefficients)
+    n_shifts = int(starts[-1])
+    scaling = CommonDirections(curvature, together, penalty, starts, slope_is_free=slope_is_free)
     add_rows = _loss_of_rows(rows)
-    held = np.append(offsets[:-1], [] if slope_is_free else [n_shifts]).astype(np.int64)
+    held = np.append(starts[:-1], [] if slope_is_free else [n_shifts]).astype(np.int64)
 
     def loss_and_gradient(scaled: Floats) -> tuple[float, Floats]:
         at = scaling.parameters(scaled)
+        pull = penalty * at[:n_shifts]
+        table = at if numbers is None else _beside_line(at, numbers.shifts)
         sums: list[list[Floats | float]] = []
         for number, part in rows.shards.parts():
-            gradient, loss = np.zeros_like(at), 0.0
+            gradient, loss = np.zeros_like(table), 0.0
             if number == 0:  # the penalty counts once
-                gradient[:n_shifts] = penalty * at[:n_shifts]
-                loss = 0.5 * float(gradient[:n_shifts] @ at[:n_shifts])
+                loss = 0.5 * float(pull @ at[:n_shifts])
+                if numbers is None:
+                    gradient[:n_shifts] = pull
             for z, y, w, features, _ in rows.blocks(part):
-                loss += add_rows(z, y, w, np.ascontiguousarray(features), offsets, at, gradient)
+                loss += add_rows(z, y, w, np.ascontiguousarray(features), offsets, table, gradient)
             sums.append([gradient, loss])
         gradient, total = rows.shards.add(sums)
+        if numbers is not None:
+            gradient = _beside_line(gradient, numbers.gradient)
+            gradient[:n_shifts] += pull
         gradient[held] = 0.0
         return float(total), scaling.gradient(gradient)
 
@@ -201,12 +222,18 @@ def _search(
     )
     theta = scaling.parameters(found.x)
     slope = float(theta[n_shifts]) if slope_is_free else start.slope
-    return WideParameters(
-        slope, float(theta[n_shifts + 1]), theta[:n_shifts], offsets, curvature[:n_shifts], int(found.nfev)
-    )
+    shifts = theta[:n_shifts] if numbers is None else numbers.shifts(theta[:n_shifts])
+    return WideParameters(slope, float(theta[n_shifts + 1]), shifts, offsets, by_id[:-2], int(found.nfev))
 
 
-def _second_derivatives(rows: _Rows, offsets: NDArray[np.int64], theta: Floats) -> tuple[Floats, Floats]:
+def _beside_line(theta: Floats, turn: Callable[[Floats], Floats]) -> Floats:
+    """Turns all but the last two numbers, which belong to slope and intercept."""
+    return np.concatenate([turn(theta[:-2]), theta[-2:]])
+
+
+def _second_derivatives(
+    rows: _Rows, offsets: NDArray[np.int64], theta: Floats, numbers: FieldCoefficients | None
+) -> tuple[Floats, Floats]:
     """Returns the diagonal of the loss's second derivative, and its values along fields, slope and intercept."""
     n_shifts, n_fields = int(offsets[-1]), rows.features.shape[1]
     sums: list[list[Floats | float]] = []
@@ -220,7 +247,8 @@ def _second_derivatives(rows: _Rows, offsets: NDArray[np.int64], theta: Floats) 
             for field in range(n_fields):
                 here = slice(offsets[field], offsets[field + 1])
                 diagonal[here] += np.bincount(ids[:, field], bend, here.stop - here.start)
-            common = np.column_stack([ids > 0, z, np.ones_like(z)])
+            known: NDArray[Any] = ids > 0 if numbers is None else numbers.common(ids)
+            common = np.column_stack([known, z, np.ones_like(z)])
             together += (common.T * bend) @ common
         sums.append([diagonal, together])
     diagonal, together = rows.shards.add(sums)

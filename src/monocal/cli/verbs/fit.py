@@ -33,6 +33,7 @@ from monocal.cli.options import (
     MaxSize,
     Method,
     MinCount,
+    Numeric,
     Out,
     Parent,
     Products,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 monocal fit log.parquet --score pctr --label click --fields site_id,app_id --method umc --out model/
 monocal fit log.parquet --score pctr --label click --fields auto --time timestamp --out model/
+monocal fit log.parquet --score pctr --label click --fields site_id --numeric price,age --method umc --out model/
 monocal fit log.csv --score logit --logits --label click --method platt --set guard=true --out model/
 monocal fit videos.parquet --task click:pctr --task long_view:plv --fields video_id,tag --out model/
 monocal fit log.parquet --score pctr --label click --fields site_id --sampling-rate 0.1 --out model/
@@ -73,6 +75,7 @@ def fit(
     task: Tasks = None,
     fields: Fields = None,
     parent: Parent = None,
+    numeric: Numeric = None,
     method: Method = "umc",
     options: Set = None,
     time: Time = None,
@@ -114,6 +117,7 @@ def fit(
     MODEL_FOLDER.check_target(out)
     not_on_spark = {"--refit": refit, "--group": group, "--product": product, "--shards": n_shards}
     not_on_spark |= {"--label-time": label_time, "--parent": parent, "--soft-labels": soft_labels}
+    not_on_spark["--numeric"] = numeric
     if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
         from monocal.spark import fit as fit_on_spark
 
@@ -149,14 +153,17 @@ def fit(
             raise InvalidInput.of(
                 "TABLE", repr(table), "a prepared log, of which every process reads its part", "run monocal prepare"
             )
-    tasks = arguments.tasks(task)
-    others = [time, weight, group, rate, event_time, label_time]
+    tasks, numbers = arguments.tasks(task), arguments.names(numeric)
+    if numbers and not fields:
+        fields = ["none"]
+    others: list[str | None] = [time, weight, group, rate, event_time, label_time]
     judged = fit_and_judge(
         table,
         method=method,
         score=score,
         label=label,
-        fields=_fields(table, fields, method, score, label, tasks, others),
+        fields=_fields(table, fields, method, score, label, tasks, [*others, *numbers]),
+        numeric=numbers,
         parents=arguments.pairs_only("--parent", parent),
         tasks=tasks,
         weight=weight,

@@ -11,9 +11,11 @@ import numpy as np
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file
+from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
 from monocal.core.spaces import SCORE_EPSILON
 from monocal.models.model import Model
 from monocal.models.onnx.parity import output_name, parity
+from monocal.vocabulary.numeric_field import NumericField
 
 OPSET, ML_OPSET = 18, 3
 
@@ -62,7 +64,8 @@ def export_onnx(
 
     Inputs: the score column of every task (float64), and per field its raw value as text (`inputs="values"`) or one
     int64 matrix `features` of ids (`inputs="ids"`); a column of sampling rates if the model has one. Outputs: one
-    float64 column per task, named `<task>_calibrated`. Text inputs cannot carry a null: it counts as unseen.
+    float64 column per task, named `<task>_calibrated`. Text inputs cannot carry a null: it counts as unseen. A numeric
+    field is a float64 column among raw values, with NaN for a null.
 
     Every method is written as the formula that `predict` computes, but for `umc(integrand="concat")`: the closed form
     of its integral is a walk over the kinks of a network, which ONNX cannot express, so it is taken at fixed nodes.
@@ -112,6 +115,10 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
     elif model.field_names:
         columns = []
         for field in model.vocabulary.fields:
+            if isinstance(field, NumericField):
+                entries[field.name] = helper.make_tensor_value_info(field.name, double, ["rows"])
+                columns.append(graph.upright(_write_number_ids(graph, field)))
+                continue
             entries[field.name] = helper.make_tensor_value_info(field.name, text, ["rows"])
             values = [value for value in field.values.to_pylist() if value is not None]
             ids = [index + 1 for index, value in enumerate(field.values.to_pylist()) if value is not None]
@@ -151,3 +158,18 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
     )
     checker.check_model(made)
     return made, tuple(entries)
+
+
+def _write_number_ids(graph: GraphBuilder, field: NumericField) -> str:
+    """Adds what `ids_of_numbers` does, step by step, so that both round alike; NaN is a null."""
+    is_null = graph.apply("IsNaN", field.name)
+    null = graph.constant(NULL_ID, np.int64)
+    knots = np.array(field.knots, dtype=np.float64)
+    if len(knots) < 2:
+        return graph.apply("Where", is_null, null, graph.constant(FIRST_ID, np.int64))
+    number = graph.apply("Where", is_null, graph.constant(knots[0]), field.name)
+    inside = graph.clip(number, float(knots[0]), float(knots[-1]))
+    left = graph.apply("Min", graph.last_not_above(inside, knots), graph.constant(len(knots) - 2, np.int64))
+    rise = graph.multiply(graph.subtract(inside, graph.look_up(knots, left)), graph.look_up(1.0 / np.diff(knots), left))
+    steps = graph.apply("Round", graph.multiply(graph.add(rise, graph.cast(left, np.float64)), float(STEPS)))
+    return graph.apply("Where", is_null, null, graph.cast(graph.add(steps, float(FIRST_ID)), np.int64))

@@ -10,7 +10,7 @@ import numpy as np
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.models.model import Model
-from monocal.vocabulary.vocabulary import FieldVocabulary
+from monocal.vocabulary.vocabulary import FieldVocabulary, NumericField
 
 _UNSEEN = "\0unseen"
 _BATCH_ROWS = 1000
@@ -31,7 +31,10 @@ def parity(model: Model, path: Path, inputs: str, n_rows: int, seed: int) -> flo
     for index, field in enumerate(fields):
         # one id more than there are: the first beyond the table
         ids[:, index] = random.integers(0, field.size + 1, n_rows)
-        if inputs == "values":
+        if inputs == "values" and isinstance(field, NumericField):
+            feed[field.name] = field.numbers_of(ids[:, index])
+            ids[:, index] = field.ids_of(feed[field.name])
+        elif inputs == "values" and isinstance(field, FieldVocabulary):
             feed[field.name] = _as_text(field, ids[:, index])
     if fields and inputs == "ids":
         feed["features"] = ids.astype(np.int64)

@@ -30,6 +30,7 @@ from monocal.tables.late_labels import check_late_columns, mature
 from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
+from monocal.vocabulary.bins import binned
 
 
 def watch(
@@ -105,7 +106,8 @@ def watch(
     length = duration_of(every, has_dates=rows.has_dates, argument="every") if every else DAY if rows.has_dates else 1
     forecasts = {task: rows.arrived(p) for task, p in model.predict_rows(rows).items()}
     by = rows.roles.slices
-    periods = list(sums_by_period(rows, forecasts, by=by, length=length, tolerance=tolerance))
+    judged = binned(rows, model.vocabulary)
+    periods = list(sums_by_period(judged, forecasts, by=by, length=length, tolerance=tolerance))
     days = tuple(_day(model, rows, forecasts, one, length) for one in periods)
     settings = {
         "tasks": list(forecasts),

@@ -54,6 +54,7 @@ class Engine:
         self.missing_fields = missing_fields
         self.task_names = model.task_names
         self.field_names = model.field_names
+        self.numeric_names = model.vocabulary.numeric_names
         self.field_sizes = model.vocabulary.sizes
         self.vocabulary_fingerprint = model.vocabulary.fingerprint
         self.scores_are = model.scores_are

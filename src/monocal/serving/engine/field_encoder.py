@@ -11,8 +11,9 @@ import numpy as np
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Ids
 from monocal.serving.engine.field_lookup import FieldLookup
+from monocal.serving.engine.number_lookup import NumberLookup
 from monocal.serving.engine.request import Request
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.vocabulary.vocabulary import NumericField, Vocabulary
 
 
 @final
@@ -25,7 +26,10 @@ class FieldEncoder:
     """
 
     def __init__(self, vocabulary: Vocabulary, missing_fields: str) -> None:
-        self._lookups = {one.name: FieldLookup(one) for one in vocabulary.fields}
+        self._lookups: dict[str, FieldLookup | NumberLookup] = {
+            one.name: NumberLookup(one) if isinstance(one, NumericField) else FieldLookup(one)
+            for one in vocabulary.fields
+        }
         self._columns = [(name, place, lookup) for place, (name, lookup) in enumerate(self._lookups.items())]
         self._sizes = np.array(vocabulary.sizes, dtype=np.int64)
         self._refuses_missing = missing_fields == "refuse"
@@ -123,7 +127,7 @@ class FieldEncoder:
         for name, column in given:
             for value in column:
                 if not isinstance(value, str | int | float | None):
-                    self._lookups[name].__missing__(value)
+                    self._lookups[name][value]
 
 
 def _as_list(column: Any, name: str) -> list[Any]:

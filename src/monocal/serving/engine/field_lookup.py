@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
+from monocal.tables.categories import LARGEST_WHOLE
 from monocal.vocabulary.vocabulary import FieldVocabulary
 
 LONGEST_HASHED = 1_000
@@ -28,16 +29,15 @@ class FieldLookup(dict[Any, int]):
 
     It answers exactly as `FieldVocabulary.encode` does offline: integers and booleans are compared as text, a null is
     a value of its own if it was one at fitting time, unknown values have id 0 (a hashed field knows every
-    text), and fractions are refused. Asking
-    never adds an entry, so strange traffic does not grow it.
+    text), 9.0 is 9, and other fractions are refused. Asking never adds an entry, so strange traffic does not grow it.
 
     Memory: about 140 bytes per value, against 20 in the Arrow file; see `n_bytes`.
 
     Example:
         >>> import pyarrow as pa
         >>> site = FieldLookup(FieldVocabulary("site", pa.array(["news", "7", "true"])))
-        >>> site["news"], site[7], site["7"], site[True], site["shop"], site[None]
-        (1, 2, 2, 3, 0, 0)
+        >>> site["news"], site[7], site["7"], site[7.0], site[True], site["shop"], site[None]
+        (1, 2, 2, 2, 3, 0, 0)
         >>> site[0.5]
         Traceback (most recent call last):
         ...
@@ -79,11 +79,16 @@ class FieldLookup(dict[Any, int]):
             return "true" if value else "false"
         if isinstance(value, int | np.integer) and _SMALLEST_INTEGER <= value <= _LARGEST_INTEGER:
             return str(value)
+        number = float(value) if isinstance(value, float | np.floating) else 0.5
+        if number.is_integer() and abs(number) <= LARGEST_WHOLE:
+            return str(int(number))
+        if np.isnan(number):
+            return None
         raise InvalidInput.of(
             f"field {self.name!r}",
             _shown(value),
             "text, an integer, true, false or null",
-            "send the category as text, or the class number of a binned quantity",
+            "send the category as text; a quantity is a field that the model was fitted on with numeric",
         )
 
     def _short(self, text: str) -> str:

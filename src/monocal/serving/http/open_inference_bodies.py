@@ -25,7 +25,9 @@ SAMPLING_RATE, IDS, FUSED = "sampling_rate", "ids", "fused"
 def metadata(name: str, engine: Engine) -> dict[str, Any]:
     """Describes the tensors a model takes and gives. A field's tensor may have one value, which all rows share."""
     inputs = [_described(SCORE + task, "FP64") for task in engine.task_names]
-    inputs += [_described(FIELD + field, "BYTES") for field in engine.field_names]
+    inputs += [
+        _described(FIELD + field, "FP64" if field in engine.numeric_names else "BYTES") for field in engine.field_names
+    ]
     if isinstance(engine.sampling_rate, str):
         inputs.append(_described(SAMPLING_RATE, "FP64"))
     outputs = [_described(PROBABILITY + task, "FP64") for task in engine.task_names]
@@ -76,8 +78,8 @@ def request_of(body: dict[str, Any], raw: bytes, max_rows: int, engine: Engine) 
         elif one.name.startswith(SCORE):
             scores[one.name.removeprefix(SCORE)] = _numbers(one)
         else:
-            values = _categories(one)
             name = one.name.removeprefix(FIELD)
+            values = _fields_numbers(one) if name in engine.numeric_names else _categories(one)
             if len(values) == 1 and n_rows > 1:
                 shared[name] = values[0]
             else:
@@ -132,6 +134,14 @@ def _categories(tensor: Tensor) -> list[Any]:
         raise InvalidInput.of(
             f"datatype of input {tensor.name!r}", tensor.datatype, "BYTES, integers or BOOL", "send categories as text"
         )
+    return tensor.as_list()
+
+
+def _fields_numbers(tensor: Tensor) -> list[Any]:
+    """The numbers of a numeric field; NaN is a null, which JSON data cannot have."""
+    _check_one_column(tensor)
+    if tensor.datatype == "BYTES":
+        raise InvalidInput.of(f"datatype of input {tensor.name!r}", "BYTES", "FP64 or integers", "send numbers")
     return tensor.as_list()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from monocal.core.version import __version__
@@ -19,6 +20,7 @@ from monocal.serving.settings import Settings
 Document = dict[str, Any]
 
 _CATEGORY: Document = {"type": ["string", "integer", "boolean", "null"]}
+_NUMBER_OR_NULL: Document = {"type": ["number", "null"]}
 _NUMBERS: Document = {"type": "array", "items": {"type": "number"}}
 _REFUSAL: Document = {
     "type": "object",
@@ -74,8 +76,8 @@ def _calibrate(settings: Settings, engine: Engine) -> Document:
         "additionalProperties": False,
         "properties": {
             "scores": {"type": "object", "minProperties": 1, "additionalProperties": False, "properties": tasks},
-            "shared": _per_field(engine, _CATEGORY),
-            "fields": _per_field(engine, {"type": "array", "items": _CATEGORY, **rows}),
+            "shared": _per_field(engine, lambda item: item),
+            "fields": _per_field(engine, lambda item: {"type": "array", "items": item, **rows}),
             "ids": {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}, **rows},
             "sampling_rate": {"oneOf": [_RATE, {"type": "array", "items": _RATE, **rows}]},
             "fusion": {
@@ -91,8 +93,11 @@ def _calibrate(settings: Settings, engine: Engine) -> Document:
         },
         "example": {
             "scores": {task: [0.12, 0.05] for task in engine.task_names},
-            "shared": dict.fromkeys(engine.field_names[:1], "a value"),
-            "fields": {field: ["one", "another"] for field in engine.field_names[1:]},
+            "shared": {field: 9.5 if field in engine.numeric_names else "a value" for field in engine.field_names[:1]},
+            "fields": {
+                field: [9.5, None] if field in engine.numeric_names else ["one", "another"]
+                for field in engine.field_names[1:]
+            },
         },
     }
 
@@ -139,8 +144,8 @@ def _feedback(settings: Settings, engine: Engine) -> Document:
                 for name, column in (("probabilities", probabilities), ("labels", labels), ("corrections", _NUMBERS))
             },
             "version": {"type": "string"},
-            "shared": _per_field(engine, _CATEGORY),
-            "fields": _per_field(engine, {"type": "array", "items": _CATEGORY, "maxItems": settings.max_rows}),
+            "shared": _per_field(engine, lambda item: item),
+            "fields": _per_field(engine, lambda item: {"type": "array", "items": item, "maxItems": settings.max_rows}),
         },
     }
 
@@ -240,8 +245,9 @@ def _refusals() -> Document:
     return {str(status): _json(kind, refusal) for status, kind in KINDS.items() if status < OUR_FAULT}
 
 
-def _per_field(engine: Engine, schema: Document) -> Document:
-    properties = dict.fromkeys(engine.field_names, schema)
+def _per_field(engine: Engine, schema: Callable[[Document], Document]) -> Document:
+    numeric = engine.numeric_names
+    properties = {name: schema(_NUMBER_OR_NULL if name in numeric else _CATEGORY) for name in engine.field_names}
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 

@@ -110,7 +110,12 @@ def fit_believed(
     weights["mix"] = np.array([share])
     shifts, in_place = carried_shifts(logits(weights, samples), samples, sizes, l2, start, believed)
     level = block_level(in_place, samples, believed.blocks)
-    return BelievedFit(weights | shifts, history, believed.as_arrays(counts) | {"network": np.array([share])}, level)
+    return BelievedFit(
+        weights | shifts,
+        history,
+        believed.as_arrays(counts, samples.numeric_knots) | {"network": np.array([share])},
+        level,
+    )
 
 
 def hidden_fields(believed: CarryOver) -> NDArray[np.bool_]:
@@ -188,6 +193,7 @@ def carried_shifts(
         slope_is_free=False,
         tolerance=REFIT_TOLERANCE,
         max_iterations=MAX_ITERATIONS,
+        n_knots=None if samples.numeric_knots is None else [samples.numeric_knots[field] for field in fitted],
     )
     offsets = field_offsets(counts)
     full = np.zeros(int(offsets[-1]))

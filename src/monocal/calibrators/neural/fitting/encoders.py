@@ -31,17 +31,20 @@ def own_encoder(
     n_dimensions: int,
     min_count: int,
     seed: int,
+    numeric_knots: Sequence[int] | None = None,
 ) -> ChosenValues:
-    """Returns trainable vectors for the values that have at least `min_count` rows."""
+    """Returns trainable vectors for the values that have at least `min_count` rows, and for the knots of numbers."""
     import torch
 
     from monocal.calibrators.neural.modules.context_encoder import ContextEncoder
     from monocal.calibrators.neural.modules.field_map import ChosenValues
+    from monocal.calibrators.neural.modules.knot_vectors import between_knots_
 
-    found = slots_of_common_values(features, sizes, min_count, weights)
-    table = ContextEncoder(
-        found.sizes, n_dimensions, sparse=sum(found.sizes) * n_dimensions > SPARSE_FROM_NUMBERS, seed=seed
-    )
+    found = slots_of_common_values(features, sizes, min_count, weights, numeric_knots)
+    is_large = sum(found.sizes) * n_dimensions > SPARSE_FROM_NUMBERS and numeric_knots is None
+    table = ContextEncoder(found.sizes, n_dimensions, sparse=is_large, seed=seed)
+    if numeric_knots is not None:
+        between_knots_(table, numeric_knots)
     return ChosenValues(sizes, torch.as_tensor(found.slots), table)
 
 

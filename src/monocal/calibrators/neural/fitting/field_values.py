@@ -8,18 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.core.numeric_ids import n_numeric_ids
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 
 _BLOCK_ROWS = 1 << 18
 
 
-def field_sizes(features: Ids) -> list[int]:
-    """Returns how many ids each field has, id 0 included, from the largest id present."""
+def field_sizes(features: Ids, numeric_knots: Sequence[int] | None = None) -> list[int]:
+    """Returns how many ids each field has, id 0 included, from the largest id present or the knots of its numbers."""
     largest = np.zeros(features.shape[1], dtype=np.int64)
     for start in range(0, features.shape[0], _BLOCK_ROWS):
         largest = np.maximum(largest, np.asarray(features[start : start + _BLOCK_ROWS]).max(axis=0))
-    return [int(last_id) + 1 for last_id in largest]
+    knots = numeric_knots or (0,) * len(largest)
+    return [n_numeric_ids(n) if n else int(last_id) + 1 for n, last_id in zip(knots, largest, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,22 @@ class ValueSlots:
 
 
 def slots_of_common_values(
-    features: Ids, sizes: Sequence[int], min_count: int, weights: Floats | None = None
+    features: Ids,
+    sizes: Sequence[int],
+    min_count: int,
+    weights: Floats | None = None,
+    numeric_knots: Sequence[int] | None = None,
 ) -> ValueSlots:
     """Gives every value with at least `min_count` rows a slot; the others share slot 0 with unseen values.
+
+    All ids of a field of numbers have slots: what stands behind them are the rows around their knots.
 
     Arguments:
         features: Field ids.
         sizes: How many ids each field has.
         min_count: Rows that a value needs.
         weights: How often each row counts.
+        numeric_knots: Knots per field of numbers, 0 for categories.
 
     Example:
         >>> features = np.array([[1], [3], [3]], dtype=np.int32)
@@ -59,8 +68,8 @@ def slots_of_common_values(
         for field, (count, size) in enumerate(zip(counts, sizes, strict=True)):
             count += np.bincount(block[:, field], masses, minlength=size)
     slots, found = [], []
-    for count in counts:
-        has_one = count >= max(min_count, 1)
+    for count, n_knots in zip(counts, numeric_knots or (0,) * len(counts), strict=True):
+        has_one = count >= (0 if n_knots else max(min_count, 1))
         has_one[0] = False
         slots.append(np.where(has_one, np.cumsum(has_one), 0))
         found.append(int(has_one.sum()) + 1)

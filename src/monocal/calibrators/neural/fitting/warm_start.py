@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,11 +59,13 @@ def logistic_start(samples: Samples, sizes: Sequence[int] | None, l2: Penalty) -
     features = samples.features if wide and samples.features is not None else np.zeros((samples.n_rows, 0), np.int32)
     rows = samples.logits, samples.known_labels, samples.weights_or_ones, features
     counts = np.asarray(sizes if wide else [], dtype=np.int64)
+    options: dict[str, Any] = {"tolerance": START_TOLERANCE, "max_iterations": MAX_ITERATIONS}
+    options["n_knots"] = samples.numeric_knots if wide else None
     if wide and l2 == "auto":
-        found, penalties = solve_shrunk(*rows, counts, tolerance=START_TOLERANCE, max_iterations=MAX_ITERATIONS)
+        found, penalties = solve_shrunk(*rows, counts, **options)
     else:
         penalties = np.full(len(counts), FIRST_PENALTY if l2 == "auto" else l2)
-        found = solve_wide(*rows, counts, l2=penalties, tolerance=START_TOLERANCE, max_iterations=MAX_ITERATIONS)
+        found = solve_wide(*rows, counts, l2=penalties, **options)
     return Start(found.slope, found.intercept, found.shifts if wide else None, penalties)
 
 
@@ -91,6 +94,7 @@ def refit_shifts(curve_logits: Floats, samples: Samples, sizes: Sequence[int], l
         slope_is_free=False,
         tolerance=REFIT_TOLERANCE,
         max_iterations=MAX_ITERATIONS,
+        n_knots=samples.numeric_knots,
     )
     return {
         "wide.shifts": found.shifts,

@@ -50,6 +50,7 @@ class SbcrCalibrator(NeuralCalibrator):
     """
 
     name = "sbcr"
+    uses_numbers = True
 
     n_intervals: int = 100
     hidden: Sequence[int] = (256, 128, 128)

@@ -95,6 +95,7 @@ class UmcCalibrator(NeuralCalibrator):
     """
 
     name = "umc"
+    uses_numbers = True
 
     integrand: Integrand = "knots"
     integral: Integral = "exact"

@@ -81,14 +81,15 @@ class CarryOver:
         """
         return np.where(self.calendar, 1.0, self.carried)
 
-    def as_arrays(self, sizes: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Returns the table that models keep and show."""
+    def as_arrays(self, sizes: NDArray[np.int64], n_knots: Sequence[int] | None = None) -> dict[str, NDArray[Any]]:
+        """Returns the table that models keep and show; fields of numbers have knots in place of values."""
+        known = np.asarray(sizes) - 1
         return {
             "share": self.carried,
             "error": self.errors,
             "returning": self.returning,
             "given": self.given,
-            "n_values": np.asarray(sizes) - 1,
+            "n_values": known if n_knots is None else np.where(np.asarray(n_knots) > 0, n_knots, known),
         }
 
 

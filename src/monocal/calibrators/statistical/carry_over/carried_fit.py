@@ -67,6 +67,8 @@ def fit_carried(
     features = samples.features if fitted.size == len(sizes) else np.ascontiguousarray(samples.features[:, fitted])
     rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes[fitted]
     options: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
+    if samples.numeric_knots is not None:
+        options["n_knots"] = tuple(samples.numeric_knots[field] for field in fitted)
     offsets = field_offsets(sizes)
     own = np.repeat(believed.fitted, sizes)
     start, first = None, None

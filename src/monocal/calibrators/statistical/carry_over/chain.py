@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from monocal.calibrators.statistical.carry_over.shares import LaterRows
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
 from monocal.calibrators.statistical.field_shrinkage import N_ROUNDS, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import WideParameters, solve_wide
+from monocal.core.numeric_ids import FIRST_ID
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 
@@ -59,6 +60,10 @@ class Cut:
         known = self.found.curvature > 0.0
         known[self.found.offsets[:-1]] = False
         starts = self.found.offsets[:-1]
+        for field in np.flatnonzero(samples.numeric_knots or ()):
+            # between its knots one number is as known as another
+            numbers = slice(starts[field] + FIRST_ID, self.found.offsets[field + 1])
+            known[numbers] = known[numbers].any()
         back = [weights @ known[start + later.features[:, f]] for f, start in enumerate(starts)]
         shares: Floats = np.array(back) / weights.sum()
         return shares
@@ -88,18 +93,22 @@ def forward_chain(samples: Samples, sizes: NDArray[np.int64], blocks: TimeBlocks
         assert older.features is not None
         rows = older.logits, older.known_labels, older.weights_or_ones, older.features, sizes
         start = cuts[-1].found if cuts else None
+        options: dict[str, Any] = {
+            "tolerance": TOLERANCE,
+            "max_iterations": MAX_ITERATIONS,
+            "n_knots": samples.numeric_knots,
+        }
         if l2 is None:
             found, penalties = solve_shrunk(
                 *rows,
                 first=cuts[-1].penalties if cuts else None,
                 n_rounds=LATER_ROUNDS if cuts else N_ROUNDS,
                 start=start,
-                tolerance=TOLERANCE,
-                max_iterations=MAX_ITERATIONS,
+                **options,
             )
         else:
             penalties = np.full(len(sizes), l2)
-            found = solve_wide(*rows, l2=penalties, start=start, tolerance=TOLERANCE, max_iterations=MAX_ITERATIONS)
+            found = solve_wide(*rows, l2=penalties, start=start, **options)
         cuts.append(Cut(end, begin, found, penalties))
     return cuts
 
