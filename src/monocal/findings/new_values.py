@@ -16,7 +16,7 @@ from monocal.models.value_counts import times_seen
 
 
 def rows_seen(model: Model, known: Mapping[str, Ids]) -> dict[str, NDArray[np.int64]]:
-    """Returns field to how many rows of the fit had each row's value; empty if the model does not know.
+    """Returns categorical field to how many rows of the fit had each row's value; empty if the model does not know.
 
     Arguments:
         model: The model.
@@ -24,7 +24,8 @@ def rows_seen(model: Model, known: Mapping[str, Ids]) -> dict[str, NDArray[np.in
     """
     if not model.value_counts:
         return {}
-    return dict(zip(known, times_seen(model.value_counts, np.stack(list(known.values()), axis=1)), strict=True))
+    found = dict(zip(known, times_seen(model.value_counts, np.stack(list(known.values()), axis=1)), strict=True))
+    return {name: found[name] for name in model.vocabulary.category_names}
 
 
 def new_and_rare_values(rows: TaskRows) -> dict[str, list[SeenBand]]:

@@ -156,4 +156,5 @@ def _times_seen(model: Model, rows: Rows) -> dict[str, NDArray[np.int64]]:
     if not model.value_counts:
         return {}
     ids = model.vocabulary.encode_columns(rows.fields, rows.n_rows)
-    return dict(zip(model.field_names, times_seen(model.value_counts, ids), strict=True))
+    found = dict(zip(model.field_names, times_seen(model.value_counts, ids), strict=True))
+    return {name: found[name] for name in model.vocabulary.category_names}
