@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from monocal.core.errors import UnknownName
 from monocal.lab.studies.cells import finish, run_cell
 from monocal.lab.studies.run_study import run_file, run_study
 from monocal.lab.studies.study import DataSpec, load_study, read_entries, shipped_studies
@@ -42,6 +43,16 @@ def test_shipped_study_runs_at_smoke_size(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["ab", "ab_qin"])
 def test_shipped_online_experiment_runs_at_smoke_size(tmp_path, name):
     assert "UMC" in run_file(name, tmp_path, smoke_rows=ROWS).read_text()
+
+
+def test_shipped_study_of_refreshes_runs_at_smoke_size(tmp_path):
+    text = run_file("refresh", tmp_path, smoke_rows=7_000, calibrators=["platt"]).read_text()
+    assert "| platt, short window | 0." in text
+    assert "| umc, refreshed | 0." in text
+    assert "| the truth | 0." in text
+    assert "promotions: not run (promotions/ranked not found; pass --data-dir)." in text
+    with pytest.raises(UnknownName, match="calibrator of 'refresh': got 'plat'"):
+        run_file("refresh", tmp_path, calibrators=["plat"])
 
 
 @pytest.mark.parametrize("name", STUDIES)

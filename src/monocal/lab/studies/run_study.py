@@ -13,6 +13,7 @@ from monocal.lab.studies.cell_runner import RunOptions, list_cells, run_cells
 from monocal.lab.studies.evaluator import judge
 from monocal.lab.studies.joint import JointPlan, run_joint
 from monocal.lab.studies.leaderboard_files import write_results
+from monocal.lab.studies.refresh import RefreshPlan, run_refresh
 from monocal.lab.studies.study import Study, read_entries
 
 
@@ -65,7 +66,7 @@ def run_file(
     """Runs a study or an online experiment from its file or name and returns the path of its table.
 
     Arguments:
-        path_or_name: A TOML file, or a shipped study: main, ablation, sensitivity, recipe, scale, ab, joint.
+        path_or_name: A TOML file, or a shipped study: main, ablation, sensitivity, recipe, scale, ab, joint, refresh.
         folder: Keeps everything; running again goes on where it stopped.
         options: Workers, memory, data folder.
         smoke_rows: At most so many rows and one seed, to see that everything runs.
@@ -86,6 +87,15 @@ def run_file(
         path.parent.mkdir(parents=True, exist_ok=True)
         joint = joint if smoke_rows is None else joint.scaled(smoke_rows)
         text = run_joint(joint, path.parent, None if options is None else options.data_folder)
+        with atomic_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        return path
+    if entries.get("kind") == "refresh":
+        walks = RefreshPlan.of(entries, origin).only(data, calibrators)
+        path = Path(folder) / walks.name / "leaderboard.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        walks = walks if smoke_rows is None else walks.scaled(smoke_rows)
+        text = run_refresh(walks, None if options is None else options.data_folder)
         with atomic_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
         return path

@@ -1,0 +1,187 @@
+"""The study of time: every model predicts the next step, then learns it; frozen, fitted anew, or refreshed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from monocal.calibrators import Calibrator, calibrator
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.log_loss import log_losses
+from monocal.core.progress import progress
+from monocal.core.samples import Samples
+from monocal.core.spaces import Floats, logit
+from monocal.lab.studies.refresh_logs import RefreshLog, Steps, open_steps
+from monocal.lab.studies.refresh_table import WalkedWay, refresh_markdown, refresh_table
+
+WAYS = ("frozen", "window", "short window", "refreshed")
+SHORT_STEPS = 2
+"""Steps of the short window."""
+
+
+@final
+@dataclass(frozen=True)
+class RefreshMethod:
+    """One method of the study.
+
+    Arguments:
+        name: What tables call it.
+        method: A calibrator's name.
+        arguments: Its constructor arguments.
+        ways: How it is kept up to date: `frozen` is the first fit, `window` a fit anew after every step on as many
+            steps as the first one had, `short window` on two, `refreshed` goes on with the newest step alone.
+    """
+
+    name: str
+    method: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    ways: Sequence[str] = ("frozen", "window", "refreshed")
+
+
+@final
+@dataclass(frozen=True)
+class RefreshPlan:
+    """Logs × methods × ways.
+
+    Arguments:
+        name: Its name.
+        question: What it asks, in a sentence.
+        logs: The logs.
+        methods: The methods.
+        reference: The way that others are compared with: method, comma, way.
+        kind: Always `refresh`.
+    """
+
+    name: str
+    question: str
+    logs: tuple[RefreshLog, ...]
+    methods: tuple[RefreshMethod, ...]
+    reference: str
+    kind: str = "refresh"
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Any], origin: str = "the plan") -> RefreshPlan:
+        """Builds a plan from plain values and refuses what it does not know."""
+        plain = dict(entries)
+        logs, methods = plain.pop("logs", []), plain.pop("methods", [])
+        for kind, given in ((cls, [plain]), (RefreshLog, logs), (RefreshMethod, methods)):
+            known = [entry.name for entry in fields(kind)]
+            for key in (key for table in given for key in table):
+                if key not in known:
+                    raise UnknownName.among(f"key of {origin}", key, known)
+        plan = cls(
+            logs=tuple(RefreshLog(**one) for one in logs),
+            methods=tuple(RefreshMethod(**one) for one in methods),
+            **plain,
+        )
+        for way in (way for one in plan.methods for way in one.ways):
+            if way not in WAYS:
+                raise UnknownName.among(f"way of {origin}", way, WAYS)
+        names = [f"{one.name}, {way}" for one in plan.methods for way in one.ways]
+        if plan.reference not in names:
+            raise UnknownName.among(f"reference of {origin}", plan.reference, names)
+        return plan
+
+    def only(self, data: Sequence[str] = (), calibrators: Sequence[str] = ()) -> RefreshPlan:
+        """Returns the same study with these logs and methods alone, and that of the reference; none named means all."""
+        for what, wanted, known in (
+            ("data", data, [one.name for one in self.logs]),
+            ("calibrator", calibrators, [one.name for one in self.methods]),
+        ):
+            for name in wanted:
+                if name not in known:
+                    raise UnknownName.among(f"{what} of {self.name!r}", name, known)
+        kept = {*calibrators, self.reference.rpartition(", ")[0]}
+        return replace(
+            self,
+            logs=tuple(one for one in self.logs if not data or one.name in data),
+            methods=tuple(one for one in self.methods if not calibrators or one.name in kept),
+        )
+
+    def scaled(self, rows: int) -> RefreshPlan:
+        """Returns the same study on at most so many rows of each log."""
+        logs = tuple(replace(one, n_rows=min(one.n_rows, rows) if one.n_rows else rows) for one in self.logs)
+        return replace(self, logs=logs)
+
+
+def run_refresh(plan: RefreshPlan, data_folder: Path | None = None) -> str:
+    """Walks every way through every log and returns the tables as Markdown.
+
+    Arguments:
+        plan: What to run.
+        data_folder: Where real logs lie; logs that are not there are named in the result.
+    """
+    tables: dict[str, list[str]] = {}
+    missing: dict[str, str] = {}
+    n_ways = sum(len(one.ways) for one in plan.methods)
+    for spec in plan.logs:
+        found = open_steps(spec, data_folder)
+        if isinstance(found, str):
+            missing[spec.name] = found
+            continue
+        if len(found.rows) <= spec.n_first:
+            raise InvalidInput.of(
+                f"n_first of {spec.name!r}", spec.n_first, f"fewer than its {len(found.rows)} steps", "use 2 or more"
+            )
+        walked = []
+        with progress(spec.name, n_ways, "ways") as bar:
+            for method in plan.methods:
+                for way in method.ways:
+                    bar.note(f"{method.name}, {way}")
+                    walked.append(walk(method, way, found, spec.n_first))
+                    bar.advance(1)
+        n_rows = [sum(one.n_rows for one in part) for part in (found.rows[: spec.n_first], found.rows[spec.n_first :])]
+        said = (
+            f"Fitted on {n_rows[0]:,} rows in {spec.n_first} steps, then {n_rows[1]:,} in "
+            f"{len(found.rows) - spec.n_first}. {spec.note}"
+        )
+        truth = None if found.truth is None else _losses(found.truth[spec.n_first :], found.rows[spec.n_first :])
+        tables[spec.name] = [said, "", *refresh_table(walked, plan.reference, truth)]
+    return refresh_markdown(plan.name, plan.question, tables, missing)
+
+
+def walk(method: RefreshMethod, way: str, steps: Steps, n_first: int) -> WalkedWay:
+    """Predicts every step after the first ones, with labels in time and a step late, and learns it afterwards."""
+    rows = steps.rows
+    model = previous = _fitted(method, rows[:n_first])
+    told: tuple[list[Floats], list[Floats]] = ([], [])
+    cpu = 0.0
+    for number in range(n_first, len(rows)):
+        today = rows[number]
+        for answers, one in zip(told, (model, previous), strict=True):
+            answers.append(one.predict(today.logits, features=today.features, scores_are="logit"))
+        previous = model
+        start = time.process_time()
+        if way == "refreshed":
+            model = model.refresh(
+                today.logits, today.known_labels, features=today.features, times=today.times, scores_are="logit"
+            )
+        elif way != "frozen":
+            width = SHORT_STEPS if way == "short window" else n_first
+            model = _fitted(method, rows[number + 1 - width : number + 1])
+        cpu += time.process_time() - start
+    later = rows[n_first:]
+    off = [
+        [abs(p.sum() / one.known_labels.sum() - 1.0) for p, one in zip(answers, later, strict=True)] for answers in told
+    ]
+    losses = np.array([_losses(answers, later) for answers in told])
+    return WalkedWay(f"{method.name}, {way}", losses, np.array(off), cpu / len(later))
+
+
+def _fitted(method: RefreshMethod, steps: Sequence[Samples]) -> Calibrator:
+    columns = ("logits", "labels", "features", "times")
+    rows = {name: np.concatenate([getattr(one, name) for one in steps]) for name in columns}
+    return calibrator(method.method, **method.arguments).fit(
+        rows.pop("logits"), rows.pop("labels"), scores_are="logit", **rows
+    )
+
+
+def _losses(told: Sequence[Floats], steps: Sequence[Samples]) -> Floats:
+    """Returns the mean log-loss of every step."""
+    pairs = zip(told, steps, strict=True)
+    return np.array([log_losses(logit(p), one.known_labels).mean() for p, one in pairs])
