@@ -174,10 +174,11 @@ def walk(method: RefreshMethod, way: str, steps: Steps, n_first: int) -> WalkedW
 
 
 def _fitted(method: RefreshMethod, steps: Sequence[Samples]) -> Calibrator:
-    columns = ("logits", "labels", "features", "times")
-    rows = {name: np.concatenate([getattr(one, name) for one in steps]) for name in columns}
+    logits, labels, features, times = (
+        np.concatenate([getattr(one, name) for one in steps]) for name in ("logits", "labels", "features", "times")
+    )
     return calibrator(method.method, **method.arguments).fit(
-        rows.pop("logits"), rows.pop("labels"), scores_are="logit", **rows
+        logits, labels, features=features, times=times, scores_are="logit"
     )
 
 
