@@ -88,6 +88,11 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         """Whether every field value adds a shift that is shrunk to 0, and an unseen one adds none."""
         return self._adds_shifts()
 
+    @property
+    def rises_strictly(self) -> bool:
+        """Whether of two rows with equal features the one with the higher score gets more, unless numbers run out."""
+        return self._rises_strictly()
+
     @final
     def fit(
         self,
@@ -344,6 +349,9 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _adds_shifts(self) -> bool:
         return False
+
+    def _rises_strictly(self) -> bool:
+        return self.tags.monotone == "strict"
 
     def _recent_share(self) -> float:
         """The share of recent rows that sets the last intercept; a hook for methods with presets."""

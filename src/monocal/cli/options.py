@@ -122,6 +122,14 @@ Holdout = Annotated[
         help="The most recent share of rows that is kept from the fit and used to judge it.",
     ),
 ]
+KeepOrderWithin = Annotated[
+    str | None,
+    typer.Option(
+        "--keep-order-within",
+        metavar="COLUMN",
+        help="The list of a row (query, request): its items keep the order of their scores.",
+    ),
+]
 Parent = Annotated[
     list[str] | None,
     typer.Option(

@@ -13,6 +13,7 @@ OPTIONS = {
     "group": "--group",
     "hashed_fields": "--hash",
     "holdout": "--holdout",
+    "keep_order_within": "--keep-order-within",
     "label": "--label",
     "label_time": "--label-time",
     "margin": "--margin",

@@ -31,6 +31,7 @@ from monocal.findings.segments import worst_segments
 from monocal.models.artefact import load_model
 from monocal.models.late_fit import known_delays
 from monocal.models.model import Model
+from monocal.models.products import given_earlier_parts
 from monocal.tables.late_labels import check_late_columns, mature
 from monocal.tables.read import read
 from monocal.tables.stream import Table, open_table
@@ -110,6 +111,7 @@ def build_report(
     rows, labels = read(stream, roles, since=since, until=until), None
     if late:
         rows, labels = mature(rows, str(window), known_delays(loaded))
+    rows = given_earlier_parts(rows, loaded.products)
     answers = loaded.predict_rows(rows)
     known = model_ids(rows, loaded.vocabulary)
     columns = field_columns(binned(rows, loaded.vocabulary), sliced, known)

@@ -17,6 +17,7 @@ from monocal.judging.judgement import judgement_columns
 from monocal.judging.product import Product, ProductCheck
 from monocal.models.late_fit import known_delays
 from monocal.models.model import Model
+from monocal.models.products import given_earlier_parts
 from monocal.models.row_sample import warn_about_fitted
 from monocal.models.value_counts import times_seen
 from monocal.tables.late_labels import LateLabels, check_late_columns, mature
@@ -143,6 +144,7 @@ def evaluate_table(
     if late:
         rows, labels = mature(rows, str(window), None if model is None else known_delays(model))
     if model is not None:
+        rows = given_earlier_parts(rows, model.products)
         warn_about_fitted(model.info, model.vocabulary, rows)
     calibrated = None if model is None else model.predict_rows(rows)
     judged = rows if fields is None else rows.with_fields([*fields, *by])

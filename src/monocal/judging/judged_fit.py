@@ -10,15 +10,17 @@ from monocal.core.spaces import ScoreSpace
 from monocal.core.team import Team
 from monocal.judging.judge_rows import Judging, check_row_products, judge_rows
 from monocal.judging.judgement import Judgement, judgement_columns
-from monocal.judging.product import Product, ProductCheck
+from monocal.judging.product import KNOWN_PRODUCTS, Product, ProductCheck
 from monocal.logs.held_out import hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
 from monocal.logs.late_input import late_input
+from monocal.logs.list_order import check_same_within
 from monocal.logs.parents import Parents, with_parents
 from monocal.logs.scored_input import ScoredInput
 from monocal.models.fitting import DEFAULT_METHOD, fit_log
 from monocal.models.late_fit import with_late_labels
 from monocal.models.model import Model
+from monocal.models.products import check_no_products, given_earlier_parts, products_of_tasks
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
 from monocal.tables.tabular import Tabular
@@ -65,6 +67,7 @@ def fit_and_judge(
     score: str | None = None,
     label: str | None = None,
     fields: Sequence[str] = (),
+    keep_order_within: str | None = None,
     parents: Parents | None = None,
     numeric: Sequence[str] = (),
     tasks: Mapping[str, tuple[str, str]] | None = None,
@@ -79,6 +82,7 @@ def fit_and_judge(
     holdout: float = DEFAULT_SHARE,
     refit: bool = False,
     products: Sequence[Product] = (),
+    repair: bool = False,
     n_bootstrap: int = 200,
     seed: int = 0,
     team: Team | None = None,
@@ -97,6 +101,7 @@ def fit_and_judge(
         score: As in `monocal.fit`, like the following columns.
         label: The 0/1 column.
         fields: Categorical columns.
+        keep_order_within: Column of the list whose items keep their order.
         parents: Field to the field above it.
         numeric: Columns of numbers, as in `monocal.fit`.
         tasks: For several tasks: name to (label column, score column).
@@ -111,6 +116,7 @@ def fit_and_judge(
         holdout: The most recent share of rows that judges; 0 fits on all rows and judges nothing.
         refit: Whether to fit once more on all rows afterwards. The numbers then belong to the first fit.
         products: Scores that must multiply to another, beside pctr, pcvr and pctcvr.
+        repair: Whether the model keeps these products, instead of only being checked for them.
         n_bootstrap: Replicates behind an interval.
         seed: Seed of resampling.
         team: Who fits together, see `fit_log`; only the first member judges.
@@ -137,6 +143,7 @@ def fit_and_judge(
         tasks=tasks,
         fields=with_parents(fields, parents),
         numeric=numeric,
+        slices=[keep_order_within] if keep_order_within else [],
         weight=weight,
         time=time,
         group=group,
@@ -144,17 +151,25 @@ def fit_and_judge(
         scores_are=scores_are,
         soft_labels=soft_labels,
     )
+    asked: dict[str, Any] = {"keep_order_within": keep_order_within, "parents": parents}
+    if keep_order_within:
+        check_same_within(given, keep_order_within)
+    if repair and isinstance(given, Rows):
+        asked["products"] = products_of_tasks(products or KNOWN_PRODUCTS, given.roles.score_columns)
+        given = given_earlier_parts(given, asked["products"])
+    elif repair:
+        check_no_products(products or KNOWN_PRODUCTS)
     maturity = given.maturity if isinstance(given, Rows) else None
     rows = hold_out(given, holdout, min_count=min_count, max_size=max_size)
     kept = None if maturity is None else maturity[: rows.fit.n_rows]
-    model = fit_log(rows.fit, method, arguments, embeddings, team, n_shards, kept, parents)
+    model = fit_log(rows.fit, method, arguments, embeddings, team, n_shards, kept, **asked)
     if not rows.holdout.n_test or (team is not None and team.rank > 0 and not refit):
         return JudgedFit(model if labels is None else with_late_labels(model, labels), rows.holdout, {}, [], labels)
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
     found = judge_rows(rows.test, calibrated, Judging(n_bootstrap=n_bootstrap, seed=seed))
     judged = {task: one.judgement for task, one in found.items()}
     if refit:
-        model = fit_log(rows.all_rows(), method, arguments, embeddings, team, n_shards, maturity, parents)
+        model = fit_log(rows.all_rows(), method, arguments, embeddings, team, n_shards, maturity, **asked)
     facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(judged)}
     model = replace(model, info={**model.info, "holdout": facts})
     model = model if labels is None else with_late_labels(model, labels)

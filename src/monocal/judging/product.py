@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,16 +18,10 @@ from monocal.core.samples import check_length, check_weights
 from monocal.judging.compare import compare
 from monocal.judging.evaluate import evaluate
 from monocal.metrics.forecast import check_probabilities
+from monocal.models.products import Product
 
 FAR_APART = 0.1
 """Rows whose product differs from the whole by more than this share of it count as disagreeing."""
-
-
-class Product(NamedTuple):
-    """Names of probabilities: the whole should be the product of the parts."""
-
-    parts: tuple[str, ...]
-    whole: str
 
 
 KNOWN_PRODUCTS = (Product(("pctr", "pcvr"), "pctcvr"),)

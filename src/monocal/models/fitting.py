@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,17 @@ from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.team import Alone, Shards, Team
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.late_input import late_input
+from monocal.logs.list_order import check_same_within
 from monocal.logs.parents import Parents, check_parents, with_parents
 from monocal.logs.row_log import log_of_rows
 from monocal.logs.scored_input import ScoredInput
 from monocal.models.canary import canary_of
 from monocal.models.fit_facts import fit_facts
+from monocal.models.kept_order import check_can_keep_order, check_keeps_order
 from monocal.models.late_fit import check_late_method, fit_late, with_late_labels
 from monocal.models.learned_rows import rows_fact
 from monocal.models.model import Model, TaskModel
+from monocal.models.products import Product, check_no_products, given_earlier_parts, products_of_tasks
 from monocal.models.row_sample import row_sample
 from monocal.models.value_counts import count_values
 from monocal.tables.rows import Rows
@@ -39,8 +43,10 @@ def fit(
     score: str | None = None,
     label: str | None = None,
     fields: Sequence[str] = (),
+    keep_order_within: str | None = None,
     parents: Parents | None = None,
     numeric: Sequence[str] = (),
+    products: Sequence[Product] = (),
     tasks: Mapping[str, tuple[str, str]] | None = None,
     weight: str | None = None,
     time: str | None = None,
@@ -64,9 +70,13 @@ def fit(
         score: Column of the ranker's score.
         label: Column of the 0/1 label.
         fields: Categorical columns.
+        keep_order_within: Column of the list (query, request, page view) whose items keep the order of their scores:
+            fields must be equal for all items of a list, and the method's map must rise strictly.
         parents: Field to the field above it, such as `{"ad_id": "advertiser_id"}`: a value's effect is its deviation
             from its parent's, and an unseen value takes its parent's. Parents become fields, too.
         numeric: Columns of numbers, such as a price: each gets a smooth shift, and nulls are a value of their own.
+        products: Score columns of which one is the product of others: later parts are fitted where earlier ones
+            happened, and the model answers for the whole with the product of its parts.
         tasks: For several tasks: name to (label column, score column); null labels are rows without that task.
         weight: Column that says how often a row counts.
         time: Column that orders rows; without it they are taken to be in time order.
@@ -98,18 +108,24 @@ def fit(
         tasks=tasks,
         fields=with_parents(fields, parents),
         numeric=numeric,
+        slices=[keep_order_within] if keep_order_within else [],
         weight=weight,
         time=time,
         sampling_rate=sampling_rate,
         scores_are=scores_are,
         soft_labels=soft_labels,
     )
+    if keep_order_within:
+        check_same_within(rows, keep_order_within)
+    kept = {"keep_order_within": keep_order_within, "parents": parents}
     embeddings = embeddings if frozen_embeddings is None else frozen_embeddings
     if not isinstance(rows, Rows):
-        return fit_log(rows, method, arguments, embeddings, parents=parents)
-    rows = rows.in_time_order()
+        check_no_products(products)
+        return fit_log(rows, method, arguments, embeddings, **kept)
+    agreed = products_of_tasks(products, rows.roles.score_columns)
+    rows = given_earlier_parts(rows.in_time_order(), agreed)
     log = log_of_rows(rows, min_count=min_count, max_size=max_size)
-    model = fit_log(log, method, arguments, embeddings, maturity=rows.maturity, parents=parents)
+    model = fit_log(log, method, arguments, embeddings, maturity=rows.maturity, products=agreed, **kept)
     return model if labels is None else with_late_labels(model, labels)
 
 
@@ -121,7 +137,9 @@ def fit_log(
     team: Team | None = None,
     n_shards: int | None = None,
     maturity: Floats | None = None,
+    keep_order_within: str | None = None,
     parents: Parents | None = None,
+    products: Sequence[Product] = (),
 ) -> Model:
     """Fits one calibrator per task on encoded rows.
 
@@ -134,7 +152,9 @@ def fit_log(
         n_shards: Into how many shards the log is dealt; by default one per member. The same number gives the same bits
             whatever the team.
         maturity: The share of positives of each row's age whose label has come; None means all.
+        keep_order_within: Column of the list whose order is kept; that fields are equal within lists is checked before.
         parents: Field to the field above it.
+        products: By task; labels of later parts are unobserved where earlier ones did not happen.
     """
     team = team or Alone()
     n_shards = n_shards or team.size
@@ -146,6 +166,8 @@ def fit_log(
         )
     if not log.scores:
         raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
+    if keep_order_within:
+        check_can_keep_order(calibrator(method, **arguments))
     if parents:
         _check_takes_parents(calibrator(method, **arguments))
         check_parents(log, parents)
@@ -153,8 +175,11 @@ def fit_log(
         arguments = {**arguments, "carry": carry_by_position(arguments["carry"], log.field_names)}
     rows = log.rows()
 
-    def make() -> Calibrator:
-        return calibrator(method, **arguments)
+    wholes = [one.whole for one in products]
+
+    def make(task: str) -> Calibrator:
+        # a whole has no calibrator of its own: it is answered with the product of its parts
+        return calibrator("none") if task in wholes else calibrator(method, **arguments)
 
     tasks = []
     for task in rows.scores:
@@ -171,12 +196,14 @@ def fit_log(
             observed,
             task,
             log.features[mine] if log.n_fields else None,
-            make,
+            partial(make, task),
             frozen_embeddings,
             shares,
             shards,
             log.vocabulary.numeric_knots,
         )
+        if keep_order_within:
+            check_keeps_order(fitted, log.features[:1] if log.n_fields else np.zeros((1, 0), dtype=np.int32))
         tasks.append(TaskModel(task, log.roles.score_columns.get(task, task), log.roles.labels[task], fitted))
     model = Model(
         tasks=tuple(tasks),
@@ -191,9 +218,11 @@ def fit_log(
             "learned_from": [rows_fact(rows)],
             "row_sample": row_sample(rows, log.features.T),
             **({"soft_labels": True} if log.roles.soft_labels else {}),
+            **({"keep_order_within": keep_order_within} if keep_order_within else {}),
             **({"parents": dict(parents)} if parents else {}),
         },
         value_counts=count_values(log.features, log.field_sizes),
+        products=tuple(products),
     )
     return replace(model, canary=canary_of(model, log.features, rows))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.metrics.thresholds import Thresholds, promised_thresholds
 from monocal.models.fusion import Fusion
+from monocal.models.products import Product, with_products
 from monocal.models.value_counts import Counts
 from monocal.tables.columns import numbers
 from monocal.tables.read import read
@@ -64,6 +65,7 @@ class Model(Tabular):
         info: Facts about the fit: rows, rates, fingerprints, score distributions.
         canary: Rows with their answers at fit time, by which a loaded model proves itself.
         value_counts: Per field, the rows that each id had in the fit; empty if that is not known.
+        products: Tasks that are answered with the product of others.
     """
 
     tasks: tuple[TaskModel, ...]
@@ -74,6 +76,7 @@ class Model(Tabular):
     info: Mapping[str, Any] = field(default_factory=dict)
     canary: Mapping[str, Any] = field(default_factory=dict)
     value_counts: Counts = ()
+    products: tuple[Product, ...] = ()
     # as a loaded folder states it; a changed copy of the model has none and computes its own
     _fingerprint: str | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -204,8 +207,9 @@ class Model(Tabular):
     def predict_batch(self, batch: pa.RecordBatch, tasks: tuple[str, ...] | None = None) -> dict[str, Floats]:
         """Returns the probabilities of one batch of raw rows, for all tasks or those in `tasks`."""
         rate = self.sampling_rate
+        wanted = None if tasks is None else {*tasks, *self._parts_of(tasks)}
         scores = {
-            one.name: numbers(batch, one.score, "score") for one in self.tasks if tasks is None or one.name in tasks
+            one.name: numbers(batch, one.score, "score") for one in self.tasks if wanted is None or one.name in wanted
         }
         rates = numbers(batch, rate, "sampling rate") if isinstance(rate, str) else rate
         return self.predict_ids(self.vocabulary.encode(batch), scores, rates)
@@ -247,7 +251,10 @@ class Model(Tabular):
                 sampling_rate=sampling_rate,
             )
             answers[name] = self.task(name).calibrator.predict_samples(samples)
-        return answers
+        return with_products(answers, self.products) if self.products else answers
+
+    def _parts_of(self, tasks: Sequence[str]) -> list[str]:
+        return [part for one in self.products if one.whole in tasks for part in one.parts]
 
     def threshold(
         self,
@@ -331,6 +338,10 @@ class Model(Tabular):
         lines = [f"monocal model with {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"]
         for one in self.tasks:
             tags = one.calibrator.tags
+            parts = self._parts_of([one.name])
+            if parts:
+                lines.append(f"  {one.name}: {' × '.join(parts)}")
+                continue
             lines.append(
                 f"  {one.name}: {one.score} ({self.scores_are}) -> {one.calibrator.name}, fitted on {one.label}; "
                 f"monotone {tags.monotone}{' for fixed features' if tags.uses_features else ''}"

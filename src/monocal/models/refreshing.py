@@ -19,6 +19,7 @@ from monocal.models.fit_facts import fit_facts
 from monocal.models.late_fit import check_late_method, fit_late, known_delays
 from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, rows_fact
 from monocal.models.model import Model, TaskModel
+from monocal.models.products import given_earlier_parts
 from monocal.models.value_counts import count_values
 from monocal.tables.late_labels import LateLabels, check_late_columns, mature
 from monocal.tables.read import read
@@ -107,6 +108,7 @@ def rows_to_learn(
     others: dict[str, Any] = {"event_time": late[0], "label_time": late[1]} if check_late_columns(*late) else {}
     roles = model.roles(label, weight=weight, time=moment, slices=list(slices), **others)
     rows, labels = read(stream, roles, since=since, until=until).in_time_order(), None
+    rows = given_earlier_parts(rows, model.products)
     check_unseen(model.info, rows, "the model")
     if others:
         for one in model.tasks:
@@ -125,7 +127,11 @@ def refresh_rows(model: Model, rows: Rows, labels: LateLabels | None = None) -> 
     vocabulary = _grown(model.vocabulary, rows)
     features = vocabulary.encode_columns(rows.fields, rows.n_rows)
     tasks = []
+    wholes = [one.whole for one in model.products]
     for one in model.tasks:
+        if one.name in wholes:
+            tasks.append(one)
+            continue
         known = np.flatnonzero(rows.labels[one.name] >= 0)
         following = _refresh_task(one, rows.take(known), features[known] if vocabulary.names else None)
         tasks.append(replace(one, calibrator=following))

@@ -7,23 +7,16 @@ from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
+from monocal.calibrators.statistical.mlplatt_solver import solve_lines
 from monocal.calibrators.statistical.wide_solver import add_shifts, field_offsets
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
-from monocal.core.log_loss import log_losses
 from monocal.core.samples import Ids, Samples
-from monocal.core.spaces import Floats, sigmoid
-
-_SLOPES = (0.01, 100.0)
-"""The common slope stays inside, so that it is never 0, even where higher scores go with fewer positives."""
-
-_LOG_FACTOR, _SHIFT = 3.0, 20.0
-"""One field value changes the slope by at most a factor e³ and the logit by at most 20, also without a penalty."""
+from monocal.core.spaces import Floats
 
 
 @final
@@ -92,12 +85,16 @@ class MLPlattCalibrator(LogitCalibrator):
         self.offsets_: NDArray[np.int64] = field_offsets(sizes)
         y, w = samples.known_labels, samples.weights_or_ones
         self.centre_ = float(np.average(samples.logits, weights=w))
-        z = samples.logits - self.centre_
-        slope, intercept = _common_line(z, y, w)
-        theta = np.zeros(2 * int(self.offsets_[-1]) + 2)
-        theta[-2:] = np.log(slope), intercept
-        if sizes.size:
-            theta = _search(_Rows(z, y, w, context, self.offsets_), theta, self.l2, self.tolerance, self.max_iterations)
+        theta = solve_lines(
+            samples.logits - self.centre_,
+            y,
+            w,
+            context,
+            self.offsets_,
+            l2=self.l2,
+            tolerance=self.tolerance,
+            max_iterations=self.max_iterations,
+        )
         n_values = int(self.offsets_[-1])
         self.slope_, self.intercept_ = float(np.exp(theta[-2])), float(theta[-1])
         # factors instead of their logarithms: a product of stored numbers rounds alike in every row
@@ -145,82 +142,3 @@ class MLPlattCalibrator(LogitCalibrator):
             slopes = graph.multiply(slopes, graph.look_up(self.factors_[here], ids))
             levels = graph.add(levels, graph.look_up(self.shifts_[here], ids))
         return graph.add(graph.multiply(slopes, centred), levels)
-
-
-class _Rows:
-    """The loss of log-factors, shifts, log-slope and intercept, in this order, on given rows."""
-
-    def __init__(self, z: Floats, y: Floats, w: Floats, context: Ids, offsets: NDArray[np.int64]) -> None:
-        self.z, self.y, self.w = z, y, w
-        self.offsets = offsets
-        self.places = [offsets[f] + context[:, f] for f in range(context.shape[1])]
-        self.n_values = int(offsets[-1])
-
-    def slopes_and_levels(self, theta: Floats) -> tuple[Floats, Floats]:
-        log_slopes, levels = np.full(self.z.shape, theta[-2]), np.full(self.z.shape, theta[-1])
-        for places in self.places:
-            log_slopes += theta[places]
-            levels += theta[self.n_values + places]
-        return np.exp(log_slopes), levels
-
-    def loss_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
-        slopes, levels = self.slopes_and_levels(theta)
-        steep = slopes * self.z
-        logits = steep + levels
-        residual = self.w * (sigmoid(logits) - self.y)
-        return float(self.w @ log_losses(logits, self.y)), self._gathered(residual * steep, residual)
-
-    def curvature(self, theta: Floats) -> Floats:
-        """The diagonal of the loss's second derivative, without the term that may be negative."""
-        slopes, levels = self.slopes_and_levels(theta)
-        steep = slopes * self.z
-        p = sigmoid(steep + levels)
-        bend = self.w * p * (1.0 - p)
-        return self._gathered(bend * steep**2, bend)
-
-    def _gathered(self, of_slope: Floats, of_level: Floats) -> Floats:
-        result = np.zeros(2 * self.n_values + 2)
-        for places in self.places:
-            result[: self.n_values] += np.bincount(places, of_slope, self.n_values)
-            result[self.n_values : -2] += np.bincount(places, of_level, self.n_values)
-        result[-2:] = of_slope.sum(), of_level.sum()
-        return result
-
-
-def _search(rows: _Rows, start: Floats, l2: float, tolerance: float, max_iterations: int) -> Floats:
-    """Returns the parameters of least penalised loss; those of id 0, the unseen value, stay 0."""
-    penalty = np.full(start.shape, l2)
-    penalty[-2:] = 0.0
-    held = np.concatenate([rows.offsets[:-1], rows.n_values + rows.offsets[:-1]])
-    curvature = rows.curvature(start) + penalty
-    # parameters on the scale of their own uncertainty converge together
-    scale = 1.0 / np.sqrt(np.maximum(curvature, 1e-6 * float(rows.w.sum())))
-
-    def loss_and_gradient(scaled: Floats) -> tuple[float, Floats]:
-        theta = scaled * scale
-        loss, gradient = rows.loss_and_gradient(theta)
-        gradient += penalty * theta
-        gradient[held] = 0.0
-        return loss + 0.5 * float(penalty @ theta**2), gradient * scale
-
-    limits = np.full(start.shape, _SHIFT)
-    limits[: rows.n_values] = _LOG_FACTOR
-    low, high = -limits, limits
-    low[-2:], high[-2:] = (np.log(_SLOPES[0]), -np.inf), (np.log(_SLOPES[1]), np.inf)
-    found = minimize(
-        loss_and_gradient,
-        start / scale,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=np.column_stack([low / scale, high / scale]),
-        options={"maxiter": max_iterations, "maxfun": 2 * max_iterations, "ftol": tolerance, "gtol": 0.0, "maxcor": 20},
-    )
-    theta: Floats = found.x * scale
-    return theta
-
-
-def _common_line(z: Floats, y: Floats, w: Floats) -> tuple[float, float]:
-    """Slope and intercept of Platt scaling, the slope inside its limits and the intercept the best beside it."""
-    slope, _ = solve_logistic(np.column_stack([z, np.ones(z.size)]), y, w, constraints=np.array([[1.0, 0.0]]))
-    kept = float(np.clip(slope, *_SLOPES))
-    return kept, float(solve_logistic(np.ones((z.size, 1)), y, w, offset=kept * z)[0])

@@ -27,6 +27,7 @@ from monocal.cli.options import (
     Group,
     Holdout,
     Json,
+    KeepOrderWithin,
     Label,
     LabelTime,
     Logits,
@@ -75,6 +76,7 @@ def fit(
     task: Tasks = None,
     fields: Fields = None,
     parent: Parent = None,
+    keep_order_within: KeepOrderWithin = None,
     numeric: Numeric = None,
     method: Method = "umc",
     options: Set = None,
@@ -91,6 +93,10 @@ def fit(
     min_count: MinCount = 1,
     max_size: MaxSize = None,
     product: Products = None,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Fit so that each --product holds: the whole becomes the product of its parts."),
+    ] = False,
     engine: FitEngine = "local",
     n_shards: NShards = None,
     workers: Workers = 2,
@@ -116,8 +122,13 @@ def fit(
 
     MODEL_FOLDER.check_target(out)
     not_on_spark = {"--refit": refit, "--group": group, "--product": product, "--shards": n_shards}
-    not_on_spark |= {"--label-time": label_time, "--parent": parent, "--soft-labels": soft_labels}
-    not_on_spark["--numeric"] = numeric
+    not_on_spark |= {
+        "--keep-order-within": keep_order_within,
+        "--label-time": label_time,
+        "--numeric": numeric,
+        "--parent": parent,
+        "--soft-labels": soft_labels,
+    }
     if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
         from monocal.spark import fit as fit_on_spark
 
@@ -164,6 +175,7 @@ def fit(
         label=label,
         fields=_fields(table, fields, method, score, label, tasks, [*others, *numbers]),
         numeric=numbers,
+        keep_order_within=keep_order_within,
         parents=arguments.pairs_only("--parent", parent),
         tasks=tasks,
         weight=weight,
@@ -177,6 +189,7 @@ def fit(
         holdout=holdout,
         refit=refit,
         products=arguments.products(product),
+        repair=repair,
         team=team,
         n_shards=n_shards,
         event_time=event_time,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -138,6 +139,7 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
         shift = graph.log(model.sampling_rate)
     elif model.sampling_rate is not None:
         shift = graph.constant(float(np.log(model.sampling_rate)))
+    answers: dict[str, str] = {}
     for task in model.tasks:
         z = (
             graph.logit(task.score, SCORE_EPSILON)
@@ -146,8 +148,11 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
         )
         if shift is not None:
             z = graph.add(z, shift)
-        p = task.calibrator.write_onnx(graph, z, features)
-        graph.nodes.append(helper.make_node("Identity", [p], [output_name(task.name)]))
+        answers[task.name] = task.calibrator.write_onnx(graph, z, features)
+    for product in model.products:
+        answers[product.whole] = reduce(graph.multiply, (answers[part] for part in product.parts))
+    for name, p in answers.items():
+        graph.nodes.append(helper.make_node("Identity", [p], [output_name(name)]))
     outputs = [helper.make_tensor_value_info(output_name(name), double, ["rows"]) for name in model.task_names]
     whole = helper.make_graph(graph.nodes, "monocal", list(entries.values()), outputs, graph.constants)
     made = helper.make_model(

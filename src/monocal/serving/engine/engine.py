@@ -16,6 +16,7 @@ from monocal.core.spaces import Floats, as_float_column
 from monocal.models.artefact import load_model
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model
+from monocal.models.products import with_products
 from monocal.models.verification import verify
 from monocal.serving.engine.field_encoder import FieldEncoder
 from monocal.serving.engine.quick_logits import quick_logits
@@ -60,6 +61,7 @@ class Engine:
         self.scores_are = model.scores_are
         self.sampling_rate = model.sampling_rate
         self.fusion = model.fusion
+        self.products = model.products
         self.methods = {one.name: one.calibrator.name for one in model.tasks}
         self.info: Mapping[str, Any] = model.info
         self._scorers = {one.name: one.calibrator.row_scorer() for one in model.tasks}
@@ -110,9 +112,13 @@ class Engine:
                 f"send one number per candidate for one or more of the tasks {', '.join(self.task_names)}",
             )
         ids = self._encoder.encode(request, n_rows)
-        probabilities = {task: self._scorers[task](z, ids) for task, z in logits.items()}
+        probabilities = self.agreed({task: self._scorers[task](z, ids) for task, z in logits.items()})
         fused = self.fused(request, probabilities, n_rows)
         return Answer(probabilities, fused, self.version, logits, ids)
+
+    def agreed(self, probabilities: dict[str, Floats]) -> dict[str, Floats]:
+        """Returns the probabilities with every product as that of its parts."""
+        return with_products(probabilities, self.products) if self.products else probabilities
 
     def ids_of(self, request: Request, n_rows: int) -> Ids:
         """Returns the ids of a request's field values; fields that it does not have count as unseen.

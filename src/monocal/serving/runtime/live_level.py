@@ -46,9 +46,12 @@ class LiveLevel:
         corrections = {}
         probabilities = {}
         for task, p in answer.probabilities.items():
-            shift = self._corrections(task, answer, engine)
+            is_product = any(task == one.whole for one in engine.products)
+            # a product follows its parts; it has no level of its own
+            shift = np.zeros(answer.n_rows) if is_product else self._corrections(task, answer, engine)
             corrections[task] = shift
             probabilities[task] = shift_probabilities(p, shift) if shift.any() else p
+        probabilities = engine.agreed(probabilities)
         fused = answer.fused if answer.fused is None else engine.fused(request, probabilities, answer.n_rows)
         return Answer(probabilities, fused, answer.version, answer.logits, answer.ids, corrections)
 
