@@ -20,6 +20,8 @@ from monocal.judging.evaluate import evaluate
 from monocal.metrics.forecast import check_probabilities
 from monocal.models.products import Product
 
+__all__ = ["FAR_APART", "KNOWN_PRODUCTS", "Product", "ProductCheck", "check_product", "check_products"]
+
 FAR_APART = 0.1
 """Rows whose product differs from the whole by more than this share of it count as disagreeing."""
 

@@ -117,7 +117,7 @@ def fit(
     )
     if keep_order_within:
         check_same_within(rows, keep_order_within)
-    kept = {"keep_order_within": keep_order_within, "parents": parents}
+    kept: dict[str, Any] = {"keep_order_within": keep_order_within, "parents": parents}
     embeddings = embeddings if frozen_embeddings is None else frozen_embeddings
     if not isinstance(rows, Rows):
         check_no_products(products)
