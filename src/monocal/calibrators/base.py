@@ -10,14 +10,17 @@ from typing import ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
 
 from monocal.calibrators.arguments import check_arguments
 from monocal.calibrators.fit_rows import (
+    NotFitted,
     check_both_classes,
+    check_features,
     check_shards,
     has_both_classes,
+    no_interval,
     no_numbers,
+    no_onnx,
     no_refresh,
     no_refresh_of_numbers,
     remembered_rate,
@@ -27,9 +30,11 @@ from monocal.calibrators.recent_intercept import recent_intercept
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.calibrators.tags import Tags
-from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning
+from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.log_loss import log_loss
-from monocal.core.samples import Samples, check_features
+from monocal.core.row_intervals import KnownLogits
+from monocal.core.samples import Samples
+from monocal.core.samples import check_features as check_ids
 from monocal.core.sampling import SamplingRate
 from monocal.core.spaces import (
     SCORE_EPSILON,
@@ -44,10 +49,6 @@ from monocal.core.team import Shards
 
 GUARD_SHARE = 0.2
 """The most recent share of rows on which `guard=True` judges the fit."""
-
-
-class NotFitted(MonocalError, NotFittedError):  # type: ignore[misc]
-    """Predict was called before fit."""
 
 
 class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
@@ -133,7 +134,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         if shards is not None and shards.n > 1 and not np.size(scores):
             # a member of a team may have no rows of its own
             nothing = np.zeros(0)
-            ids = None if features is None else check_features(features, 0)
+            ids = None if features is None else check_ids(features, 0)
             samples = Samples(
                 nothing, nothing, ids, numeric_knots=None if numeric_knots is None else tuple(numeric_knots)
             )
@@ -150,7 +151,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
                 numeric_knots=numeric_knots,
             )
         check_both_classes(samples, shards)
-        self._check_features_present(samples)
+        check_features(self.name, self.class_tags, samples)
         check_arguments(type(self), self.get_params(deep=False))
         recent_share = self._recent_share()
         for learned in [name for name in vars(self) if name.endswith("_")]:
@@ -265,6 +266,15 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         return self._predict_shifted(samples, self.recent_shift_)
 
     @final
+    def known_logits(self, samples: Samples) -> KnownLogits:
+        """Returns how surely the calibrated logit of each row is known; a method without an answer refuses by name."""
+        self._check_fitted()
+        if self.fell_back_:
+            raise no_interval(f"{self.name} that fell back to the uncalibrated score")
+        self._check_fields(samples)
+        return self._known_logits(samples)
+
+    @final
     def row_scorer(self) -> RowScorer:
         """Returns `predict_samples` as a function of logits and ids, without what need not be done on every call.
 
@@ -323,6 +333,10 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         """Goes on with newer rows."""
         raise no_refresh(self.name)
 
+    def _known_logits(self, _samples: Samples) -> KnownLogits:
+        """Returns how surely every row's calibrated logit is known."""
+        raise no_interval(self.name)
+
     def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
         probabilities = self._predict(samples)
         return shift_probabilities(probabilities, shift) if shift != 0.0 else probabilities
@@ -333,12 +347,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _write_onnx(self, _graph: GraphBuilder, _logits: str, _features: str) -> str:
         """Adds what `_predict` computes to an ONNX graph: probabilities, or logits for a `LogitCalibrator`."""
-        raise InvalidInput.of(
-            "model",
-            f"the method {self.name!r}",
-            "one that writes itself as an ONNX graph",
-            "serve it with monocal serve, or give its class the method _write_onnx",
-        )
+        raise no_onnx(self.name)
 
     def _write_shifted_onnx(self, graph: GraphBuilder, logits: str, features: str, shift: float) -> str:
         p = self._write_onnx(graph, logits, features)
@@ -370,31 +379,14 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if "recent_shift_" not in vars(self):
-            raise NotFitted(
-                f"{type(self).__name__}: got predict before fit; wanted a fitted calibrator. "
-                "Way out: call fit(scores, labels) first, or monocal.load a saved model."
-            )
+            raise NotFitted.of(type(self).__name__)
 
     def _check_shards(self, times: ArrayLike | None, *, soft_labels: bool) -> None:
         given = {"guard": self.guard, "recent_share": self._recent_share(), "times": times, "soft_labels": soft_labels}
         check_shards(self.name, self.fits_in_shards, given)
 
     def _check_fields(self, samples: Samples) -> None:
-        self._check_features_present(samples)
-        n_fields = 0 if samples.features is None else samples.features.shape[1]
-        if self.class_tags.uses_features and n_fields != self.n_fields_:
-            raise InvalidInput.of(
-                "features",
-                f"{n_fields} fields",
-                f"the {self.n_fields_} fields that fit saw, in the same order",
-                "pass the same columns as at fit",
-            )
-
-    def _check_features_present(self, samples: Samples) -> None:
-        if self.class_tags.features == "required" and samples.features is None:
-            raise InvalidInput.of(
-                "features", None, f"field ids, which {self.name!r} needs", "pass features=, or choose another method"
-            )
+        check_features(self.name, self.class_tags, samples, self.n_fields_)
 
     def _does_harm(self, samples: Samples) -> bool:
         older, recent = samples.split_recent(GUARD_SHARE)

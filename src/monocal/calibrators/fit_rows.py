@@ -6,11 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
-from monocal.core.errors import InvalidInput
+from monocal.calibrators.tags import Tags
+from monocal.core.errors import InvalidInput, MonocalError
 from monocal.core.samples import Samples
 from monocal.core.sampling import SamplingRate
 from monocal.core.team import Shards
+
+
+class NotFitted(MonocalError, NotFittedError):  # type: ignore[misc]
+    """Predict was called before fit."""
+
+    @classmethod
+    def of(cls, name: str) -> NotFitted:
+        return cls(
+            f"{name}: got predict before fit; wanted a fitted calibrator. "
+            "Way out: call fit(scores, labels) first, or monocal.load a saved model."
+        )
 
 
 def has_both_classes(samples: Samples) -> bool:
@@ -32,6 +45,22 @@ def check_both_classes(samples: Samples, shards: Shards | None = None) -> None:
             f"only {int(samples.known_labels[0])}s in {samples.n_rows} rows",
             "both 0 and 1 among rows with positive weight",
             'widen the time window until both occur, or keep the score as it is with method "none"',
+        )
+
+
+def check_features(method: str, tags: Tags, samples: Samples, n_fields: int | None = None) -> None:
+    """Refuses rows without the fields that a method needs, or with another number of them than its fit saw."""
+    if tags.features == "required" and samples.features is None:
+        raise InvalidInput.of(
+            "features", None, f"field ids, which {method!r} needs", "pass features=, or choose another method"
+        )
+    given = 0 if samples.features is None else samples.features.shape[1]
+    if n_fields is not None and tags.uses_features and given != n_fields:
+        raise InvalidInput.of(
+            "features",
+            f"{given} fields",
+            f"the {n_fields} fields that fit saw, in the same order",
+            "pass the same columns as at fit",
         )
 
 
@@ -73,6 +102,26 @@ def no_refresh(method: str) -> InvalidInput:
         f"the method {method!r}",
         "one that can go on from its last fit",
         "fit it anew on a window of recent rows, or use umc, wide_logistic, platt or isotonic",
+    )
+
+
+def no_interval(method: str) -> InvalidInput:
+    """Returns the error of a method that does not know how surely it knows a row."""
+    return InvalidInput.of(
+        "interval",
+        f"the method {method!r}",
+        "one that knows how surely it knows a row",
+        "use wide_logistic, umc or another network",
+    )
+
+
+def no_onnx(method: str) -> InvalidInput:
+    """Returns the error of a method that cannot be exported."""
+    return InvalidInput.of(
+        "model",
+        f"the method {method!r}",
+        "one that writes itself as an ONNX graph",
+        "serve it with monocal serve, or give its class the method _write_onnx",
     )
 
 

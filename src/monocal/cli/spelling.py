@@ -14,6 +14,7 @@ OPTIONS = {
     "hashed_fields": "--hash",
     "holdout": "--holdout",
     "keep_order_within": "--keep-order-within",
+    "interval": "--interval",
     "label": "--label",
     "label_time": "--label-time",
     "margin": "--margin",

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from monocal.core.files import check_output
 from monocal.core.progress import progress
+from monocal.core.row_intervals import check_level
 from monocal.models.model import Model
 from monocal.models.scored_columns import added_columns, scored_columns
 from monocal.tables.csv_text import read_as_text, typed_columns
@@ -69,6 +70,7 @@ def apply_model(
     n_threads: int = DEFAULT_THREADS,
     batch_rows: int = BATCH_ROWS,
     show_progress: bool | None = None,
+    interval: float | None = None,
 ) -> Applied:
     """Writes every row and every column of a table again, with the calibrated probabilities added.
 
@@ -84,10 +86,14 @@ def apply_model(
         n_threads: Threads that score.
         batch_rows: Rows per batch.
         show_progress: True or False to decide; None shows a bar on a terminal.
+        interval: Adds the ends of an interval for every row, `<column>_lower` and `<column>_upper`: how often the true
+            probability is meant to lie inside, such as 0.9.
     """
     stream, target = open_table(table), Path(out)
     model.check_columns(stream.column_names)
-    added = added_columns(model, column, stream.column_names)
+    if interval is not None:
+        check_level(interval)
+    added = added_columns(model, column, stream.column_names, with_ends=interval is not None)
     _check_paths(stream, target)
     started = time.perf_counter()
     text = _csv_to_csv(stream, target)
@@ -99,7 +105,7 @@ def apply_model(
     def score(placed: PlacedBatch) -> _Done:
         batch = placed.batch
         rows = placed._replace(batch=typed_columns(batch, types, model.columns) if text else batch)
-        return _score(model, batch, rows, added, schema)
+        return _score(model, batch, rows, added, schema, interval)
 
     with (
         write_table(target, schema) as writer,
@@ -153,9 +159,14 @@ def _in_order(batches: Iterator[PlacedBatch], score: Any, n_threads: int) -> Ite
 
 
 def _score(
-    model: Model, batch: pa.RecordBatch, rows: PlacedBatch, added: Mapping[str, str], schema: pa.Schema
+    model: Model,
+    batch: pa.RecordBatch,
+    rows: PlacedBatch,
+    added: Mapping[str, str],
+    schema: pa.Schema,
+    interval: float | None,
 ) -> _Done:
-    new = scored_columns(model, rows, added)
+    new = scored_columns(model, rows, added, interval=interval)
     columns = []
     for field in schema:
         values = new[field.name] if field.name in new else batch.column(field.name)

@@ -183,13 +183,19 @@ class Model(Tabular):
             **others,
         )
 
-    def predict(self, table: Table, task: str | None = None) -> Any:
+    def predict(self, table: Table, task: str | None = None, *, interval: float | None = None) -> Any:
         """Returns calibrated probabilities of a table: an array, or one per task if there are several.
 
         Arguments:
             table: A path or data frame with the score and field columns; other columns are ignored.
             task: Which task; None means all.
+            interval: How often the true probability is meant to lie between two ends, such as 0.9: `RowIntervals` take
+                the place of an array then, with the same `probabilities`, and `lower` and `upper`.
         """
+        if interval is not None:
+            from monocal.models.known_rows import predict_intervals
+
+            return predict_intervals(self, table, interval, task)
         stream = open_table(table)
         self.check_columns(stream.column_names)
         wanted = self.task_names if task is None else (self.task(task).name,)
@@ -206,13 +212,19 @@ class Model(Tabular):
 
     def predict_batch(self, batch: pa.RecordBatch, tasks: tuple[str, ...] | None = None) -> dict[str, Floats]:
         """Returns the probabilities of one batch of raw rows, for all tasks or those in `tasks`."""
+        return self.predict_ids(*self.encoded(batch, tasks))
+
+    def encoded(
+        self, batch: pa.RecordBatch, tasks: tuple[str, ...] | None = None
+    ) -> tuple[Ids, dict[str, Floats], Floats | float | None]:
+        """Returns ids, scores and sampling rates of one batch of raw rows."""
         rate = self.sampling_rate
         wanted = None if tasks is None else {*tasks, *self._parts_of(tasks)}
         scores = {
             one.name: numbers(batch, one.score, "score") for one in self.tasks if wanted is None or one.name in wanted
         }
         rates = numbers(batch, rate, "sampling rate") if isinstance(rate, str) else rate
-        return self.predict_ids(self.vocabulary.encode(batch), scores, rates)
+        return self.vocabulary.encode(batch), scores, rates
 
     def predict_rows(self, rows: Rows) -> dict[str, Floats]:
         """Returns the probabilities of rows that were read, for each of their tasks."""

@@ -11,22 +11,28 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
+from monocal.core.row_intervals import RowIntervals
+from monocal.models.known_rows import batch_intervals
 from monocal.models.model import Model
 from monocal.tables.stream import PlacedBatch
 
 FUSED_COLUMN = "fused_score"
+ENDS = ("lower", "upper")
 
 OnError = Literal["raise", "null"]
 """What happens to a row without a usable score: the work stops, or the row gets a null."""
 
 
-def added_columns(model: Model, column: str | Mapping[str, str] | None, taken: Sequence[str]) -> dict[str, str]:
-    """Returns task to the name of its new column (and the fused score's, if there is one).
+def added_columns(
+    model: Model, column: str | Mapping[str, str] | None, taken: Sequence[str], *, with_ends: bool = False
+) -> dict[str, str]:
+    """Returns task to the name of its new column (and the fused score's, and those of intervals, if there are any).
 
     Arguments:
         model: The model.
         column: A name if there is one task, else task to name; by default `<score>_calibrated`.
         taken: Columns that are there already.
+        with_ends: Whether there are columns for the ends of intervals: `<column>_lower` and `<column>_upper`.
     """
     if isinstance(column, str):
         column = {model.task().name: column}
@@ -36,6 +42,8 @@ def added_columns(model: Model, column: str | Mapping[str, str] | None, taken: S
     added = {one.name: chosen.get(one.name, f"{one.score}_calibrated") for one in model.tasks}
     if model.fusion is not None:
         added[FUSED_COLUMN] = FUSED_COLUMN
+    if with_ends:
+        added |= {f"{name} {end}": f"{added[name]}_{end}" for name in model.task_names for end in ENDS}
     for name in added.values():
         if name in taken or list(added.values()).count(name) > 1:
             raise InvalidInput.of(
@@ -45,7 +53,11 @@ def added_columns(model: Model, column: str | Mapping[str, str] | None, taken: S
 
 
 def scored_columns(
-    model: Model, rows: PlacedBatch, added: Mapping[str, str], on_error: OnError = "raise"
+    model: Model,
+    rows: PlacedBatch,
+    added: Mapping[str, str],
+    on_error: OnError = "raise",
+    interval: float | None = None,
 ) -> dict[str, pa.Array]:
     """Returns the new columns of a batch by name; an error names the file, the row in it and what stands there.
 
@@ -66,11 +78,17 @@ def scored_columns(
         if bad.any():
             good = pa.array(~bad)
             rows = rows._replace(batch=rows.batch.filter(good))
+    ends: dict[str, RowIntervals] = {}
     try:
-        answers = model.predict_batch(rows.batch)
+        if interval is None:
+            answers = model.predict_batch(rows.batch)
+        else:
+            ends = batch_intervals(model, rows.batch, interval)
+            answers = {name: found.probabilities for name, found in ends.items()}
     except InvalidInput as error:
         raise _placed_error(model, rows) or error from error
     new = {added[name]: pa.array(answers[name]) for name in model.task_names}
+    new |= {added[f"{name} {end}"]: pa.array(getattr(found, end)) for name, found in ends.items() for end in ENDS}
     if model.fusion is not None:
         new[FUSED_COLUMN] = pa.array(model.fusion.fuse(answers))
     if good is None:

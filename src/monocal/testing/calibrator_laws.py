@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from monocal.calibrators import Calibrator
-from monocal.calibrators.base import NotFitted
+from monocal.calibrators.fit_rows import NotFitted
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.log_loss import log_loss
 from monocal.core.monotonicity import Predict, assert_monotone

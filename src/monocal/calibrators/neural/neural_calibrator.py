@@ -20,15 +20,22 @@ from monocal.calibrators.neural.fitting.field_values import field_sizes
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
 from monocal.calibrators.neural.fitting.objective import Auxiliary, objective
 from monocal.calibrators.neural.fitting.presets import PRESETS, FitSettings, Preset, batch_rows_for
-from monocal.calibrators.neural.fitting.refreshed import known_to_network, refresh_network
+from monocal.calibrators.neural.fitting.refreshed import (
+    known_by_network,
+    known_to_network,
+    refresh_network,
+    spread_of_network,
+)
 from monocal.calibrators.neural.fitting.warm_start import Start, logistic_start, refit_shifts, split_off_recent
 from monocal.calibrators.neural.graph_parts import write_context, write_shifts
 from monocal.calibrators.neural.packages import need
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.carry_over import Carry, carry_among
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, Penalty, check_penalty
+from monocal.calibrators.statistical.row_variance import spread_or_refused
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import UnknownName
+from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats
 
@@ -208,7 +215,10 @@ class NeuralCalibrator(LogitCalibrator):
         else:
             self._fit_believing(samples, sizes, settings)
         if samples.numeric_knots is None:
-            self.posterior_ = known_to_network(self.weights_, self._logits(samples), samples)
+            logits = self._logits(samples)
+            self.posterior_ = known_to_network(self.weights_, logits, samples)
+            shares = vars(self).get("carry_", {}).get("share")
+            self.spread_ = spread_of_network(self.weights_, logits, samples, self.posterior_, shares)
 
     def _refresh(self, samples: Samples) -> None:
         samples, kept = self._seen(samples), vars(self).get("challenger_") or {}
@@ -231,6 +241,11 @@ class NeuralCalibrator(LogitCalibrator):
         options = going_on(self._options(settings, samples.n_rows))
         curve = train_challenger(self._build(inputs), start, samples, self.recent_shift_, loss, options)
         return {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
+
+    def _known_logits(self, samples: Samples) -> KnownLogits:
+        spread = spread_or_refused(vars(self).get("spread_"), self.name)
+        shares = vars(self).get("carry_", {}).get("share")
+        return known_by_network(self._map_logits, self.weights_, self.posterior_, spread, shares, self._seen(samples))
 
     def _map_logits(self, weights: Weights, samples: Samples) -> Floats:
         return self._apply(self._prepare(weights), samples)

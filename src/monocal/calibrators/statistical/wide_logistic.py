@@ -21,9 +21,16 @@ from monocal.calibrators.statistical.carry_over import (
 )
 from monocal.calibrators.statistical.field_shrinkage import Penalty, check_penalty, solve_shrunk
 from monocal.calibrators.statistical.refreshing import centred, known_at_fit, refresh_effects, resumed
+from monocal.calibrators.statistical.row_variance import (
+    row_variances,
+    spread_at_fit,
+    spread_or_refused,
+    value_variances,
+)
 from monocal.calibrators.statistical.wide_solver import add_shifts, solve_wide
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
+from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, sigmoid
 from monocal.core.team import Shards
@@ -99,6 +106,9 @@ class WideLogisticCalibrator(LogitCalibrator):
         if samples.numeric_knots is None:
             logits = self._predict_logits(samples)
             self.posterior_ = known_at_fit(logits, samples, features, self.offsets_, penalties, shards)
+            if shards.n == 1:
+                shares = vars(self).get("carry_", {}).get("share")
+                self.spread_ = spread_at_fit(logits, samples, self.posterior_, self.offsets_, shares)
 
     def _fit_believing(self, samples: Samples, features: Ids, sizes: NDArray[np.int64], shards: Shards) -> Floats:
         rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes
@@ -145,6 +155,13 @@ class WideLogisticCalibrator(LogitCalibrator):
         self.shifts_, self.offsets_ = found.shifts, offsets
         self.posterior_ = found.posterior.as_arrays()
         self.moved_ = found.facts(shifts, offsets, "slope")
+
+    def _known_logits(self, samples: Samples) -> KnownLogits:
+        spread = spread_or_refused(vars(self).get("spread_"), self.name)
+        shares = vars(self).get("carry_", {}).get("share")
+        variances = value_variances(self.posterior_, self.offsets_, shares)
+        features = _features_or_none_at_all(samples)
+        return row_variances(samples, features, variances, self.offsets_, self.posterior_, spread)
 
     def _recent_shift(self, samples: Samples) -> float:
         return self._level if "carry_" in vars(self) else super()._recent_shift(samples)

@@ -21,6 +21,7 @@ EXAMPLES = """
 monocal apply model/ new.parquet --out scored.parquet
 monocal apply model/ "logs/2024-05-*.csv.gz" --out scored.csv --column p_click
 monocal apply model/ videos.parquet --out scored.parquet --column click=p_click --column long_view=p_long
+monocal apply model/ new.parquet --out scored.parquet --interval 0.9
 monocal apply s3://models/ctr s3a://log/ --out s3a://scored/ --engine spark --master yarn
 """
 
@@ -35,6 +36,14 @@ def apply(
             "--column",
             metavar="NAME|TASK=NAME",
             help="The column to add, by default the score's name with _calibrated behind it.",
+        ),
+    ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            "--interval",
+            metavar="LEVEL",
+            help="Add columns _lower and _upper: where the true probability lies so often, such as 0.9.",
         ),
     ] = None,
     rate: SamplingRate = None,
@@ -57,10 +66,10 @@ def apply(
     if rate is not None:
         loaded = replace(loaded, sampling_rate=sampling_rate(rate))
     columns = pairs("--column", column)
-    if is_spark(engine, master, conf, {}):
+    if is_spark(engine, master, conf, {"--interval": interval}):
         _apply_on_spark(loaded, table, out, columns, master, conf, as_json)
         return
-    done = apply_model(loaded, table, out, column=columns, n_threads=threads)
+    done = apply_model(loaded, table, out, column=columns, n_threads=threads, interval=interval)
     if as_json:
         print_json(done.as_dict())
         return

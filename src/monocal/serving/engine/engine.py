@@ -10,7 +10,8 @@ from typing import Any, Self, final, get_args
 import numpy as np
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.samples import Ids
+from monocal.core.row_intervals import check_level
+from monocal.core.samples import Ids, Samples
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats, as_float_column
 from monocal.models.artefact import load_model
@@ -65,6 +66,7 @@ class Engine:
         self.methods = {one.name: one.calibrator.name for one in model.tasks}
         self.info: Mapping[str, Any] = model.info
         self._scorers = {one.name: one.calibrator.row_scorer() for one in model.tasks}
+        self._calibrators = {one.name: one.calibrator for one in model.tasks}
         self._encoder = FieldEncoder(model.vocabulary, missing_fields)
         self._model_shift: Floats | float | None = None
         if isinstance(model.sampling_rate, int | float):
@@ -114,7 +116,13 @@ class Engine:
         ids = self._encoder.encode(request, n_rows)
         probabilities = self.agreed({task: self._scorers[task](z, ids) for task, z in logits.items()})
         fused = self.fused(request, probabilities, n_rows)
-        return Answer(probabilities, fused, self.version, logits, ids)
+        answer = Answer(probabilities, fused, self.version, logits, ids)
+        if request.interval is not None:
+            check_level(request.interval)
+            features = ids if ids.shape[1] else None
+            for task, z in logits.items():
+                answer.known[task] = self._calibrators[task].known_logits(Samples(z, features=features))
+        return answer
 
     def agreed(self, probabilities: dict[str, Floats]) -> dict[str, Floats]:
         """Returns the probabilities with every product as that of its parts."""

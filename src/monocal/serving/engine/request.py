@@ -8,6 +8,7 @@ from typing import Literal, final
 
 from numpy.typing import ArrayLike
 
+from monocal.core.row_intervals import KnownLogits, row_intervals
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.models.fusion import Fusion
@@ -33,6 +34,7 @@ class Request:
             model's.
         fusion: How to combine the tasks; None means the model's rule, if it has one.
         other: What untouched heads add to the fused score, one number per candidate.
+        interval: How often the true probability is meant to lie between two ends; None asks for no ends.
     """
 
     scores: Mapping[str, ArrayLike]
@@ -42,6 +44,7 @@ class Request:
     sampling_rate: float | ArrayLike | None = None
     fusion: Fusion | None = None
     other: ArrayLike | None = None
+    interval: float | None = None
 
 
 @final
@@ -56,6 +59,7 @@ class Answer:
         logits: Per task, the scores as logits after the sampling correction (live metrics compare them with fit time).
         ids: The ids that the field values turned into.
         corrections: Per task, what an online level added to each logit; None without one.
+        known: Per task, how surely each logit is known; empty unless the request asked for an interval.
     """
 
     probabilities: dict[str, Floats]
@@ -64,6 +68,12 @@ class Answer:
     logits: dict[str, Floats]
     ids: Ids
     corrections: dict[str, Floats] | None = None
+    known: dict[str, KnownLogits] = field(default_factory=dict)
+
+    def ends(self, level: float) -> dict[str, dict[str, Floats]]:
+        """Returns the lower and the upper ends of all tasks, as `Model.predict` with this interval does."""
+        found = {task: row_intervals(p, self.known[task], level) for task, p in self.probabilities.items()}
+        return {end: {task: getattr(one, end) for task, one in found.items()} for end in ("lower", "upper")}
 
     @property
     def n_rows(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from monocal.core.errors import InvalidInput
+from monocal.core.row_intervals import check_level
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.models.fusion import Fusion
@@ -24,7 +25,7 @@ from monocal.serving.http.json_bodies import (
     object_of,
 )
 
-CALIBRATE_MEMBERS = ("scores", "shared", "fields", "ids", "sampling_rate", "fusion", "other")
+CALIBRATE_MEMBERS = ("scores", "shared", "fields", "ids", "sampling_rate", "fusion", "other", "interval")
 FUSION_MEMBERS = ("weights", "powers")
 
 
@@ -53,7 +54,16 @@ def calibrate_request(body: dict[str, Any], max_rows: int, engine: Engine) -> Re
         sampling_rate=None if rate is None else rate_of(rate, max_rows),
         fusion=None if fusion is None else fusion_of(fusion, engine.task_names),
         other=None if other is None else numbers_of(other, "other", max_rows),
+        interval=interval_of(body),
     )
+
+
+def interval_of(body: dict[str, Any]) -> float | None:
+    """Returns the level of the wanted intervals, None if none are wanted; what is no share in (0, 1) is refused."""
+    level = body.get("interval")
+    if level is not None:
+        check_level(level)
+    return level
 
 
 def ids_of(value: Any, max_rows: int, n_fields: int) -> Ids:

@@ -31,6 +31,8 @@ async def calibrate(http: HttpRequest) -> Response:
     }
     if answer.corrections is not None:
         said["corrections"] = answer.corrections
+    if request.interval is not None:
+        said |= answer.ends(request.interval)
     if answer.fused is not None:
         said["fused"] = answer.fused
     return counted(http, json_response(said), request, answer)

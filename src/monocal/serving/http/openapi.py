@@ -90,6 +90,7 @@ def _calibrate(settings: Settings, engine: Engine) -> Document:
                 },
             },
             "other": {**_NUMBERS, **rows},
+            "interval": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
         },
         "example": {
             "scores": {task: [0.12, 0.05] for task in engine.task_names},
@@ -117,6 +118,10 @@ def _answer(engine: Engine) -> Document:
             },
             "corrections": {"type": "object", "properties": dict.fromkeys(engine.task_names, _NUMBERS)},
             "fused": _NUMBERS,
+            **{
+                end: {"type": "object", "properties": dict.fromkeys(engine.task_names, _PROBABILITIES)}
+                for end in ("lower", "upper")
+            },
         },
     }
 

@@ -53,7 +53,7 @@ class LiveLevel:
             probabilities[task] = shift_probabilities(p, shift) if shift.any() else p
         probabilities = engine.agreed(probabilities)
         fused = answer.fused if answer.fused is None else engine.fused(request, probabilities, answer.n_rows)
-        return Answer(probabilities, fused, answer.version, answer.logits, answer.ids, corrections)
+        return Answer(probabilities, fused, answer.version, answer.logits, answer.ids, corrections, answer.known)
 
     async def learn(self, engine: Engine, version: str, rows: Mapping[str, dict[str, Floats]], ids: Ids) -> bool:
         """Writes labels down; says no if they belong to another model than the one followed.

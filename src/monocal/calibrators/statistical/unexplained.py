@@ -1,0 +1,118 @@
+"""How far the true logits of rows lie from calibrated ones, beyond what the uncertainty of the parameters explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
+from monocal.core.samples import Samples
+from monocal.core.spaces import Floats, sigmoid
+
+MOST_ROWS = 100_000
+"""The newest rows on which the spread is measured; a pair of fields costs a few milliseconds."""
+
+N_SCORE_BINS = 20
+BEYOND_NOISE = 2.0
+"""A spread counts if it exceeds zero by so many standard errors: among hundreds of pairs noise would add up."""
+
+LEAST_LEFT = 0.5
+"""Cells from which the fit took more than half of the residual say nothing about what it misses; nor does a kind of
+cells most of which are such."""
+
+_BUCKETS = 1 << 18
+_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
+
+Cells = NDArray[np.int64]
+
+
+def unexplained_spread(logits: Floats, samples: Samples, leverages: Floats | None = None) -> dict[str, Floats]:
+    r"""Returns variances of what the calibrated logits miss, by where it was seen: time, score and fields.
+
+    Rows are put into cells: a time block, a twentieth of the score, a value of a field, and every pair of these. If
+    rows of cell c share a deviation :math:`d_c` of variance τ², residuals add up to :math:`R_c = \sum w (y - p)` with
+
+    .. math:: E[R_c^2] = g_c B_c + \tau^2 g_c^2 B_c^2, \qquad B_c = \sum w\,p\,(1 - p)
+
+    which gives τ² by moments. The factor :math:`g_c = 1 - \sum w\,p\,(1 - p)\,h` is what the fit left of the residual:
+    the leverage h of a row is 1 / (information + penalty) of those of its values that make the cell. What one kind of
+    cell explains (its shrunken deviations) is added to the logits before the next is looked at, so nothing counts
+    twice. Cells of a time block and a field value hold shocks: effects that came and went, of which the next forecast
+    will meet new ones.
+
+    It sees nothing that takes three columns to see, and a network's fit to its own rows is not taken out: a lower
+    bound.
+
+    References:
+        DerSimonian, Laird. Meta-analysis in clinical trials. 1986.
+
+    Arguments:
+        logits: Calibrated, one per row.
+        samples: The rows of the fit, in time order.
+        leverages: 1 / (information + penalty) of every row's values, `(n, F)`; None where no shifts were fitted.
+
+    Example:
+        Two fields that only matter together; the deviation has a standard deviation of 0.5.
+
+        >>> random = np.random.default_rng(0)
+        >>> features = random.integers(1, 11, (50_000, 2)).astype(np.int32)
+        >>> missed = random.normal(0.0, 0.5, (11, 11))[features[:, 0], features[:, 1]]
+        >>> labels = (random.random(50_000) < sigmoid(missed - 1.0)).astype(float)
+        >>> found = unexplained_spread(np.full(50_000, -1.0), Samples(np.full(50_000, -1.0), labels, features))
+        >>> 0.4 < float(found["of_fields"][0]) ** 0.5 < 0.6
+        True
+    """
+    newest = samples.take(slice(max(samples.n_rows - MOST_ROWS, 0), None))
+    weights, labels = newest.weights_or_ones, newest.known_labels
+    z = logits[-newest.n_rows :].copy()
+    found = {"of_time": 0.0, "of_score": 0.0, "of_fields": 0.0}
+    pull = None if leverages is None else leverages[-newest.n_rows :]
+    for kind, cells, own in _kinds_of_cells(newest):
+        p = sigmoid(z)
+        bend = weights * p * (1.0 - p)
+        residual = np.bincount(cells, weights * (labels - p))
+        information = np.bincount(cells, bend)
+        left = np.ones_like(information)
+        if pull is not None and own:
+            left -= np.bincount(cells, bend * pull[:, own].sum(axis=1))
+        judged = left >= LEAST_LEFT
+        known = (information * left)[judged]
+        square = float(known @ known)
+        if square <= 0.0 or information[judged].sum() < LEAST_LEFT * information.sum():
+            continue
+        variance = (float(np.sum(residual[judged] ** 2)) - float(known.sum())) / square
+        if variance > BEYOND_NOISE * np.sqrt(2.0 / square):
+            found[kind] += variance
+            z += (residual / (information + 1.0 / variance))[cells]
+    return {kind: np.array([variance]) for kind, variance in found.items()}
+
+
+def _kinds_of_cells(samples: Samples) -> Iterator[tuple[str, Cells, list[int]]]:
+    """Yields what the cells are of, the cell of every row, and the fields that make it."""
+    blocks = TimeBlocks.of(samples).block_of_rows(0)
+    edges = np.unique(np.quantile(samples.logits, np.linspace(0.0, 1.0, N_SCORE_BINS + 1)[1:-1]))
+    bins = np.searchsorted(edges, samples.logits).astype(np.int64)
+    fields = [] if samples.features is None else list(samples.features.T)
+    yield "of_score", bins, []
+    yield "of_time", blocks, []
+    for place, column in enumerate(fields):
+        yield "of_fields", _folded(column), [place]
+    yield "of_time", _folded(bins, blocks), []
+    for place, column in enumerate(fields):
+        yield "of_time", _folded(column, blocks), [place]
+    for place, column in enumerate(fields):
+        yield "of_score", _folded(column, bins), [place]
+    for place, column in enumerate(fields):
+        for other in range(place):
+            yield "of_fields", _folded(column, fields[other]), [place, other]
+
+
+def _folded(*columns: NDArray[np.integer]) -> Cells:
+    """Numbers combinations of values below a bound; a few of many rare ones may share a number."""
+    mixed = np.zeros(columns[0].shape[0], dtype=np.uint64)
+    for column in columns:
+        mixed = (mixed ^ column.astype(np.uint64)) * _MIX[0]
+        mixed ^= mixed >> np.uint64(29)
+    return (mixed * _MIX[1] >> np.uint64(46)).astype(np.int64) % _BUCKETS

@@ -1,0 +1,112 @@
+"""An interval per row, for every method that has one; the others refuse by name."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import monocal
+from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.core.errors import InvalidInput
+from monocal.core.row_intervals import row_intervals
+from monocal.core.samples import Samples
+from monocal.lab.simulator import simulate_log
+
+WITH_INTERVAL = ["wide_logistic", *(name for name, kind in CALIBRATORS.items() if "neural" in kind.__module__)]
+QUICK = {
+    "fac": {"hidden": (8,)},
+    "sbcr": {"hidden": (8,)},
+    "desc": {"hidden": (8,), "n_dimensions": 4},
+    "adacalib": {"candidate_bins": (5,)},
+    "per_segment": {"min_events": 5},
+}
+
+
+def fitted(method):
+    log = simulate_log(1500, seed=3)
+    features = np.ascontiguousarray(log.features[:, [1, 2]])
+    arguments = dict(QUICK.get(method, {}))
+    if "neural" in CALIBRATORS[method].__module__:
+        arguments["n_epochs"] = 1
+    one = calibrator(method, **arguments).fit(log.scores, log.labels, features=features, times=log.times)
+    return one, Samples.of(log.scores[:200], features=features[:200])
+
+
+@pytest.mark.parametrize("method", WITH_INTERVAL)
+def test_ends_enclose_the_forecast_and_widen_with_the_level(method):
+    one, rows = fitted(method)
+    before = one.predict_samples(rows)
+    known = one.known_logits(rows)
+    assert np.isfinite(known.variances).all()
+    assert (known.variances > 0.0).all()
+    found = [row_intervals(before, known, level) for level in (0.1, 0.5, 0.9, 0.99)]
+    for interval in found:
+        assert (interval.lower <= interval.probabilities).all()
+        assert (interval.probabilities <= interval.upper).all()
+    for narrow, wide in pairwise(found):
+        assert (wide.lower <= narrow.lower).all()
+        assert (wide.upper >= narrow.upper).all()
+    np.testing.assert_array_equal(one.predict_samples(rows), before)
+    again = type(one)(**one.get_params(deep=False)).restore(one.state())
+    np.testing.assert_array_equal(again.known_logits(rows).variances, known.variances)
+
+
+@pytest.mark.parametrize("method", [name for name in CALIBRATORS if name not in WITH_INTERVAL])
+def test_a_method_without_intervals_refuses_by_name(method):
+    one, rows = fitted(method)
+    with pytest.raises(InvalidInput, match=f"interval: got the method '{method}'"):
+        one.known_logits(rows)
+
+
+def test_an_unseen_value_is_known_less_than_a_rare_one_and_that_less_than_a_frequent_one():
+    log = simulate_log(20_000, seed=0)
+    sites = np.ascontiguousarray(log.features[:, :1])
+    one = calibrator("wide_logistic", l2="auto").fit(log.scores, log.labels, features=sites)
+    counts = np.bincount(sites[:, 0])
+    rare, frequent = int(np.flatnonzero(counts == counts[1:][counts[1:] > 0].min())[-1]), int(np.argmax(counts))
+    rows = Samples.of(np.full(3, 0.1), features=np.array([[0], [rare], [frequent]]))
+    unseen, once, often = one.known_logits(rows).variances
+    assert unseen > once > often
+
+
+def test_an_effect_that_is_half_carried_is_known_less_than_one_that_lasts():
+    """And an unseen value of it differs less from others."""
+    log = simulate_log(20_000, seed=0)
+    sites = np.ascontiguousarray(log.features[:, :1])
+    found = {}
+    for share in (1.0, 0.5):
+        one = calibrator("wide_logistic", l2=5.0, carry={0: share}).fit(log.scores, log.labels, features=sites)
+        one.spread_ = {**one.spread_, **dict.fromkeys(("of_time", "of_score", "of_fields"), np.zeros(1))}
+        rows = Samples.of(np.full(2, 0.1), features=np.array([[0], [int(np.argmax(np.bincount(sites[:, 0])))]]))
+        found[share] = one.known_logits(rows).variances
+    assert found[0.5][1] > 2.0 * found[1.0][1]
+    assert found[0.5][0] == pytest.approx(0.5 * found[1.0][0], rel=0.05)
+
+
+def test_most_true_probabilities_lie_inside():
+    """Of the simulator's own world; the committed table says where it is off."""
+    log = simulate_log(50_000, seed=0)
+    older, newer = log.take(slice(0, 40_000)), log.take(slice(40_000, None))
+    model = monocal.fit(
+        older.table(), method="wide_logistic", score="pctr", label="click", fields=list(log.field_names),
+        time="timestamp", l2="auto", carry="auto",
+    )  # fmt: skip
+    for level in (0.5, 0.9):
+        found = model.predict(newer.table(), interval=level)
+        np.testing.assert_array_equal(found.probabilities, model.predict(newer.table()))
+        inside = np.mean((found.lower <= newer.true_probabilities) & (newer.true_probabilities <= found.upper))
+        assert level - 0.1 < inside < level + 0.08
+
+
+def test_a_model_that_kept_nothing_for_intervals_says_so():
+    one, rows = fitted("wide_logistic")
+    del one.spread_
+    with pytest.raises(InvalidInput, match="fit it once anew"):
+        one.known_logits(rows)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -1.0, True, "0.9"])
+def test_a_level_is_a_share(level):
+    one, rows = fitted("wide_logistic")
+    with pytest.raises(InvalidInput, match="interval"):
+        row_intervals(one.predict_samples(rows), one.known_logits(rows), level)
