@@ -8,8 +8,8 @@ from typing import Any
 from monocal.calibrators import neural, statistical
 from monocal.calibrators.arguments import check_arguments
 from monocal.calibrators.base import Calibrator, LogitCalibrator
-from monocal.calibrators.fit_rows import NotFitted
 from monocal.calibrators.classifier import as_classifier
+from monocal.calibrators.fit_rows import NotFitted
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import UnknownName
 
