@@ -217,7 +217,7 @@ class Model(Tabular):
     def encoded(
         self, batch: pa.RecordBatch, tasks: tuple[str, ...] | None = None
     ) -> tuple[Ids, dict[str, Floats], Floats | float | None]:
-        """Returns ids, scores and sampling rates of one batch of raw rows."""
+        """Returns ids, scores and sampling rates of one batch of raw rows, for all tasks or those in `tasks`."""
         rate = self.sampling_rate
         wanted = None if tasks is None else {*tasks, *self._parts_of(tasks)}
         scores = {
