@@ -1,9 +1,10 @@
 """What no fit on earlier weeks of the promotions log could know: the level of later weeks, and effects that are new.
 
-UMC's default is fitted once. First its own level is taken away, and the shifts that make the totals of the newest one,
-two and four calibration weeks right are tried in its place, beside the constant that would have been best. Then every
-other judged row is shown to oracles, and the field errors of all are measured on the rest: what is left after the right
-level of every week, and after a wide logistic regression learned from the very weeks that judge.
+First a wide logistic regression with carry-over is fitted, its own level is taken away, and the shifts that make the
+totals of the newest one, two and four calibration weeks right are tried in its place, beside the constant that would
+have been best. Then every other judged row is shown to oracles, and the field errors of all, UMC's finished cell among
+them, are measured on the rest: what is left after the right level of every week, and after a wide logistic regression
+learned from the very weeks that judge.
 
     python benchmarks/quality/promotions_limits.py runs "promotions, 4,000,000 rows"
 """
@@ -20,8 +21,8 @@ from promotions import FieldErrors, right_shift
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.lab.sources.complete_journey import installed_folder
+from monocal.lab.studies.cell_runner import RunOptions, list_cells
 from monocal.lab.studies.cells import fit
-from monocal.lab.studies.data_preparation import prepare
 from monocal.lab.studies.study import load_study
 from monocal.lab.studies.study_data import CalibrationRows, PreparedData
 
@@ -33,7 +34,7 @@ def levels(data: PreparedData, fitted: Any, later: Floats) -> None:
     known, times = np.asarray(rows.labels), np.asarray(rows.times)
     older: Floats = logit(fitted.predict(rows.logits, features=rows.features)) - fitted.recent_shift_
     weeks = np.unique(times)
-    shifts = {"none": 0.0, "UMC's own": float(fitted.recent_shift_)}
+    shifts = {"none": 0.0, "the fit's own": float(fitted.recent_shift_)}
     for n in NEWEST_WEEKS:
         newest = times >= weeks[-min(n, len(weeks))]
         shifts[f"newest {n} weeks"] = right_shift(older[newest], known[newest])
@@ -52,7 +53,8 @@ def fields(data: PreparedData, umc: Floats) -> None:
     labels, features, logits = np.asarray(truth.labels), np.asarray(test.features), np.asarray(test.logits)
     week = np.unique(np.asarray(truth.times), return_inverse=True)[1]
     shown, judged = slice(0, None, 2), slice(1, None, 2)
-    shifts = np.array([right_shift(umc[shown][week[shown] == k], labels[shown][week[shown] == k]) for k in set(week)])
+    seen, known = week[shown], labels[shown]
+    shifts = np.array([right_shift(umc[shown][seen == k], known[seen == k]) for k in range(seen.max() + 1)])
     oracle = CalibrationRows(logits[shown], labels[shown], features[shown], np.asarray(truth.times)[shown], None)
     learned = fit("wide_logistic", {"l2": "auto"}, oracle, 0)
     answers = {
@@ -72,13 +74,13 @@ def fields(data: PreparedData, umc: Floats) -> None:
 
 
 def main() -> None:
-    (spec,) = load_study("promotions").only(data=[sys.argv[2]]).data
-    data = prepare(spec, Path(sys.argv[1]), installed_folder())
-    rows, test = data.calibration(), data.test()
-    fitted: Any = fit("umc", {}, rows, 0)
-    answered: Floats = logit(fitted.predict(test.logits, features=test.features))
-    levels(data, fitted, answered - fitted.recent_shift_)
-    fields(data, answered)
+    study = load_study("promotions").only(data=[sys.argv[2]], calibrators=["UMC, monocal default"])
+    (cell, *_), _ = list_cells(study, Path(sys.argv[1]), RunOptions(data_folder=installed_folder()))
+    data = PreparedData(cell.data_folder)
+    test = data.test()
+    fitted: Any = fit("wide_logistic", {"l2": "auto", "carry": "auto", "recent_share": 0.2}, data.calibration(), 0)
+    levels(data, fitted, logit(fitted.predict(test.logits, features=test.features)) - fitted.recent_shift_)
+    fields(data, logit(cell.answers()))
 
 
 if __name__ == "__main__":
