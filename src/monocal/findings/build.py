@@ -145,6 +145,7 @@ def _task(
 ) -> TaskReport:
     task = model.task(name)
     calibrator, tags = task.calibrator, task.calibrator.tags
+    parts = model.parts_of(name)
     confidence, seed = measuring["confidence"], measuring["seed"]
     metrics = metric_table(rows, **measuring)
     results = field_results(rows, confidence=confidence)
@@ -154,8 +155,9 @@ def _task(
     fit_facts = dict(model.info.get("tasks", {})).get(name)
     return TaskReport(
         name=name,
-        method=calibrator.name,
-        method_summary=(CALIBRATORS[calibrator.name].__doc__ or "").strip().splitlines()[0],
+        method=model.method_of(name),
+        method_summary=_summary(model, name),
+        parts=tuple(parts),
         score=task.score,
         label=roles.labels[name],
         weight=rows.total_weight,
@@ -171,11 +173,23 @@ def _task(
         heat_map=heat_map(results, names, pairs, confidence),
         drift=drift(rows, fit_facts=fit_facts, confidence=confidence),
         curves=learned_curves(calibrator, model.vocabulary, rows.logits, contexts),
-        order=order_changes(rows, monotone=tags.monotone, uses_features=tags.uses_features, seed=seed),
+        order=order_changes(
+            rows,
+            monotone="none" if parts else tags.monotone,
+            uses_features=bool(parts) or tags.uses_features,
+            seed=seed,
+        ),
         history=training_run(calibrator),
         carried=carried_forward(calibrator, model.field_names),
         seen=new_and_rare_values(rows),
     )
+
+
+def _summary(model: Model, task: str) -> str:
+    parts = model.parts_of(task)
+    if parts:
+        return f"The product of {' and '.join(parts)}."
+    return (CALIBRATORS[model.task(task).calibrator.name].__doc__ or "").strip().splitlines()[0]
 
 
 def _fields(model: Model, fields: Sequence[str] | None) -> tuple[str, ...]:

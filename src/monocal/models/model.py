@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -81,7 +81,7 @@ class Model(Tabular):
     _fingerprint: str | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        tasks = ", ".join(f"{one.name}: {one.score} -> {one.calibrator.name}" for one in self.tasks)
+        tasks = ", ".join(f"{one.name}: {one.score} -> {self.method_of(one.name)}" for one in self.tasks)
         return f"Model({tasks}; {len(self.field_names)} fields); describe() tells more"
 
     def _columns(self) -> dict[str, list[Any]]:
@@ -90,7 +90,7 @@ class Model(Tabular):
             "task": list(self.task_names),
             "score": [one.score for one in self.tasks],
             "label": [one.label for one in self.tasks],
-            "method": [one.calibrator.name for one in self.tasks],
+            "method": [self.method_of(name) for name in self.task_names],
             **{key: [one.get(key) for one in facts] for key in ("n_rows", "label_rate", "mean_score")},
         }
 
@@ -219,7 +219,7 @@ class Model(Tabular):
     ) -> tuple[Ids, dict[str, Floats], Floats | float | None]:
         """Returns ids, scores and sampling rates of one batch of raw rows, for all tasks or those in `tasks`."""
         rate = self.sampling_rate
-        wanted = None if tasks is None else {*tasks, *self._parts_of(tasks)}
+        wanted = None if tasks is None else {*tasks, *self.parts_of(*tasks)}
         scores = {
             one.name: numbers(batch, one.score, "score") for one in self.tasks if wanted is None or one.name in wanted
         }
@@ -265,8 +265,13 @@ class Model(Tabular):
             answers[name] = self.task(name).calibrator.predict_samples(samples)
         return with_products(answers, self.products) if self.products else answers
 
-    def _parts_of(self, tasks: Sequence[str]) -> list[str]:
+    def parts_of(self, *tasks: str) -> list[str]:
+        """Returns the tasks whose product these tasks are answered with; none for a task with a calibrator."""
         return [part for one in self.products if one.whole in tasks for part in one.parts]
+
+    def method_of(self, task: str) -> str:
+        """Returns the name of a task's calibrator, or "product" if it has none of its own."""
+        return "product" if self.parts_of(task) else self.task(task).calibrator.name
 
     def threshold(
         self,
@@ -350,7 +355,7 @@ class Model(Tabular):
         lines = [f"monocal model with {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"]
         for one in self.tasks:
             tags = one.calibrator.tags
-            parts = self._parts_of([one.name])
+            parts = self.parts_of(one.name)
             if parts:
                 lines.append(f"  {one.name}: {' × '.join(parts)}")
                 continue

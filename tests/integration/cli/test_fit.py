@@ -124,6 +124,33 @@ def test_several_tasks_with_missing_labels_and_their_product(monocal_command, vi
     assert "pctr × pcvr against pctcvr (calibrated)" in text.out
 
 
+def test_repair_makes_the_known_product_hold(monocal_command, videos_file, tmp_path):
+    ended = monocal_command(
+        *("fit", videos_file, "--task", "click:pctr", "--task", "view_given_click:pcvr", "--task", "both:pctcvr"),
+        *("--method", "platt", "--repair", "--out", tmp_path / "m", "--json"),
+    )
+    assert ended.code == 0
+    after = next(one for one in ended.json["products"] if one["stage"] == "calibrated")
+    assert (after["ratio"], after["disagreeing_share"]) == (1.0, 0.0)
+    p = monocal.load(tmp_path / "m").predict(str(videos_file))
+    assert np.array_equal(p["both"], p["click"] * p["view_given_click"])
+    alone = monocal_command("fit", videos_file, "--task", "click:pctr", "--repair", "--method", "platt", "--out", "m")
+    assert alone.code == 2
+    assert "score column of product: got 'pcvr'" in alone.err
+
+
+def test_parents_and_lists_are_options(monocal_command, log_file, tmp_path):
+    """Every ad of the log has many sites, and a user sees several ads: one is worth a warning, the other an error."""
+    method = ("--method", "wide_logistic", "--holdout", "0", "--out", tmp_path / "m")
+    named = monocal_command("fit", log_file, *COLUMNS, "--fields", "ad_id", "--parent", "ad_id=country", *method)
+    assert named.code == 0
+    assert "have more than one 'country'" in named.err
+    assert monocal.load(tmp_path / "m").info["parents"] == {"ad_id": "country"}
+    listed = monocal_command("fit", log_file, *COLUMNS, "--fields", "ad_id", "--keep-order-within", "user_id", *method)
+    assert listed.code == 2
+    assert "--fields: got 'ad_id', which differs within user_id" in listed.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -11,9 +11,11 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.findings.build import build_report
 from monocal.judging.judged_fit import fit_and_judge
 from monocal.judging.product import Product
 from monocal.models.model import Model
+from monocal.report.page.learned_curves import learned_curves
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Request
 
@@ -103,3 +105,14 @@ def test_products_that_cannot_be_kept_are_refused(log: pa.Table) -> None:
         monocal.fit(log.slice(0, 500), products=[Product(("pctr", "pbuy"), "plv")], **few)
     with pytest.raises(InvalidInput, match="every whole once"):
         monocal.fit(log.slice(0, 500), products=[Product(("pctr", "pctr"), "plv")], **few)
+
+
+def test_the_report_says_product_and_draws_no_curve_of_it(model: Model, log: pa.Table) -> None:
+    data = build_report(model, log.slice(16_000, 3_000), fields=[], n_bootstrap=5, n_floor=2)
+    both = data.task("both")
+    assert (both.method, both.parts) == ("product", ("click", "long"))
+    assert both.method_summary == "The product of click and long."
+    assert both.order.monotone == "none"
+    assert learned_curves(both, "x") == ""
+    assert learned_curves(data.task("click"), "x") != ""
+    assert data.task("long").weight == int((log["click"].to_numpy()[16_000:19_000] == 1).sum())

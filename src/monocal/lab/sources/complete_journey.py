@@ -127,6 +127,18 @@ def installed_folder() -> Path:
     return Path(next(iter(found.submodule_search_locations))) / "data"
 
 
+def purchase_labels(folder: Path, products: Keys, stores: Keys, weeks: Keys) -> dict[str, NDArray[np.int8]]:
+    """Returns the labels of all tasks for placements that are known by their numbers.
+
+    Arguments:
+        folder: Where the data files are.
+        products: Product of each placement.
+        stores: Its store.
+        weeks: Its week.
+    """
+    return _Purchases.of(folder / _FILES[1]).labels(_keys(products, stores, weeks))
+
+
 @final
 class _Purchases:
     """Which product was bought in which store and week, by how many households, and whether with a coupon."""

@@ -63,7 +63,7 @@ class Engine:
         self.sampling_rate = model.sampling_rate
         self.fusion = model.fusion
         self.products = model.products
-        self.methods = {one.name: one.calibrator.name for one in model.tasks}
+        self.methods = {name: model.method_of(name) for name in model.task_names}
         self.info: Mapping[str, Any] = model.info
         self._scorers = {one.name: one.calibrator.row_scorer() for one in model.tasks}
         self._calibrators = {one.name: one.calibrator for one in model.tasks}
