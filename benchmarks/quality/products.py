@@ -2,7 +2,8 @@
 
 Heads of the ranker: P(sold) is the DeepFM of the study `promotions`. P(sold twice | sold) and P(sold twice) are
 logistic regressions on its logit and the fields, fitted on the weeks before the calibration rows, the first where
-something was sold. Each method is then fitted on the most recent calibration rows task by task, and once more with the product kept.
+something was sold. Each method is then fitted on the most recent calibration rows task by task, and once more with the
+product kept.
 
     python benchmarks/quality/products.py runs/ranked/… > table.md
 """
