@@ -50,9 +50,11 @@ def test_the_best_and_the_worst_forecast_reach_the_limits(name):
 def test_rows_without_weights_merge_with_rows_that_have_them(name):
     rows = sample_forecast(600, seed=5)
     chosen = metric(name)
-    weighted = rows.take(np.arange(300, 600)).with_weights(np.ones(300))
+    weights = np.where(np.arange(600) % 2, 1.0, 3.0)
+    weighted = rows.take(np.arange(300, 600)).with_weights(weights[300:])
     merged = chosen.merge(chosen.summarize(rows.take(np.arange(300))), chosen.summarize(weighted))
-    assert chosen.value(merged).number == pytest.approx(chosen.of(rows).number, rel=1e-9)
+    whole = rows.with_weights(np.where(np.arange(600) < 300, 1.0, weights))
+    assert chosen.value(merged).number == pytest.approx(chosen.of(whole).number, rel=1e-9)
 
 
 def subclasses(kind):

@@ -63,6 +63,13 @@ def test_logits_sampling_column_and_tasks(table, tmp_path):
     assert result.largest_difference < 1e-12
 
 
+@pytest.mark.parametrize("a", [0.005, -0.005])
+def test_a_parabola_is_exported_whichever_way_it_bends(table, tmp_path, a):
+    model = fitted(table, "gauss")
+    model.tasks[0].calibrator.a_, model.tasks[0].calibrator.b_ = a, 0.5
+    assert export_onnx(model, tmp_path / "m.onnx").largest_difference < 1e-12
+
+
 def test_fall_back_is_exported_as_identity(table, tmp_path):
     model = fitted(table, "isotonic")
     model.tasks[0].calibrator.fell_back_ = True

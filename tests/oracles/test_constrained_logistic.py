@@ -22,14 +22,14 @@ def best_loss(design, targets, weights, l2, constraints, offset):
     return loss, min(one.fun for one in found if (constraints @ one.x > -1e-7).all())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [1, 3, 4, 22, 60, 80])  # several sets of active constraints are feasible
 def test_of_all_allowed_parameters_the_best_are_found(seed):
     rng = np.random.default_rng(seed)
     design = np.column_stack([rng.normal(size=(200, 2)), np.ones(200)])
     # the signs that the rows ask for are those that the constraints forbid
     offset = rng.normal(size=200)
     targets = (rng.random(200) < 1 / (1 + np.exp(2.0 * design[:, 0] + 0.7 * design[:, 1] - offset))).astype(float)
-    weights, l2 = rng.exponential(size=200), np.array([5.0, 60.0, 0.0])
+    weights, l2 = rng.exponential(size=200), 50.0 * rng.exponential(size=3)
     constraints = rng.normal(size=(2, 3)) + np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.5]])
     theta = solve_logistic(design, targets, weights, l2=l2, constraints=constraints, offset=offset)
     loss, least = best_loss(design, targets, weights, l2, constraints, offset)
@@ -41,7 +41,7 @@ def test_of_all_allowed_parameters_the_best_are_found(seed):
 def test_gamma_is_the_best_curve_that_falls_nowhere(end):
     """The rows ask for a curve that falls at one end of its range; flat there is the best that is allowed."""
     r = np.linspace(0.01, 25.0, 400)
-    wish = 3.0 * np.log(r / 12.0) - 0.8 * (r - 12.0) if end == "high" else -0.05 * np.log(r) + 0.02 * r
+    wish = 3.0 * np.log(r / 12.0) - 0.15 * r if end == "high" else -0.05 * np.log(r) + 0.02 * r
     p = 1 / (1 + np.exp(-wish))
     logits, targets = np.tile(r - 13.0, 2), np.repeat([1.0, 0.0], 400)
     weights = 100.0 * np.concatenate([p, 1.0 - p])
@@ -51,4 +51,4 @@ def test_gamma_is_the_best_curve_that_falls_nowhere(end):
     design = np.column_stack([np.log(np.tile(r, 2)), np.tile(r, 2), np.ones(800)])
     constraints = np.array([[1.0, 1e-4, 0.0], [1.0, 26.0, 0.0]])
     loss, least = best_loss(design, targets, weights, np.array([1.0, 1.0, 0.0]), constraints, np.zeros(800))
-    assert loss(np.array([fitted.a_, fitted.b_, fitted.c_])) == pytest.approx(least, rel=1e-5)
+    assert loss(np.array([fitted.a_, fitted.b_, fitted.c_])) == pytest.approx(least, rel=1e-7)

@@ -150,6 +150,7 @@ def start():
             running.append(Running(process))
         except BaseException:
             process.kill()
+            process.wait()
             raise
         return running[-1]
 
