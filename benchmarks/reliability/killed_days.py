@@ -1,28 +1,77 @@
-"""Kills a daily job (refresh, save, promote) at random moments and looks whether anything is lost or half-believed.
+"""Kills daily jobs at random moments of every phase and looks whether anything is lost or half-believed.
 
-After every kill the model in force has to load, to be the one before the day or the one after it, and to know its
-parents; the folder of the next generation, if it is there, has to be whole; and the job, started again, has to go on.
+Three jobs take turns: a day (refresh, save, promote), a rollback, and feedback that the service's online level is
+folded from. Each is killed in a phase that is chosen beforehand, after a random part of that phase's usual duration;
+what counts is the phase in which it really was. Until the pointer moves the generation before has to be in force, and
+from then on the new one; the model in force has to load and to know its parents; the folder of the next generation, if
+it is there, has to be whole; every feedback that was acknowledged has to be in the log, and at most one more.
 
-    python benchmarks/reliability/killed_days.py --kills 200
+    python benchmarks/reliability/killed_days.py --kills 240
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import mmap
 import os
 import signal
+import struct
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 import monocal
 from monocal.models.artefact import load_model
-from monocal.operations import promote, read_registry, refresh
+from monocal.operations import promote, promotion, read_registry, refresh, rollback
+from monocal.operations.online_level.feedback_log import FeedbackLog
+from monocal.operations.online_level.level import LevelRules
+from monocal.operations.registry import standing_promotions
 
-ROWS = 2_000
+ROWS = 1_000
+CALLS, ROWS_PER_CALL = 40, 7
+RULES = LevelRules(batch_rows=50)
+SMALL_FILE = 20_000
+"""Bytes after which feedback goes on in a new file, so that this happens while it is killed, too."""
+
+PHASES = {
+    "day": ("refresh and save", "promote, before the pointer", "moving the pointer", "after the pointer moved"),
+    "rollback": ("rollback, before the pointer", "moving it back", "after it moved back"),
+    "feedback": ("feedback",),
+}
+
+
+class Board:
+    """What a child says to its parent: which phase it is in, since when, and how many calls were acknowledged."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 256)
+
+    def enter(self, phase: int) -> None:
+        struct.pack_into("d", self._memory, 16 + 8 * phase, time.monotonic())
+        struct.pack_into("q", self._memory, 0, phase)
+
+    def acknowledge(self, n_calls: int) -> None:
+        struct.pack_into("q", self._memory, 8, n_calls)
+
+    def clear(self) -> None:
+        self._memory[:] = bytes(256)
+        struct.pack_into("q", self._memory, 0, -1)
+
+    @property
+    def phase(self) -> int:
+        return int(struct.unpack_from("q", self._memory, 0)[0])
+
+    @property
+    def n_calls(self) -> int:
+        return int(struct.unpack_from("q", self._memory, 8)[0])
+
+    def began(self, phase: int) -> float:
+        return float(struct.unpack_from("d", self._memory, 16 + 8 * phase)[0])
 
 
 def rows_of_day(day: int) -> dict[str, list[float]]:
@@ -36,72 +85,169 @@ def rows_of_day(day: int) -> dict[str, list[float]]:
     }
 
 
-def do_day(place: Path) -> None:
+def say_when_the_pointer_moves(board: Board, moving: int) -> None:
+    """Puts marks around the one step that puts another model in force; in a child only."""
+    write = promotion.write_history
+
+    def marked(*given: object) -> object:
+        board.enter(moving)
+        done = write(*given)  # type: ignore[arg-type]
+        board.enter(moving + 1)
+        return done
+
+    promotion.write_history = marked  # type: ignore[assignment]
+
+
+def do_day(place: Path, board: Board) -> None:
     """Goes on from the model in force with the day that it has not learned; to be repeated at will."""
+    board.enter(0)
     found = read_registry(place / "registry")
     day = found.load().info.get("generation", 1)
     refresh(found.model_folder, rows_of_day(day), place / "next")
+    say_when_the_pointer_moves(board, 2)
+    board.enter(1)
     promote(place / "next", place / "registry")
+    read_registry(place / "registry").load()
 
 
-def look(place: Path) -> int:
-    """Returns the generation in force; fails if anything is not whole or not in its place."""
+def do_rollback(place: Path, board: Board) -> None:
+    say_when_the_pointer_moves(board, 1)
+    board.enter(0)
+    rollback(place / "registry")
+    read_registry(place / "registry").load()
+
+
+def do_feedback(place: Path, board: Board) -> None:
+    log = FeedbackLog(place / "feedback", RULES, file_bytes=SMALL_FILE)
+    log.begin("a version", {})
+    board.enter(0)
+    rows = {"click": {"base": [-2.0] * ROWS_PER_CALL, "labels": [1.0] + [0.0] * (ROWS_PER_CALL - 1), "ids": {}}}
+    for call in range(CALLS):
+        assert log.append("a version", rows)
+        board.acknowledge(call + 1)
+        log.read()
+        log.follow_with_new_file()
+
+
+JOBS: dict[str, Callable[[Path, Board], None]] = {"day": do_day, "rollback": do_rollback, "feedback": do_feedback}
+
+
+def in_force(place: Path) -> list[str]:
+    """Returns the models that stand, the last one in force; fails if anything is not whole or not in its place."""
     found = read_registry(place / "registry")
     model = found.load()
-    generation = int(model.info.get("generation", 1))
-    assert generation == found.current.generation == len(found.history)
+    standing = [step.fingerprint for step in standing_promotions(found.history)]
     parents = [entry["parent"] for entry in model.info.get("history", ())]
-    assert parents == [step.fingerprint for step in found.history[:-1]]
-    assert [entry["last"] for entry in model.info["learned_from"]] == list(range(generation))
+    assert standing == [*parents, model.fingerprint]
+    assert [entry["last"] for entry in model.info["learned_from"]] == list(range(len(standing)))
     if (place / "next").exists():
-        assert load_model(place / "next").info.get("generation", 1) in (generation, generation + 1)
-    return generation
+        load_model(place / "next")
+    return standing
 
 
-def kill_days(place: Path, n_kills: int, seed: int = 0) -> dict[str, int]:
-    """Returns how many kills left the generation before in force, and how many the new one."""
-    random = np.random.default_rng(seed)
+def calls_in_log(place: Path) -> int:
+    """Returns how many calls of feedback count; two readers have to fold the same bits."""
+    readers = []
+    for _ in range(2):
+        readers.append(FeedbackLog(place / "feedback", RULES))
+        readers[-1].read()
+    first, second = (one.level.to_json() for one in readers)
+    assert first == second
+    waiting = first["tasks"].get("click", {"n_steps": 0, "waiting": {"base": []}})
+    n_rows = waiting["n_steps"] * RULES.batch_rows + len(waiting["waiting"]["base"])
+    assert n_rows % ROWS_PER_CALL == 0
+    return n_rows // ROWS_PER_CALL
+
+
+def start(job: str, place: Path, board: Board) -> int:
+    board.clear()
+    child = os.fork()
+    if child == 0:
+        JOBS[job](place, board)
+        board.enter(len(PHASES[job]))
+        os._exit(0)
+    return child
+
+
+def usual_seconds(job: str, place: Path, board: Board) -> list[float]:
+    """Returns how long each phase lasts, from one run that is left alone."""
+    _, status = os.waitpid(start(job, place, board), 0)
+    assert status == 0
+    began = [board.began(phase) for phase in range(len(PHASES[job]) + 1)]
+    return [max(later - earlier, 1e-4) for earlier, later in pairwise(began)]
+
+
+def check(job: str, phase: int, before: tuple[list[str], int], after: tuple[list[str], int], n_calls: int) -> str:
+    """Says which state is in force after a kill; fails if it is not one that the phase allows."""
+    if job == "feedback":
+        assert after[0] == before[0]
+        assert n_calls <= after[1] - before[1] <= n_calls + 1, (n_calls, before[1], after[1])
+        return "all that was acknowledged" if after[1] - before[1] == n_calls else "one call more"
+    assert after[1] == before[1]
+    moved = after[0] != before[0]
+    if moved:
+        shorter, longer = sorted((before[0], after[0]), key=len)
+        assert longer[:-1] == shorter
+        assert (len(after[0]) > len(before[0])) == (job == "day")
+    moving = len(PHASES[job]) - 2
+    assert not (phase < moving and moved)
+    assert not (phase > moving and not moved)
+    return "the new one" if moved else "the one before"
+
+
+def kill_days(place: Path, n_kills: int, seed: int = 0) -> Counter[tuple[str, str]]:
+    """Returns how many kills hit each phase, and what was in force afterwards."""
+    random, board = np.random.default_rng(seed), Board()
     columns = {"score": "pctr", "label": "click", "fields": ["site"], "time": "day"}
     monocal.fit(rows_of_day(0), method="wide_logistic", **columns).save(place / "first")  # type: ignore[arg-type]
     promote(place / "first", place / "registry")
-    longest = 0.0
-    for _ in range(3):
-        start = time.perf_counter()
-        do_day(place)
-        longest = max(longest, time.perf_counter() - start)
-    counts = {"kills": 0, "before": 0, "after": 0, "finished before the kill": 0}
-    while counts["kills"] < n_kills:
-        before = look(place)
-        child = os.fork()
-        if child == 0:
-            do_day(place)
-            os._exit(0)
-        time.sleep(float(random.uniform(0.0, 2.0 * longest)))
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        after = look(place)
-        assert after - before in (0, 1)
-        if os.WIFSIGNALED(status):
-            counts["kills"] += 1
-            counts["after" if after > before else "before"] += 1
-        else:
-            counts["finished before the kill"] += 1
-    do_day(place)
-    look(place)
+    seconds = {job: usual_seconds(job, place, board) for job in ("day", "rollback", "feedback")}
+    targets = [(job, phase) for job, phases in PHASES.items() for phase in range(len(phases))]
+    counts: Counter[tuple[str, str]] = Counter()
+    turn = 0
+    while sum(counts.values()) < n_kills:
+        job, phase = targets[turn % len(targets)]
+        turn += 1
+        before = in_force(place), calls_in_log(place)
+        if job == "rollback" and len(before[0]) < 2:
+            job, phase = "day", 3
+        child = start(job, place, board)
+        ended = 0
+        while board.phase < phase and not ended:
+            ended = os.waitpid(child, os.WNOHANG)[0]
+            time.sleep(1e-4)
+        if not ended:
+            time.sleep(float(random.uniform(0.0, seconds[job][phase])))
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+            ended = 0 if os.WIFSIGNALED(status) else child
+        reached = board.phase
+        after = in_force(place), calls_in_log(place)
+        found = check(job, min(reached, len(PHASES[job]) - 1) if reached >= 0 else 0, before, after, board.n_calls)
+        if not ended:
+            name = PHASES[job][reached] if 0 <= reached < len(PHASES[job]) else f"{job}, before or after it"
+            counts[name, found] += 1
+    for job in ("day", "feedback"):
+        assert os.waitpid(start(job, place, board), 0)[1] == 0
+    in_force(place)
     left = sorted(os.listdir(place))
-    assert left == ["first", "next", "registry"], left
+    assert left == ["feedback", "first", "next", "registry"], left
     assert sorted(os.listdir(place / "registry")) == ["models", "registry.json"]
     return counts
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=240)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as place:
-        print(json.dumps(kill_days(Path(place), given.kills, given.seed)))
+        counts = kill_days(Path(place), given.kills, given.seed)
+    print("| killed in | kills | found afterwards |\n| --- | --- | --- |")
+    for name in dict.fromkeys(phase for phase, _ in counts):
+        found = {state: n for (phase, state), n in counts.items() if phase == name}
+        print(f"| {name} | {sum(found.values())} | {', '.join(f'{state} {n}' for state, n in found.items())} |")
 
 
 if __name__ == "__main__":

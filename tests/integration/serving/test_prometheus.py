@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from monocal.cli.main import main
-from monocal.serving.alerting import ALERTS
+from monocal.serving.alerting import ALERTS, dashboard
 
 pytestmark = pytest.mark.skipif(
     shutil.which("promtool") is None or shutil.which("prometheus") is None,
@@ -162,3 +162,13 @@ def test_a_planted_bias_fires_and_a_right_forecast_does_not(start, models, prome
     assert firing() == {("MonocalMiscalibrated", "click")}
     found = {one["metric"]["task"]: float(one["value"][1]) for one in query("query?query=monocal_pcoc")["result"]}
     assert found == pytest.approx({"click": 2.0, "long_view": 1.0})
+
+    shown = {}
+    for panel in dashboard()["panels"]:
+        for target in panel["targets"]:
+            answer = httpx.get(f"{url}/api/v1/query", params={"query": target["expr"]}, timeout=30.0).json()
+            assert answer["status"] == "success", (panel["title"], answer)
+            shown[panel["title"]] = answer["data"]["result"]
+    for title, label in (("PCOC of recent labels", "task"), ("Models that serve", "version")):
+        assert shown[title], title
+        assert all(label in one["metric"] for one in shown[title])

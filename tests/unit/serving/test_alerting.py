@@ -68,6 +68,35 @@ def test_panels_do_not_overlap():
         taken |= cells
 
 
+def test_the_dashboard_has_the_fields_that_grafana_documents():
+    """The JSON model of dashboards: known names, the types they have, and references that lead somewhere."""
+    board = dashboard()
+    types = {"uid": str, "title": str, "schemaVersion": int, "time": dict, "refresh": str, "templating": dict}
+    assert {name: type(value) for name, value in board.items()} == {**types, "panels": list}
+    assert 0 < len(board["uid"]) <= 40
+    assert set(board["time"]) == {"from", "to"}
+    (variable,) = board["templating"]["list"]
+    assert (variable["type"], variable["query"]) == ("datasource", "prometheus")
+    reference = {"type": "prometheus", "uid": f"${{{variable['name']}}}"}
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    for panel in board["panels"]:
+        assert set(panel) == {"id", "type", "title", "datasource", "gridPos", "fieldConfig", "targets"}
+        assert panel["type"] == "timeseries"
+        assert panel["datasource"] == reference
+        assert set(panel["gridPos"]) == {"x", "y", "w", "h"}
+        assert set(panel["fieldConfig"]) == {"defaults", "overrides"}
+        assert panel["fieldConfig"]["defaults"]["unit"] in {"none", "percentunit", "s"}
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+        for target in panel["targets"]:
+            assert set(target) == {"refId", "datasource", "expr", "legendFormat"}
+            assert target["datasource"] == reference
+            # what a legend names has to survive the query
+            for label in re.findall(r"{{(\w+)}}", target["legendFormat"]):
+                kept = re.findall(r"by \(([^)]*)\)", target["expr"])
+                assert all(label in group for group in kept)
+                assert kept or "sum(" not in target["expr"]
+
+
 def test_files_of_others_are_left_alone(tmp_path):
     (tmp_path / "mine.yml").write_text("mine")
     rules, board = write_alerts(tmp_path)
