@@ -30,6 +30,7 @@ OPTIONS = {
     "product": "--product",
     "sampling_rate": "--sampling-rate",
     "score": "--score",
+    "selected": "--selected",
     "shares": "--part",
     "since": "--since",
     "soft_labels": "--soft-labels",

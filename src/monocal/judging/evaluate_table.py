@@ -20,6 +20,7 @@ from monocal.models.model import Model
 from monocal.models.products import given_earlier_parts
 from monocal.models.row_sample import warn_about_fitted
 from monocal.models.value_counts import times_seen
+from monocal.models.winners import expected_of_winners
 from monocal.tables.late_labels import LateLabels, check_late_columns, mature
 from monocal.tables.read import read
 from monocal.tables.rows import Rows
@@ -103,7 +104,7 @@ def evaluate_table(
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
         top_k: Only the k rows of each group that the forecast itself puts on top.
-        winners: Only rows where this 0/1 column is 1.
+        winners: Only rows where this 0/1 column is 1; a model that was fitted with `selected` answers as for winners.
         sampling_rate: A number or a column; None means the model's.
         scores_are: The space of the scores, without a model.
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives. So they
@@ -146,7 +147,7 @@ def evaluate_table(
     if model is not None:
         rows = given_earlier_parts(rows, model.products)
         warn_about_fitted(model.info, model.vocabulary, rows)
-    calibrated = None if model is None else model.predict_rows(rows)
+    calibrated = None if model is None else expected_of_winners(model, rows, model.predict_rows(rows))
     judged = rows if fields is None else rows.with_fields([*fields, *by])
     judged = judged if model is None else binned(judged, model.vocabulary)
     judging = Judging(metrics, by, top_k, n_bootstrap, seed, {} if model is None else _times_seen(model, rows))

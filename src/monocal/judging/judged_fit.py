@@ -21,6 +21,7 @@ from monocal.models.fitting import DEFAULT_METHOD, fit_log
 from monocal.models.late_fit import with_late_labels
 from monocal.models.model import Model
 from monocal.models.products import check_no_products, given_earlier_parts, products_of_tasks
+from monocal.models.winners import with_winners
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
 from monocal.tables.tabular import Tabular
@@ -77,6 +78,7 @@ def fit_and_judge(
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
     soft_labels: bool = False,
+    selected: str | None = None,
     min_count: int = 1,
     max_size: int | None = None,
     holdout: float = DEFAULT_SHARE,
@@ -111,6 +113,7 @@ def fit_and_judge(
         sampling_rate: A number or a column.
         scores_are: The space of the scores.
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
+        selected: Column of rows that were chosen, as in `monocal.fit`.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have.
         holdout: The most recent share of rows that judges; 0 fits on all rows and judges nothing.
@@ -150,6 +153,7 @@ def fit_and_judge(
         sampling_rate=sampling_rate,
         scores_are=scores_are,
         soft_labels=soft_labels,
+        winners=selected,
     )
     asked: dict[str, Any] = {"keep_order_within": keep_order_within, "parents": parents}
     if keep_order_within:
@@ -162,14 +166,25 @@ def fit_and_judge(
     maturity = given.maturity if isinstance(given, Rows) else None
     rows = hold_out(given, holdout, min_count=min_count, max_size=max_size)
     kept = None if maturity is None else maturity[: rows.fit.n_rows]
+
+    def learn_winners(model: Model, among: int) -> Model:
+        if selected is None:
+            return model
+        seen = given.in_time_order().take(slice(0, among)) if isinstance(given, Rows) else given
+        limits: dict[str, Any] = {"min_count": min_count, "max_size": max_size}
+        return with_winners(model, seen, lambda log: fit_log(log, method, arguments, embeddings, **asked), **limits)
+
     model = fit_log(rows.fit, method, arguments, embeddings, team, n_shards, kept, **asked)
+    model = learn_winners(model, rows.fit.n_rows)
     if not rows.holdout.n_test or (team is not None and team.rank > 0 and not refit):
         return JudgedFit(model if labels is None else with_late_labels(model, labels), rows.holdout, {}, [], labels)
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
-    found = judge_rows(rows.test, calibrated, Judging(n_bootstrap=n_bootstrap, seed=seed))
+    found = judge_rows(replace(rows.test, winners=None), calibrated, Judging(n_bootstrap=n_bootstrap, seed=seed))
     judged = {task: one.judgement for task, one in found.items()}
     if refit:
-        model = fit_log(rows.all_rows(), method, arguments, embeddings, team, n_shards, maturity, **asked)
+        log = rows.all_rows()
+        model = fit_log(log, method, arguments, embeddings, team, n_shards, maturity, **asked)
+        model = learn_winners(model, log.n_rows)
     facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(judged)}
     model = replace(model, info={**model.info, "holdout": facts})
     model = model if labels is None else with_late_labels(model, labels)

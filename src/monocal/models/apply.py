@@ -71,6 +71,7 @@ def apply_model(
     batch_rows: int = BATCH_ROWS,
     show_progress: bool | None = None,
     interval: float | None = None,
+    selected: bool = False,
 ) -> Applied:
     """Writes every row and every column of a table again, with the calibrated probabilities added.
 
@@ -88,6 +89,7 @@ def apply_model(
         show_progress: True or False to decide; None shows a bar on a terminal.
         interval: Adds the ends of an interval for every row, `<column>_lower` and `<column>_upper`: how often the true
             probability is meant to lie inside, such as 0.9.
+        selected: Whether to answer for rows that are chosen for their forecast; for models fitted with `selected`.
     """
     stream, target = open_table(table), Path(out)
     model.check_columns(stream.column_names)
@@ -105,7 +107,8 @@ def apply_model(
     def score(placed: PlacedBatch) -> _Done:
         batch = placed.batch
         rows = placed._replace(batch=typed_columns(batch, types, model.columns) if text else batch)
-        return _score(model, batch, rows, added, schema, interval)
+        new = scored_columns(model, rows, added, interval=interval, selected=selected)
+        return _score(model, batch, rows, added, schema, new)
 
     with (
         write_table(target, schema) as writer,
@@ -164,9 +167,8 @@ def _score(
     rows: PlacedBatch,
     added: Mapping[str, str],
     schema: pa.Schema,
-    interval: float | None,
+    new: Mapping[str, pa.Array],
 ) -> _Done:
-    new = scored_columns(model, rows, added, interval=interval)
     columns = []
     for field in schema:
         values = new[field.name] if field.name in new else batch.column(field.name)

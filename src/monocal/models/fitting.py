@@ -31,6 +31,7 @@ from monocal.models.model import Model, TaskModel
 from monocal.models.products import Product, check_no_products, given_earlier_parts, products_of_tasks
 from monocal.models.row_sample import row_sample
 from monocal.models.value_counts import count_values
+from monocal.models.winners import with_winners
 from monocal.tables.rows import Rows
 
 DEFAULT_METHOD = "umc"
@@ -53,6 +54,7 @@ def fit(
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
     soft_labels: bool = False,
+    selected: str | None = None,
     min_count: int = 1,
     max_size: int | None = None,
     frozen_embeddings: Sequence[NDArray[np.float32]] | None = None,
@@ -83,6 +85,8 @@ def fit(
         sampling_rate: Share of negatives the ranker was trained on: a number or a column.
         scores_are: The space of the score columns.
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
+        selected: Column that says which rows were chosen for their forecast (1, not 0): the model learns what to expect
+            of winners, see `with_winners`; `predict(…, selected=True)` answers so. Other answers stay the same.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
         frozen_embeddings: A ranker's table per field, for methods that can use it.
@@ -114,6 +118,7 @@ def fit(
         sampling_rate=sampling_rate,
         scores_are=scores_are,
         soft_labels=soft_labels,
+        winners=selected,
     )
     if keep_order_within:
         check_same_within(rows, keep_order_within)
@@ -121,11 +126,18 @@ def fit(
     embeddings = embeddings if frozen_embeddings is None else frozen_embeddings
     if not isinstance(rows, Rows):
         check_no_products(products)
-        return fit_log(rows, method, arguments, embeddings, **kept)
+        model = fit_log(rows, method, arguments, embeddings, **kept)
+        return model if selected is None else with_winners(model, rows, lambda _log: model)
     agreed = products_of_tasks(products, rows.roles.score_columns)
     rows = given_earlier_parts(rows.in_time_order(), agreed)
     log = log_of_rows(rows, min_count=min_count, max_size=max_size)
     model = fit_log(log, method, arguments, embeddings, maturity=rows.maturity, products=agreed, **kept)
+    if selected is not None:
+
+        def fit_older(older: EncodedLog) -> Model:
+            return fit_log(older, method, arguments, embeddings, products=agreed, **kept)
+
+        model = with_winners(model, rows, fit_older, min_count=min_count, max_size=max_size)
     return model if labels is None else with_late_labels(model, labels)
 
 

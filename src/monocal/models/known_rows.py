@@ -1,4 +1,4 @@
-"""How surely a model knows the probability of each row."""
+"""How surely a model knows the probability of each row, and what that means for rows that are chosen for it."""
 
 from __future__ import annotations
 
@@ -8,59 +8,79 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
 from monocal.core.row_intervals import KnownLogits, RowIntervals, check_level, row_intervals
 from monocal.core.samples import Ids, Samples
-from monocal.core.spaces import Floats
+from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.models.model import PREDICT_BATCH_ROWS, Model
 from monocal.tables.stream import Table, open_table
 
 
-def predict_intervals(model: Model, table: Table, level: float, task: str | None = None) -> Any:
-    """Returns the rows of a table with their intervals: `RowIntervals`, or one per task if there are several.
+def predict_known(
+    model: Model, table: Table, level: float | None, task: str | None = None, *, selected: bool = False
+) -> Any:
+    """Returns rows of a table with intervals, or as winners: one answer, or one per task if there are several.
 
     Arguments:
         model: The model.
         table: A path or data frame with the score and field columns.
-        level: How often the true probability is meant to lie inside, in (0, 1).
+        level: How often the true probability is meant to lie inside, in (0, 1); None wants no interval.
         task: Which task; None means all.
+        selected: Whether to answer for rows that are chosen for their forecast.
 
     Example:
         >>> import monocal
         >>> log = monocal.simulate_log(20_000).table()
         >>> model = monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["device"])
-        >>> found = predict_intervals(model, log.slice(0, 2), 0.9)
+        >>> found = predict_known(model, log.slice(0, 2), 0.9)
         >>> bool((found.lower < found.probabilities).all() and (found.probabilities < found.upper).all())
         True
     """
-    check_level(level)
+    if level is not None:
+        check_level(level)
     stream = open_table(table)
     model.check_columns(stream.column_names)
     wanted = model.task_names if task is None else (model.task(task).name,)
     parts: dict[str, list[RowIntervals]] = {name: [_NOTHING] for name in wanted}
+    texts = model.vocabulary.category_names
     with progress("calibrating", stream.n_rows) as bar:
-        for batch in stream.batches(model.columns, PREDICT_BATCH_ROWS, dictionary_columns=model.field_names):
-            for name, found in batch_intervals(model, batch, level, wanted).items():
+        for batch in stream.batches(model.columns, PREDICT_BATCH_ROWS, dictionary_columns=texts):
+            for name, found in batch_known(model, batch, level, wanted, selected=selected).items():
                 parts[name].append(found)
             bar.advance(batch.num_rows)
     joined = {name: RowIntervals(*map(np.concatenate, zip(*found, strict=True))) for name, found in parts.items()}
-    return joined[wanted[0]] if len(wanted) == 1 else joined
+    answers = {name: found.probabilities if level is None else found for name, found in joined.items()}
+    return answers[wanted[0]] if len(wanted) == 1 else answers
 
 
-def batch_intervals(
-    model: Model, batch: pa.RecordBatch, level: float, tasks: tuple[str, ...] | None = None
+def batch_known(
+    model: Model,
+    batch: pa.RecordBatch,
+    level: float | None,
+    tasks: tuple[str, ...] | None = None,
+    *,
+    selected: bool = False,
 ) -> dict[str, RowIntervals]:
-    """Returns the intervals of one batch of raw rows, for all tasks or those in `tasks`."""
+    """Returns the intervals of one batch of raw rows; without a level both ends are the forecast."""
     ids, scores, rates = model.encoded(batch, tasks)
     known = known_logits(model, ids, scores, rates)
     answers = model.predict_ids(ids, scores, rates)
-    return {name: row_intervals(answers[name], known[name], level) for name in answers}
+    if selected:
+        answers = {name: for_winners(model.info, name, p, known[name]) for name, p in answers.items()}
+    if level is None:
+        return {name: RowIntervals(p, p, p) for name, p in answers.items()}
+    return {name: row_intervals(p, known[name], level) for name, p in answers.items()}
 
 
 def known_logits(
     model: Model, ids: Ids, scores: Mapping[str, Floats], sampling_rate: Floats | float | None = None
 ) -> dict[str, KnownLogits]:
     """Returns how surely each row's calibrated logit is known, by task; arguments as for `Model.predict_ids`."""
+    if model.products:
+        raise InvalidInput.of(
+            "interval", "a model whose tasks are products", "tasks that stand alone", "ask for each part's interval"
+        )
     return {
         name: model.task(name).calibrator.known_logits(
             Samples.of(
@@ -72,6 +92,32 @@ def known_logits(
         )
         for name, column in scores.items()
     }
+
+
+def own_variances(known: KnownLogits) -> Floats:
+    """Returns the variance of each row's parameters, without what rows have in common and nobody chose them for."""
+    return np.maximum(known.variances - known.missed, 0.0)
+
+
+def for_winners(info: Mapping[str, Any], task: str, probabilities: Floats, known: KnownLogits) -> Floats:
+    """Returns what to expect of rows that are chosen for their forecast.
+
+    Arguments:
+        info: That of a model that was fitted with `selected`.
+        task: The task.
+        probabilities: Its forecast.
+        known: How surely it is known.
+    """
+    learned = info.get("winners")
+    if learned is None:
+        raise InvalidInput.of(
+            "selected", True, "a model that learned from winners", 'fit it with selected="won", the column of winners'
+        )
+    slope = float(learned["tasks"][task]["per_variance"])
+    if slope == 0.0:
+        return probabilities
+    # the correction only lowers, also where rounding would not
+    return np.minimum(sigmoid(logit(probabilities) - slope * own_variances(known)), probabilities)
 
 
 _NOTHING = RowIntervals(np.zeros(0), np.zeros(0), np.zeros(0))

@@ -183,7 +183,9 @@ class Model(Tabular):
             **others,
         )
 
-    def predict(self, table: Table, task: str | None = None, *, interval: float | None = None) -> Any:
+    def predict(
+        self, table: Table, task: str | None = None, *, interval: float | None = None, selected: bool = False
+    ) -> Any:
         """Returns calibrated probabilities of a table: an array, or one per task if there are several.
 
         Arguments:
@@ -191,11 +193,12 @@ class Model(Tabular):
             task: Which task; None means all.
             interval: How often the true probability is meant to lie between two ends, such as 0.9: `RowIntervals` take
                 the place of an array then, with the same `probabilities`, and `lower` and `upper`.
+            selected: Whether to answer for rows that are chosen for their forecast; for models fitted with `selected`.
         """
-        if interval is not None:
-            from monocal.models.known_rows import predict_intervals
+        if interval is not None or selected:
+            from monocal.models.known_rows import predict_known
 
-            return predict_intervals(self, table, interval, task)
+            return predict_known(self, table, interval, task, selected=selected)
         stream = open_table(table)
         self.check_columns(stream.column_names)
         wanted = self.task_names if task is None else (self.task(task).name,)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import RowIntervals
-from monocal.models.known_rows import batch_intervals
+from monocal.models.known_rows import batch_known
 from monocal.models.model import Model
 from monocal.tables.stream import PlacedBatch
 
@@ -58,6 +58,8 @@ def scored_columns(
     added: Mapping[str, str],
     on_error: OnError = "raise",
     interval: float | None = None,
+    *,
+    selected: bool = False,
 ) -> dict[str, pa.Array]:
     """Returns the new columns of a batch by name; an error names the file, the row in it and what stands there.
 
@@ -80,11 +82,12 @@ def scored_columns(
             rows = rows._replace(batch=rows.batch.filter(good))
     ends: dict[str, RowIntervals] = {}
     try:
-        if interval is None:
+        if interval is None and not selected:
             answers = model.predict_batch(rows.batch)
         else:
-            ends = batch_intervals(model, rows.batch, interval)
-            answers = {name: found.probabilities for name, found in ends.items()}
+            known = batch_known(model, rows.batch, interval, selected=selected)
+            answers = {name: found.probabilities for name, found in known.items()}
+            ends = {} if interval is None else known
     except InvalidInput as error:
         raise _placed_error(model, rows) or error from error
     new = {added[name]: pa.array(answers[name]) for name in model.task_names}

@@ -46,6 +46,10 @@ def apply(
             help="Add columns _lower and _upper: where the true probability lies so often, such as 0.9.",
         ),
     ] = None,
+    selected: Annotated[
+        bool,
+        typer.Option("--selected", help="Answer for rows that are chosen for it, by a model fitted with --selected."),
+    ] = False,
     rate: SamplingRate = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that score; reading has its own.")] = 2,
     engine: Engine = "local",
@@ -66,10 +70,10 @@ def apply(
     if rate is not None:
         loaded = replace(loaded, sampling_rate=sampling_rate(rate))
     columns = pairs("--column", column)
-    if is_spark(engine, master, conf, {"--interval": interval}):
+    if is_spark(engine, master, conf, {"--interval": interval, "--selected": selected}):
         _apply_on_spark(loaded, table, out, columns, master, conf, as_json)
         return
-    done = apply_model(loaded, table, out, column=columns, n_threads=threads, interval=interval)
+    done = apply_model(loaded, table, out, column=columns, n_threads=threads, interval=interval, selected=selected)
     if as_json:
         print_json(done.as_dict())
         return

@@ -86,6 +86,10 @@ def fit(
     rate: SamplingRate = None,
     logits: Logits = False,
     soft_labels: SoftLabels = False,
+    selected: Annotated[
+        str | None,
+        typer.Option("--selected", metavar="COLUMN", help="Which rows were chosen (1, not 0): learn from winners."),
+    ] = None,
     holdout: Holdout = 0.2,
     refit: Annotated[
         bool, typer.Option("--refit", help="After judging, fit once more on all rows and save that model.")
@@ -127,6 +131,7 @@ def fit(
         "--label-time": label_time,
         "--numeric": numeric,
         "--parent": parent,
+        "--selected": selected,
         "--soft-labels": soft_labels,
     }
     if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
@@ -184,6 +189,7 @@ def fit(
         sampling_rate=arguments.sampling_rate(rate),
         scores_are="logit" if logits else "probability",
         soft_labels=soft_labels,
+        selected=selected,
         min_count=min_count,
         max_size=max_size,
         holdout=holdout,
