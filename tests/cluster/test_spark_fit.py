@@ -56,7 +56,8 @@ def test_a_fitted_model_is_an_ordinary_one(spark, folder, rows, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "umc"}, "fit it on one machine"),
+        ({"method": "desc"}, "fit it on one machine"),
+        ({"method": "umc"}, "a column that tells older rows from newer ones"),
         ({"method": "histogram", "binning": "mass"}, "bins of equal mass"),
         ({"method": "platt", "guard": True}, "guard: got True; wanted off"),
         ({"method": "platt", "recent_share": 0.2}, "recent_share: got 0.2; wanted off"),

@@ -22,7 +22,7 @@ ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     place = tmp_path_factory.mktemp("prepared") / "log"
-    log_of_rows(read(simulate_log(60_000, seed=7).table(), ROLES).in_time_order()).save(place)
+    log_of_rows(read(simulate_log(40_000, seed=7).table(), ROLES).in_time_order()).save(place)
     return place
 
 
@@ -39,12 +39,17 @@ def torchrun(n_processes, *arguments):
     )
 
 
-def test_two_processes_save_the_model_of_one(prepared, tmp_path):
-    options = ["--method", "wide_logistic", "--engine", "torchrun", "--shards", 4]
+@pytest.mark.parametrize(
+    ("method", "settings"), [("wide_logistic", {"carry": "auto"}), ("umc", {"n_epochs": 1})], ids=["wide", "umc"]
+)
+def test_two_processes_save_the_model_of_one(prepared, tmp_path, method, settings):
+    options = ["--method", method, "--engine", "torchrun", "--shards", 4]
+    for name, value in settings.items():
+        options += ["--set", f"{name}={value}"]
     ended = torchrun(2, "fit", prepared, *options, "--out", tmp_path / "model")
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("saved the model") == 1
-    alone = fit_log(EncodedLog.open(prepared).part("calibration"), "wide_logistic", {}, n_shards=4)
+    alone = fit_log(EncodedLog.open(prepared).part("calibration"), method, settings, n_shards=4)
     found, expected = (one.tasks[0].calibrator.state() for one in (monocal.load(tmp_path / "model"), alone))
     assert {name: array.tobytes() for name, array in found.arrays.items()} == {
         name: array.tobytes() for name, array in expected.arrays.items()
@@ -53,7 +58,7 @@ def test_two_processes_save_the_model_of_one(prepared, tmp_path):
 
 
 def test_what_one_process_refuses_ends_all_and_saves_nothing(prepared, tmp_path):
-    ended = torchrun(2, "fit", prepared, "--method", "umc", "--engine", "torchrun", "--out", tmp_path / "model")
+    ended = torchrun(2, "fit", prepared, "--method", "desc", "--engine", "torchrun", "--out", tmp_path / "model")
     assert ended.returncode != 0
     assert "fit it on one machine" in ended.stderr
     assert not (tmp_path / "model").exists()

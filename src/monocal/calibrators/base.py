@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Self, final
+from contextlib import nullcontext
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from monocal.calibrators.arguments import check_arguments
 from monocal.calibrators.fit_rows import (
@@ -24,6 +26,7 @@ from monocal.calibrators.fit_rows import (
     no_refresh,
     no_refresh_of_numbers,
     remembered_rate,
+    samples_of_fit,
 )
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.recent_intercept import recent_intercept
@@ -31,10 +34,9 @@ from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput, MonocalWarning
-from monocal.core.log_loss import log_loss
+from monocal.core.log_loss import log_loss_of
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Samples
-from monocal.core.samples import check_features as check_ids
 from monocal.core.sampling import SamplingRate
 from monocal.core.spaces import (
     SCORE_EPSILON,
@@ -73,8 +75,6 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
     uses_numbers: ClassVar[bool] = False
     """Whether fields of numbers (`numeric_knots` of `fit`) can be used."""
 
-    _shards: Shards | None = None
-
     def __init__(self, *, recent_share: float = 0.0, guard: bool = False) -> None:
         self.recent_share = recent_share
         self.guard = guard
@@ -93,6 +93,11 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
     def rises_strictly(self) -> bool:
         """Whether of two rows with equal features the one with the higher score gets more, unless numbers run out."""
         return self._rises_strictly()
+
+    @property
+    def looks_at_time(self) -> bool:
+        """Whether a fit with the present parameters tells older rows from newer ones."""
+        return self._looks_at_time()
 
     @final
     def fit(
@@ -122,7 +127,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             sampling_rate: Share of negatives the ranker was trained on, one number or one per row.
             embeddings: A ranker's frozen table per field, for methods that can use it.
             shards: With several of them, these rows are one member's part of a fit that a team does together; rows
-                are in time order then and `times` is left out. Every member ends with the same calibrator.
+                are in time order within each shard then. Every member ends with the same calibrator.
             soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
             numeric_knots: Knots per field whose ids stand for numbers (see `monocal.core.numeric_ids`), 0 for
                 categories; `monocal.fit(numeric=...)` does all of that.
@@ -130,27 +135,10 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         if numeric_knots is not None and any(numeric_knots) and self.class_tags.uses_features and not self.uses_numbers:
             raise no_numbers(self.name)
         if shards is not None and shards.n > 1:
-            self._check_shards(times, soft_labels=soft_labels)
-        if shards is not None and shards.n > 1 and not np.size(scores):
-            # a member of a team may have no rows of its own
-            nothing = np.zeros(0)
-            ids = None if features is None else check_ids(features, 0)
-            samples = Samples(
-                nothing, nothing, ids, numeric_knots=None if numeric_knots is None else tuple(numeric_knots)
-            )
-        else:
-            samples = Samples.of(
-                scores,
-                labels,
-                features=features,
-                weights=weights,
-                times=times,
-                scores_are=scores_are,
-                sampling_rate=sampling_rate,
-                soft_labels=soft_labels,
-                numeric_knots=numeric_knots,
-            )
-        check_both_classes(samples, shards)
+            check_shards(self.name, self.fits_in_shards, shards, self.looks_at_time, soft_labels)
+        columns: dict[str, Any] = {"features": features, "weights": weights, "times": times}
+        given: dict[str, Any] = {"scores_are": scores_are, "sampling_rate": sampling_rate, "soft_labels": soft_labels}
+        samples = samples_of_fit(scores, labels, shards, **columns, **given, numeric_knots=numeric_knots)
         check_features(self.name, self.class_tags, samples)
         check_arguments(type(self), self.get_params(deep=False))
         recent_share = self._recent_share()
@@ -158,21 +146,20 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             delattr(self, learned)
         self._receive_embeddings(embeddings)
         if samples.weights is not None and np.any(samples.weights == 0.0):
-            positive = np.flatnonzero(samples.weights)
-            samples, shards = samples.take(positive), None if shards is None else shards.kept(positive)
+            samples = samples.take(np.flatnonzero(samples.weights))
         self.scores_are_: ScoreSpace = scores_are
         self.sampling_rate_ = remembered_rate(sampling_rate)
         self.n_fields_ = 0 if samples.features is None else int(samples.features.shape[1])
         if samples.numeric_knots is not None:
             self.numeric_knots_ = np.array(samples.numeric_knots)
         self.recent_shift_ = 0.0
-        self.fell_back_ = self.guard and self._does_harm(samples)
-        if not self.fell_back_:
-            self._shards = shards
-            self._fit(samples)
-            self._shards = None
-            if recent_share > 0.0:
-                self.recent_shift_ = self._recent_shift(samples)
+        # sums of matrix products depend on the number of threads
+        with nullcontext() if samples.shards is None else threadpool_limits(1):
+            self.fell_back_ = self.guard and self._does_harm(samples)
+            if not self.fell_back_:
+                self._fit(samples)
+                if recent_share > 0.0:
+                    self.recent_shift_ = self._recent_shift(samples)
         return self
 
     @final
@@ -366,6 +353,10 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         """The share of recent rows that sets the last intercept; a hook for methods with presets."""
         return self.recent_share
 
+    def _looks_at_time(self) -> bool:
+        """Whether the fit has to tell older rows from newer ones."""
+        return self.guard or self._recent_share() > 0.0
+
     def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
         """Keeps a ranker's frozen embeddings, if the method has a use for them."""
 
@@ -381,23 +372,19 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         if "recent_shift_" not in vars(self):
             raise NotFitted.of(type(self).__name__)
 
-    def _check_shards(self, times: ArrayLike | None, *, soft_labels: bool) -> None:
-        given = {"guard": self.guard, "recent_share": self._recent_share(), "times": times, "soft_labels": soft_labels}
-        check_shards(self.name, self.fits_in_shards, given)
-
     def _check_fields(self, samples: Samples) -> None:
         check_features(self.name, self.class_tags, samples, self.n_fields_)
 
     def _does_harm(self, samples: Samples) -> bool:
         older, recent = samples.split_recent(GUARD_SHARE)
-        if older.n_rows < 2 or not has_both_classes(older):
+        if not has_both_classes(older):
             return False
         trial = clone(self).set_params(guard=False, recent_share=0.0)
         trial._receive_embeddings(getattr(self, "_embeddings", None))
         trial.n_fields_, trial.recent_shift_, trial.fell_back_ = self.n_fields_, 0.0, False
         trial._fit(older)
-        before = log_loss(logit(sigmoid(recent.logits)), recent.known_labels, recent.weights)
-        after = log_loss(logit(trial.predict_samples(recent)), recent.known_labels, recent.weights)
+        before = log_loss_of(recent, logit(sigmoid(recent.logits)))
+        after = log_loss_of(recent, logit(trial.predict_samples(recent)))
         if after <= before:
             return False
         warnings.warn(
@@ -412,7 +399,8 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         _, recent = samples.split_recent(self._recent_share())
         if not has_both_classes(recent):
             return 0.0
-        return recent_intercept(logit(self._predict(recent)), recent.known_labels, recent.weights_or_ones)
+        p = self._predict(recent)
+        return recent_intercept(logit(p), recent.known_labels, recent.weights_or_ones, recent.shards)
 
 
 class LogitCalibrator(Calibrator):

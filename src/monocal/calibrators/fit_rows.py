@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput, MonocalError
 from monocal.core.samples import Samples
+from monocal.core.samples import check_features as check_ids
 from monocal.core.sampling import SamplingRate
 from monocal.core.team import Shards
 
@@ -27,22 +29,18 @@ class NotFitted(MonocalError, NotFittedError):  # type: ignore[misc]
 
 
 def has_both_classes(samples: Samples) -> bool:
-    """Says whether rows of positive weight have both labels."""
+    """Says whether rows of positive weight have both labels, among all members of a team."""
     labels = samples.known_labels if samples.weights is None else samples.known_labels[samples.weights > 0.0]
-    return bool(labels.size) and bool(labels.min() != labels.max())
+    seen = np.array([np.any(labels == 0.0), np.any(labels == 1.0)], dtype=np.float64)
+    return bool(samples.in_shards.team.most(seen).all())
 
 
-def check_both_classes(samples: Samples, shards: Shards | None = None) -> None:
-    """Refuses rows of one class, among all members of a team."""
-    if shards is not None and shards.n > 1:
-        y, w = samples.known_labels, samples.weights_or_ones
-        seen = np.array([np.max(w * (y == label), initial=0.0) for label in (0.0, 1.0)])
-        if (shards.team.most(seen) > 0.0).all():
-            return
+def check_both_classes(samples: Samples) -> None:
+    """Refuses rows of one class."""
     if not has_both_classes(samples):
         raise InvalidInput.of(
             "labels",
-            f"only {int(samples.known_labels[0])}s in {samples.n_rows} rows",
+            f"only {int(samples.known_labels[:1].sum())}s in {samples.n_rows} rows",
             "both 0 and 1 among rows with positive weight",
             'widen the time window until both occur, or keep the score as it is with method "none"',
         )
@@ -64,15 +62,53 @@ def check_features(method: str, tags: Tags, samples: Samples, n_fields: int | No
         )
 
 
-def check_shards(method: str, fits_in_shards: bool, given: Mapping[str, Any]) -> None:
+def check_shards(method: str, fits_in_shards: bool, shards: Shards, looks_at_time: bool, soft_labels: bool) -> None:
     """Refuses to fit in shards what needs all rows in one place."""
     if not fits_in_shards:
+        wish = "one that is fitted in shards: wide_logistic, umc, sbcr, fac"
+        raise InvalidInput.of("method", repr(method), wish, "fit it on one machine")
+    if soft_labels:
+        raise InvalidInput.of("soft_labels", True, "hard labels for a fit in shards", "fit on one machine")
+    if looks_at_time and shards.order is None:
         raise InvalidInput.of(
-            "method", repr(method), 'one that is fitted in shards, "wide_logistic"', "fit it on one machine"
+            "time",
+            None,
+            f"a column that tells older rows from newer ones, for {method!r} with carry, recent_share or guard",
+            'name the column, or set carry="none", recent_share=0 and guard=False',
         )
-    for name, value in given.items():
-        if value is not None and value:
-            raise InvalidInput.of(name, value, "nothing for a fit in shards", "leave it out, or use one machine")
+
+
+def samples_of_fit(
+    scores: ArrayLike, labels: ArrayLike, shards: Shards | None, *, times: ArrayLike | None, **columns: Any
+) -> Samples:
+    """Returns the checked rows of a fit; in shards they keep their order, and a member may have none."""
+    if shards is None or shards.n == 1:
+        samples = Samples.of(scores, labels, times=times, **columns)
+        check_both_classes(samples)
+        return samples
+    if np.size(scores):
+        samples = Samples.of(scores, labels, **columns)
+    else:
+        nothing, features, knots = np.zeros(0), columns["features"], columns["numeric_knots"]
+        ids = None if features is None else check_ids(features, 0)
+        samples = Samples(nothing, nothing, ids, numeric_knots=None if knots is None else tuple(knots))
+    samples = replace(samples, times=_moments(times), shards=shards)
+    check_both_classes(samples)
+    return samples
+
+
+def _moments(times: ArrayLike | None) -> NDArray[np.int64] | None:
+    """Returns times as whole numbers, which members of a team can compare; dates as microseconds."""
+    if times is None:
+        return None
+    column = np.asarray(times)
+    if column.dtype.kind == "M":
+        return column.astype("datetime64[us]").astype(np.int64)
+    if column.dtype.kind not in "iu":
+        raise InvalidInput.of(
+            "times", f"values of type {column.dtype}", "dates or whole numbers for a fit in shards", "round them"
+        )
+    return column.astype(np.int64)
 
 
 def no_numbers(method: str) -> InvalidInput:

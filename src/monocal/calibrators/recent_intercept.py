@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from monocal.core.spaces import Floats, sigmoid
+from monocal.core.team import Shards
 
 DRIFT_SCALE = 0.05
 """Drift that is expected before looking at the rows, in logits: five per cent of a small rate."""
 
 
-def recent_intercept(logits: Floats, labels: Floats, weights: Floats) -> float:
+def recent_intercept(logits: Floats, labels: Floats, weights: Floats, shards: Shards | None = None) -> float:
     r"""Returns the shift that the rows ask for, shrunk by its own noise.
 
     .. math:: \tilde c = c\,\frac{\tau^2 + c^2}{\tau^2 + c^2 + 1/I}, \qquad I = \sum w\,p\,(1 - p)
@@ -19,6 +20,12 @@ def recent_intercept(logits: Floats, labels: Floats, weights: Floats) -> float:
     a few hundred clicks cannot tell from zero is mostly noise and would be carried into every forecast; one that is
     many standard errors away is kept.
 
+    Arguments:
+        logits: One per row.
+        labels: 0 or 1 per row.
+        weights: How often each row counts.
+        shards: How the rows are cut and with whom they are added up; all of them at once if not given.
+
     Example:
         A drift of 0.4 in the logit, seen in forty thousand rows and in two hundred.
 
@@ -26,28 +33,42 @@ def recent_intercept(logits: Floats, labels: Floats, weights: Floats) -> float:
         >>> round(recent_intercept(rows[0], rows[1], 200 * rows[2]), 3), round(recent_intercept(*rows), 3)
         (0.405, 0.36)
     """
-    shift = solve_shift(logits, labels, weights)
+    shards = shards or Shards.whole(logits.shape[0])
+    shift = solve_shift(logits, labels, weights, shards)
     p = sigmoid(logits + shift)
-    information = float(np.sum(weights * p * (1.0 - p)))
+    bend = weights * p * (1.0 - p)
+    information = float(shards.add([[float(np.sum(bend[part]))] for _, part in shards.parts()])[0])
     expected = DRIFT_SCALE**2 + shift**2
     return shift * expected / (expected + 1.0 / max(information, 1e-12))
 
 
-def solve_shift(logits: Floats, labels: Floats, weights: Floats) -> float:
+def solve_shift(logits: Floats, labels: Floats, weights: Floats, shards: Shards | None = None) -> float:
     r"""Returns the c with :math:`\sum w\,\sigma(z + c) = \sum w y`, by safeguarded Newton steps.
+
+    Arguments:
+        logits: z, one per row.
+        labels: y, 0 or 1 per row.
+        weights: How often each row counts.
+        shards: How the rows are cut and with whom they are added up; all of them at once if not given.
 
     Example:
         >>> c = solve_shift(np.zeros(4), np.array([1.0, 0.0, 0.0, 0.0]), np.ones(4))
         >>> round(float(sigmoid(c)), 6)
         0.25
     """
-    positives = float(np.sum(weights * labels))
+    shards = shards or Shards.whole(logits.shape[0])
+
+    def add(*columns: Floats) -> list[float]:
+        sums = [[float(np.sum(column[part])) for column in columns] for _, part in shards.parts()]
+        return [float(one) for one in shards.add(sums)]
+
+    (positives,) = add(weights * labels)
     low, high, shift = -40.0, 40.0, 0.0
     for _ in range(100):
         p = sigmoid(logits + shift)
-        gap = float(np.sum(weights * p)) - positives
+        predicted, slope = add(weights * p, weights * p * (1.0 - p))
+        gap = predicted - positives
         low, high = (low, shift) if gap > 0.0 else (shift, high)
-        slope = float(np.sum(weights * p * (1.0 - p)))
         step = gap / slope if slope > 0.0 else np.inf
         proposal = shift - step
         following = proposal if low < proposal < high else 0.5 * (low + high)

@@ -37,7 +37,7 @@ NShards = Annotated[
 ]
 Workers = Annotated[
     int,
-    typer.Option("--workers", min=1, help="With --engine spark: tasks that fit wide_logistic together, one slot each."),
+    typer.Option("--workers", min=1, help="With --engine spark: tasks that fit one model together, one slot each."),
 ]
 Master = Annotated[
     str | None,

@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.numeric_ids import n_numeric_ids
 from monocal.core.sampling import SamplingRate, sampling_shift
+from monocal.core.shard_order import keys_at
 from monocal.core.soft_labels import ASK_FOR_SOFT, check_soft, cut_soft, has_soft
 from monocal.core.spaces import Floats, ScoreSpace, as_float_column, to_logits
+from monocal.core.team import Shards, rows_between
 
 Ids = NDArray[np.int32]
 
@@ -34,6 +36,8 @@ class Samples:
         weights: How often each row counts; None means once.
         times: When each row happened, rising; None if only the order is known.
         numeric_knots: Knots per field of numbers (see `core.numeric_ids`), 0 for categories; None if all are those.
+        shards: Where these are one member's rows of a fit that a team does together: how they are cut. Rows are in
+            time order within each shard then.
     """
 
     logits: Floats
@@ -42,6 +46,7 @@ class Samples:
     weights: Floats | None = None
     times: NDArray[Any] | None = None
     numeric_knots: tuple[int, ...] | None = None
+    shards: Shards | None = None
 
     @classmethod
     def of(
@@ -102,6 +107,11 @@ class Samples:
     def weights_or_ones(self) -> Floats:
         return np.ones(self.n_rows) if self.weights is None else self.weights
 
+    @property
+    def in_shards(self) -> Shards:
+        """How the rows are cut; all of them are one shard if there is no team."""
+        return self.shards or Shards.whole(self.n_rows)
+
     def take(self, rows: NDArray[np.integer[Any]] | NDArray[np.bool_] | slice) -> Samples:
         """Returns the chosen rows (a slice makes views, not copies)."""
 
@@ -109,10 +119,13 @@ class Samples:
             return None if column is None else column[rows]
 
         columns = of(self.labels), of(self.features), of(self.weights), of(self.times)
-        return Samples(self.logits[rows], *columns, self.numeric_knots)
+        shards = None if self.shards is None else self.shards.kept(rows)
+        return Samples(self.logits[rows], *columns, self.numeric_knots, shards)
 
     def split_recent(self, share: float) -> tuple[Samples, Samples]:
         """Cuts off the most recent `share` of the weight: `(older, recent)`, each with at least one row when n ≥ 2."""
+        if self.shards is not None:
+            return self._split_shards(self.shards, share)
         if self.weights is None:
             cut = self.n_rows - round(self.n_rows * share)
         else:
@@ -120,6 +133,18 @@ class Samples:
             cut = int(np.searchsorted(mass, mass[-1] * (1.0 - share), side="right"))
         cut = min(max(cut, min(1, self.n_rows - 1)), max(self.n_rows - 1, 0))
         return self.take(slice(0, cut)), self.take(slice(cut, None))
+
+    def _split_shards(self, shards: Shards, share: float) -> tuple[Samples, Samples]:
+        assert shards.order is not None
+        parts = [part for _, part in shards.parts()]
+        weights = [self.weights_or_ones[part] for part in parts]
+        total = shards.add([[float(one.sum())] for one in weights])[0]
+        order = [shards.order[part] for part in parts]
+        (moment,) = keys_at(np.atleast_1d(total * (1.0 - share)), order, weights, shards)
+        # the newest moment is recent in any case
+        moment = min(moment, shards.most(shards.order.max(initial=0, keepdims=True))[0])
+        cuts = shards.edges[:-1] + np.array([np.searchsorted(one, moment) for one in order], dtype=np.int64)
+        return self.take(rows_between(shards.edges[:-1], cuts)), self.take(rows_between(cuts, shards.edges[1:]))
 
     def with_hard_labels(self) -> Samples:
         """Returns the same rows with soft labels as weighted rows with hard ones; hard rows stay as they are."""

@@ -9,8 +9,8 @@ summation. So the same shards give the same numbers on one process, two or four.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, final
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,8 @@ class Shards:
         n: Shards of all members; 1 means plain sums, as without a team.
         numbers: Which of them are this member's.
         edges: Where they begin and end among this member's rows.
+        order: A number per row that tells older rows from newer ones across all shards, rising within a shard: the
+            row's number in the log, or its time. None if only the order within a shard is known.
 
     Example:
         Three shards, added up by one process.
@@ -88,6 +90,7 @@ class Shards:
     n: int
     numbers: tuple[int, ...]
     edges: NDArray[np.int64]
+    order: NDArray[np.int64] | None = None
 
     @classmethod
     def whole(cls, n_rows: int) -> Shards:
@@ -112,7 +115,8 @@ class Shards:
         numbers = tuple(range(team.rank, n, team.size))
         shard = rows // DEALT_ROWS % n
         own = [rows[shard == number] for number in numbers]
-        return np.concatenate(own), cls(team, n, numbers, np.cumsum([0, *(len(one) for one in own)]))
+        mine = np.concatenate(own)
+        return mine, cls(team, n, numbers, np.cumsum([0, *(len(one) for one in own)]), mine)
 
     def parts(self) -> Iterator[tuple[int, slice]]:
         """Yields the number and the rows of each of this member's shards."""
@@ -124,7 +128,9 @@ class Shards:
         if self.n == 1:
             return [np.asarray(one, dtype=np.float64) for one in sums[0]]
         parts = [[np.asarray(one, dtype=np.float64) for one in arrays] for arrays in sums]
-        largest = self.team.most(np.max([[np.abs(one).max(initial=0.0) for one in arrays] for arrays in parts], axis=0))
+        own = np.max([[np.abs(one).max(initial=0.0) for one in arrays] for arrays in parts], axis=0)
+        # a comparison between processes may lose what is no number, but not what is infinite
+        largest = self.team.most(np.where(np.isfinite(own), own, np.inf))
         if not np.isfinite(largest).all():
             raise InvalidInput.of("rows", "sums that are not finite", "finite sums", "look for rows of enormous weight")
         steps = [_BITS - int(np.frexp(one)[1]) for one in largest]
@@ -146,13 +152,27 @@ class Shards:
     def newest(self, n_rows: int) -> tuple[slice | NDArray[np.int64], Shards]:
         """Returns the newest rows, each shard's own share of them, and how those are cut."""
         share = -(-n_rows // self.n)
-        starts = np.maximum(self.edges[1:] - share, self.edges[:-1])
-        if len(self.numbers) == 1:
-            rows: slice | NDArray[np.int64] = slice(int(starts[0]), int(self.edges[1]))
-        else:
-            rows = np.concatenate([np.arange(a, b) for a, b in zip(starts, self.edges[1:], strict=True)])
-        return rows, Shards(self.team, self.n, self.numbers, np.cumsum([0, *(self.edges[1:] - starts)]))
+        rows = rows_between(np.maximum(self.edges[1:] - share, self.edges[:-1]), self.edges[1:])
+        return rows, self.kept(rows)
 
-    def kept(self, rows: NDArray[np.int64]) -> Shards:
+    def kept(self, rows: slice | NDArray[Any]) -> Shards:
         """Returns how the rows are cut when only these (rising) ones stay."""
-        return Shards(self.team, self.n, self.numbers, np.searchsorted(rows, self.edges))
+        if isinstance(rows, slice):
+            first, end, _ = rows.indices(int(self.edges[-1]))
+            edges = np.clip(self.edges, first, max(first, end)) - first
+        else:
+            rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+            edges = np.searchsorted(rows, self.edges)
+        return replace(self, edges=edges, order=None if self.order is None else self.order[rows])
+
+
+def rows_between(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> slice | NDArray[np.int64]:
+    """Returns the rows of several stretches, as a slice if there is one.
+
+    Example:
+        >>> rows_between(np.array([0, 5]), np.array([2, 6])).tolist(), rows_between(np.array([3]), np.array([9]))
+        ([0, 1, 5], slice(3, 9, None))
+    """
+    if len(starts) == 1:
+        return slice(int(starts[0]), int(ends[0]))
+    return np.concatenate([np.arange(first, end) for first, end in zip(starts, ends, strict=True)])

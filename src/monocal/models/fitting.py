@@ -200,8 +200,9 @@ def fit_log(
         mine: slice | NDArray[np.int64] = slice(None) if whole else np.flatnonzero(known)
         if n_shards > 1:
             mine, shards = Shards.deal(np.flatnonzero(known), n_shards, team)
-        # fields are taken as ids below; shards need no times
-        needed = replace(rows, fields={}, groups=None, times=rows.times if shards is None else None)
+        # fields are taken as ids below; times cost memory that few fits in shards have a use for
+        times = rows.times if shards is None or make().looks_at_time else None
+        needed = replace(rows, fields={}, groups=None, times=times)
         observed = rows if whole and shards is None else needed.take(mine)
         shares = None if maturity is None else maturity[mine]
         fitted = _fit_task(
@@ -267,7 +268,7 @@ def _fit_task(
     }
 
     # a log is in time order, and so is every shard of it
-    others: dict[str, Any] = {"times": rows.times if shards is None else None, "embeddings": embeddings}
+    others: dict[str, Any] = {"times": rows.times, "embeddings": embeddings}
     others["numeric_knots"] = n_knots
 
     def fit(weights: Any) -> Calibrator:

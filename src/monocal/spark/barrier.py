@@ -120,16 +120,19 @@ def _fit_task(rows: Rows | None, roles: Roles, vocabulary: Vocabulary, task: str
     if rows is None:
         scores, labels = np.zeros(0), np.zeros(0, np.int8)
         features, weights, rates = np.zeros((0, len(vocabulary.fields)), np.int32), None, None
+        times = None if roles.time is None else np.zeros(0, np.int64)
     else:
         seen = rows.observed(task)
         scores, labels, weights, rates = seen.scores[task], seen.labels[task], seen.weights, seen.rates
+        times = seen.times
         features = vocabulary.encode_columns({name: seen.fields[name] for name in vocabulary.names}, seen.n_rows)
-    shards = Shards(team, team.size, (team.rank,), np.array([0, len(scores)]))
+    shards = Shards(team, team.size, (team.rank,), np.array([0, len(scores)]), times)
     one.fit(
         scores,
         labels,
         features=features if features.shape[1] else None,
         weights=weights,
+        times=times if one.looks_at_time else None,
         scores_are=roles.scores_are,
         sampling_rate=rates,
         shards=shards,

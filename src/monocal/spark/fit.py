@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator, calibrator
+from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.calibrators.statistical.histogram import HistogramCalibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.fingerprint import fingerprint
@@ -58,31 +59,33 @@ def fit(
 
     Methods that need a few sums (`PASS_METHODS`): the cluster turns the table into at most some hundred thousand
     weighted rows on which the same calibrator has the same fit, to 1e-10 in the answers; the driver fits it.
-    `wide_logistic`: the tasks of one barrier stage form a process group and fit together, each on its own shard; the
-    rows must fit into their memory. The same table and `workers` give the same bits.
+    `wide_logistic`, `umc`, `sbcr`, `fac`: the tasks of one barrier stage form a process group and fit together, each
+    on its own shard; the rows must fit into their memory. The same table and `workers` give the same bits.
 
     Arguments:
         df: The table.
-        method: One of `PASS_METHODS`, or `wide_logistic`.
+        method: One of `PASS_METHODS`, or one that is fitted in shards.
         score: Column of the ranker's score.
         label: Column of the 0/1 label.
-        fields: Categorical columns; of these methods only `wide_logistic` learns from them.
+        fields: Categorical columns; `PASS_METHODS` learn nothing from them.
         tasks: For several tasks: name to (label column, score column); null labels are rows without that task.
         weight: Column that says how often a row counts.
-        time: Column of the rows' times, which the model remembers.
+        time: Column of the rows' times, which the model remembers; methods that look at time need it.
         sampling_rate: Share of negatives the ranker was trained on: a number or a column.
         scores_are: The space of the score columns.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
         hashed_fields: Field to number of buckets, for fields whose values are hashed instead of listed.
-        workers: Tasks that fit `wide_logistic` together; the session needs as many slots.
+        workers: Tasks that fit together in a barrier stage; the session needs as many slots.
         arguments: Constructor arguments of the calibrator.
 
     Example:
         model = fit(spark.table("ads.log"), method="platt", score="pctr", label="click")
         model.save("model")
     """
-    _check_method(method, calibrator(method, **arguments))
+    if isinstance(arguments.get("carry"), Mapping):
+        arguments["carry"] = carry_by_position(arguments["carry"], fields)
+    _check_method(method, calibrator(method, **arguments), time)
     roles = Roles.of(
         score=score,
         label=label,
@@ -144,13 +147,21 @@ def _fit_by_passes(
     return Model(tuple(tasks), known, roles.scores_are, roles.sampling_rate)
 
 
-def _check_method(method: str, one: Calibrator) -> None:
+def _check_method(method: str, one: Calibrator, time: str | None) -> None:
     if method not in PASS_METHODS and not one.fits_in_shards:
-        wish = f"one of {', '.join(PASS_METHODS)}, wide_logistic"
+        wish = f"one of {', '.join(PASS_METHODS)}, wide_logistic, umc, sbcr, fac"
         raise InvalidInput.of("method", repr(method), wish, "fit it on one machine, on the newest rows")
     if isinstance(one, HistogramCalibrator) and one.binning != "width":
         raise InvalidInput.of("binning", repr(one.binning), '"width"', "bins of equal mass need all rows in order")
-    if one.guard or one.recent_share:
+    if method not in PASS_METHODS:
+        if one.looks_at_time and time is None:
+            raise InvalidInput.of(
+                "time",
+                None,
+                f"a column that tells older rows from newer ones, for {method!r} with these arguments",
+                'name the column, or set carry="none", recent_share=0 and guard=False',
+            )
+    elif one.guard or one.recent_share:
         name = "guard" if one.guard else "recent_share"
         raise InvalidInput.of(name, getattr(one, name), "off", "it needs rows in time order: fit on one machine")
 

@@ -23,17 +23,12 @@ class Optimisers:
     """
 
     def __init__(self, network: nn.Module) -> None:
-        sparse_tables = {
-            id(weight)
-            for module in network.modules()
-            if getattr(module, "sparse", False)
-            for weight in module.parameters(recurse=False)
-        }
+        sparse = sparse_tables(network)
         lazy_tables = [module for module in network.modules() if isinstance(module, LazyTable)]
         own = {id(table.rows) for table in lazy_tables}
         trainable = [weight for weight in network.parameters() if weight.requires_grad and id(weight) not in own]
-        self.dense = [weight for weight in trainable if id(weight) not in sparse_tables]
-        lazy = [weight for weight in trainable if id(weight) in sparse_tables]
+        self.dense = [weight for weight in trainable if id(weight) not in sparse]
+        lazy = [weight for weight in trainable if id(weight) in sparse]
         self.parts: list[torch.optim.Optimizer] = []
         if self.dense:
             self.parts.append(torch.optim.Adam(self.dense, fused=True))
@@ -72,3 +67,13 @@ class Optimisers:
                 if int(owner) == place:
                     remembered.setdefault(int(index), {})[name] = value
             part.load_state_dict({"state": remembered, "param_groups": part.state_dict()["param_groups"]})
+
+
+def sparse_tables(network: nn.Module) -> set[int]:
+    """Returns the ids of the weights whose gradients name the rows of a batch alone."""
+    return {
+        id(weight)
+        for module in network.modules()
+        if getattr(module, "sparse", False)
+        for weight in module.parameters(recurse=False)
+    }

@@ -13,14 +13,16 @@ from monocal.vocabulary.vocabulary import Vocabulary
 LOG = simulate_log(40_000, seed=5).table()
 SCORES, LABELS = LOG["pctr"].to_numpy(), LOG["click"].to_numpy()
 FEATURES = Vocabulary.of_table(LOG, ["site_id", "device"]).encode(LOG)
+TIMES = LOG["timestamp"].to_numpy()
 WEIGHTS = np.random.default_rng(0).integers(0, 3, len(SCORES)).astype(np.float64)
 
 
-def fitted(team, n, **arguments):
+def fitted(team, n, times=None, **arguments):
     rows, shards = Shards.deal(np.arange(len(SCORES)), n, team)
     one = calibrator("wide_logistic", **arguments)
-    one.fit(SCORES[rows], LABELS[rows], features=FEATURES[rows], weights=WEIGHTS[rows], shards=shards)
-    return one.state().arrays["shifts_"].tobytes(), one.slope_, one.intercept_
+    given = {"features": FEATURES[rows], "weights": WEIGHTS[rows], "times": None if times is None else times[rows]}
+    one.fit(SCORES[rows], LABELS[rows], shards=shards, **given)
+    return one.shifts_.tobytes(), one.slope_, one.intercept_, one.recent_shift_
 
 
 @pytest.mark.parametrize("l2", [10.0, "auto"])
@@ -32,14 +34,14 @@ def test_the_same_shards_give_the_same_bits_for_any_team(l2):
 
 def test_another_number_of_shards_differs_by_rounding_alone():
     plain = calibrator("wide_logistic").fit(SCORES, LABELS, features=FEATURES, weights=WEIGHTS)
-    shifts, slope, intercept = fitted(Alone(), 3)
+    shifts, slope, intercept, _ = fitted(Alone(), 3)
     np.testing.assert_allclose(np.frombuffer(shifts), plain.shifts_, atol=1e-9)
     assert (slope, intercept) == pytest.approx((plain.slope_, plain.intercept_), abs=1e-9)
 
 
 def test_one_shard_is_the_fit_without_shards_to_the_bit():
     plain = calibrator("wide_logistic").fit(SCORES, LABELS, features=FEATURES, weights=WEIGHTS)
-    assert fitted(Alone(), 1) == (plain.shifts_.tobytes(), plain.slope_, plain.intercept_)
+    assert fitted(Alone(), 1) == (plain.shifts_.tobytes(), plain.slope_, plain.intercept_, 0.0)
 
 
 def test_a_member_may_see_one_class_but_not_all_of_them():
@@ -77,10 +79,35 @@ def test_methods_that_need_all_rows_say_so(method):
         one.fit([0.1, 0.2], [0, 1], features=[[1], [2]], shards=shards)
 
 
-@pytest.mark.parametrize("arguments", [{"guard": True}, {"recent_share": 0.2}, {"carry": "auto"}])
-def test_what_needs_the_order_of_all_rows_is_refused(arguments):
-    with pytest.raises(InvalidInput, match="one machine"):
-        fitted(Alone(), 2, **arguments)
+CARRIED = {"carry": "auto", "l2": "auto", "recent_share": 0.2}
+
+
+@pytest.mark.parametrize("arguments", [CARRIED, {"carry": {0: 0.5}}, {"guard": True, "recent_share": 0.2}])
+@pytest.mark.parametrize("times", [TIMES, None], ids=["times", "order"])
+def test_what_looks_at_time_has_the_same_bits_for_any_team(arguments, times):
+    alone = fitted(Alone(), 4, times, **arguments)
+    for size in (2, 4):
+        assert run_team(size, lambda team: fitted(team, 4, times, **arguments)) == [alone] * size
+
+
+@pytest.mark.parametrize("times", [TIMES, None], ids=["times", "order"])
+def test_shares_and_level_are_those_of_one_machine(times):
+    """Cuts lie between the same rows, up to rows of one moment; sums differ by rounding."""
+    given = {"features": FEATURES, "weights": WEIGHTS, "times": times}
+    plain = calibrator("wide_logistic", **CARRIED).fit(SCORES, LABELS, **given)
+    rows, shards = Shards.deal(np.arange(len(SCORES)), 3, Alone())
+    given = {"features": FEATURES[rows], "weights": WEIGHTS[rows], "times": None if times is None else times[rows]}
+    found = calibrator("wide_logistic", **CARRIED).fit(SCORES[rows], LABELS[rows], shards=shards, **given)
+    np.testing.assert_allclose(found.carry_["share"], plain.carry_["share"], atol=1e-4)
+    np.testing.assert_allclose(found.shifts_, plain.shifts_, atol=1e-3)
+    assert found.recent_shift_ == pytest.approx(plain.recent_shift_, abs=1e-4)
+
+
+def test_shards_that_cannot_be_compared_in_time_are_refused_where_time_matters():
+    shards = Shards(Alone(), 2, (0, 1), np.array([0, 20_000, 40_000]))
+    calibrator("wide_logistic").fit(SCORES, LABELS, features=FEATURES, shards=shards)
+    with pytest.raises(InvalidInput, match="tells older rows from newer ones"):
+        calibrator("wide_logistic", carry="auto").fit(SCORES, LABELS, features=FEATURES, shards=shards)
 
 
 def test_the_traffic_of_a_hundred_members_is_what_the_formula_says():

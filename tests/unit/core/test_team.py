@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import InvalidInput
+from monocal.core.samples import Samples
+from monocal.core.shard_order import quantiles_of_shards
 from monocal.core.team import DEALT_ROWS, Alone, Shards
 from monocal.testing.teams import run_team
 
@@ -59,3 +61,23 @@ def test_an_empty_shard_adds_nothing_and_too_few_shards_are_refused():
         run_team(2, lambda team: Shards.deal(np.arange(10), 1, team))
     with pytest.raises(InvalidInput, match="not finite"):
         Shards(Alone(), 2, (0, 1), np.array([0, 1, 2])).add([[np.array([np.inf])], [np.array([1.0])]])
+
+
+@pytest.mark.parametrize("weights", [np.ones(901), np.random.default_rng(1).integers(1, 4, 901).astype(float)])
+def test_quantiles_of_shards_are_those_of_repeated_rows(weights):
+    values = np.round(np.random.default_rng(2).normal(size=901), 2)
+    shares = np.array([0.0, 0.005, 0.3, 0.5, 0.995, 1.0])
+    shards = Shards(Alone(), 3, (0, 1, 2), np.array([0, 300, 300, 901]))
+    found = quantiles_of_shards(values, shares, weights, shards)
+    np.testing.assert_allclose(found, np.quantile(np.repeat(values, weights.astype(int)), shares), atol=1e-12)
+
+
+def test_rows_are_split_at_one_moment_in_all_shards():
+    order = np.array([0, 1, 2, 3, 7, 8, 4, 5, 6, 9])
+    shards = Shards(Alone(), 2, (0, 1), np.array([0, 6, 10]), order)
+    older, recent = Samples(order.astype(float), shards=shards).split_recent(0.3)
+    assert older.logits.tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert recent.logits.tolist() == [7, 8, 9]
+    assert recent.in_shards.edges.tolist() == [0, 2, 3]
+    one_moment = Samples(np.zeros(4), shards=Shards(Alone(), 2, (0, 1), np.array([0, 2, 4]), np.full(4, 7)))
+    assert [part.n_rows for part in one_moment.split_recent(0.3)] == [0, 4]

@@ -16,9 +16,8 @@ from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, belie
 from monocal.calibrators.neural.fitting.carried import Trained, fit_believed
 from monocal.calibrators.neural.fitting.challenger import going_on, judge_challenger, train_challenger
 from monocal.calibrators.neural.fitting.encoders import Embeddings, encoder_arrays, encoder_for
-from monocal.calibrators.neural.fitting.field_values import field_sizes
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
-from monocal.calibrators.neural.fitting.objective import Auxiliary, objective
+from monocal.calibrators.neural.fitting.objective import Auxiliary, objective, refuse_auxiliary
 from monocal.calibrators.neural.fitting.presets import PRESETS, FitSettings, Preset, batch_rows_for
 from monocal.calibrators.neural.fitting.refreshed import (
     known_by_network,
@@ -165,6 +164,7 @@ class NeuralCalibrator(LogitCalibrator):
             samples.features,
             sizes,
             weights=samples.weights,
+            shards=samples.shards,
             n_dimensions=self.n_dimensions,
             min_count=self.min_count,
             seed=self.seed,
@@ -210,6 +210,7 @@ class NeuralCalibrator(LogitCalibrator):
         settings = self._settings()
         samples = self._seen(samples)
         sizes = [] if samples.features is None else field_sizes(samples.features, samples.numeric_knots)
+        sizes = samples.in_shards.most(np.array(sizes, dtype=np.int64)).tolist()
         if self._carries(settings) and sizes:
             self._fit_carried(samples, sizes, settings)
         else:
@@ -217,8 +218,9 @@ class NeuralCalibrator(LogitCalibrator):
         if samples.numeric_knots is None:
             logits = self._logits(samples)
             self.posterior_ = known_to_network(self.weights_, logits, samples)
-            shares = vars(self).get("carry_", {}).get("share")
-            self.spread_ = spread_of_network(self.weights_, logits, samples, self.posterior_, shares)
+            if samples.shards is None:
+                shares = vars(self).get("carry_", {}).get("share")
+                self.spread_ = spread_of_network(self.weights_, logits, samples, self.posterior_, shares)
 
     def _refresh(self, samples: Samples) -> None:
         samples, kept = self._seen(samples), vars(self).get("challenger_") or {}
@@ -238,7 +240,7 @@ class NeuralCalibrator(LogitCalibrator):
         settings = self._settings()
         inputs = MapInputs.going_on(start, samples, settings.warm_start)
         loss = self._objective(settings, inputs.field_sizes)
-        options = going_on(self._options(settings, samples.n_rows))
+        options = going_on(self._options(settings, samples))
         curve = train_challenger(self._build(inputs), start, samples, self.recent_shift_, loss, options)
         return {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
 
@@ -276,6 +278,8 @@ class NeuralCalibrator(LogitCalibrator):
         from monocal.training import train
 
         rows = start.entering(older)
+        if rows.shards is not None:
+            refuse_auxiliary(self._sc_weight())
         encoder = self._encoder(rows, sizes)
         if isinstance(encoder, ChosenValues) and hidden is not None:
             encoder.hide_(np.flatnonzero(hidden).tolist())
@@ -286,13 +290,16 @@ class NeuralCalibrator(LogitCalibrator):
             rows,
             held_out=None if held_out is None else start.entering(held_out),
             loss=self._objective(settings, sizes),
-            options=replace(self._options(settings, rows.n_rows), **options),
+            options=replace(self._options(settings, rows), **options),
         )
         weights: Weights = {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
         weights["affine"] = np.array([start.slope, start.intercept])
         if isinstance(encoder, ChosenValues):
             weights |= encoder_arrays(encoder)
         return weights, history.as_dict()
+
+    def _threads(self, rows: Samples) -> int | None:
+        return self.n_threads if rows.shards is None else 1  # members of a team must round alike
 
     def _carries(self, settings: FitSettings) -> bool:
         """Whether effects are judged on later rows; that needs a start and shifts to judge."""
@@ -331,20 +338,23 @@ class NeuralCalibrator(LogitCalibrator):
         penalty = FIRST_PENALTY if self.l2 == "auto" else self.l2
         return Start(shifts=np.zeros(sum(sizes)), penalties=np.full(len(sizes), penalty)) if wide else Start()
 
-    def _objective(self, settings: FitSettings, sizes: Sequence[int]) -> Loss:
-        weight = self._published_sc_weight() if self.sc_weight is None else self.sc_weight
-        return objective(self.auxiliary, weight, settings.sc_preset, self.n_bins, self.tau, sizes)
+    def _sc_weight(self) -> float:
+        return self._published_sc_weight() if self.sc_weight is None else self.sc_weight
 
-    def _options(self, settings: FitSettings, n_rows: int) -> TrainingOptions:
+    def _objective(self, settings: FitSettings, sizes: Sequence[int]) -> Loss:
+        return objective(self.auxiliary, self._sc_weight(), settings.sc_preset, self.n_bins, self.tau, sizes)
+
+    def _options(self, settings: FitSettings, rows: Samples) -> TrainingOptions:
         from monocal.training import TrainingOptions
 
+        n_rows = int(rows.in_shards.team.count(np.array([rows.n_rows]))[0])
         return TrainingOptions(
             n_epochs=settings.n_epochs,
             batch_rows=settings.batch_rows or batch_rows_for(n_rows),
             learning_rate=settings.learning_rate,
             schedule=settings.schedule,
             seed=self.seed,
-            n_threads=self.n_threads,
+            n_threads=self._threads(rows),
             checkpoint=self.checkpoint,
             show_progress=self.show_progress,
         )
@@ -360,9 +370,12 @@ class NeuralCalibrator(LogitCalibrator):
     @staticmethod
     def _apply(fitted: FittedMap, samples: Samples) -> Floats:
         result = np.empty(samples.n_rows)
-        for first in range(0, samples.n_rows, CHUNK_ROWS):
-            rows = slice(first, first + CHUNK_ROWS)
-            result[rows] = fitted(samples.logits[rows], None if samples.features is None else samples.features[rows])
+        # chunks end with a shard, because a matrix product may round by the number of rows
+        for _, part in samples.in_shards.parts():
+            for first in range(part.start, part.stop, CHUNK_ROWS):
+                rows = slice(first, min(first + CHUNK_ROWS, part.stop))
+                ids = None if samples.features is None else samples.features[rows]
+                result[rows] = fitted(samples.logits[rows], ids)
         return result
 
     def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
@@ -406,6 +419,10 @@ class NeuralCalibrator(LogitCalibrator):
 
     def _recent_share(self) -> float:
         return self._settings().recent_share
+
+    def _looks_at_time(self) -> bool:
+        settings = self._settings()
+        return super()._looks_at_time() or settings.stopping_share > 0.0 or self._carries(settings)
 
     def _recent_shift(self, samples: Samples) -> float:
         return self._level if "carry_" in vars(self) else super()._recent_shift(samples)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 
 from monocal.core.errors import MonocalWarning
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, sigmoid
+from monocal.core.team import Shards
 
 _RIDGE = 1e-14
 
@@ -23,6 +25,7 @@ def solve_logistic(
     constraints: Floats | None = None,
     offset: Floats | None = None,
     max_iterations: int = 100,
+    shards: Shards | None = None,
 ) -> Floats:
     r"""Minimises :math:`\sum_i w_i\,\mathrm{NLL}(\sigma(x_i\theta + o_i), y_i) + \tfrac12\sum_k \lambda_k\theta_k^2`
     subject to :math:`C\theta \ge 0`.
@@ -39,6 +42,7 @@ def solve_logistic(
         constraints: Rows `(m, k)` with `constraints @ theta >= 0`.
         offset: o, a logit per row that stays as it is; None means 0.
         max_iterations: Newton steps allowed; a fit that needs more warns with its last gradient.
+        shards: How the rows are cut and with whom they are added up; all of them at once if not given.
 
     Example:
         Three rows in four positive: the intercept alone is ln 3.
@@ -48,20 +52,23 @@ def solve_logistic(
         True
     """
     k = design.shape[1]
-    penalty = np.full(k, _RIDGE * float(weights.sum()))
+    shards = shards or Shards.whole(design.shape[0])
+    total = shards.add([[float(weights[part].sum())] for _, part in shards.parts()])[0]
+    penalty = np.full(k, _RIDGE * float(total))
     if l2 is not None:
         penalty = penalty + l2
-    rows = np.zeros((0, k)) if constraints is None else np.asarray(constraints, dtype=np.float64)
+    wanted = np.zeros((0, k)) if constraints is None else np.asarray(constraints, dtype=np.float64)
     given = np.zeros(design.shape[0]) if offset is None else offset
     best: Floats | None = None
     best_loss = np.inf
-    for n_active in range(rows.shape[0] + 1):
-        for active in itertools.combinations(range(rows.shape[0]), n_active):
-            basis = _null_space(rows[list(active)], k)
-            theta = basis @ _newton(design @ basis, given, targets, weights, basis.T * penalty @ basis, max_iterations)
-            slack = rows @ theta
-            if np.all(slack >= -1e-9 * (1.0 + np.abs(rows) @ np.abs(theta))):
-                loss = _loss(given + design @ theta, targets, weights) + 0.5 * float(penalty @ theta**2)
+    for n_active in range(wanted.shape[0] + 1):
+        for active in itertools.combinations(range(wanted.shape[0]), n_active):
+            basis = _null_space(wanted[list(active)], k)
+            rows = _Rows(design @ basis, given, targets, weights, shards)
+            theta = basis @ _newton(rows, basis.T * penalty @ basis, max_iterations)
+            slack = wanted @ theta
+            if np.all(slack >= -1e-9 * (1.0 + np.abs(wanted) @ np.abs(theta))):
+                loss = rows.loss(given + design @ theta) + 0.5 * float(penalty @ theta**2)
                 if loss < best_loss:
                     best, best_loss = theta, loss
         if best is not None and n_active == 0:
@@ -70,29 +77,48 @@ def solve_logistic(
     return best
 
 
-def _newton(
-    design: Floats, offset: Floats, targets: Floats, weights: Floats, penalty: Floats, max_iterations: int
-) -> Floats:
-    theta = np.zeros(design.shape[1])
-    if design.shape[1] == 0:
+class _Rows(NamedTuple):
+    design: Floats
+    offset: Floats
+    targets: Floats
+    weights: Floats
+    shards: Shards
+
+    def loss(self, scores: Floats) -> float:
+        losses = self.weights * log_losses(scores, self.targets)
+        return float(self.shards.add([[float(np.sum(losses[part]))] for _, part in self.shards.parts()])[0])
+
+    def derivatives(self, scores: Floats) -> list[Floats]:
+        """Returns gradient and second derivative."""
+        p = sigmoid(scores)
+        residual = self.weights * (p - self.targets)
+        curvature = self.weights * np.maximum(p * (1.0 - p), 1e-12)
+        sums: list[list[Floats | float]] = []
+        for _, part in self.shards.parts():
+            design = self.design[part]
+            sums.append([design.T @ residual[part], (design.T * curvature[part]) @ design])
+        return self.shards.add(sums)
+
+
+def _newton(rows: _Rows, penalty: Floats, max_iterations: int) -> Floats:
+    theta = np.zeros(rows.design.shape[1])
+    if theta.size == 0:
         return theta
-    scores = offset
-    loss = _loss(scores, targets, weights)
+    scores = rows.offset
+    loss = rows.loss(scores)
     gradient = np.zeros_like(theta)
     for _ in range(max_iterations):
-        p = sigmoid(scores)
-        gradient = design.T @ (weights * (p - targets)) + penalty @ theta
-        curvature = weights * np.maximum(p * (1.0 - p), 1e-12)
-        hessian = (design.T * curvature) @ design + penalty
-        step = np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+        gradient, hessian = rows.derivatives(scores)
+        gradient = gradient + penalty @ theta
+        step = np.linalg.lstsq(hessian + penalty, gradient, rcond=None)[0]
         decrement = float(gradient @ step)
         if decrement <= 1e-18 * (1.0 + abs(loss)):
             return theta
         scale = 1.0
         while scale > 1e-10:
             trial = theta - scale * step
-            trial_scores = offset + design @ trial
-            trial_loss = _loss(trial_scores, targets, weights) + 0.5 * float(trial @ penalty @ trial)
+            trial_scores = rows.offset + rows.design @ trial
+            trial_loss = rows.loss(trial_scores) + 0.5 * float(trial @ penalty @ trial)
             if trial_loss <= loss - 0.25 * scale * decrement or decrement < 1e-12 * (1.0 + abs(loss)):
                 break
             scale *= 0.5
@@ -105,10 +131,6 @@ def _newton(
         stacklevel=4,
     )
     return theta
-
-
-def _loss(scores: Floats, targets: Floats, weights: Floats) -> float:
-    return float(np.sum(weights * log_losses(scores, targets)))
 
 
 def _null_space(rows: Floats, k: int) -> Floats:

@@ -29,11 +29,9 @@ from monocal.calibrators.statistical.row_variance import (
 )
 from monocal.calibrators.statistical.wide_solver import add_shifts, solve_wide
 from monocal.calibrators.tags import Tags
-from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, sigmoid
-from monocal.core.team import Shards
 
 
 @final
@@ -92,28 +90,23 @@ class WideLogisticCalibrator(LogitCalibrator):
     def _fit(self, samples: Samples) -> None:
         check_penalty(self.l2)
         features = _features_or_none_at_all(samples)
-        shards = self._shards or Shards.whole(samples.n_rows)
-        sizes = shards.most(samples.field_sizes())
+        sizes = samples.in_shards.most(samples.field_sizes())
         check_carry(self.carry, len(sizes))
         if self._carries and len(sizes):
-            if shards.n > 1:
-                raise InvalidInput.of(
-                    "carry", repr(self.carry), '"none" for a fit in shards', "fit with carry on one machine"
-                )
             penalties = self._fit_carried(samples, sizes)
         else:
-            penalties = self._fit_believing(samples, features, sizes, shards)
+            penalties = self._fit_believing(samples, features, sizes)
         if samples.numeric_knots is None:
             logits = self._predict_logits(samples)
-            self.posterior_ = known_at_fit(logits, samples, features, self.offsets_, penalties, shards)
-            if shards.n == 1:
+            self.posterior_ = known_at_fit(logits, samples, features, self.offsets_, penalties)
+            if samples.shards is None:
                 shares = vars(self).get("carry_", {}).get("share")
                 self.spread_ = spread_at_fit(logits, samples, self.posterior_, self.offsets_, shares)
 
-    def _fit_believing(self, samples: Samples, features: Ids, sizes: NDArray[np.int64], shards: Shards) -> Floats:
+    def _fit_believing(self, samples: Samples, features: Ids, sizes: NDArray[np.int64]) -> Floats:
         rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes
-        options: dict[str, Any] = {"tolerance": self.tolerance, "max_iterations": self.max_iterations, "shards": shards}
-        options["n_knots"] = samples.numeric_knots
+        options: dict[str, Any] = {"tolerance": self.tolerance, "max_iterations": self.max_iterations}
+        options |= {"shards": samples.shards, "n_knots": samples.numeric_knots}
         if self.l2 == "auto":
             found, penalties = solve_shrunk(*rows, **options)
         else:
@@ -127,6 +120,9 @@ class WideLogisticCalibrator(LogitCalibrator):
     @property
     def _carries(self) -> bool:
         return self.carry != "none"
+
+    def _looks_at_time(self) -> bool:
+        return self._carries or super()._looks_at_time()
 
     def _fit_carried(self, samples: Samples, sizes: NDArray[np.int64]) -> Floats:
         l2 = None if self.l2 == "auto" else float(self.l2)

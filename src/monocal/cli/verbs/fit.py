@@ -118,7 +118,7 @@ def fit(
     Without --fields the categorical columns found are proposed; --fields auto takes them, --fields none goes without.
     TABLE may also be the folder of a ranked log: then its calibration part is fitted and its test part judges.
     With torchrun every process reads its part of a prepared log:
-    torchrun --nproc-per-node 2 -m monocal fit ranked/ --method wide_logistic --engine torchrun --out model/
+    torchrun --nproc-per-node 2 -m monocal fit ranked/ --method umc --engine torchrun --out model/
     On Spark all rows are fitted and none is held out; `monocal evaluate --engine spark` judges the model on others.
     """
     from monocal.judging.judged_fit import fit_and_judge

@@ -51,6 +51,7 @@ class FacCalibrator(NeuralCalibrator):
     """
 
     name = "fac"
+    fits_in_shards = True
     class_tags = Tags(monotone="none", features="optional", weights_exactly=False)
 
     n_knots: int = 100

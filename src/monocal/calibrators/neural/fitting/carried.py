@@ -93,9 +93,8 @@ def fit_believed(
         older, start = start_at_cut(samples, sizes, believed)
         # an interrupted fit resumes its last training; this one is done again
         weights, history = train(older, None, start, hidden, checkpoint=None)
-        begin = believed.cuts[-1].begin
-        later = samples.take(slice(begin, None))
-        share = network_share(logits(weights, later), start, later, begin, believed)
+        later = believed.cuts[-1].later(samples, believed.blocks)
+        share = network_share(logits(weights, later), start, later, believed)
     fitted = fit_carried(
         samples, counts, believed, l2=penalty, tolerance=START_TOLERANCE, max_iterations=MAX_ITERATIONS
     )
@@ -126,34 +125,35 @@ def hidden_fields(believed: CarryOver) -> NDArray[np.bool_]:
 def start_at_cut(samples: Samples, sizes: Sequence[int], believed: CarryOver) -> tuple[Samples, Start]:
     """Returns the rows before the last cut and the carried wide fit on them."""
     cut = believed.cuts[-1]
-    older = samples.take(slice(0, cut.end))
+    older = samples.take(believed.blocks.rows(0, cut.end))
     in_place = cut.found.shifts * np.repeat(believed.in_place, sizes)
     found = line_beside(replace(cut.found, shifts=in_place), older)
     return older, Start(found.slope, found.intercept, found.shifts, cut.penalties)
 
 
-def network_share(curve_logits: Floats, start: Start, later: Samples, first_row: int, believed: CarryOver) -> float:
+def network_share(curve_logits: Floats, start: Start, later: Samples, believed: CarryOver) -> float:
     """Returns how much of the curve's departure from its straight start held on later rows.
 
     Arguments:
         curve_logits: The curve's logit of every later row, without shifts.
         start: What the curve was trained on top of.
         later: The rows after the gap.
-        first_row: The number of the first of them.
-        believed: Has the time blocks.
+        believed: Has the time blocks and the cut.
     """
     assert later.features is not None
     assert start.shifts is not None
     line = start.slope * later.logits + start.intercept
-    offsets = believed.cuts[-1].found.offsets
-    block = believed.blocks.block_of_rows(first_row)
+    cut = believed.cuts[-1]
+    offsets = cut.found.offsets
+    block = believed.blocks.block_of_rows(cut.begin) - cut.begin
     rows = LaterRows(
         offset=add_shifts(line, later.features, start.shifts, offsets),
         contributions=(curve_logits - line)[:, None],
         labels=later.known_labels,
         weights=later.weights_or_ones,
-        levels=block - block[0],
-        blocks=block - block[0],
+        levels=block,
+        blocks=block,
+        shards=later.shards,
     )
     return float(solve_shares(rows, np.array([NETWORK_PRIOR])).values[0])
 
@@ -194,6 +194,7 @@ def carried_shifts(
         tolerance=REFIT_TOLERANCE,
         max_iterations=MAX_ITERATIONS,
         n_knots=None if samples.numeric_knots is None else [samples.numeric_knots[field] for field in fitted],
+        shards=samples.shards,
     )
     offsets = field_offsets(counts)
     full = np.zeros(int(offsets[-1]))
@@ -202,7 +203,7 @@ def carried_shifts(
     penalties = np.full(len(counts), LARGEST_PENALTY)
     penalties[fitted] = learned
     total = add_shifts(map_logits, samples.features, shifts, offsets)
-    intercept = solve_shift(total, labels, weights)
+    intercept = solve_shift(total, labels, weights, samples.shards)
     arrays = {
         "wide.shifts": shifts,
         "wide.offsets": offsets,

@@ -13,6 +13,7 @@ from monocal.calibrators.neural.fitting.field_values import slots_of_common_valu
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
+from monocal.core.team import Shards
 
 if TYPE_CHECKING:
     from monocal.calibrators.neural.modules.field_map import ChosenValues
@@ -28,6 +29,7 @@ def own_encoder(
     sizes: Sequence[int],
     *,
     weights: Floats | None,
+    shards: Shards | None,
     n_dimensions: int,
     min_count: int,
     seed: int,
@@ -40,7 +42,7 @@ def own_encoder(
     from monocal.calibrators.neural.modules.field_map import ChosenValues
     from monocal.calibrators.neural.modules.knot_vectors import between_knots_
 
-    found = slots_of_common_values(features, sizes, min_count, weights, numeric_knots)
+    found = slots_of_common_values(features, sizes, min_count, weights, numeric_knots, shards)
     is_large = sum(found.sizes) * n_dimensions > SPARSE_FROM_NUMBERS and numeric_knots is None
     table = ContextEncoder(found.sizes, n_dimensions, sparse=is_large, seed=seed)
     if numeric_knots is not None:

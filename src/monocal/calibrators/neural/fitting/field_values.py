@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from monocal.core.numeric_ids import n_numeric_ids
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
+from monocal.core.team import Shards
 
 _BLOCK_ROWS = 1 << 18
 
@@ -43,6 +44,7 @@ def slots_of_common_values(
     min_count: int,
     weights: Floats | None = None,
     numeric_knots: Sequence[int] | None = None,
+    shards: Shards | None = None,
 ) -> ValueSlots:
     """Gives every value with at least `min_count` rows a slot; the others share slot 0 with unseen values.
 
@@ -54,6 +56,7 @@ def slots_of_common_values(
         min_count: Rows that a value needs.
         weights: How often each row counts.
         numeric_knots: Knots per field of numbers, 0 for categories.
+        shards: How the rows are cut and with whom they are counted; all of them at once if not given.
 
     Example:
         >>> features = np.array([[1], [3], [3]], dtype=np.int32)
@@ -61,14 +64,19 @@ def slots_of_common_values(
         >>> found.slots.tolist(), found.sizes
         ([0, 0, 0, 1], [2])
     """
-    counts = [np.zeros(size) for size in sizes]
-    for start in range(0, features.shape[0], _BLOCK_ROWS):
-        block = np.asarray(features[start : start + _BLOCK_ROWS])
-        masses = None if weights is None else weights[start : start + _BLOCK_ROWS]
-        for field, (count, size) in enumerate(zip(counts, sizes, strict=True)):
-            count += np.bincount(block[:, field], masses, minlength=size)
+    shards = shards or Shards.whole(features.shape[0])
+    sums = []
+    for _, part in shards.parts():
+        counts = [np.zeros(size) for size in sizes]
+        for start in range(part.start, part.stop, _BLOCK_ROWS):
+            rows = slice(start, min(start + _BLOCK_ROWS, part.stop))
+            block = np.asarray(features[rows])
+            masses = None if weights is None else weights[rows]
+            for field, (count, size) in enumerate(zip(counts, sizes, strict=True)):
+                count += np.bincount(block[:, field], masses, minlength=size)
+        sums.append(counts)
     slots, found = [], []
-    for count, n_knots in zip(counts, numeric_knots or (0,) * len(counts), strict=True):
+    for count, n_knots in zip(shards.add(sums), numeric_knots or (0,) * len(sizes), strict=True):
         has_one = count >= (0 if n_knots else max(min_count, 1))
         has_one[0] = False
         slots.append(np.where(has_one, np.cumsum(has_one), 0))

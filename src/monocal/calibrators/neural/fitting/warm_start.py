@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from monocal.calibrators.fit_rows import has_both_classes
 from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, Penalty, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import WideParameters, field_offsets, solve_wide
@@ -59,7 +60,7 @@ def logistic_start(samples: Samples, sizes: Sequence[int] | None, l2: Penalty) -
     features = samples.features if wide and samples.features is not None else np.zeros((samples.n_rows, 0), np.int32)
     rows = samples.logits, samples.known_labels, samples.weights_or_ones, features
     counts = np.asarray(sizes if wide else [], dtype=np.int64)
-    options: dict[str, Any] = {"tolerance": START_TOLERANCE, "max_iterations": MAX_ITERATIONS}
+    options: dict[str, Any] = {"tolerance": START_TOLERANCE, "max_iterations": MAX_ITERATIONS, "shards": samples.shards}
     options["n_knots"] = samples.numeric_knots if wide else None
     if wide and l2 == "auto":
         found, penalties = solve_shrunk(*rows, counts, **options)
@@ -95,6 +96,7 @@ def refit_shifts(curve_logits: Floats, samples: Samples, sizes: Sequence[int], l
         tolerance=REFIT_TOLERANCE,
         max_iterations=MAX_ITERATIONS,
         n_knots=samples.numeric_knots,
+        shards=samples.shards,
     )
     return {
         "wide.shifts": found.shifts,
@@ -106,9 +108,9 @@ def refit_shifts(curve_logits: Floats, samples: Samples, sizes: Sequence[int], l
 
 def split_off_recent(samples: Samples, share: float) -> tuple[Samples, Samples | None]:
     """Holds out the most recent share of rows, unless the older ones would be left with one class."""
-    if share <= 0.0 or samples.n_rows < 2:
+    if share <= 0.0:
         return samples, None
     older, recent = samples.split_recent(share)
-    if older.known_labels.min() == older.known_labels.max():
+    if not has_both_classes(older):
         return samples, None
     return older, recent

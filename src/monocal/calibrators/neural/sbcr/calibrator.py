@@ -51,6 +51,7 @@ class SbcrCalibrator(NeuralCalibrator):
 
     name = "sbcr"
     uses_numbers = True
+    fits_in_shards = True
 
     n_intervals: int = 100
     hidden: Sequence[int] = (256, 128, 128)

@@ -21,7 +21,9 @@ from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.core.errors import UnknownName
 from monocal.core.samples import Samples
+from monocal.core.shard_order import quantiles_of_shards
 from monocal.core.spaces import Floats
+from monocal.core.team import Shards
 from monocal.kernels.compiled import numba_is_installed
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ class UmcCalibrator(NeuralCalibrator):
 
     name = "umc"
     uses_numbers = True
+    fits_in_shards = True
 
     integrand: Integrand = "knots"
     integral: Integral = "exact"
@@ -120,7 +123,7 @@ class UmcCalibrator(NeuralCalibrator):
         widths = SIZES[self.size if self.preset == "monocal" else "paper"]
         integrand, rows, knots = self._integrand_in_use(), inputs.rows, inputs.knots
         if integrand == "knots" and knots is None:
-            knots = score_knots(rows.logits, self.n_knots, rows.weights)
+            knots = score_knots(rows.logits, self.n_knots, rows.weights, rows.shards)
         return UmcMap(
             inputs.context_width,
             integrand=integrand,
@@ -131,7 +134,7 @@ class UmcCalibrator(NeuralCalibrator):
             rescaling_hidden=widths.rescaling,
             trunk=widths.trunk,
             knots=None if knots is None else knots.tolist(),
-            n_threads=self.n_threads or torch.get_num_threads(),
+            n_threads=self._threads(rows) or torch.get_num_threads(),
             bias_scale=0.0 if inputs.warm_start else _AUTHORS_BIAS_SCALE,
             seed=self.seed,
         )
@@ -180,20 +183,25 @@ class UmcCalibrator(NeuralCalibrator):
         return "concat"
 
 
-def score_knots(logits: Floats, n_knots: int, weights: Floats | None = None) -> Floats:
+def score_knots(logits: Floats, n_knots: int, weights: Floats | None = None, shards: Shards | None = None) -> Floats:
     """Returns increasing knots at quantiles of the logits, at least two of them however the logits repeat.
 
     Arguments:
         logits: One per row.
         n_knots: At most this many.
         weights: How often each row counts.
+        shards: How the rows are cut and with whom they are ordered; all of them at once if not given.
 
     Example:
         >>> score_knots(np.array([2.0, 2.0, 2.0]), 12).tolist()
         [1.5, 2.5]
     """
     quantiles = np.linspace(_OUTER_QUANTILE, 1.0 - _OUTER_QUANTILE, max(n_knots, 2))
-    knots: Floats = np.unique(_quantiles(logits, quantiles, weights))
+    if shards is None:
+        knots: Floats = np.unique(_quantiles(logits, quantiles, weights))
+    else:
+        ones = np.ones(logits.shape[0]) if weights is None else weights
+        knots = np.unique(quantiles_of_shards(logits, quantiles, ones, shards))
     # knots that nearly touch would make a segment whose slope is all rounding
     apart = np.concatenate([[True], np.diff(knots) > 1e-6 * max(float(np.ptp(knots)), 1e-300)])
     knots = knots[apart]

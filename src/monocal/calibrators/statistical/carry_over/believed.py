@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.statistical.carry_over.chain import Cut, forward_chain, judged_rows
+from monocal.calibrators.statistical.carry_over.periods import clock_hours, follows_the_hour
 from monocal.calibrators.statistical.carry_over.shares import solve_shares
-from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks, clock_hours, follows_the_hour
+from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
@@ -174,7 +175,7 @@ def learn_carry_over(
     cuts = forward_chain(samples, sizes, blocks, l2)
     if not cuts:
         return CarryOver(np.where(np.isnan(given), 1.0, given), nothing, nothing, ~np.isnan(given), blocks)
-    returning = cuts[-1].returning(samples)
+    returning = cuts[-1].returning(samples, blocks)
     found = solve_shares(judged_rows(samples, cuts, blocks), _prior(samples, returning), given)
     errors = np.where(np.isnan(given), found.errors, np.nan)
     return CarryOver(found.values, errors, returning, ~np.isnan(given), blocks, tuple(cuts))
@@ -183,9 +184,9 @@ def learn_carry_over(
 def _prior(samples: Samples, returning: Floats) -> Floats:
     assert samples.features is not None
     prior = np.where(returning >= RETURNING_ENOUGH, PRIOR_RETURNING, PRIOR_CALENDAR)
-    hours = clock_hours(samples.times)
+    hours = clock_hours(samples.times, samples.shards)
     if hours is not None:
         for field in np.flatnonzero(prior == PRIOR_CALENDAR):
-            if follows_the_hour(samples.features[:, field], hours):
+            if follows_the_hour(samples.features[:, field], hours, samples.shards):
                 prior[field] = PRIOR_RETURNING
     return prior

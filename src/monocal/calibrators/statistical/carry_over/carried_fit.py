@@ -39,7 +39,7 @@ class CarriedFit:
         assert samples.features is not None
         shifts = self.shifts * np.repeat(believed.carried, sizes)
         total = add_shifts(self.line.slope * samples.logits, samples.features, shifts, self.line.offsets)
-        intercept = solve_shift(total, samples.known_labels, samples.weights_or_ones)
+        intercept = solve_shift(total, samples.known_labels, samples.weights_or_ones, samples.shards)
         return replace(self.line, shifts=shifts, intercept=intercept)
 
 
@@ -66,7 +66,7 @@ def fit_carried(
     fitted = np.flatnonzero(believed.fitted)
     features = samples.features if fitted.size == len(sizes) else np.ascontiguousarray(samples.features[:, fitted])
     rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes[fitted]
-    options: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
+    options: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations, "shards": samples.shards}
     if samples.numeric_knots is not None:
         options["n_knots"] = tuple(samples.numeric_knots[field] for field in fitted)
     offsets = field_offsets(sizes)
@@ -118,6 +118,11 @@ def line_beside(carried: WideParameters, samples: Samples) -> WideParameters:
     beside = add_shifts(np.zeros(samples.n_rows), samples.features, carried.shifts, carried.offsets)
     design = np.column_stack([samples.logits, np.ones(samples.n_rows)])
     slope, intercept = solve_logistic(
-        design, samples.known_labels, samples.weights_or_ones, constraints=np.array([[1.0, 0.0]]), offset=beside
+        design,
+        samples.known_labels,
+        samples.weights_or_ones,
+        constraints=np.array([[1.0, 0.0]]),
+        offset=beside,
+        shards=samples.shards,
     )
     return replace(carried, slope=max(float(slope), 0.0), intercept=float(intercept))

@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.calibrators.fit_rows import has_both_classes
 from monocal.calibrators.statistical.carry_over.shares import LaterRows
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
 from monocal.calibrators.statistical.field_shrinkage import N_ROUNDS, solve_shrunk
@@ -15,6 +16,7 @@ from monocal.calibrators.statistical.wide_solver import WideParameters, solve_wi
 from monocal.core.numeric_ids import FIRST_ID
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
+from monocal.core.team import Shards
 
 CUTS = (0.5, 0.7)
 """Shares of the rows before each cut; the network, too, is judged on what came after the last one."""
@@ -33,8 +35,8 @@ class Cut:
     """One wide fit and the rows it is judged on.
 
     Attributes:
-        end: Rows before this one were learned from.
-        begin: Rows from this one on are judged.
+        end: Rows before this edge of the time blocks were learned from.
+        begin: Rows from this edge on are judged.
         found: The fit.
         penalties: One per field.
     """
@@ -51,22 +53,28 @@ class Cut:
         columns = [shifts[offsets[f] + samples.features[:, f]] for f in range(samples.features.shape[1])]
         return np.column_stack(columns)
 
-    def returning(self, samples: Samples) -> Floats:
+    def later(self, samples: Samples, blocks: TimeBlocks) -> Samples:
+        """Returns the judged rows."""
+        return samples.take(blocks.rows(self.begin, blocks.n_blocks))
+
+    def returning(self, samples: Samples, blocks: TimeBlocks) -> Floats:
         """Returns per field the share of the judged weight whose value had rows before the cut."""
-        assert samples.features is not None
-        later = samples.take(slice(self.begin, None))
+        later = self.later(samples, blocks)
         assert later.features is not None
-        weights = later.weights_or_ones
         known = self.found.curvature > 0.0
-        known[self.found.offsets[:-1]] = False
         starts = self.found.offsets[:-1]
         for field in np.flatnonzero(samples.numeric_knots or ()):
             # between its knots one number is as known as another
             numbers = slice(starts[field] + FIRST_ID, self.found.offsets[field + 1])
             known[numbers] = known[numbers].any()
-        back = [weights @ known[start + later.features[:, f]] for f, start in enumerate(starts)]
-        shares: Floats = np.array(back) / weights.sum()
-        return shares
+        known[starts] = False
+        sums: list[list[Floats | float]] = []
+        for _, part in later.in_shards.parts():
+            weights, ids = later.weights_or_ones[part], later.features[part]
+            back = np.array([weights @ known[start + ids[:, f]] for f, start in enumerate(starts)])
+            sums.append([back, weights.sum()])
+        back, weight = later.in_shards.add(sums)
+        return back / weight
 
 
 def forward_chain(samples: Samples, sizes: NDArray[np.int64], blocks: TimeBlocks, l2: float | None) -> list[Cut]:
@@ -82,11 +90,10 @@ def forward_chain(samples: Samples, sizes: NDArray[np.int64], blocks: TimeBlocks
     """
     cuts: list[Cut] = []
     for share in CUTS:
-        edge = blocks.nearest_edge(share)
-        end = int(blocks.edges[edge])
-        begin = int(blocks.edges[blocks.edge_after(blocks.shares[edge] + GAP)])
-        older = samples.take(slice(0, end))
-        if begin < end or end < 2 or older.known_labels.min() == older.known_labels.max():
+        end = blocks.nearest_edge(share)
+        begin = blocks.edge_after(blocks.shares[end] + GAP)
+        older = samples.take(blocks.rows(0, end))
+        if begin < end or not has_both_classes(older):
             continue
         if cuts and end <= cuts[-1].end:
             continue
@@ -97,6 +104,7 @@ def forward_chain(samples: Samples, sizes: NDArray[np.int64], blocks: TimeBlocks
             "tolerance": TOLERANCE,
             "max_iterations": MAX_ITERATIONS,
             "n_knots": samples.numeric_knots,
+            "shards": older.shards,
         }
         if l2 is None:
             found, penalties = solve_shrunk(
@@ -114,22 +122,25 @@ def forward_chain(samples: Samples, sizes: NDArray[np.int64], blocks: TimeBlocks
 
 
 def judged_rows(samples: Samples, cuts: list[Cut], blocks: TimeBlocks) -> LaterRows:
-    """Returns the rows after every cut's gap with what the cut's fit says about them."""
-    parts: dict[str, list[Floats]] = {"offset": [], "contributions": [], "labels": [], "weights": []}
-    levels: list[NDArray[np.int64]] = []
-    in_block: list[NDArray[np.int64]] = []
+    """Returns the rows after every cut's gap with what the cut's fit says about them, shard after shard."""
+    found = []
     for number, cut in enumerate(cuts):
-        later = samples.take(slice(cut.begin, None))
-        parts["offset"].append(cut.found.slope * later.logits + cut.found.intercept)
-        parts["contributions"].append(cut.contributions(later))
-        parts["labels"].append(later.known_labels)
-        parts["weights"].append(later.weights_or_ones)
+        later = cut.later(samples, blocks)
         block = blocks.block_of_rows(cut.begin)
-        in_block.append(block)
-        levels.append(block + number * blocks.n_blocks)
-    _, level = np.unique(np.concatenate(levels), return_inverse=True)
-    return LaterRows(
-        **{name: np.concatenate(found) for name, found in parts.items()},
-        levels=level.astype(np.int64),
-        blocks=np.concatenate(in_block),
-    )
+        line = cut.found.slope * later.logits + cut.found.intercept
+        judged = line, cut.contributions(later), later.known_labels, later.weights_or_ones
+        found.append((later.in_shards, (*judged, block + number * blocks.n_blocks, block)))
+    # a shard's rows after all cuts stay together
+    order = [
+        (cut, part)
+        for parts in zip(*(shards.parts() for shards, _ in found), strict=True)
+        for cut, (_, part) in enumerate(parts)
+    ]
+    columns = [np.concatenate([found[cut][1][column][part] for cut, part in order]) for column in range(6)]
+    shards = found[0][0]
+    lengths = sum(np.diff(one.edges) for one, _ in found)
+    shards = Shards(shards.team, shards.n, shards.numbers, np.concatenate([[0], np.cumsum(lengths)]))
+    seen = shards.team.most(np.bincount(columns[4], minlength=len(cuts) * blocks.n_blocks).astype(np.float64)) > 0.0
+    columns[4] = (np.cumsum(seen) - 1)[columns[4]]
+    offset, contributions, labels, weights, levels, block = columns
+    return LaterRows(offset, contributions, labels, weights, levels, block, shards)

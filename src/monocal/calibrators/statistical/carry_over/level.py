@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from monocal.calibrators.fit_rows import has_both_classes
 from monocal.calibrators.recent_intercept import DRIFT_SCALE, solve_shift
 from monocal.calibrators.statistical.carry_over.chain import GAP
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
@@ -80,14 +81,16 @@ def held_share(levels: Floats, n_newest: int, sampling: float) -> float:
 
 
 def _block_levels(logits: Floats, samples: Samples, blocks: TimeBlocks) -> tuple[Floats, Floats]:
-    labels, weights = samples.known_labels, samples.weights_or_ones
     levels, noise = np.zeros(blocks.n_blocks), np.zeros(blocks.n_blocks)
     for block in range(blocks.n_blocks):
-        rows = slice(blocks.edges[block], blocks.edges[block + 1])
-        y = labels[rows]
-        if y.min() != y.max():
-            shift = solve_shift(logits[rows], y, weights[rows])
+        rows = blocks.rows(block, block + 1)
+        some, z = samples.take(rows), logits[rows]
+        weights, shards = some.weights_or_ones, some.in_shards
+        if has_both_classes(some):
+            shift = solve_shift(z, some.known_labels, weights, shards)
             levels[block] = np.clip(shift, -_LARGEST_LEVEL, _LARGEST_LEVEL)
-        p = sigmoid(logits[rows] + levels[block])
-        noise[block] = 1.0 / max(float(weights[rows] @ (p * (1.0 - p))), 1e-9)
+        p = sigmoid(z + levels[block])
+        bend = p * (1.0 - p)
+        information = shards.add([[float(weights[part] @ bend[part])] for _, part in shards.parts()])[0]
+        noise[block] = 1.0 / max(float(information), 1e-9)
     return levels, noise

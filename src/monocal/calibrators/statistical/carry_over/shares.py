@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -11,6 +12,7 @@ from scipy.optimize import lsq_linear
 
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, sigmoid
+from monocal.core.team import Shards
 
 PRIOR_STRENGTH = 4.0
 """κ: how many independent, fully informative observations the prior share counts for."""
@@ -35,6 +37,7 @@ class LaterRows:
         weights: How often each row counts.
         levels: Which free level a row belongs to: one per cut and time block.
         blocks: Which time block it lies in, whatever the cut.
+        shards: How the rows are cut and with whom they are added up; all of them at once if not given.
     """
 
     offset: Floats
@@ -43,6 +46,27 @@ class LaterRows:
     weights: Floats
     levels: NDArray[np.int64]
     blocks: NDArray[np.int64]
+    shards: Shards | None = None
+
+    @property
+    def in_shards(self) -> Shards:
+        return self.shards or Shards.whole(self.offset.shape[0])
+
+    def part(self, rows: slice) -> LaterRows:
+        """Returns some of the rows, without their shards."""
+        floats = self.offset[rows], self.contributions[rows], self.labels[rows], self.weights[rows]
+        return LaterRows(*floats, self.levels[rows], self.blocks[rows])
+
+    def add(self, sums: Callable[[LaterRows], list[Floats | float]]) -> list[Floats]:
+        """Returns what the rows of all shards sum up to."""
+        shards = self.in_shards
+        return shards.add([sums(self.part(rows)) for _, rows in shards.parts()])
+
+    def n_groups(self) -> tuple[int, int]:
+        """Returns the number of levels and of blocks, among all shards."""
+        last = np.array([self.levels.max(initial=-1), self.blocks.max(initial=-1)])
+        n_levels, n_blocks = self.in_shards.most(last) + 1
+        return int(n_levels), int(n_blocks)
 
 
 @final
@@ -93,11 +117,12 @@ def solve_shares(rows: LaterRows, prior: Floats, fixed: Floats | None = None) ->
         given = ~np.isnan(fixed)
         low[given] = high[given] = fixed[given]
     values = np.clip(prior, low, high)
-    levels = np.zeros(int(rows.levels.max()) + 1)
+    n_levels, n_blocks = rows.n_groups()
+    levels = np.zeros(n_levels)
     effects = np.ones(n_parts)
     for _ in range(_ROUNDS):
         values, levels = _newton(rows, values, levels, prior, PRIOR_STRENGTH * effects, low, high)
-        effects, scatter, curvature = _scatter(rows, values, levels)
+        effects, scatter, curvature = _scatter(rows, values, levels, n_blocks)
     precision = np.linalg.inv(curvature + np.diag(PRIOR_STRENGTH * effects))
     errors = np.sqrt(np.maximum(np.diag(precision @ (scatter + np.diag(PRIOR_STRENGTH * effects)) @ precision), 0.0))
     errors[np.diag(curvature) <= 0.0] = np.nan
@@ -107,24 +132,31 @@ def solve_shares(rows: LaterRows, prior: Floats, fixed: Floats | None = None) ->
 def _newton(
     rows: LaterRows, values: Floats, levels: Floats, prior: Floats, strength: Floats, low: Floats, high: Floats
 ) -> tuple[Floats, Floats]:
-    parts, weights, which = rows.contributions, rows.weights, rows.levels
-
     def loss(a: Floats, u: Floats) -> float:
-        z = rows.offset + parts @ a + u[which]
+        def of(some: LaterRows) -> list[Floats | float]:
+            z = some.offset + some.contributions @ a + u[some.levels]
+            return [float(some.weights @ log_losses(z, some.labels))]
+
         penalty = 0.5 * float(strength @ (a - prior) ** 2) + 0.5 * _LEVEL_PRECISION * float(u @ u)
-        return float(weights @ log_losses(z, rows.labels)) + penalty
+        return float(rows.add(of)[0]) + penalty
+
+    def derivatives(some: LaterRows) -> list[Floats | float]:
+        parts, which, n = some.contributions, some.levels, levels.size
+        p = sigmoid(some.offset + parts @ values + levels[which])
+        residual = some.weights * (p - some.labels)
+        bend = some.weights * p * (1.0 - p)
+        by_level, level_bend = (_sums(one[:, None], which, n)[:, 0] for one in (residual, bend))
+        mixed = _sums(parts * bend[:, None], which, n)
+        return [by_level, parts.T @ residual, level_bend, mixed, (parts.T * bend) @ parts]
 
     now = loss(values, levels)
     free = high > low
     for _ in range(_STEPS):
-        p = sigmoid(rows.offset + parts @ values + levels[which])
-        residual = weights * (p - rows.labels)
-        bend = weights * p * (1.0 - p)
-        by_level = np.bincount(which, residual, levels.size) + _LEVEL_PRECISION * levels
-        by_part = parts.T @ residual + strength * (values - prior)
-        level_bend = np.bincount(which, bend, levels.size) + _LEVEL_PRECISION
-        mixed = _sums(parts * bend[:, None], which, levels.size)
-        curvature = (parts.T * bend) @ parts + np.diag(strength) - (mixed.T / level_bend) @ mixed
+        by_level, by_part, level_bend, mixed, curvature = rows.add(derivatives)
+        by_level = by_level + _LEVEL_PRECISION * levels
+        by_part = by_part + strength * (values - prior)
+        level_bend = level_bend + _LEVEL_PRECISION
+        curvature = curvature + np.diag(strength) - (mixed.T / level_bend) @ mixed
         slope = by_part - mixed.T @ (by_level / level_bend)
         step = np.zeros_like(values)
         if free.any():
@@ -149,19 +181,26 @@ def _newton(
     return values, levels
 
 
-def _scatter(rows: LaterRows, values: Floats, levels: Floats) -> tuple[Floats, Floats, Floats]:
+def _scatter(rows: LaterRows, values: Floats, levels: Floats, n_blocks: int) -> tuple[Floats, Floats, Floats]:
     """Returns design effects, the scatter of the parts' scores over time blocks, and their curvature."""
-    parts, which = rows.contributions, rows.levels
-    p = sigmoid(rows.offset + parts @ values + levels[which])
-    bend = rows.weights * p * (1.0 - p)
-    residual = rows.weights * (rows.labels - p)
-    mixed = _sums(parts * bend[:, None], which, levels.size)
-    level_bend = np.maximum(np.bincount(which, bend, levels.size), 1e-12)
-    curvature = (parts.T * bend) @ parts - (mixed.T / level_bend) @ mixed
-    by_level = _sums(parts * residual[:, None], which, levels.size)
-    information = np.maximum(((parts**2).T * bend).sum(axis=1), 1e-12)
-    effects = np.maximum(1.0, (by_level**2).sum(axis=0) / information)
-    by_block = _sums(parts * residual[:, None], rows.blocks, int(rows.blocks.max()) + 1)
+
+    def sums(some: LaterRows) -> list[Floats | float]:
+        parts, which, n = some.contributions, some.levels, levels.size
+        p = sigmoid(some.offset + parts @ values + levels[which])
+        bend = some.weights * p * (1.0 - p)
+        scores = parts * (some.weights * (some.labels - p))[:, None]
+        return [
+            _sums(parts * bend[:, None], which, n),
+            np.bincount(which, bend, n),
+            (parts.T * bend) @ parts,
+            _sums(scores, which, n),
+            ((parts**2).T * bend).sum(axis=1),
+            _sums(scores, some.blocks, n_blocks),
+        ]
+
+    mixed, level_bend, curvature, by_level, information, by_block = rows.add(sums)
+    curvature = curvature - (mixed.T / np.maximum(level_bend, 1e-12)) @ mixed
+    effects = np.maximum(1.0, (by_level**2).sum(axis=0) / np.maximum(information, 1e-12))
     return effects, by_block.T @ by_block, curvature
 
 

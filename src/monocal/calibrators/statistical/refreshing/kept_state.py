@@ -9,7 +9,6 @@ from monocal.calibrators.statistical.refreshing.posterior import Posterior, Stat
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, sigmoid
-from monocal.core.team import Shards
 
 
 def known_at_fit(
@@ -18,7 +17,6 @@ def known_at_fit(
     features: Ids,
     offsets: NDArray[np.int64],
     penalties: Floats,
-    shards: Shards | None = None,
 ) -> State:
     """Returns how much the rows of a fit say about level, slope and every shift.
 
@@ -28,9 +26,8 @@ def known_at_fit(
         features: Field ids of the fields with shifts.
         offsets: Where each field starts among the values.
         penalties: One per field.
-        shards: How the rows are cut and with whom they are added up; all of them at once if not given.
     """
-    weights, shards = samples.weights_or_ones, shards or Shards.whole(samples.n_rows)
+    weights, shards = samples.weights_or_ones, samples.in_shards
     sums: list[list[Floats | float]] = []
     for _, rows in shards.parts():
         z = samples.logits[rows]

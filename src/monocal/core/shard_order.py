@@ -1,0 +1,83 @@
+"""Order statistics of rows that lie in several shards, by bisection: nobody sees another member's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.spaces import Floats
+from monocal.core.team import Shards
+
+Keys = NDArray[np.int64]
+
+_LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+def keys_at(masses: Floats, keys: Sequence[Keys], weights: Sequence[Floats], shards: Shards) -> Keys:
+    """Returns, for every wanted mass, the smallest key below which the rows of all shards weigh at least so much.
+
+    64 rounds, one per bit of a key; each reduces one number per wanted mass. If all rows together weigh less, the
+    answer is the largest integer.
+
+    Arguments:
+        masses: How much weight is wanted.
+        keys: Of the rows of each own shard, rising.
+        weights: Of the same rows.
+        shards: Who adds up.
+
+    Example:
+        >>> from monocal.core.team import Alone
+        >>> shards = Shards(Alone(), 2, (0, 1), np.array([0, 2, 4]))
+        >>> keys_at(np.array([2.0, 3.0]), [np.array([10, 30]), np.array([20, 40])], [np.ones(2)] * 2, shards).tolist()
+        [21, 31]
+    """
+    before = [np.concatenate([[0.0], np.cumsum(one)]) for one in weights]
+    low, high = np.full(len(masses), _LOWEST), np.full(len(masses), _HIGHEST)
+    while (low < high).any():
+        middle = (low & high) + ((low ^ high) >> 1)
+        sums = [[mass[np.searchsorted(one, middle)]] for one, mass in zip(keys, before, strict=True)]
+        enough = shards.add(sums)[0] >= masses
+        high, low = np.where(enough, middle, high), np.where(enough | (low >= high), low, middle + 1)
+    return high
+
+
+def quantiles_of_shards(values: Floats, shares: Floats, weights: Floats, shards: Shards) -> Floats:
+    """Returns quantiles over all shards, between neighbours as `numpy.quantile` has them when weights are 1.
+
+    Arguments:
+        values: This member's.
+        shares: In [0, 1].
+        weights: How often each value counts.
+        shards: How the rows are cut and with whom they are added up.
+
+    Example:
+        >>> from monocal.core.team import Alone
+        >>> shards = Shards(Alone(), 2, (0, 1), np.array([0, 2, 5]))
+        >>> quantiles_of_shards(np.array([3.0, -1.0, 7.0, 0.5, 2.0]), np.array([0.0, 0.5, 0.9]), np.ones(5), shards)
+        array([-1. ,  2. ,  5.4])
+    """
+    keys, masses = [], []
+    for _, part in shards.parts():
+        bits = _ordered_bits(values[part])
+        rising = np.argsort(bits, kind="stable")
+        keys.append(bits[rising])
+        masses.append(weights[part][rising])
+    total = float(shards.add([[float(one.sum())] for one in masses])[0])
+    places = shares * max(total - 1.0, 0.0)
+    wanted = np.minimum(np.concatenate([np.floor(places), np.ceil(places)]) + 1.0, total)
+    # below the key after a value lie the value itself and all smaller ones
+    below, above = np.split(_numbers(keys_at(wanted * (1.0 - 1e-15), keys, masses, shards) - 1), 2)
+    found: Floats = below + (places - np.floor(places)) * (above - below)
+    return found
+
+
+def _ordered_bits(values: Floats) -> Keys:
+    """Returns integers that rise with the numbers."""
+    bits = np.ascontiguousarray(values, dtype=np.float64).view(np.int64)
+    return np.where(bits < 0, bits ^ _HIGHEST, bits)
+
+
+def _numbers(keys: Keys) -> Floats:
+    return np.where(keys < 0, keys ^ _HIGHEST, keys).view(np.float64)

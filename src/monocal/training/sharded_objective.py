@@ -1,0 +1,128 @@
+"""The loss of a calibrator's network on rows that a team has in shards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from monocal.core.batches import iterate_batches
+from monocal.core.errors import InvalidInput
+from monocal.core.samples import Samples
+from monocal.core.spaces import Floats
+from monocal.losses import Loss
+from monocal.training.calibration_objective import CalibrationObjective, columns_of
+from monocal.training.objective import Batch, Objective
+from monocal.training.optimisers import sparse_tables
+from monocal.training.options import TrainingOptions
+from monocal.training.trainable import Trainable
+
+
+@final
+class ShardedObjective(Objective):
+    r"""Gradients that are the weighted mean of the shards' own.
+
+    .. math:: g = \frac{\sum_k W_k\, g_k}{\sum_k W_k}
+
+    A batch holds an equal share of the rows of every shard, in an order of the shard's own. Each shard's gradient is
+    that of its rows alone, with their weight W; the sums are those of `Shards.add`, so the same shards give the same
+    weights of the network whoever computes which. The loss must be a mean over rows.
+
+    Arguments:
+        network: What to train.
+        loss: What to minimise.
+        rows: This member's rows.
+        held_out: Its rows among those whose log-loss decides which weights are kept.
+    """
+
+    def __init__(self, network: Trainable, loss: Loss, rows: Samples, held_out: Samples | None) -> None:
+        super().__init__(network, loss)
+        self.rows, self.shards = rows, rows.in_shards
+        self.whole = CalibrationObjective(network, loss, rows, held_out)
+        self.learned = [weight for weight in network.parameters() if weight.requires_grad]
+        long = sparse_tables(network)
+        self.tables = [place for place, weight in enumerate(self.learned) if id(weight) in long]
+
+    def columns(self) -> Batch:
+        return columns_of(self.rows)
+
+    def fingerprint(self) -> str:
+        raise InvalidInput.of("checkpoint", "a folder", "none for a fit in shards", "leave it out")
+
+    def n_batches(self, options: TrainingOptions) -> int:
+        n_rows = int(self.shards.team.count(np.array([self.rows.n_rows]))[0])
+        return math.ceil(n_rows / options.batch_rows)
+
+    def batches(self, options: TrainingOptions, epoch: int) -> Iterator[Batch]:
+        n_batches, columns = self.n_batches(options), self.columns()
+        pieces = []
+        for number, part in self.shards.parts():
+            own = {name: column[part] for name, column in columns.items()}
+            share = max(math.ceil((part.stop - part.start) / n_batches), 1)
+            # an order of its own for every shard and epoch
+            turn = epoch * self.shards.n + number
+            seed = options.seed if options.shuffle else None
+            pieces.append(iterate_batches(own, share, seed=seed, epoch=turn, with_rows=True))
+        nothing = {name: column[:0] for name, column in columns.items()} | {"rows": np.zeros(0, np.int64)}
+        for _ in range(n_batches):
+            found = [next(piece, nothing) for piece in pieces]
+            ends = np.cumsum([len(one["rows"]) for one in found])
+            yield {name: np.concatenate([one[name] for one in found]) for name in nothing} | {"ends": ends}
+
+    def gradients(self, batch: Batch) -> float:
+        ends = batch["ends"]
+        found: list[list[Tensor | None]] = []
+        losses, weights = [], []
+        for first, end in zip([0, *ends[:-1]], ends, strict=True):
+            own = {name: column[first:end] for name, column in batch.items() if name != "ends"}
+            weights.append(float(own["weights"].sum()) if "weights" in own else float(end - first))
+            losses.append(self.whole.gradients(own) if end > first else 0.0)
+            found.append([one.grad if end > first else None for one in self.learned])
+        tables = {place: self._touched(place, [one[place] for one in found]) for place in self.tables}
+        sums: list[list[Floats | float]] = []
+        for own_gradients, loss, weight in zip(found, losses, weights, strict=True):
+            arrays = [
+                weight * _array(gradient, one, tables.get(place))
+                for place, (gradient, one) in enumerate(zip(own_gradients, self.learned, strict=True))
+            ]
+            sums.append([*arrays, weight * loss, weight])
+        *means, loss_sum, total = self.shards.add(sums)
+        for place, (one, mean) in enumerate(zip(self.learned, means, strict=True)):
+            values = torch.from_numpy(np.asarray(mean / total)).to(one.dtype)
+            if place in tables:
+                values = torch.sparse_coo_tensor(torch.from_numpy(tables[place])[None], values, one.shape)
+            one.grad = values
+        return float(loss_sum / total)
+
+    def _touched(self, place: int, gradients: list[Tensor | None]) -> NDArray[np.int64]:
+        """Returns the rows of a long table that the batch of any member names."""
+        marks = np.zeros(len(self.learned[place]))
+        for gradient in gradients:
+            if gradient is not None:
+                marks[gradient.coalesce().indices()[0].numpy()] = 1.0
+        return np.flatnonzero(self.shards.team.most(marks))
+
+    def start_epoch(self) -> None:
+        self.whole.start_epoch()
+
+    def set_progress(self, share: float) -> None:
+        self.whole.set_progress(share)
+
+    def held_out_loss(self) -> float | None:
+        return self.whole.held_out_loss()
+
+
+def _array(gradient: Tensor | None, weight: Tensor, rows: NDArray[np.int64] | None) -> Floats:
+    """Returns a gradient as an array; that of a long table for the given rows alone."""
+    if rows is None:
+        return np.zeros(weight.shape) if gradient is None else gradient.numpy().astype(np.float64)
+    values = np.zeros((len(rows), *weight.shape[1:]))
+    if gradient is not None:
+        gradient = gradient.coalesce()
+        values[np.searchsorted(rows, gradient.indices()[0].numpy())] = gradient.values().numpy()
+    return values

@@ -1,0 +1,85 @@
+"""Neural fits that a team does together."""
+
+import numpy as np
+import pytest
+
+from monocal.calibrators import calibrator
+from monocal.core.errors import InvalidInput
+from monocal.core.log_loss import log_loss
+from monocal.core.spaces import logit
+from monocal.core.team import Alone, Shards
+from monocal.lab.simulator import simulate_log
+from monocal.testing.teams import run_team
+from monocal.vocabulary.vocabulary import Vocabulary
+
+LOG = simulate_log(20_000, seed=5).table()
+SCORES, LABELS, TIMES = (LOG[name].to_numpy() for name in ("pctr", "click", "timestamp"))
+FEATURES = Vocabulary.of_table(LOG, ["site_id", "device"]).encode(LOG)
+N_FIT = 15_000
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Members that are threads would change each other's number of threads."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def fitted(team, n, method="umc", **arguments):
+    rows, shards = Shards.deal(np.arange(N_FIT), n, team)
+    one = calibrator(method, n_epochs=1, **arguments)
+    return one.fit(SCORES[rows], LABELS[rows], features=FEATURES[rows], times=TIMES[rows], shards=shards)
+
+
+def bits(one):
+    state = one.state()
+    return {name: array.tobytes() for name, array in state.arrays.items()}, state.values
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [("umc", {}), ("umc", {"carry": "none", "guard": True}), ("sbcr", {}), ("fac", {"carry": "none"})],
+)
+def test_the_same_shards_give_the_same_bits_for_any_team(method, arguments):
+    alone = bits(fitted(Alone(), 4, method, **arguments))
+    for size in (2, 4):
+        for member in run_team(size, lambda team: bits(fitted(team, 4, method, **arguments))):
+            assert member == alone
+
+
+def test_one_shard_is_the_fit_without_shards_to_the_bit():
+    given = {"features": FEATURES[:N_FIT], "times": TIMES[:N_FIT]}
+    plain = calibrator("umc", n_epochs=1).fit(SCORES[:N_FIT], LABELS[:N_FIT], **given)
+    assert bits(fitted(Alone(), 1)) == bits(plain)
+
+
+def test_four_shards_are_worth_as_much_as_one():
+    later = {"features": FEATURES[N_FIT:]}
+    losses = [
+        log_loss(logit(one.predict(SCORES[N_FIT:], **later)), LABELS[N_FIT:])
+        for one in (fitted(Alone(), n, seed=seed, carry="none") for n in (1, 4) for seed in (0, 1))
+    ]
+    raw = log_loss(logit(SCORES[N_FIT:]), LABELS[N_FIT:])
+    assert max(losses) < raw
+    assert abs(np.mean(losses[:2]) - np.mean(losses[2:])) < 0.2 * (raw - np.mean(losses))
+
+
+def test_long_tables_have_the_same_bits_for_any_team(monkeypatch):
+    monkeypatch.setattr("monocal.calibrators.neural.fitting.encoders.SPARSE_FROM_NUMBERS", 10)
+    alone = bits(fitted(Alone(), 3, carry="none"))
+    assert run_team(2, lambda team: bits(fitted(team, 3, carry="none"))) == [alone] * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sc_weight": 0.5}, "sc_weight: got 0.5; wanted 0 for a fit in shards"),
+        ({"checkpoint": "folder"}, "checkpoint: got a folder; wanted none for a fit in shards"),
+    ],
+)
+def test_what_needs_all_rows_of_a_batch_is_refused(arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        fitted(Alone(), 2, **arguments)
