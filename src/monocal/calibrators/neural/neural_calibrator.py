@@ -16,6 +16,7 @@ from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, belie
 from monocal.calibrators.neural.fitting.carried import Trained, fit_believed
 from monocal.calibrators.neural.fitting.challenger import going_on, judge_challenger, train_challenger
 from monocal.calibrators.neural.fitting.encoders import Embeddings, encoder_arrays, encoder_for
+from monocal.calibrators.neural.fitting.field_values import field_sizes
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
 from monocal.calibrators.neural.fitting.objective import Auxiliary, objective, refuse_auxiliary
 from monocal.calibrators.neural.fitting.presets import PRESETS, FitSettings, Preset, batch_rows_for
