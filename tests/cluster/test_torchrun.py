@@ -40,7 +40,9 @@ def torchrun(n_processes, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("method", "settings"), [("wide_logistic", {"carry": "auto"}), ("umc", {"n_epochs": 1})], ids=["wide", "umc"]
+    ("method", "settings"),
+    [("wide_logistic", {"carry": "auto"}), ("umc", {"n_epochs": 1, "size": "small"})],
+    ids=["wide", "umc"],
 )
 def test_two_processes_save_the_model_of_one(prepared, tmp_path, method, settings):
     options = ["--method", method, "--engine", "torchrun", "--shards", 4]

@@ -201,7 +201,7 @@ def fit_log(
         if n_shards > 1:
             mine, shards = Shards.deal(np.flatnonzero(known), n_shards, team)
         # fields are taken as ids below; times cost memory that few fits in shards have a use for
-        times = rows.times if shards is None or make().looks_at_time else None
+        times = rows.times if shards is None or make(task).looks_at_time else None
         needed = replace(rows, fields={}, groups=None, times=times)
         observed = rows if whole and shards is None else needed.take(mine)
         shares = None if maturity is None else maturity[mine]

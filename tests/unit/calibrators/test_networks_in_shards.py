@@ -12,10 +12,11 @@ from monocal.lab.simulator import simulate_log
 from monocal.testing.teams import run_team
 from monocal.vocabulary.vocabulary import Vocabulary
 
-LOG = simulate_log(20_000, seed=5).table()
+LOG = simulate_log(8_000, seed=5).table()
 SCORES, LABELS, TIMES = (LOG[name].to_numpy() for name in ("pctr", "click", "timestamp"))
 FEATURES = Vocabulary.of_table(LOG, ["site_id", "device"]).encode(LOG)
-N_FIT = 15_000
+N_FIT = 6_000
+SMALL = {"size": "small", "n_dimensions": 4}
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +30,11 @@ def one_thread():
 
 
 def fitted(team, n, method="umc", **arguments):
-    rows, shards = Shards.deal(np.arange(N_FIT), n, team)
+    shard = np.arange(N_FIT) // 500 % n
+    numbers = tuple(range(team.rank, n, team.size))
+    own = [np.flatnonzero(shard == number) for number in numbers]
+    rows = np.concatenate(own)
+    shards = Shards(team, n, numbers, np.cumsum([0, *map(len, own)]), rows)
     one = calibrator(method, n_epochs=1, **arguments)
     return one.fit(SCORES[rows], LABELS[rows], features=FEATURES[rows], times=TIMES[rows], shards=shards)
 
@@ -40,27 +45,33 @@ def bits(one):
 
 
 @pytest.mark.parametrize(
-    ("method", "arguments"),
-    [("umc", {}), ("umc", {"carry": "none", "guard": True}), ("sbcr", {}), ("fac", {"carry": "none"})],
+    ("method", "arguments", "sizes"),
+    [
+        ("umc", SMALL, (2, 4)),
+        ("umc", SMALL | {"carry": "none", "guard": True}, (2,)),
+        ("sbcr", {"hidden": (16,)}, (2,)),
+        ("fac", {"carry": "none"}, (2,)),
+    ],
+    ids=["umc", "umc believing", "sbcr", "fac"],
 )
-def test_the_same_shards_give_the_same_bits_for_any_team(method, arguments):
+def test_the_same_shards_give_the_same_bits_for_any_team(method, arguments, sizes):
     alone = bits(fitted(Alone(), 4, method, **arguments))
-    for size in (2, 4):
+    for size in sizes:
         for member in run_team(size, lambda team: bits(fitted(team, 4, method, **arguments))):
             assert member == alone
 
 
 def test_one_shard_is_the_fit_without_shards_to_the_bit():
     given = {"features": FEATURES[:N_FIT], "times": TIMES[:N_FIT]}
-    plain = calibrator("umc", n_epochs=1).fit(SCORES[:N_FIT], LABELS[:N_FIT], **given)
-    assert bits(fitted(Alone(), 1)) == bits(plain)
+    plain = calibrator("umc", n_epochs=1, **SMALL).fit(SCORES[:N_FIT], LABELS[:N_FIT], **given)
+    assert bits(fitted(Alone(), 1, **SMALL)) == bits(plain)
 
 
 def test_four_shards_are_worth_as_much_as_one():
     later = {"features": FEATURES[N_FIT:]}
     losses = [
         log_loss(logit(one.predict(SCORES[N_FIT:], **later)), LABELS[N_FIT:])
-        for one in (fitted(Alone(), n, seed=seed, carry="none") for n in (1, 4) for seed in (0, 1))
+        for one in (fitted(Alone(), n, seed=seed, carry="none", **SMALL) for n in (1, 4) for seed in (0, 1))
     ]
     raw = log_loss(logit(SCORES[N_FIT:]), LABELS[N_FIT:])
     assert max(losses) < raw
@@ -69,8 +80,8 @@ def test_four_shards_are_worth_as_much_as_one():
 
 def test_long_tables_have_the_same_bits_for_any_team(monkeypatch):
     monkeypatch.setattr("monocal.calibrators.neural.fitting.encoders.SPARSE_FROM_NUMBERS", 10)
-    alone = bits(fitted(Alone(), 3, carry="none"))
-    assert run_team(2, lambda team: bits(fitted(team, 3, carry="none"))) == [alone] * 2
+    alone = bits(fitted(Alone(), 3, carry="none", **SMALL))
+    assert run_team(2, lambda team: bits(fitted(team, 3, carry="none", **SMALL))) == [alone] * 2
 
 
 @pytest.mark.parametrize(
