@@ -95,7 +95,8 @@ class ShardedObjective(Objective):
         for place, (one, mean) in enumerate(zip(self.learned, means, strict=True)):
             values = torch.from_numpy(np.asarray(mean / total)).to(one.dtype)
             if place in tables:
-                values = torch.sparse_coo_tensor(torch.from_numpy(tables[place])[None], values, one.shape)
+                rows = torch.from_numpy(tables[place])[None]
+                values = torch.sparse_coo_tensor(rows, values, one.shape, check_invariants=True)
             one.grad = values
         return float(loss_sum / total)
 
