@@ -208,7 +208,7 @@ def test_two_cuts_on_the_same_edge_are_one():
     rng = np.random.default_rng(0)
     samples = Samples.of(rng.random(300), rng.random(300) < 0.5, features=rng.integers(0, 3, (300, 1)))
     sizes = np.array([3])
-    few = TimeBlocks(np.array([0, 180, 290, 300]), np.array([0.0, 0.6, 290 / 300, 1.0]))
+    few = TimeBlocks(np.array([[0, 180, 290, 300]]), np.array([0.0, 0.6, 290 / 300, 1.0]))
     many = TimeBlocks.of(samples)
     assert [len(forward_chain(samples, sizes, blocks, l2=1.0)) for blocks in (few, many)] == [1, 2]
 
