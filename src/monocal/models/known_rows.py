@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from monocal.core.row_intervals import KnownLogits, RowIntervals, check_level, r
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.models.model import PREDICT_BATCH_ROWS, Model
+from monocal.models.products import Product
 from monocal.tables.stream import Table, open_table
 
 
@@ -73,14 +74,22 @@ def batch_known(
     return {name: row_intervals(p, known[name], level) for name, p in answers.items()}
 
 
+def check_stand_alone(products: Sequence[Product]) -> None:
+    """Refuses intervals of a model some of whose answers are products of others."""
+    if products:
+        raise InvalidInput.of(
+            "interval",
+            f"a model that answers {products[0].whole!r} with a product",
+            "tasks that stand alone",
+            "fit a model without products for intervals",
+        )
+
+
 def known_logits(
     model: Model, ids: Ids, scores: Mapping[str, Floats], sampling_rate: Floats | float | None = None
 ) -> dict[str, KnownLogits]:
     """Returns how surely each row's calibrated logit is known, by task; arguments as for `Model.predict_ids`."""
-    if model.products:
-        raise InvalidInput.of(
-            "interval", "a model whose tasks are products", "tasks that stand alone", "ask for each part's interval"
-        )
+    check_stand_alone(model.products)
     return {
         name: model.task(name).calibrator.known_logits(
             Samples.of(

@@ -16,6 +16,7 @@ from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats, as_float_column
 from monocal.models.artefact import load_model
 from monocal.models.fusion import Fusion
+from monocal.models.known_rows import check_stand_alone
 from monocal.models.model import Model
 from monocal.models.products import with_products
 from monocal.models.verification import verify
@@ -119,6 +120,7 @@ class Engine:
         answer = Answer(probabilities, fused, self.version, logits, ids)
         if request.interval is not None:
             check_level(request.interval)
+            check_stand_alone(self.products)
             features = ids if ids.shape[1] else None
             for task, z in logits.items():
                 answer.known[task] = self._calibrators[task].known_logits(Samples(z, features=features))
