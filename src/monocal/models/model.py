@@ -298,7 +298,10 @@ class Model(Tabular):
         stream = open_table(table)
         self.check_columns(stream.column_names)
         roles = self.roles(
-            tasks={chosen.name: (label or chosen.label, chosen.score)},
+            tasks={
+                chosen.name: (label or chosen.label, chosen.score),
+                **{part: (self.task(part).label, self.task(part).score) for part in self.parts_of(chosen.name)},
+            },
             slices=[] if by is None else [by],
             soft_labels=False,
         )

@@ -116,3 +116,12 @@ def test_the_report_says_product_and_draws_no_curve_of_it(model: Model, log: pa.
     assert learned_curves(both, "x") == ""
     assert learned_curves(data.task("click"), "x") != ""
     assert data.task("long").weight == int((log["click"].to_numpy()[16_000:19_000] == 1).sum())
+
+
+def test_a_threshold_on_the_whole_is_one_on_the_product(model: Model, log: pa.Table) -> None:
+    newer = log.slice(16_000)
+    found = model.threshold(newer, task="both", false_positive_rate=0.2).overall
+    assert found is not None
+    answered = model.predict(newer)["both"] >= found.value
+    negatives = newer["long_view"].to_numpy() == 0
+    assert 0.1 < answered[negatives].mean() <= 0.2
