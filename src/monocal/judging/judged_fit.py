@@ -157,7 +157,7 @@ def fit_and_judge(
     )
     asked: dict[str, Any] = {"keep_order_within": keep_order_within, "parents": parents}
     if keep_order_within:
-        check_same_within(given, keep_order_within)
+        given = check_same_within(given, keep_order_within)
     if repair and isinstance(given, Rows):
         asked["products"] = products_of_tasks(products or KNOWN_PRODUCTS, given.roles.score_columns)
         given = given_earlier_parts(given, asked["products"])

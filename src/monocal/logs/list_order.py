@@ -14,10 +14,11 @@ from monocal.tables.encoded_column import EncodedColumn
 from monocal.tables.rows import Rows
 
 
-def check_same_within(rows: Rows | EncodedLog, column: str) -> None:
+def check_same_within(rows: Rows | EncodedLog, column: str) -> Rows | EncodedLog:
     """Refuses a field, or a sampling rate, that differs between items of one list.
 
-    Two items of a list then meet the same increasing curve, and the one with the higher score stays above.
+    Two items of a list then meet the same increasing curve, and the one with the higher score stays above. The rows
+    come back without the column, unless it is a field itself.
 
     Arguments:
         rows: The rows of a fit.
@@ -49,6 +50,7 @@ def check_same_within(rows: Rows | EncodedLog, column: str) -> None:
                 "columns that are equal for all items of a list, so that its order is kept",
                 f"leave it out of {where}, or keep_order_within out of the fit",
             )
+    return rows.with_fields([*rows.roles.fields, *rows.roles.numeric]) if isinstance(rows, Rows) else rows
 
 
 def _lists(rows: Rows | EncodedLog, column: str) -> tuple[NDArray[Any], Callable[[Any], Any]]:

@@ -121,7 +121,7 @@ def fit(
         winners=selected,
     )
     if keep_order_within:
-        check_same_within(rows, keep_order_within)
+        rows = check_same_within(rows, keep_order_within)
     kept: dict[str, Any] = {"keep_order_within": keep_order_within, "parents": parents}
     embeddings = embeddings if frozen_embeddings is None else frozen_embeddings
     if not isinstance(rows, Rows):

@@ -9,6 +9,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
+from monocal.judging.judged_fit import fit_and_judge
 from monocal.models.model import Model
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Request
@@ -102,3 +103,12 @@ def test_methods_that_may_be_level_are_refused_before_the_fit(lists: dict[str, A
 def test_a_score_that_says_nothing_is_refused_because_its_slope_is_0(lists: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="a higher score means no higher probability"):
         fit_lists({**lists, "logit": -lists["logit"]}, "wide_logistic", fields=FIELDS)
+
+
+def test_the_list_is_no_field_that_rows_are_judged_by(lists: dict[str, Any]) -> None:
+    options: dict[str, Any] = {"method": "platt", "score": "logit", "label": "click", "scores_are": "logit"}
+    plain, listed = (
+        fit_and_judge(lists, fields=["page"], n_bootstrap=10, **options, **kept)
+        for kept in ({}, {"keep_order_within": "query_id"})
+    )
+    assert listed.tasks["click"].as_dict() == plain.tasks["click"].as_dict()
