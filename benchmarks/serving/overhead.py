@@ -1,4 +1,4 @@
-"""What calibrating three heads adds to a multi-task DeepFM that scores requests of 100 candidates.
+"""What calibrating three heads adds to a multi-task DeepFM, and to QIN, that score requests of 100 candidates.
 
     python benchmarks/serving/overhead.py                        # a few minutes
     python benchmarks/serving/overhead.py --rows 6000 --blocks 5   # a quick look
@@ -13,6 +13,7 @@ import argparse
 import os
 import platform
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,10 @@ import torch
 from monocal.calibrators import CALIBRATORS
 from monocal.core.files import atomic_file
 from monocal.core.spaces import sigmoid
-from monocal.lab.rankers import MultiTaskDeepFM
+from monocal.lab.rankers import QIN, MultiTaskDeepFM
 from monocal.lab.rankers.request_scorer import RequestScorer
 from monocal.lab.simulator import SimulatedLog, World, find_world, simulate_log
+from monocal.lab.simulator.search import SearchWorld, page_features, simulate_pages
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model, TaskModel
 from monocal.serving import Engine, Request
@@ -59,11 +61,10 @@ def world_of_requests() -> World:
 class Ranked:
     """A trained ranker, the rows that calibrators are fitted on, and requests."""
 
-    scorer: RequestScorer
+    scorer: Callable[[np.ndarray], np.ndarray]
     log: SimulatedLog
     logits: np.ndarray
     requests: list[np.ndarray]
-    shared: tuple[int, ...]
 
 
 def prepare(n_rows: int, n_requests: int, world: World, hidden: tuple[int, ...] = (512, 256, 128)) -> Ranked:
@@ -84,14 +85,44 @@ def prepare(n_rows: int, n_requests: int, world: World, hidden: tuple[int, ...] 
         ids = np.ascontiguousarray(later.features[rng.integers(0, later.n_rows, N_CANDIDATES)])
         ids[:, list(shared)] = ids[0, list(shared)]
         requests.append(ids)
-    return Ranked(RequestScorer(ranker.network_), later, np.stack([scores[one] for one in TASKS], 1), requests, shared)
+    return Ranked(RequestScorer(ranker.network_), later, np.stack([scores[one] for one in TASKS], 1), requests)
+
+
+def prepare_qin(n_rows: int, n_requests: int, **arguments: Any) -> Ranked:
+    """Does the same with QIN in the simulated search: a request is a user with a past, a query and its candidates."""
+    log, truth, _ = simulate_pages(n_rows, 0, SearchWorld())
+    encoded = log.encoded().with_histories("user_id")
+    ranker = QIN(n_threads=1, **arguments).fit(encoded.slice(0, n_rows // 2), show_progress=False)
+    scores = ranker.score_tasks(encoded.slice(n_rows // 2, n_rows), show_progress=False)
+    past, users = encoded.histories, np.asarray(encoded.features[:, 0])
+    assert past is not None
+    rng = np.random.default_rng(0)
+    asking = rng.choice(np.unique(users), n_requests)
+    events = {}
+    for user in asking:
+        rows = np.flatnonzero(users == user)[::-1][: ranker.n_recent]
+        events[user] = np.pad(rows, (0, ranker.n_recent - len(rows)), constant_values=-1)[None]
+    queries = truth.queries(rng, asking.astype(np.int64))
+    items = truth.candidates(rng, queries, N_CANDIDATES)
+    hours = np.full(n_requests, 12)
+    features = page_features(truth, asking.astype(np.int64), queries, items, np.zeros_like(items), hours)
+
+    def scorer(ids: np.ndarray) -> np.ndarray:
+        found = np.broadcast_to(events[ids[0, 0]], (len(ids), ranker.n_recent))
+        with torch.inference_mode():
+            return ranker.network_.score(torch.from_numpy(ranker.inputs(ids, found, past))).numpy().astype(np.float64)
+
+    later = log.take(slice(n_rows // 2, n_rows))
+    requests = list(features.reshape(n_requests, N_CANDIDATES, -1))
+    return Ranked(scorer, later, np.stack([scores[one] for one in TASKS], 1), requests)
 
 
 def engine_of(ranked: Ranked, arguments: dict[str, Any]) -> Engine:
     """Fits one umc per head on the ranker's logits and puts them behind an engine with a fusion rule."""
     tasks = []
     for place, task in enumerate(TASKS):
-        umc = CALIBRATORS["umc"](n_threads=1, show_progress=False, n_epochs=1, **arguments)
+        # a network that later rows reject would cost nothing
+        umc = CALIBRATORS["umc"](n_threads=1, show_progress=False, n_epochs=1, carry="none", **arguments)
         umc.fit(ranked.logits[:, place], ranked.log.task_labels[task], features=ranked.log.features, scores_are="logit")
         tasks.append(TaskModel(task, task, task, umc))
     vocabulary = ranked.log.encoded().vocabulary
@@ -163,35 +194,42 @@ HEAD = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=12_000)
+    parser.add_argument("--qin-rows", type=int, default=120_000)
     parser.add_argument("--blocks", type=int, default=40)
     wishes = parser.parse_args()
     torch.set_num_threads(1)
-    ranked = prepare(wishes.rows, 200, world_of_requests())
-    print("ranker ready")
-    engines = {}
-    for name, arguments in ARMS.items():
-        engines[name] = engine_of(ranked, arguments)
-        print("fitted", name)
-    taken = measure(ranked, engines, wishes.blocks)
-    lines = [*HEAD, *lines_of(taken)]
-    print("\n".join(lines))
-    write(lines, wishes, sum(ranked.log.field_sizes))
+    tables = []
+    for name, ranked in (
+        ("multi-task DeepFM", prepare(wishes.rows, 200, world_of_requests())),
+        ("QIN", prepare_qin(wishes.qin_rows, 200)),
+    ):
+        engines = {arm: engine_of(ranked, arguments) for arm, arguments in ARMS.items()}
+        lines = [f"## Behind the {name}" if "Deep" in name else f"## Behind {name}", "", *HEAD]
+        lines += lines_of(measure(ranked, engines, wishes.blocks))
+        print("\n".join(lines))
+        tables += [*lines, ""]
+    write(tables, wishes)
 
 
-def write(lines: list[str], wishes: argparse.Namespace, n_values: int) -> None:
+def write(lines: list[str], wishes: argparse.Namespace) -> None:
     """Writes the measured part; what it means is written by hand below the mark and kept."""
     mark = "<!-- reading -->"
     reading = RESULT.read_text(encoding="utf-8").split(mark)[1] if RESULT.exists() else "\n"
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
     text = f"""# What calibration adds to a ranker
 
-`python benchmarks/serving/overhead.py --rows {wishes.rows} --blocks {wishes.blocks}`
+`python benchmarks/serving/overhead.py --rows {wishes.rows} --qin-rows {wishes.qin_rows} --blocks {wishes.blocks}`
 
-Requests of {N_CANDIDATES} candidates, 21 fields × 16 ({n_values:,} values), {21 - len(OF_THE_CANDIDATE)} of the fields
-shared by the request. Every arm scores them with the same multi-task DeepFM (512×256×128, three heads) and fuses the
-three probabilities; the calibrated arms pass the heads through `Engine.calibrate` (field ids given, umc fitted on
-{wishes.rows // 2:,} rows per head, one epoch) before fusing. The ranker's request path is `RequestScorer`: tables and
-all fields folded into the first layer, BLAS for the other layers.
+Requests of {N_CANDIDATES} candidates. Every arm scores them with the same ranker of three heads and fuses the three
+probabilities; the calibrated arms pass the heads through `Engine.calibrate` (field ids given, umc fitted for one epoch
+per head, the whole network believed) before fusing.
+
+- Multi-task DeepFM: 512×256×128, 21 fields × 16, {21 - len(OF_THE_CANDIDATE)} of the fields shared by the request;
+  calibrators fitted on {wishes.rows // 2:,} rows. Its request path is `RequestScorer`: tables and all fields folded
+  into the first layer, BLAS for the other layers.
+- QIN: 7 fields × 16, the last 100 events of the user searched by query (50) and by item (20), 256×128; calibrators
+  fitted on {wishes.qin_rows // 2:,} rows. Its request path is that of training, with nothing folded.
+
 One thread, one process, blocks of {BLOCK_REQUESTS} requests per arm in random order, {wishes.blocks * BLOCK_REQUESTS}
 requests per arm. {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, numba {numba.__version__},
 numpy {np.__version__}; load average {load}: above the number of cores, wall columns

@@ -46,3 +46,12 @@ def test_every_arm_is_measured_on_the_same_requests(overhead, ranked):
     assert set(taken) == {"raw", "small"}
     assert all(times.shape == (overhead.BLOCK_REQUESTS, 2) for times in taken.values())
     assert len(overhead.lines_of(taken)) == 2
+
+
+def test_qin_answers_requests_of_users_with_a_past(overhead):
+    ranked = overhead.prepare_qin(3_000, 4, hidden=(16,), n_recent=20, n_by_query=10, n_by_item=5)
+    logits = ranked.scorer(ranked.requests[0])
+    assert logits.shape == (overhead.N_CANDIDATES, 3)
+    assert np.ptp(logits, axis=0).min() > 0.0
+    engine = overhead.engine_of(ranked, {"size": "small"})
+    assert overhead.answer_calibrated(ranked, engine, ranked.requests[1]).shape == (overhead.N_CANDIDATES,)
