@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from monocal.models import fit as fit
     from monocal.models import load_model
     from monocal.models.apply import apply_model
+    from monocal.models.calibrated import Calibrated as Calibrated
+    from monocal.models.calibrated import wrap as wrap
     from monocal.operations import gate as gate
     from monocal.report import write_report as write_report
 
     apply, load = apply_model, load_model
 
 _HOMES = {
+    "Calibrated": ("monocal.models.calibrated", "Calibrated"),
     "apply": ("monocal.models.apply", "apply_model"),
     "calibrator": ("monocal.calibrators", "calibrator"),
     "methods": ("monocal.calibrators", "methods"),
@@ -33,6 +36,7 @@ _HOMES = {
     "gate": ("monocal.operations", "gate"),
     "load": ("monocal.models", "load_model"),
     "simulate_log": ("monocal.lab.simulator", "simulate_log"),
+    "wrap": ("monocal.models.calibrated", "wrap"),
     "write_report": ("monocal.report", "write_report"),
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -25,16 +24,18 @@ from monocal.calibrators.fit_rows import (
     no_onnx,
     no_refresh,
     no_refresh_of_numbers,
+    rate_to_use,
     remembered_rate,
     samples_of_fit,
 )
+from monocal.calibrators.guard import GUARD_SHARE, is_worse
 from monocal.calibrators.onnx.builder import GraphBuilder
+from monocal.calibrators.raw_features import known_ids, learn_values
 from monocal.calibrators.recent_intercept import recent_intercept
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.calibrators.tags import Tags
-from monocal.core.errors import InvalidInput, MonocalWarning
-from monocal.core.log_loss import log_loss_of
+from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Samples
 from monocal.core.sampling import SamplingRate
@@ -48,9 +49,6 @@ from monocal.core.spaces import (
     sigmoid,
 )
 from monocal.core.team import Shards
-
-GUARD_SHARE = 0.2
-"""The most recent share of rows on which `guard=True` judges the fit."""
 
 
 class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
@@ -120,7 +118,8 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         Arguments:
             scores: The ranker's score of each row, a probability unless `scores_are="logit"`.
             labels: 0 or 1 per row.
-            features: Field ids `(n, F)`, 0 = unseen. Accepted and unused by feature-blind methods, see `tags`.
+            features: Field ids `(n, F)`, 0 = unseen; or raw values, as a data frame or a list of columns. Accepted and
+                unused by feature-blind methods, see `tags`.
             weights: How often each row counts.
             times: When each row happened; without it rows are taken to be in time order, oldest first.
             scores_are: `"probability"` or `"logit"`; never guessed.
@@ -136,6 +135,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             raise no_numbers(self.name)
         if shards is not None and shards.n > 1:
             check_shards(self.name, self.fits_in_shards, shards, self.looks_at_time, soft_labels)
+        features, known = learn_values(features) if shards is None or shards.n == 1 else (features, None)
         columns: dict[str, Any] = {"features": features, "weights": weights, "times": times}
         given: dict[str, Any] = {"scores_are": scores_are, "sampling_rate": sampling_rate, "soft_labels": soft_labels}
         samples = samples_of_fit(scores, labels, shards, **columns, **given, numeric_knots=numeric_knots)
@@ -144,6 +144,8 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         recent_share = self._recent_share()
         for learned in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, learned)
+        if known is not None:
+            self.field_values_ = known
         self._receive_embeddings(embeddings)
         if samples.weights is not None and np.any(samples.weights == 0.0):
             samples = samples.take(np.flatnonzero(samples.weights))
@@ -180,7 +182,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         Arguments:
             scores: As for `fit`, like the other columns.
             labels: 0 or 1 per row.
-            features: Field ids in the field order of `fit`; ids beyond those of the fit are new values.
+            features: As for `fit`, in the same order; ids beyond those of the fit are new values.
             weights: How often each row counts.
             times: When each row happened.
             scores_are: None means as at fit.
@@ -193,7 +195,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         samples = Samples.of(
             scores,
             labels,
-            features=features,
+            features=known_ids(features, getattr(self, "field_values_", None)),
             weights=weights,
             times=times,
             scores_are=scores_are or self.scores_are_,
@@ -225,21 +227,18 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
         Arguments:
             scores: Scores in the space of `fit`, unless `scores_are` says otherwise.
-            features: Field ids in the field order of `fit`; ids that were not there count as unseen.
+            features: As for `fit`, in the same order; ids and values that were not there count as unseen.
             scores_are: None means as at fit.
             sampling_rate: None means the single rate given to fit, if there was one.
         """
         self._check_fitted()
         if scores_are is not None:
             check_score_space(scores_are)
-        if sampling_rate is None:
-            if self.sampling_rate_ == "per row":
-                raise InvalidInput.of(
-                    "sampling_rate", None, "one rate per row, as at fit", "pass the rate of every row to predict, too"
-                )
-            sampling_rate = self.sampling_rate_
         samples = Samples.of(
-            scores, features=features, scores_are=scores_are or self.scores_are_, sampling_rate=sampling_rate
+            scores,
+            features=known_ids(features, getattr(self, "field_values_", None)),
+            scores_are=scores_are or self.scores_are_,
+            sampling_rate=rate_to_use(sampling_rate, self.sampling_rate_),
         )
         return self.predict_samples(samples)
 
@@ -293,12 +292,17 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
     def state(self) -> CalibratorState:
         """Returns everything learned as arrays and JSON values."""
         self._check_fitted()
-        return self._state()
+        found = self._state()
+        if hasattr(self, "field_values_"):
+            found.values["field_values_"] = self.field_values_
+        return found
 
     @final
     def restore(self, state: CalibratorState) -> Self:
         """Takes over what `state` returned, instead of fitting."""
         self._restore(state)
+        if "field_values_" in state.values:
+            self.field_values_ = state.values["field_values_"]
         return self
 
     def __repr__(self) -> str:
@@ -383,17 +387,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         trial._receive_embeddings(getattr(self, "_embeddings", None))
         trial.n_fields_, trial.recent_shift_, trial.fell_back_ = self.n_fields_, 0.0, False
         trial._fit(older)
-        before = log_loss_of(recent, logit(sigmoid(recent.logits)))
-        after = log_loss_of(recent, logit(trial.predict_samples(recent)))
-        if after <= before:
-            return False
-        warnings.warn(
-            f"{self.name}: on the most recent {GUARD_SHARE:.0%} of the rows its log-loss is {after:.5f}, the "
-            f"uncalibrated score's {before:.5f}; falling back to the uncalibrated score",
-            MonocalWarning,
-            stacklevel=3,
-        )
-        return True
+        return is_worse(self.name, recent, trial.predict_samples(recent))
 
     def _recent_shift(self, samples: Samples) -> float:
         _, recent = samples.split_recent(self._recent_share())

@@ -166,3 +166,14 @@ def remembered_rate(sampling_rate: SamplingRate) -> float | str | None:
     if sampling_rate is None:
         return None
     return float(sampling_rate) if np.ndim(sampling_rate) == 0 else "per row"  # type: ignore[arg-type]
+
+
+def rate_to_use(given: SamplingRate, remembered: float | str | None) -> SamplingRate:
+    """Returns the rate of a prediction: the given one, else the single one of the fit."""
+    if given is not None:
+        return given
+    if isinstance(remembered, str):
+        raise InvalidInput.of(
+            "sampling_rate", None, "one rate per row, as at fit", "pass the rate of every row to predict, too"
+        )
+    return remembered

@@ -12,6 +12,9 @@ from monocal.core.errors import InvalidInput
 if TYPE_CHECKING:
     from monocal.judging.product import Product
 
+STANDARD_INPUT = "-"
+_TABLE_ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
+
 
 def names(texts: Sequence[str] | None) -> list[str]:
     """Splits at commas, so that `--fields a,b` and `--fields a --fields b` mean the same.
@@ -143,18 +146,33 @@ def products(texts: Sequence[str] | None) -> list[Product]:
     return found
 
 
-def model_and_table(paths: Sequence[str]) -> tuple[str | None, str]:
-    """Reads `[MODEL] TABLE`.
+def table(paths: Sequence[str]) -> Any:
+    """Reads `TABLE…`: one path, several (as a shell makes of an unquoted glob), or `-` for standard input.
+
+    Example:
+        >>> table(["log.parquet"]), table(["a.parquet", "b.parquet"])
+        ('log.parquet', ['a.parquet', 'b.parquet'])
+    """
+    if STANDARD_INPUT in paths:
+        from monocal.tables.places import spool_standard_input
+
+        if len(paths) > 1:
+            raise InvalidInput.of("TABLE", f"- beside {len(paths) - 1} paths", "standard input alone", "pipe it all in")
+        return str(spool_standard_input())
+    return paths[0] if len(paths) == 1 else list(paths)
+
+
+def model_and_table(paths: Sequence[str]) -> tuple[str | None, Any]:
+    """Reads `[MODEL] TABLE…`; with several paths the first is a model unless its name is that of a table.
 
     Example:
         >>> model_and_table(["model/", "test.parquet"]), model_and_table(["scored.parquet"])
         (('model/', 'test.parquet'), (None, 'scored.parquet'))
+        >>> model_and_table(["a.parquet", "b.parquet"])
+        (None, ['a.parquet', 'b.parquet'])
     """
-    if len(paths) > 2:
-        raise InvalidInput.of(
-            "TABLE", f"{len(paths)} paths", "a model and a table, or a table alone", 'quote a glob: "logs/*.parquet"'
-        )
-    return (None, paths[0]) if len(paths) == 1 else (paths[0], paths[1])
+    is_table = len(paths) == 1 or paths[0].lower().endswith(_TABLE_ENDINGS)
+    return (None, table(paths)) if is_table else (paths[0], table(paths[1:]))
 
 
 def sampling_rate(text: str | None) -> float | str | None:

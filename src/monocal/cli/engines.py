@@ -97,8 +97,10 @@ def spark_session(master: str | None, conf: list[str] | None) -> Any:
     return builder.getOrCreate()
 
 
-def spark_table(session: Any, table: str) -> Any:
-    """Opens a Parquet path, or a table of the session's catalogue."""
+def spark_table(session: Any, table: str | list[str]) -> Any:
+    """Opens Parquet paths, or a table of the session's catalogue."""
+    if not isinstance(table, str):
+        return session.read.parquet(*table)
     if table.lower().endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
         raise InvalidInput.of("TABLE", repr(table), "Parquet or a table's name", "store the log as Parquet first")
     if "/" not in table and session.catalog.tableExists(table):

@@ -28,8 +28,14 @@ def _complete_metric(incomplete: str) -> list[str]:
 
 
 TableArgument = Annotated[
-    str, typer.Argument(metavar="TABLE", help="A Parquet or CSV file, a folder of them, or a glob.", show_default=False)
+    list[str],
+    typer.Argument(
+        metavar="TABLE",
+        help="Parquet or CSV: files, a folder, a glob, a URI, or - for standard input.",
+        show_default=False,
+    ),
 ]
+
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="The folder of a saved model.", show_default=False)
 ]

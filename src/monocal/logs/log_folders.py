@@ -9,14 +9,14 @@ from monocal.logs.log_folder import ENCODED_LOG
 from monocal.logs.scored_log import SCORED_LOG, ScoredLog
 
 
-def is_any_log_folder(path: str | Path) -> bool:
-    """Says whether a path is the folder of an encoded or of a scored log.
+def is_any_log_folder(path: object) -> bool:
+    """Says whether something is the path to the folder of an encoded or of a scored log.
 
     Example:
         >>> is_any_log_folder("log.parquet")
         False
     """
-    return _is_scored(Path(path)) or ENCODED_LOG.is_at(path)
+    return isinstance(path, str | Path) and (_is_scored(Path(path)) or ENCODED_LOG.is_at(path))
 
 
 def open_log(folder: str | Path) -> EncodedLog | ScoredLog:

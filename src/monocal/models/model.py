@@ -288,7 +288,7 @@ class Model(Tabular):
         """Returns cut-offs on this model's probabilities that keep a promise; see `metrics.promised_thresholds`.
 
         Arguments:
-            table: Rows with 0/1 labels that the model was not fitted on.
+            table: Rows with 0/1 labels that the model was not fitted on; it warns if it was.
             task: Which task; None means the only one.
             label: Another label column than that of the fit.
             by: A column of which every value gets a cut-off of its own.

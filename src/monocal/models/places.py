@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeGuard
+from typing import Any
 
 from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.core.manifest import LARGEST_MANIFEST_BYTES, FolderFormat
+from monocal.tables.places import open_place
 
 ModelFiles = Mapping[str, bytes]
 """File name to contents, as `monocal.models.artefact.model_files` returns them."""
 
-_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 _BLOCK = 1 << 22
-
-
-def is_uri(place: object) -> TypeGuard[str]:
-    """Whether a place is named by a URI such as `s3://bucket/model` rather than a path.
-
-    Example:
-        >>> is_uri("hdfs:///models/ctr"), is_uri("models/ctr")
-        (True, False)
-    """
-    return isinstance(place, str) and _SCHEME.match(place) is not None
 
 
 @contextmanager
@@ -54,26 +43,12 @@ def local_copy(place: str | ModelFiles, form: FolderFormat) -> Iterator[Path]:
 
 def fetch_folder(uri: str, target: Path, form: FolderFormat) -> None:
     """Copies the manifest at a URI and the files it names into an empty folder, not a byte more than it states."""
-    system, root = _open(uri)
+    system, path = open_place(uri, "model")
+    root = path.rstrip("/")
     _fetch(system, f"{root}/{form.manifest}", target / form.manifest, LARGEST_MANIFEST_BYTES)
     for name, facts in form.read(target)["files"].items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         _fetch(system, f"{root}/{name}", target / name, facts["n_bytes"])
-
-
-def _open(uri: str) -> tuple[Any, str]:
-    import pyarrow as pa
-    from pyarrow import fs
-
-    # Hadoop's names of the same store
-    known = re.sub(r"^s3[an]://", "s3://", uri)
-    try:
-        system, root = fs.FileSystem.from_uri(known)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InvalidInput.of(
-            "model", f"{uri!r}, which cannot be opened ({error})", "a URI that pyarrow.fs knows", "use a local folder"
-        ) from error
-    return system, root.rstrip("/")
 
 
 def _fetch(system: Any, path: str, target: Path, n_bytes: int) -> None:

@@ -1,7 +1,8 @@
 """The table boundary: the one file that knows what a user may hand over.
 
-A table is a path to Parquet or CSV (one file, a folder, or a glob; CSV may be gzip or zstd), or any object
-with the Arrow C stream interface (pandas, polars, pyarrow, duckdb), or a plain mapping of columns.
+A table is a path to Parquet or CSV (one file, several, a folder, also one partitioned by `column=value`, or a glob; CSV
+may be gzip or zstd), a URI of the same, an Arrow dataset, any object with the Arrow C stream interface (pandas, polars,
+pyarrow, duckdb), a polars LazyFrame, or a plain mapping of columns.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.tables.places import find_dataset, is_partitioned, is_uri
 from monocal.tables.type_changes import TypeChange, check_names, check_zones, type_changes
 
 Table = Any
-"""A path, an object with `__arrow_c_stream__`, or a mapping of columns."""
+"""A path or several, a URI, a dataset, an object with `__arrow_c_stream__`, or a mapping of columns."""
 
 BATCH_ROWS = 131_072
 
@@ -54,6 +56,7 @@ class TableStream:
         paths: The files behind it; empty for a table in memory.
         in_memory: The table itself, if it is in memory.
         changes: Columns whose type is another one in a later file.
+        dataset: The Arrow dataset behind it, if it is one.
     """
 
     arrow_schema: pa.Schema
@@ -62,6 +65,7 @@ class TableStream:
     paths: tuple[Path, ...] = ()
     in_memory: pa.Table | None = None
     changes: Mapping[str, TypeChange] = field(default_factory=dict)
+    dataset: Any = None
 
     @property
     def column_names(self) -> list[str]:
@@ -109,6 +113,9 @@ class TableStream:
         if self.in_memory is not None:
             whole = self.in_memory.select(names).to_batches(max_chunksize=batch_rows)
             yield from _placed((batch for batch in whole if batch.num_rows), self.source)
+        if self.dataset is not None:
+            batches = _dataset_batches(self.dataset, names, batch_rows, dictionary_columns, self.source)
+            yield from _placed(batches, self.source)
         for path in self.paths:
             if is_parquet(path):
                 batches = _parquet_batches(path, names, batch_rows, dictionary_columns)
@@ -132,9 +139,21 @@ def open_table(table: Table) -> TableStream:
     if isinstance(table, TableStream):
         return table
     if isinstance(table, str | Path):
+        if is_uri(table) or is_partitioned(Path(table)):
+            return _open_dataset(find_dataset(table), str(table))
         return _open_files(find_files(str(table)), str(table))
+    if isinstance(table, list | tuple) and table and all(isinstance(one, str | Path) for one in table):
+        files = [path for one in table for path in find_files(str(one))]
+        return _open_files(files, f"{len(files)} files")
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
+    kind = type(table).__module__.partition(".")[0], type(table).__name__
+    if kind == ("polars", "LazyFrame"):
+        table = table.collect()
+    if kind == ("pyarrow", "Scanner"):
+        table = table.to_table()
+    if kind[0] == "pyarrow" and kind[1].endswith("Dataset"):
+        return _open_dataset(table, "the dataset")
     if isinstance(table, pa.Table):
         held = table
     elif hasattr(table, "__arrow_c_stream__"):
@@ -148,7 +167,7 @@ def open_table(table: Table) -> TableStream:
             "table",
             f"an object of type {type(table).__name__}",
             "a Parquet or CSV path, or a data frame with the Arrow C stream interface",
-            "pass a path, or a pandas, polars, pyarrow or duckdb table",
+            "pass a path or several, or a pandas, polars, pyarrow or duckdb table",
         )
     check_names(held.schema, "the table")
     return TableStream(held.schema, held.num_rows, "the table", in_memory=held)
@@ -166,6 +185,38 @@ def read_columns(table: Table, columns: Sequence[str]) -> pa.Table:
         schema = pa.schema([stream.arrow_schema.field(name) for name in names])
         return schema.empty_table()
     return pa.Table.from_batches(batches)
+
+
+def _open_dataset(dataset: Any, source: str) -> TableStream:
+    check_names(dataset.schema, source)
+    changes: dict[str, TypeChange] = {}
+    n_rows = None
+    files = getattr(dataset, "files", [])
+    if files and all(is_parquet(Path(name)) for name in files):
+        fragments = list(dataset.get_fragments())
+        first = fragments[0]
+        for one in fragments[1:]:
+            names = Path(first.path).name, Path(one.path).name
+            changes = type_changes(first.physical_schema, one.physical_schema, names) | changes
+        n_rows = sum(one.metadata.num_rows for one in fragments)
+    return TableStream(dataset.schema, n_rows, source, changes=changes, dataset=dataset)
+
+
+def _dataset_batches(
+    dataset: Any, names: list[str], batch_rows: int, dictionary_columns: Sequence[str], source: str
+) -> Iterator[pa.RecordBatch]:
+    if type(getattr(dataset, "format", None)).__name__ == "CsvFileFormat":
+        # a category keeps its text: 07 is not 7
+        schema = dataset.schema
+        for name in set(dictionary_columns) & set(names):
+            schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
+        dataset = dataset.replace_schema(schema)
+    try:
+        yield from (one for one in dataset.to_batches(columns=names, batch_size=batch_rows) if one.num_rows)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InvalidInput.of(
+            "table", f"{source}, which cannot be read ({error})", "the files as they were written", "check the place"
+        ) from error
 
 
 def find_files(pattern: str) -> list[Path]:

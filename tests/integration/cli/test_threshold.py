@@ -41,6 +41,15 @@ def test_groups_get_their_own_and_those_without_enough_rows_say_so(place, monoca
     assert all("takes" in line or "none:" in line for line in lines[1:])
 
 
+def test_rows_that_the_model_was_fitted_on_are_warned_about(place, monocal_command):
+    log = simulate_log(30_000, seed=4).table()
+    pq.write_table(log.slice(0, 12_000), place / "seen.parquet")
+    for name, warned in (("val.parquet", False), ("seen.parquet", True)):
+        ended = monocal_command("threshold", place / "model", place / name, "--recall", "0.8")
+        assert ended.code == 0, ended.err
+        assert ("100% of the rows that the model was fitted on" in ended.err) == warned
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from monocal.cli.arguments import pairs, sampling_rate
+from monocal.cli import arguments
 from monocal.cli.engines import Conf, Engine, Master, is_spark, spark_session, spark_table
 from monocal.cli.options import Debug, Json, ModelPlace, OutPlace, SamplingRate, TableArgument
 from monocal.cli.output import print_json, remark
@@ -28,7 +28,7 @@ monocal apply s3://models/ctr s3a://log/ --out s3a://scored/ --engine spark --ma
 
 def apply(
     model: ModelPlace,
-    table: TableArgument,
+    tables: TableArgument,
     out: OutPlace,
     column: Annotated[
         list[str] | None,
@@ -63,13 +63,14 @@ def apply(
     All other columns are kept, memory is bounded, and the output appears whole or not at all. On Spark the output is a
     folder of Parquet files that must not be there yet; it is whole when it holds _SUCCESS.
     """
+    table = arguments.table(tables)
     from monocal.models import load_model
     from monocal.models.apply import apply_model
 
     loaded = load_model(model)
     if rate is not None:
-        loaded = replace(loaded, sampling_rate=sampling_rate(rate))
-    columns = pairs("--column", column)
+        loaded = replace(loaded, sampling_rate=arguments.sampling_rate(rate))
+    columns = arguments.pairs("--column", column)
     if is_spark(engine, master, conf, {"--interval": interval, "--selected": selected}):
         _apply_on_spark(loaded, table, out, columns, master, conf, as_json)
         return
@@ -87,7 +88,7 @@ def apply(
 
 def _apply_on_spark(
     model: Model,
-    table: str,
+    table: str | list[str],
     out: str,
     columns: dict[str, str] | str | None,
     master: str | None,

@@ -39,7 +39,7 @@ monocal compare ranked/ --label long_view --methods wide_logistic,umc
 
 
 def compare(
-    table: TableArgument,
+    tables: TableArgument,
     score: Score = None,
     label: Label = None,
     fields: Fields = None,
@@ -76,6 +76,7 @@ def compare(
     The older rows are fitted, the most recent judge. Sorted by how much the metric exceeds its noise floor. TABLE may
     be the folder of a ranked log; --label then chooses one of its tasks.
     """
+    table = arguments.table(tables)
     from monocal.judging.compare_methods import compare_methods
 
     found = compare_methods(

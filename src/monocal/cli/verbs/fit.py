@@ -69,7 +69,7 @@ monocal fit hdfs:///log/ --score pctr --label click --method platt --out model/ 
 
 
 def fit(
-    table: TableArgument,
+    tables: TableArgument,
     out: Out,
     score: Score = None,
     label: Label = None,
@@ -121,6 +121,7 @@ def fit(
     torchrun --nproc-per-node 2 -m monocal fit ranked/ --method umc --engine torchrun --out model/
     On Spark all rows are fitted and none is held out; `monocal evaluate --engine spark` judges the model on others.
     """
+    table = arguments.table(tables)
     from monocal.judging.judged_fit import fit_and_judge
     from monocal.models.artefact import MODEL_FOLDER
 
@@ -226,7 +227,7 @@ def fit(
 
 
 def _fields(
-    table: str,
+    table: str | list[str],
     given: list[str] | None,
     method: str,
     score: str | None,

@@ -45,7 +45,7 @@ Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write
 def gate(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="The folder of the model in force.", show_default=False)],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder of the challenger.", show_default=False)],
-    table: TableArgument,
+    tables: TableArgument,
     by: By = None,
     max_harm: MaxHarm = 0.002,
     label: Label = None,
@@ -66,6 +66,7 @@ def gate(
     Both are compared row by row on rows that neither has seen. Exit code 0: it may. Exit code 3: it is worse, overall
     or in a guarded segment, or there are too few rows to exclude that; the message says how many it takes.
     """
+    table = arguments.table(tables)
     from monocal.operations import gate as gate_models
 
     found = gate_models(

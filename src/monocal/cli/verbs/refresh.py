@@ -36,7 +36,7 @@ monocal refresh model/ log.parquet --time ts --since 2026-05-04 --out next/ --js
 
 def refresh(
     model: ModelArgument,
-    table: TableArgument,
+    tables: TableArgument,
     out: Out,
     gate: Annotated[
         bool, typer.Option("--gate", help="Write nothing unless a refresh on the older rows passes on the newest.")
@@ -60,6 +60,7 @@ def refresh(
     Level, slope and shifts move as far as the rows and what was known before say; new field values get a shift, values
     unseen for long fade. The model itself stays as it is. Exit code 3: the gate did not let the refresh pass.
     """
+    table = arguments.table(tables)
     from monocal.models.inspection import history_lines
     from monocal.operations import refresh as refresh_folder
 

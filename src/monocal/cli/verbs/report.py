@@ -39,7 +39,7 @@ monocal report model/ test.parquet --value bid --fields site_id,country --title 
 
 def report(
     model: ModelArgument,
-    table: TableArgument,
+    tables: TableArgument,
     out: Out,
     label: Annotated[
         list[str] | None,
@@ -68,6 +68,7 @@ def report(
 
     Before and after on every section, with intervals and noise floors. The file needs no network and can be forwarded.
     """
+    table = arguments.table(tables)
     from monocal.models import load_model
     from monocal.report import write_report
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from monocal.cli import arguments
 from monocal.cli.options import Debug, Json, Label, ModelArgument, TableArgument
 from monocal.cli.output import print_json
 
@@ -17,7 +18,7 @@ monocal threshold model/ validation.parquet --recall 0.8 --by language --confide
 
 def threshold(
     model: ModelArgument,
-    table: TableArgument,
+    tables: TableArgument,
     precision: Annotated[
         float | None, typer.Option("--precision", help="Share of positives among the rows taken, at least.")
     ] = None,
@@ -44,6 +45,7 @@ def threshold(
     Or the recall, or the false-positive rate. The promise holds with the stated probability for rows drawn as these
     were; the model must not have been fitted on them. With --by all promises hold together.
     """
+    table = arguments.table(tables)
     from monocal.models import load_model
 
     given = {"precision": precision, "recall": recall, "false_positive_rate": false_positive_rate}

@@ -39,7 +39,7 @@ _SHOWN_DAYS = 14
 
 def watch(
     model: ModelArgument,
-    table: TableArgument,
+    tables: TableArgument,
     time: Annotated[str, typer.Option("--time", metavar="COLUMN", help="When a row happened.")],
     by: Annotated[
         list[str] | None,
@@ -85,6 +85,7 @@ def watch(
     the watch began, is at most the stated rate. Every day is read once. Exit code 4 is an alarm, 0 none. Days without
     labels show what the forecast expects of itself, and are read again when their labels are there.
     """
+    table = arguments.table(tables)
     from monocal.models import load_model
     from monocal.operations import watch as watch_table
 

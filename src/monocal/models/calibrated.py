@@ -1,0 +1,230 @@
+"""Any ranker with its calibrator, as one scikit-learn classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing, column_or_1d, get_tags
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
+
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import Floats
+from monocal.models.fitting import DEFAULT_METHOD, fit
+from monocal.models.model import Model
+from monocal.models.ranker_scores import ScoreFrom, ranker_scores
+
+PREFIT = "prefit"
+
+_SCORE, _LABEL, _WEIGHT = "score", "label", "weight"
+
+
+@final
+class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A ranker whose scores are turned into probabilities by a calibrator.
+
+    The calibrator must not learn from scores of rows that the ranker was trained on: there the ranker looks better
+    than it is. So either the ranker is already trained, on other rows, and stays as it is (`cv="prefit"`); or every
+    row is scored by a copy of the ranker that was trained without its fold, one calibrator learns from these scores,
+    and the ranker is trained once more on all rows.
+
+    Arguments:
+        estimator: A scikit-learn classifier, or a ranker of LightGBM, XGBoost or CatBoost.
+        method: The calibrator, see `monocal.methods()`.
+        score_from: Which answer of the ranker is its score: `auto`, `raw`, `decision_function`, `predict_proba` or
+            `predict`; see `monocal.models.ranker_scores`.
+        fields: Categorical columns of X that the calibrator may use: names in a data frame, places in an array.
+        cv: `"prefit"`, a number of folds, or a splitter of scikit-learn.
+        arguments: Constructor arguments of the calibrator.
+
+    Attributes:
+        estimator_: The ranker that scores.
+        model_: The calibrator with its vocabulary: `model_.save(folder)` makes a model that can be served, with the
+            ranker's score as the column `score`.
+        classes_: Both labels; probabilities are those of the second.
+
+    Example:
+        >>> from sklearn.datasets import make_classification
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> X, y = make_classification(4_000, n_informative=2, n_redundant=10, random_state=0)
+        >>> train, test = slice(0, 2_000), slice(2_000, None)
+        >>> sure = GaussianNB().fit(X[train], y[train])  # counts what columns have in common several times
+        >>> honest = Calibrated(GaussianNB(), method="isotonic").fit(X[train], y[train])
+        >>> def log_loss(p):
+        ...     return -np.mean(np.log(np.where(y[test] == 1, p, 1 - p)))
+        >>> log_loss(honest.predict_proba(X[test])[:, 1]) < log_loss(sure.predict_proba(X[test])[:, 1])
+        np.True_
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        method: str = DEFAULT_METHOD,
+        score_from: ScoreFrom = "auto",
+        fields: Sequence[str | int] = (),
+        cv: Any = 5,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.score_from = score_from
+        self.fields = fields
+        self.cv = cv
+        self.arguments = arguments
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learns the calibrator, and with folds the ranker.
+
+        Arguments:
+            X: Rows as the ranker takes them, with the columns of `fields`, oldest first.
+            y: Two labels; the second in sorted order is the event.
+            sample_weight: How often each row counts.
+        """
+        validate_data(self, X, skip_check_array=True)
+        labels = self._labels(y, _num_samples(X))
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        if isinstance(self.cv, str):
+            if self.cv != PREFIT:
+                raise InvalidInput.of("cv", repr(self.cv), "'prefit', a number of folds or a splitter", "use cv=5")
+            self.estimator_ = self.estimator
+            scores, space = ranker_scores(self.estimator_, X, self.score_from)
+        else:
+            scores, space = self._cross_fitted(X, labels, weights)
+            self.estimator_ = self._trained(X, labels, weights)
+        columns: dict[str, Any] = {_SCORE: scores, _LABEL: labels.astype(np.int8), **self._fields_of(X)}
+        if weights is not None:
+            columns[_WEIGHT] = weights
+        self.model_: Model = fit(
+            columns,
+            method=self.method,
+            score=_SCORE,
+            label=_LABEL,
+            fields=self._field_names(),
+            weight=None if weights is None else _WEIGHT,
+            scores_are=space,
+            **(self.arguments or {}),
+        )
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Returns the probabilities of both classes `(n, 2)`.
+
+        Arguments:
+            X: Rows with the columns of `fit`.
+        """
+        check_is_fitted(self, "model_")
+        validate_data(self, X, reset=False, skip_check_array=True)
+        scores, _ = ranker_scores(self.estimator_, X, self.score_from)
+        p = self.model_.predict({_SCORE: scores, **self._fields_of(X)})
+        return np.column_stack([1.0 - p, p])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Returns the more probable class of each row.
+
+        Arguments:
+            X: Rows with the columns of `fit`.
+        """
+        more = self.predict_proba(X)[:, 1] >= 0.5
+        found: NDArray[Any] = self.classes_[more.astype(np.intp)]
+        return found
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            inner = get_tags(self.estimator).input_tags
+            tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
+        return tags
+
+    def _labels(self, y: ArrayLike, n_rows: int) -> NDArray[np.bool_]:
+        if y is None:
+            raise InvalidInput.of("y", None, "two labels: requires y to be passed, but the target y is None", "pass y")
+        column = column_or_1d(y, warn=True)
+        check_classification_targets(column)
+        if column.shape[0] != n_rows:
+            raise InvalidInput.of("y", f"{column.shape[0]} labels", f"{n_rows}, one per row", "pass rows of one table")
+        self.classes_ = np.unique(column)
+        if len(self.classes_) != 2:
+            kind = type_of_target(column, input_name="y")
+            raise InvalidInput.of(
+                "y",
+                f"{len(self.classes_)} class(es)",
+                f"two. Only binary classification is supported. The type of the target is {kind}",
+                "calibrate one label against the rest",
+            )
+        found: NDArray[np.bool_] = column == self.classes_[1]
+        return found
+
+    def _trained(self, X: Any, labels: NDArray[np.bool_], weights: Floats | None) -> Any:
+        given = {} if weights is None else {"sample_weight": weights}
+        return clone(self.estimator).fit(X, self.classes_[labels.astype(np.intp)], **given)
+
+    def _cross_fitted(self, X: Any, labels: NDArray[np.bool_], weights: Floats | None) -> tuple[Floats, Any]:
+        scores = np.full(labels.shape[0], np.nan)
+        space: Any = "logit"
+        for train, test in check_cv(self.cv, labels, classifier=True).split(X, labels):
+            part = None if weights is None else weights[train]
+            ranker = self._trained(_safe_indexing(X, train), labels[train], part)
+            scores[test], space = ranker_scores(ranker, _safe_indexing(X, test), self.score_from)
+        if np.isnan(scores).any():
+            raise InvalidInput.of(
+                "cv", f"{self.cv!r}, which leaves rows without a score", "folds that cover all rows", "use cv=5"
+            )
+        return scores, space
+
+    def _field_names(self) -> list[str]:
+        return [one if isinstance(one, str) else f"column {one}" for one in self.fields]
+
+    def _fields_of(self, X: Any) -> dict[str, Any]:
+        has_names = hasattr(X, "columns")
+        columns = {}
+        for one, name in zip(self.fields, self._field_names(), strict=True):
+            if isinstance(one, str) and not has_names:
+                raise InvalidInput.of("fields", repr(one), "places of columns, as X has no names", "pass a data frame")
+            column = X[one] if isinstance(one, str) else _safe_indexing(X, one, axis=1)
+            values = np.asarray(column)
+            is_whole = values.dtype.kind == "f" and bool(np.all(np.isfinite(values) & (values == np.rint(values))))
+            columns[name] = values.astype(np.int64) if is_whole else column
+        return columns
+
+
+def wrap(
+    ranker: Any,
+    *,
+    method: str = DEFAULT_METHOD,
+    fields: Sequence[str | int] = (),
+    score_from: ScoreFrom = "auto",
+    cv: Any = PREFIT,
+    **arguments: Any,
+) -> Calibrated:
+    """Returns a ranker that is trained already with a calibrator around it; `fit` then takes rows that it has not seen.
+
+    Arguments:
+        ranker: A Booster, classifier or ranker of LightGBM, XGBoost or CatBoost, or a scikit-learn classifier.
+        method: The calibrator, see `monocal.methods()`.
+        fields: Categorical columns that the calibrator may use.
+        score_from: Which answer of the ranker is its score, see `Calibrated`.
+        cv: `"prefit"`, or how to train and score in folds, see `Calibrated`.
+        arguments: Constructor arguments of the calibrator.
+
+    Example:
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(3_000, 2))
+        >>> y = rng.random(3_000) < 1 / (1 + np.exp(2 - X[:, 0]))
+        >>> ranker = LogisticRegression(class_weight="balanced").fit(X[:1_000], y[:1_000])  # learns the wrong rate
+        >>> calibrated = wrap(ranker, method="platt").fit(X[1_000:], y[1_000:])
+        >>> rates = [one.predict_proba(X[1_000:])[:, 1].mean() for one in (ranker, calibrated)]
+        >>> [bool(rate > 1.5 * y[1_000:].mean()) for rate in rates]
+        [True, False]
+    """
+    return Calibrated(ranker, method=method, score_from=score_from, fields=fields, cv=cv, arguments=arguments or None)

@@ -1,0 +1,111 @@
+"""The score of any ranker: what a wrapped model hands to its calibrator, and in which space."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.spaces import Floats, ScoreSpace
+
+ScoreFrom = Literal["auto", "raw", "decision_function", "predict_proba", "predict"]
+"""Which answer of a ranker is its score; `raw` is the sum of the trees of LightGBM, XGBoost or CatBoost."""
+
+_RAW: dict[str, dict[str, Any]] = {
+    "lightgbm": {"raw_score": True},
+    "xgboost": {"output_margin": True},
+    "catboost": {"prediction_type": "RawFormulaVal"},
+}
+
+
+def ranker_scores(ranker: Any, X: Any, score_from: ScoreFrom = "auto") -> tuple[Floats, ScoreSpace]:
+    """Returns one score per row and its space: a probability from `predict_proba`, a logit from everything else.
+
+    Trees of LightGBM, XGBoost and CatBoost are asked for their raw sums, which no link function has saturated. Others
+    are asked for `decision_function`, else `predict_proba`, else `predict`. A ranker that knows the names of its
+    columns gets these of a data frame, so that the frame may hold the calibrator's fields as well.
+
+    Arguments:
+        ranker: The fitted ranker.
+        X: Rows as it takes them.
+        score_from: Which answer to take; `auto` chooses as above.
+
+    Example:
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> ranker = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> scores, space = ranker_scores(ranker, [[1.5]])
+        >>> abs(round(float(scores[0]), 6)), space
+        (0.0, 'logit')
+    """
+    if score_from not in get_args(ScoreFrom):
+        raise UnknownName.among("score_from", score_from, get_args(ScoreFrom))
+    library = _library(ranker)
+    if score_from == "auto":
+        found = [name for name in ("decision_function", "predict_proba", "predict") if hasattr(ranker, name)]
+        score_from = "raw" if library else (found or ["predict"])[0]  # type: ignore[assignment]
+    rows = _own_columns(ranker, X)
+    if score_from == "raw":
+        if library is None:
+            raise InvalidInput.of(
+                "score_from",
+                f"'raw' of {type(ranker).__name__}",
+                "a ranker of LightGBM, XGBoost or CatBoost",
+                "use score_from='decision_function', 'predict_proba' or 'predict'",
+            )
+        answer = ranker.predict(_matrix(ranker, rows), **_RAW[library])
+    elif not hasattr(ranker, score_from):
+        raise InvalidInput.of(
+            "score_from",
+            f"{score_from!r} of {type(ranker).__name__}, which has none",
+            "an answer that the ranker gives",
+            "use score_from='auto'",
+        )
+    else:
+        answer = getattr(ranker, score_from)(_matrix(ranker, rows))
+    return _one_column(np.asarray(answer, dtype=np.float64)), (
+        "probability" if score_from == "predict_proba" else "logit"
+    )
+
+
+def _library(ranker: Any) -> str | None:
+    roots = [kind.__module__.partition(".")[0] for kind in type(ranker).__mro__]
+    return next((root for root in roots if root in _RAW), None)
+
+
+def _own_columns(ranker: Any, X: Any) -> Any:
+    """The columns that a ranker was trained on, if it knows their names and the frame has further ones."""
+    names = getattr(ranker, "feature_names_in_", None)
+    for other in ("feature_name", "feature_names", "feature_names_"):
+        if names is None and hasattr(ranker, other):
+            names = getattr(ranker, other)
+            names = names() if callable(names) else names
+    columns = getattr(X, "columns", None)
+    if names is None or columns is None:
+        return X
+    chosen, given = list(names), list(columns)
+    return X[chosen] if len(given) > len(chosen) and set(chosen) <= set(given) else X
+
+
+def _matrix(ranker: Any, rows: Any) -> Any:
+    """XGBoost's own booster takes no arrays."""
+    if _library(ranker) == "xgboost" and type(ranker).__name__ == "Booster" and type(rows).__name__ != "DMatrix":
+        import xgboost
+
+        return xgboost.DMatrix(rows)
+    return rows
+
+
+def _one_column(answer: Floats) -> Floats:
+    if answer.ndim == 2 and answer.shape[1] == 2:
+        return answer[:, 1]
+    if answer.ndim == 2 and answer.shape[1] == 1:
+        return answer[:, 0]
+    if answer.ndim != 1:
+        raise InvalidInput.of(
+            "ranker",
+            f"answers of shape {answer.shape}",
+            "one score per row, or the probabilities of two classes",
+            "wrap a ranker of one 0/1 outcome",
+        )
+    return answer

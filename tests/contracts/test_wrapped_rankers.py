@@ -1,0 +1,162 @@
+"""Any ranker with a calibrator is a scikit-learn classifier, whatever library trained it."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import check_estimator
+
+import monocal
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import logit, sigmoid
+from monocal.models.calibrated import Calibrated
+from monocal.models.ranker_scores import ranker_scores
+
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": "a row given twice may fall into two folds; of weight 2 it cannot",
+    "check_sample_weight_equivalence_on_sparse_data": "as on dense data",
+}
+
+
+def test_scikit_learns_own_checks():
+    """The list of expected failures is exact: a check that begins to pass must be taken off it."""
+    results = check_estimator(
+        Calibrated(LogisticRegression(), method="platt", cv=3),
+        expected_failed_checks=EXPECTED_FAILURES,
+        on_fail=None,
+        on_skip=None,
+    )
+    failed = {one["check_name"]: str(one["exception"])[-300:] for one in results if one["status"] == "failed"}
+    assert failed == {}
+    assert {one["check_name"] for one in results if one["status"] == "xfail"} == set(EXPECTED_FAILURES)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    n = 6_000
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "site": rng.choice(["news", "games"], n)})
+    truth = sigmoid(frame["a"] + 0.5 * frame["b"] - 2.0 + 1.5 * (frame["site"] == "games"))
+    return frame, (rng.random(n) < truth).astype(int).to_numpy(), truth.to_numpy()
+
+
+def _lightgbm(kind):
+    lightgbm = pytest.importorskip("lightgbm")
+
+    def train(X, y):
+        few = {"n_estimators": 20, "num_leaves": 7, "n_jobs": 1, "verbose": -1}
+        if kind == "Booster":
+            data = lightgbm.Dataset(X, y)
+            return lightgbm.train({"objective": "binary", "num_threads": 1, "verbose": -1}, data, 20)
+        if kind == "LGBMRanker":
+            return lightgbm.LGBMRanker(**few).fit(X, y, group=[20] * (len(y) // 20))
+        return lightgbm.LGBMClassifier(**few).fit(X, y)
+
+    return train
+
+
+def _xgboost(kind):
+    xgboost = pytest.importorskip("xgboost")
+
+    def train(X, y):
+        few = {"n_estimators": 20, "max_depth": 3, "n_jobs": 1}
+        if kind == "Booster":
+            options = {"objective": "binary:logistic", "nthread": 1, "max_depth": 3}
+            return xgboost.train(options, xgboost.DMatrix(X, y), 20)
+        if kind == "XGBRanker":
+            return xgboost.XGBRanker(**few).fit(X, y, qid=np.arange(len(y)) // 20)
+        return xgboost.XGBClassifier(**few).fit(X, y)
+
+    return train
+
+
+class _CatBoost:
+    """Answers like CatBoost's rankers, whose wheel is a hundred megabytes."""
+
+    feature_names_ = ["a", "b"]  # noqa: RUF012
+
+    def predict(self, X, prediction_type="RawFormulaVal"):
+        assert list(X.columns) == self.feature_names_
+        z = 2.0 * (X["a"] + 0.5 * X["b"]).to_numpy()
+        return z if prediction_type == "RawFormulaVal" else sigmoid(z)
+
+
+_CatBoost.__module__ = "catboost.core"
+
+TRAINERS = {
+    "LightGBM Booster": lambda X, y: _lightgbm("Booster")(X, y),
+    "LGBMClassifier": lambda X, y: _lightgbm("LGBMClassifier")(X, y),
+    "LGBMRanker": lambda X, y: _lightgbm("LGBMRanker")(X, y),
+    "XGBoost Booster": lambda X, y: _xgboost("Booster")(X, y),
+    "XGBClassifier": lambda X, y: _xgboost("XGBClassifier")(X, y),
+    "XGBRanker": lambda X, y: _xgboost("XGBRanker")(X, y),
+    "CatBoost": lambda _X, _y: _CatBoost(),
+    "LinearSVC": lambda X, y: LinearSVC().fit(X, y),
+    "GaussianNB": lambda X, y: GaussianNB().fit(X, y),
+}
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_a_wrapped_ranker_knows_how_often_and_where(name, rows):
+    """The ranker never saw the site; the calibrator learns its effect, from a frame with a column of text."""
+    frame, y, truth = rows
+    ranker = TRAINERS[name](frame[["a", "b"]][:2_000], y[:2_000])
+    calibrated = monocal.wrap(ranker, method="wide_logistic", fields=["site"]).fit(frame[2_000:], y[2_000:])
+    p = calibrated.predict_proba(frame[2_000:])
+    assert p.shape == (4_000, 2)
+    assert p[:, 1].mean() == pytest.approx(y[2_000:].mean(), rel=1e-3)
+    for site in ("news", "games"):
+        here = (frame["site"] == site)[2_000:].to_numpy()
+        assert p[here, 1].mean() == pytest.approx(y[2_000:][here].mean(), rel=0.02)
+    assert np.abs(p[:, 1] - truth[2_000:]).mean() < 0.09
+
+
+def test_trees_are_asked_for_raw_sums(rows):
+    frame, y, _ = rows
+    X = frame[["a", "b"]]
+    ranker = TRAINERS["LGBMClassifier"](X[:2_000], y[:2_000])
+    scores, space = ranker_scores(ranker, X)
+    assert space == "logit"
+    assert scores == pytest.approx(logit(ranker.predict_proba(X)[:, 1]), abs=1e-6)
+    assert ranker_scores(ranker, X, "predict_proba")[1] == "probability"
+
+
+def test_every_fold_is_scored_by_a_ranker_that_has_not_seen_it(rows):
+    """A ranker that remembers its rows: calibrated on them it would be sure, cross-fitted it is not."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    frame, y, _ = rows
+    X = frame[["a", "b"]].to_numpy()[:1_000]
+    nearest = KNeighborsClassifier(1)
+    crossed = Calibrated(nearest, method="platt", cv=4).fit(X, y[:1_000]).predict_proba(X)[:, 1]
+    assert crossed.max() < 0.9
+    assert crossed.mean() > 0.1
+    whole = Calibrated(nearest.fit(X, y[:1_000]), method="platt", cv="prefit", arguments={"l2": 1e-3})
+    assert whole.fit(X, y[:1_000]).predict_proba(X)[:, 1].max() > 0.98
+
+
+def test_labels_may_be_words_and_columns_places(rows):
+    frame, y, _ = rows
+    X = np.column_stack([frame["a"], (frame["site"] == "games").astype(float)])
+    words = np.where(y == 1, "yes", "no")
+    found = Calibrated(LogisticRegression(), method="wide_logistic", fields=[1], cv=3).fit(X, words)
+    assert found.classes_.tolist() == ["no", "yes"]
+    assert set(found.predict(X)) == {"no", "yes"}
+    assert found.model_.field_names == ("column 1",)
+
+
+def test_what_cannot_be_wrapped_is_refused(rows):
+    frame, y, _ = rows
+    X = frame[["a", "b"]].to_numpy()
+    with pytest.raises(InvalidInput, match="score_from"):
+        monocal.wrap(Ridge().fit(X, y), method="platt", score_from="decision_function").fit(X, y)
+    with pytest.raises(InvalidInput, match="LightGBM, XGBoost or CatBoost"):
+        monocal.wrap(Ridge().fit(X, y), method="platt", score_from="raw").fit(X, y)
+    with pytest.raises(InvalidInput, match="Only binary classification"):
+        Calibrated(LogisticRegression(), method="platt").fit(X, np.arange(len(y)) % 3)
+    with pytest.raises(InvalidInput, match="pass a data frame"):
+        Calibrated(LogisticRegression(), method="platt", fields=["site"]).fit(X, y)
+    with pytest.raises(InvalidInput, match="'prefit', a number of folds"):
+        Calibrated(LogisticRegression(), cv="fit").fit(X, y)
