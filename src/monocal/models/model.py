@@ -21,6 +21,7 @@ from monocal.core.spaces import Floats, ScoreSpace
 from monocal.metrics.thresholds import Thresholds, promised_thresholds
 from monocal.models.fusion import Fusion
 from monocal.models.products import Product, with_products
+from monocal.models.row_sample import warn_about_fitted
 from monocal.models.value_counts import Counts
 from monocal.tables.columns import numbers
 from monocal.tables.read import read
@@ -306,6 +307,7 @@ class Model(Tabular):
             soft_labels=False,
         )
         rows = read(stream, roles).observed(chosen.name)
+        warn_about_fitted(self.info, self.vocabulary, rows)
         groups = None
         if by is not None:
             column = binned(rows, self.vocabulary).fields[by]
