@@ -1,5 +1,7 @@
 """Any ranker with a calibrator is a scikit-learn classifier, whatever library trained it."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -13,23 +15,24 @@ from monocal.core.spaces import logit, sigmoid
 from monocal.models.calibrated import Calibrated
 from monocal.models.ranker_scores import ranker_scores
 
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": "a row given twice may fall into two folds; of weight 2 it cannot",
-    "check_sample_weight_equivalence_on_sparse_data": "as on dense data",
-}
+EXPECTED_FAILURES: dict[str, str] = {}
+"""Check to reason; none is needed. Weight k is the row k times for `platt`, and folds of the checks' rows agree."""
 
 
 def test_scikit_learns_own_checks():
     """The list of expected failures is exact: a check that begins to pass must be taken off it."""
-    results = check_estimator(
-        Calibrated(LogisticRegression(), method="platt", cv=3),
-        expected_failed_checks=EXPECTED_FAILURES,
-        on_fail=None,
-        on_skip=None,
-    )
-    failed = {one["check_name"]: str(one["exception"])[-300:] for one in results if one["status"] == "failed"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checks' rows are few and often separable
+        results = check_estimator(
+            Calibrated(LogisticRegression(), method="platt", cv=3),
+            expected_failed_checks=EXPECTED_FAILURES,
+            on_fail=None,
+            on_skip=None,
+        )
+    failed = {one["check_name"]: str(one["exception"])[:300] for one in results if one["status"] == "failed"}
     assert failed == {}
     assert {one["check_name"] for one in results if one["status"] == "xfail"} == set(EXPECTED_FAILURES)
+    assert sum(one["status"] == "passed" for one in results) > 50
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, column_or_1d, get_tags
+from sklearn.utils import _safe_indexing, check_array, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
 
@@ -86,9 +86,10 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             y: Two labels; the second in sorted order is the event.
             sample_weight: How often each row counts.
         """
+        X = _rows(X)
         validate_data(self, X, skip_check_array=True)
-        labels = self._labels(y, _num_samples(X))
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        labels = self._labels(y, _num_samples(X), weights)
         if isinstance(self.cv, str):
             if self.cv != PREFIT:
                 raise InvalidInput.of("cv", repr(self.cv), "'prefit', a number of folds or a splitter", "use cv=5")
@@ -119,6 +120,7 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             X: Rows with the columns of `fit`.
         """
         check_is_fitted(self, "model_")
+        X = _rows(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         scores, _ = ranker_scores(self.estimator_, X, self.score_from)
         p = self.model_.predict({_SCORE: scores, **self._fields_of(X)})
@@ -145,7 +147,7 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
 
-    def _labels(self, y: ArrayLike, n_rows: int) -> NDArray[np.bool_]:
+    def _labels(self, y: ArrayLike, n_rows: int, weights: Floats | None) -> NDArray[np.bool_]:
         if y is None:
             raise InvalidInput.of("y", None, "two labels: requires y to be passed, but the target y is None", "pass y")
         column = column_or_1d(y, warn=True)
@@ -162,6 +164,11 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
                 "calibrate one label against the rest",
             )
         found: NDArray[np.bool_] = column == self.classes_[1]
+        counted = found if weights is None else found[weights > 0.0]
+        if counted.all() or not counted.any():
+            raise InvalidInput.of(
+                "sample_weight", "weights that leave one class", "both classes among rows that count", "widen the rows"
+            )
         return found
 
     def _trained(self, X: Any, labels: NDArray[np.bool_], weights: Floats | None) -> Any:
@@ -195,6 +202,13 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             is_whole = values.dtype.kind == "f" and bool(np.all(np.isfinite(values) & (values == np.rint(values))))
             columns[name] = values.astype(np.int64) if is_whole else column
         return columns
+
+
+def _rows(X: Any) -> Any:
+    """Checks shape and kind of an array; data frames and a library's own matrices stay as they are."""
+    if hasattr(X, "columns") or type(X).__name__ == "DMatrix":
+        return X
+    return check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
 
 
 def wrap(
