@@ -41,8 +41,8 @@ def rows():
     rng = np.random.default_rng(0)
     n = 6_000
     frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "site": rng.choice(["news", "games"], n)})
-    truth = sigmoid(frame["a"] + 0.5 * frame["b"] - 2.0 + 1.5 * (frame["site"] == "games"))
-    return frame, (rng.random(n) < truth).astype(int).to_numpy(), truth.to_numpy()
+    truth = sigmoid((frame["a"] + 0.5 * frame["b"] - 2.0 + 1.5 * (frame["site"] == "games")).to_numpy())
+    return frame, (rng.random(n) < truth).astype(int), truth
 
 
 def _lightgbm(kind):
