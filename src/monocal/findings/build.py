@@ -21,6 +21,7 @@ from monocal.findings.history import training_run
 from monocal.findings.learned_curves import learned_curves
 from monocal.findings.metric_table import metric_table
 from monocal.findings.new_values import new_and_rare_values, rows_seen
+from monocal.findings.numeric_effects import numeric_effects
 from monocal.findings.order import order_changes
 from monocal.findings.pairs import joint_cells, worst_fields
 from monocal.findings.provenance import provenance
@@ -173,6 +174,7 @@ def _task(
         heat_map=heat_map(results, names, pairs, confidence),
         drift=drift(rows, fit_facts=fit_facts, confidence=confidence),
         curves=learned_curves(calibrator, model.vocabulary, rows.logits, contexts),
+        numeric=numeric_effects(calibrator, model.vocabulary, rows.logits, contexts),
         order=order_changes(
             rows,
             monotone="none" if parts else tags.monotone,

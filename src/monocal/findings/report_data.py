@@ -14,6 +14,7 @@ from monocal.findings.heat_map import HeatMap
 from monocal.findings.history import TrainingRun
 from monocal.findings.learned_curves import LearnedCurves
 from monocal.findings.metric_table import MetricTable
+from monocal.findings.numeric_effects import NumericEffect
 from monocal.findings.order import OrderChanges
 from monocal.findings.provenance import Provenance
 from monocal.findings.reliability import Reliability
@@ -50,6 +51,7 @@ class TaskReport:
         history: How training went; None if nothing was trained by batches.
         carried: What is carried forward; None for a method that believes everything it learned.
         seen: Field to errors by how often its values were seen in the fit; empty if the model does not know.
+        numeric: The effect of every numeric field.
     """
 
     name: str
@@ -75,6 +77,7 @@ class TaskReport:
     history: TrainingRun | None
     carried: CarriedForward | None
     seen: Mapping[str, Sequence[SeenBand]]
+    numeric: tuple[NumericEffect, ...] = ()
 
 
 @final

@@ -14,6 +14,7 @@ from monocal.report.page.history import history
 from monocal.report.page.learned_curves import learned_curves
 from monocal.report.page.metrics import metrics
 from monocal.report.page.new_values import new_values
+from monocal.report.page.numeric_fields import numeric_fields
 from monocal.report.page.order import order
 from monocal.report.page.overview import overview, verdict
 from monocal.report.page.provenance import provenance
@@ -32,6 +33,7 @@ _SECTIONS = (
     ("Over time", over_time),
     ("What was learned", carried_forward),
     ("Learned curves", learned_curves),
+    ("Numeric fields", numeric_fields),
     ("Order", order),
     ("Training", history),
 )

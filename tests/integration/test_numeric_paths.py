@@ -1,0 +1,116 @@
+"""Numeric fields through networks, ONNX, tensors and the report."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import monocal
+from monocal.core.errors import InvalidInput
+from monocal.core.numeric_ids import STEPS
+from monocal.core.spaces import logit, sigmoid
+from monocal.findings.build import build_report
+from monocal.models.onnx import export_onnx
+from monocal.report.page.document import render
+from monocal.serving.engine.engine import Engine
+from monocal.serving.engine.request import Request
+from monocal.serving.http.open_inference_bodies import metadata, request_of
+
+N = 4_000
+COLUMNS = {"score": "pctr", "label": "click", "fields": ["site"], "numeric": ["price"]}
+
+
+@pytest.fixture(scope="module")
+def log():
+    """Scores that are right at low prices and too flat at high ones, which only a network can see."""
+    random = np.random.default_rng(7)
+    z, price = random.normal(-1.0, 1.0, N), random.uniform(1.0, 50.0, N)
+    known = random.random(N) < 0.9
+    truth = z * np.where(known, 0.5 + price / 25.0, 1.0)
+    clicks = (random.random(N) < sigmoid(truth)).astype(int)
+    prices = pa.array(price.round(3), mask=~known)
+    return pa.table({"pctr": sigmoid(z), "click": clicks, "price": prices, "site": random.integers(0, 3, N)})
+
+
+@pytest.fixture(scope="module", params=["umc", "sbcr", "wide_logistic"])
+def model(request, log):
+    extra = {"n_epochs": 2, "carry": "none", "show_progress": False} if request.param != "wide_logistic" else {}
+    return monocal.fit(log, method=request.param, **COLUMNS, **extra)
+
+
+def test_online_as_offline_and_after_loading(model, log, tmp_path):
+    model.save(tmp_path / "model")
+    loaded = monocal.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(log), model.predict(log))
+    rows = log.slice(3, 30).to_pydict()
+    answer = Engine(loaded).calibrate(Request({"click": rows["pctr"]}, fields={k: rows[k] for k in ("price", "site")}))
+    assert np.array_equal(answer.probabilities["click"], model.predict(log.slice(3, 30)))
+
+
+def test_answers_are_continuous_in_the_number_and_rise_with_the_score(model):
+    knots = np.array(model.vocabulary["price"].knots)
+
+    def logits(prices):
+        return logit(model.predict({"pctr": np.full(len(prices), 0.4), "price": prices, "site": np.ones(len(prices))}))
+
+    sweep = logits(np.linspace(knots[0] - 1.0, knots[-1] + 1.0, 60_001))
+    steps = np.abs(np.diff(logits(np.repeat(knots, 2)[1:-1])))
+    # a network bends between knots, so its steepest stretch is somewhat steeper than the way from knot to knot
+    assert np.abs(np.diff(sweep)).max() < 6.0 * steps.max() / STEPS + 1e-5
+    rising = model.predict({"pctr": np.linspace(0.01, 0.99, 500), "price": np.full(500, 20.0), "site": [1] * 500})
+    assert (np.diff(rising) >= 0.0).all()
+
+
+@pytest.mark.parametrize("inputs", ["values", "ids"])
+def test_the_onnx_graph_takes_numbers(model, log, inputs, tmp_path):
+    import onnxruntime
+
+    made = export_onnx(model, tmp_path / "model.onnx", inputs=inputs, n_parity_rows=500)
+    assert made.largest_difference <= 1e-6
+    if inputs == "values":
+        session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+        rows = log.slice(0, 300)
+        feed = {"pctr": rows["pctr"].to_numpy(), "price": rows["price"].to_numpy()}
+        feed["site"] = np.array([str(one) for one in rows["site"].to_pylist()], dtype=object)
+        assert session.run(None, feed)[0] == pytest.approx(model.predict(rows), abs=1e-6)
+
+
+def test_tensors_of_numbers_are_fp64(model, log):
+    engine = Engine(model)
+    kinds = {one["name"]: one["datatype"] for one in metadata("ads", engine)["inputs"]}
+    assert (kinds["field.price"], kinds["field.site"]) == ("FP64", "BYTES")
+    rows = log.filter(pa.compute.is_valid(log["price"])).slice(0, 4)
+    tensors = [
+        {"name": "score.click", "shape": [4], "datatype": "FP64", "data": rows["pctr"].to_pylist()},
+        {"name": "field.price", "shape": [4], "datatype": "FP64", "data": rows["price"].to_pylist()},
+        {"name": "field.site", "shape": [4], "datatype": "INT64", "data": rows["site"].to_pylist()},
+    ]
+    answer = engine.calibrate(request_of({"inputs": tensors}, b"", 10, engine))
+    assert np.array_equal(answer.probabilities["click"], model.predict(rows))
+    tensors[1] |= {"datatype": "BYTES", "data": ["1", "2", "3", "4"]}
+    with pytest.raises(InvalidInput, match="datatype of input 'field.price': got BYTES; wanted FP64 or integers"):
+        request_of({"inputs": tensors}, b"", 10, engine)
+
+
+def test_a_network_learns_what_a_shift_cannot(log):
+    """The slope depends on the price; without `price` in its context no map could tell."""
+    options = {"method": "umc", "n_epochs": 12, "carry": "none", "score": "pctr", "label": "click", "fields": ["site"]}
+    fitted = monocal.fit(log, numeric=["price"], show_progress=False, **options)
+    steep, flat = (
+        np.ptp(logit(fitted.predict({"pctr": [0.1, 0.6], "price": [price, price], "site": [1, 1]})))
+        for price in (45.0, 3.0)
+    )
+    assert steep > 1.3 * flat
+
+
+def test_the_report_has_a_curve_for_every_numeric_field(log):
+    fitted = monocal.fit(log.slice(0, 3_000), method="wide_logistic", **COLUMNS)
+    data = build_report(fitted, log.slice(3_000), n_bootstrap=10, n_floor=5)
+    (effect,) = data.task().numeric
+    at = np.array(fitted.vocabulary["price"].knots)
+    answers = logit(fitted.predict({"pctr": np.full(len(at), 0.3), "price": at, "site": np.ones(len(at))}))
+    assert effect.shifts[::4] == pytest.approx(answers - answers.mean(), abs=1e-9)
+    names = {one.name: one.values for one in data.task().fields}
+    assert len(names["price"]) <= 11
+    page = render(data)
+    assert "Numeric fields" in page
+    assert "shift in logit" in page
