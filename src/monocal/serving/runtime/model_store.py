@@ -208,6 +208,7 @@ def _check_same_requests(old: Engine, new: Engine) -> None:
     """Refuses a model for which requests that are right today would be wrong."""
     wishes = [
         ("fields", sorted(old.field_names), sorted(new.field_names)),
+        ("numeric fields", sorted(old.numeric_names), sorted(new.numeric_names)),
         ("score space", old.scores_are, new.scores_are),
         ("sampling rate column", _rate_column(old), _rate_column(new)),
         ("tasks", list(old.task_names), [name for name in old.task_names if name in new.task_names]),
