@@ -26,6 +26,7 @@ from monocal.lab.sources.complete_journey import installed_folder
 
 Prepared = tuple[pd.DataFrame, pd.DataFrame, dict[str, Any], list[str]]
 N_CLASSES = 10
+CLASSES = f"{N_CLASSES} quantile classes"
 
 
 def kuairand(path: Path) -> Prepared:
@@ -93,25 +94,27 @@ def main() -> None:
     given.add_argument("--share", type=int, default=40, help="every so manieth row of the promotions log")
     options = given.parse_args()
     warnings.simplefilter("ignore")
-    print("| log | rows fitted, judged | method | columns | log-loss | PCOC |\n| --- | --- | --- | --- | --- | --- |")
+    print("| log | rows fitted, judged | method | columns | log-loss | PCOC | against classes |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for name, prepare in LOGS.items():
         rows, test, roles, numeric = prepare(options.kuairand if name == "KuaiRand" else options.share)
         labels = test[roles["label"]].to_numpy()
         size = f"{len(rows):,}, {len(test):,}"
-        _print(name, size, "score alone", "", test["score"].to_numpy(), labels)
+        losses = {"": _print(name, size, "score alone", "", test["score"].to_numpy(), labels)}
         for method in options.method or ["wide_logistic"]:
             arguments: dict[str, Any] = {"method": method}
             arguments |= {"l2": "auto", "carry": "auto", "recent_share": 0.1} if method == "wide_logistic" else {}
             classes = [f"{column}_class" for column in numeric]
             for said, more in (
                 ("no numbers", {}),
-                (f"{N_CLASSES} quantile classes", {"fields": [*roles["fields"], *classes]}),
+                (CLASSES, {"fields": [*roles["fields"], *classes]}),
                 ("numeric fields", {"numeric": numeric}),
             ):
                 edges = {one: np.nanquantile(rows[one], np.linspace(0, 1, N_CLASSES + 1)[1:-1]) for one in numeric}
                 both = [_with_classes(part, edges) for part in (rows, test)]
                 model = monocal.fit(both[0], **{**roles, **more}, **arguments)
-                _print(name, size, method, said, model.predict(both[1]), labels)
+                known = losses.get(CLASSES) if said == "numeric fields" else None
+                losses[said] = _print(name, size, method, said, model.predict(both[1]), labels, known)
 
 
 def _with_classes(rows: pd.DataFrame, edges: dict[str, Any]) -> pa.Table:
@@ -126,10 +129,17 @@ def _first_number(text: Any) -> float:
     return float(found.group()) if found else float("nan")
 
 
-def _print(log: str, size: str, method: str, columns: str, p: Any, labels: Any) -> None:
+def _print(log: str, size: str, method: str, columns: str, p: Any, labels: Any, other: Any = None) -> Any:
+    """Prints a line and returns the loss of every row; beside others, the mean difference and its standard error."""
     clipped = np.clip(p, 1e-9, 1.0 - 1e-9)
-    loss = -np.mean(labels * np.log(clipped) + (1 - labels) * np.log1p(-clipped))
-    print(f"| {log} | {size} | {method} | {columns} | {loss:.5f} | {p.sum() / labels.sum():.3f} |", flush=True)
+    losses = -(labels * np.log(clipped) + (1 - labels) * np.log1p(-clipped))
+    beside = ""
+    if other is not None:
+        gap = losses - other
+        beside = f"{gap.mean():+.5f} ± {gap.std() / np.sqrt(len(gap)):.5f}"
+    pcoc = p.sum() / labels.sum()
+    print(f"| {log} | {size} | {method} | {columns} | {losses.mean():.5f} | {pcoc:.3f} | {beside} |", flush=True)
+    return losses
 
 
 if __name__ == "__main__":

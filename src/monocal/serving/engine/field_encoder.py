@@ -127,7 +127,7 @@ class FieldEncoder:
         for name, column in given:
             for value in column:
                 if not isinstance(value, str | int | float | None):
-                    self._lookups[name][value]
+                    self._lookups[name].__missing__(value)
 
 
 def _as_list(column: Any, name: str) -> list[Any]:

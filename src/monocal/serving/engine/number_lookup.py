@@ -35,6 +35,8 @@ class NumberLookup:
     def __getitem__(self, value: Any) -> int:
         return self.ids_of([value])[0]
 
+    __missing__ = __getitem__
+
     def ids_of(self, column: list[Any]) -> list[int]:
         """Returns the ids of many numbers."""
         numbers = np.array([self._number(value) for value in column], dtype=np.float64)
