@@ -17,7 +17,7 @@ from monocal.operations import promote
 
 HOME = Path(__file__).parents[3]
 DEPLOY = HOME / "deploy"
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 400.0
 
 
 def instructions():

@@ -258,7 +258,7 @@ def test_openapi_describes_the_model_now_serving(service):
 def test_two_requests_on_one_connection_in_one_breath_are_both_answered(service, log, body):
     content = json.dumps(body(log.slice(0, 1))).encode()
     head = b"POST /v1/calibrate HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(content)
-    with socket.create_connection(("127.0.0.1", service.port), 30) as connection:
+    with socket.create_connection(("127.0.0.1", service.port), 300.0) as connection:
         connection.sendall((head + content) * 2)
         received = b""
         while received.count(b"200 OK") < 2 or received.count(b'"version"') < 2:

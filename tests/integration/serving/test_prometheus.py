@@ -143,13 +143,13 @@ def test_a_planted_bias_fires_and_a_right_forecast_does_not(start, models, prome
 
     def query(path):
         try:
-            return httpx.get(f"{url}/api/v1/{path}", timeout=30.0).json()["data"]
+            return httpx.get(f"{url}/api/v1/{path}", timeout=300.0).json()["data"]
         except (httpx.TransportError, ValueError, KeyError):
             return {}
 
     def send_back(task, n_positive):
         said = {"probabilities": {task: [0.3] * 1_000}, "labels": {task: [1] * n_positive + [0] * (1_000 - n_positive)}}
-        assert httpx.post(f"{service.url}/v1/feedback", json=said, timeout=30.0).status_code == 200
+        assert httpx.post(f"{service.url}/v1/feedback", json=said, timeout=300.0).status_code == 200
 
     send_back("long_view", 300)
     send_back("click", 150)
