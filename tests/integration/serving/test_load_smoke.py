@@ -28,6 +28,8 @@ def found():
         "4000",
         "--clients",
         str(N_CLIENTS),
+        "--hang-seconds",
+        "10",  # a well worker may wait for seconds for its turn on a loaded machine
         "--json",
     ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
