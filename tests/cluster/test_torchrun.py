@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -26,17 +28,22 @@ def prepared(tmp_path_factory):
     return place
 
 
-def torchrun(n_processes, *arguments):
+def started(n_processes, *arguments):
     source = str(Path(monocal.__file__).parents[1])
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(n_processes)]
-    return subprocess.run(
+    return subprocess.Popen(
         [*launcher, "-m", "monocal", *(str(one) for one in arguments)],
         env={**os.environ, "PYTHONPATH": source, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=500,
-        check=False,
     )
+
+
+def torchrun(n_processes, *arguments):
+    running = started(n_processes, *arguments)
+    out, errors = running.communicate(timeout=500)
+    return subprocess.CompletedProcess(running.args, running.returncode, out, errors)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +70,29 @@ def test_what_one_process_refuses_ends_all_and_saves_nothing(prepared, tmp_path)
     ended = torchrun(2, "fit", prepared, "--method", "desc", "--engine", "torchrun", "--out", tmp_path / "model")
     assert ended.returncode != 0
     assert "fit it on one machine" in ended.stderr
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_killed_process_ends_all_and_saves_nothing(prepared, tmp_path):
+    options = ["--method", "umc", "--set", "n_epochs=1000", "--engine", "torchrun", "--shards", 2]
+    running = started(2, "fit", prepared, *options, "--out", tmp_path / "model")
+    try:
+        deadline = time.monotonic() + 300
+        members = []
+        # a member that is connected to the other one has begun to fit
+        while time.monotonic() < deadline and not (
+            len(members) == 2 and all(len(one.net_connections("tcp")) > 2 for one in members)
+        ):
+            time.sleep(0.2)
+            members = psutil.Process(running.pid).children()
+        assert len(members) == 2
+        members[1].kill()
+        _, errors = running.communicate(timeout=300)
+    finally:
+        running.kill()
+    assert running.returncode != 0
+    assert "SIGKILL" in errors or "-9" in errors
+    assert not [one for one in members if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
     assert not (tmp_path / "model").exists()
 
 
