@@ -17,13 +17,13 @@ from monocal.core.errors import ArtefactError, MonocalError
 from monocal.core.fingerprint import fingerprint_bytes
 from monocal.core.folders import read_unchanged
 from monocal.core.manifest import FolderFormat
+from monocal.core.uris import is_uri
 from monocal.core.version import __version__
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model, TaskModel
 from monocal.models.places import ModelFiles, local_copy
 from monocal.models.products import Product
 from monocal.models.value_counts import Counts
-from monocal.tables.places import is_uri
 from monocal.vocabulary.index_file import read_indexes, write_indexes
 from monocal.vocabulary.vocabulary import Vocabulary
 

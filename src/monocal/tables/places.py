@@ -8,25 +8,15 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from monocal.core.errors import InvalidInput
+from monocal.core.uris import is_uri
 
-_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 _PARQUET_START = b"PAR1"
-
-
-def is_uri(place: object) -> TypeGuard[str]:
-    """Whether a place is named by a URI such as `s3://bucket/model` rather than a path.
-
-    Example:
-        >>> is_uri("hdfs:///models/ctr"), is_uri("models/ctr")
-        (True, False)
-    """
-    return isinstance(place, str) and _SCHEME.match(place) is not None
 
 
 def open_place(uri: str, argument: str) -> tuple[Any, str]:

@@ -18,7 +18,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.tables.places import find_dataset, is_partitioned, is_uri
+from monocal.core.uris import is_uri
+from monocal.tables.places import find_dataset, is_partitioned
 from monocal.tables.type_changes import TypeChange, check_names, check_zones, type_changes
 
 Table = Any
