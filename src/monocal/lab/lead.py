@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import final
 
@@ -53,17 +54,15 @@ class Lead:
         if not self.verdict.startswith("better"):
             return f"{self.method} is not ahead of {self.other} on these rows (log-loss: {self.verdict})."
         low, high = self.scores
-        return "\n".join(
-            [
-                f"Log-loss of {self.method} is {self.verdict} than that of {self.other}: errors depend on",
-                f"{self.field} and score together. By {self.field} and tenth of the score, {self.other} is",
-                f"typically off by {percent(self.other_error, 2)} beyond noise, {self.method} by "
-                f"{percent(self.error, 2)}. Plainest where",
-                f"{self.field} is {self.value} and the score {significant(low, 2)} to {significant(high, 2)}: "
-                f"predicted over observed clicks are",
-                f"{ratio(self.other_pcoc)} with {self.other}, {ratio(self.pcoc)} with {self.method}.",
-            ]
+        told = (
+            f"Log-loss of {self.method} is {self.verdict} than that of {self.other}: errors depend on {self.field} and "
+            f"score together. By {self.field} and tenth of the score, {self.other} is typically off by "
+            f"{percent(self.other_error, 2)} beyond noise, {self.method} by {percent(self.error, 2)}. Plainest where "
+            f"{self.field} is {self.value} and the score {significant(low, 2)} to {significant(high, 2)}: predicted "
+            f"over observed clicks are {ratio(self.other_pcoc)} with {self.other}, "
+            f"{ratio(self.pcoc)} with {self.method}."
         )
+        return textwrap.fill(told, 79)
 
 
 def explain_lead(

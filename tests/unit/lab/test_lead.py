@@ -46,7 +46,8 @@ def test_the_field_whose_errors_depend_on_the_score_is_named(log):
     low, high = lead.scores
     inside = (test["pctr"].to_numpy() >= low) & (test["pctr"].to_numpy() <= high)
     assert inside.sum() == pytest.approx(test.num_rows / 10, abs=2)
-    assert "device and score together" in str(lead)
+    assert "device and score together" in str(lead).replace("\n", " ")
+    assert max(map(len, str(lead).splitlines())) < 80
 
 
 def test_a_method_that_is_not_ahead_is_not_called_so(log):
