@@ -113,8 +113,8 @@ def evaluate(
         from monocal.cli.tables import print_measured
         from monocal.spark import evaluate as evaluate_on_spark
 
-        place, tables = (paths[0], paths[1:]) if len(paths) > 1 else (None, paths)
-        rows = spark_table(spark_session(master, conf), tables[0] if len(tables) == 1 else tables)
+        place, tables = arguments.model_and_table(paths)
+        rows = spark_table(spark_session(master, conf), tables)
         measured = evaluate_on_spark(rows, model=place, exact=exact, **asked)
         if as_json:
             print_json(measured.as_dict())
