@@ -5,8 +5,14 @@ import pytest
 
 from monocal import evaluate
 from monocal.calibrators import calibrator
-from monocal.calibrators.statistical.confcalib import believed_rate
+from monocal.calibrators.statistical.confcalib import (
+    _sums_per_value,
+    _sums_without_the_row,
+    _without_unseen,
+    believed_rate,
+)
 from monocal.core.errors import InvalidInput
+from monocal.core.samples import Samples
 from monocal.core.spaces import logit, sigmoid
 
 
@@ -123,3 +129,14 @@ def test_wrong_arguments_are_explained(arguments, message):
     scores, labels, features = two_fields()
     with pytest.raises(InvalidInput, match=message):
         calibrator("confcalib", **arguments).fit(scores, labels, features=features)
+
+
+def test_a_row_is_left_out_of_the_sums_of_its_own_value_the_first_value_too():
+    """Ids start at 1; id 0 stands for unseen values and says nothing."""
+    scores, labels = np.full(6, 0.25), np.array([1, 0, 0, 1, 1, 0])
+    ids = np.array([[1], [1], [1], [2], [2], [0]], dtype=np.int32)
+    samples = Samples(logit(scores), labels=labels.astype(np.int8), features=ids)
+    sums = _without_unseen(_sums_per_value(samples, 0))
+    left = _sums_without_the_row(samples, 0, sums)
+    assert left.weight.tolist() == [2.0, 2.0, 2.0, 1.0, 1.0, 0.0]
+    assert left.positive.tolist() == [0.0, 1.0, 1.0, 1.0, 1.0, 0.0]

@@ -1,5 +1,6 @@
 """The checked folder: what is noticed, what is left to the reader, what a refusal names."""
 
+import json
 import os
 
 import pytest
@@ -86,3 +87,24 @@ def test_a_file_may_go_into_a_folder_that_is_not_there_yet(tmp_path):
     with atomic_file(tmp_path / "new" / "newer" / "a.txt") as path:
         path.write_text("x")
     assert (tmp_path / "new" / "newer" / "a.txt").read_text() == "x"
+
+
+@pytest.mark.parametrize(("n_foreign", "ends"), [(5, "note4"), (6, "note4 and 1 more")])
+def test_a_refusal_shows_five_foreign_files_and_counts_the_rest(folder, n_foreign, ends):
+    for number in range(n_foreign):
+        (folder / f"note{number}").touch()
+    with pytest.raises(InvalidInput) as refusal:
+        KIND.check_target(folder)
+    shown = str(refusal.value)
+    assert ends in shown
+    assert ("more" in shown) == (n_foreign > 5)
+
+
+@pytest.mark.parametrize("name", ["", "/etc/x", "a/../x", "a\\x", "a\0x", "./x"])
+def test_names_that_leave_the_folder_are_refused(folder, name):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    files = manifest["files"]
+    files[name] = files.pop("x")
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ArtefactError):
+        KIND.read(folder)

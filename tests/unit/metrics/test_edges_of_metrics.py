@@ -39,3 +39,13 @@ def test_a_part_without_groups_leaves_the_whole_without_them(order):
     assert np.isnan(found.number)
     assert "groups" in found.reason
     assert gauc.value(parts[::order][0]).number == 1.0
+
+
+def test_a_batch_whose_rows_all_weigh_nothing_is_a_part_of_a_stream():
+    nothing = Forecast.of([0, 1], [0.2, 0.7], weights=[0.0, 0.0])
+    something = Forecast.of([0, 1], [0.2, 0.7])
+    chosen = metric("log_loss")
+    merged = chosen.merge(chosen.summarize(nothing), chosen.summarize(something))
+    assert chosen.value(merged).number == chosen.of(something).number
+    with pytest.raises(InvalidInput, match="weights"):
+        Forecast.of([0, 1], [0.2, 0.7], weights=[-1.0, -1.0])

@@ -68,6 +68,20 @@ def test_the_row_of_unseen_values_is_swept_too(model, monkeypatch):
         verify(model)
 
 
+def test_the_canary_s_rows_are_swept_too(model, monkeypatch):
+    """A map that falls for known values alone is noticed between the canary's own scores."""
+    calibrator = model.tasks[0].calibrator
+    sound = calibrator.row_scorer()
+
+    def score(logits, ids):
+        answers = sound(logits, ids)
+        return np.where((ids > 0).any(axis=1) & (np.abs(logits) > 8.0), 0.5, answers)
+
+    monkeypatch.setattr(type(calibrator), "row_scorer", lambda _: score)
+    with pytest.raises(ArtefactError, match="the prediction falls .* though wide_logistic is monotone"):
+        verify(model)
+
+
 def test_canary_answers_that_are_not_numbers_are_refused(platt):
     answers = platt.canary["answer0"].copy()
     answers[-1] = np.nan
