@@ -12,7 +12,7 @@ TRAINING_SHARE = 0.6
 """The share of rows from before the page changed; those train the ranker."""
 
 AFTER = World(
-    "a page on which clicks jump at a score that depends on the device",
+    "a page on which clicks rise around a score that depends on the device",
     fields=(
         Field("site_id", 300, effect=1.0),
         Field("ad_id", 200, effect=0.8),
@@ -26,7 +26,7 @@ AFTER = World(
         fields=("device",),
         height=3.5,
         place=-1.5,
-        width=0.5,
+        width=1.0,
         slope=0.5,
         shift=-2.0,
         slope_spread=0.3,
@@ -43,9 +43,10 @@ def demo_log(n_rows: int, seed: int = 0) -> pa.Table:
     """Returns a click log in time order whose page changes after 60 % of its rows.
 
     The same users meet the same ads on the same sites throughout. Before the change a click's logit is a sum of the
-    fields' effects, which a ranker can learn. After it the logit is a rising function of that sum with a jump, and the
-    device decides where the jump is: a ranker trained before orders well within a device and is wrong about how
-    often people click, in a way that depends on score and device together.
+    fields' effects, which a ranker can learn. After it the logit rises with that sum around a place that the
+    device decides, and is flat elsewhere: a ranker trained before orders well within a device and is wrong about how
+    often people click, in a way that depends on score and device together. The world was chosen to show this; how
+    methods compare elsewhere is on the page of benchmarks.
 
     Arguments:
         n_rows: How many rows.
