@@ -91,6 +91,17 @@ def test_tasks_of_a_barrier_stage_fit_what_one_process_fits_on_the_same_shards(s
     assert again.fingerprint == model.fingerprint
 
 
+def test_a_network_is_fitted_in_a_barrier_stage_with_the_same_bits_again(spark, folder, rows):
+    df = spark.read.parquet(str(folder)).where("row < 6000")
+    given = {"score": "pctr", "label": "click", "fields": ["device"], "time": "timestamp", "workers": 2}
+    settings = {"method": "umc", "size": "small", "n_epochs": 1, "n_dimensions": 4}
+    models = [ms.fit(df, **given, **settings) for _ in range(2)]
+    assert models[0].fingerprint == models[1].fingerprint
+    some = rows.slice(0, 6_000)
+    local = monocal.fit(some, **{name: given[name] for name in ("score", "label", "fields", "time")}, **settings)
+    np.testing.assert_allclose(models[0].predict(some).mean(), local.predict(some).mean(), rtol=0.02)
+
+
 def test_more_workers_than_slots_are_refused_and_the_session_lives(spark, folder):
     df = spark.read.parquet(str(folder))
     with pytest.raises(InvalidInput, match="at most the 2 slots"):
