@@ -2,6 +2,9 @@
 
 import pytest
 
+from monocal.calibrators import CALIBRATORS
+from monocal.metrics import METRICS
+
 COLUMNS = ("--score", "pctr", "--label", "click", "--fields", "device,country,site_id", "--time", "timestamp")
 
 
@@ -28,3 +31,12 @@ def test_tables_fit(monocal_command, model_folder, log_file, tmp_path, verb):
                 # a folded row would begin with blanks
                 assert table[2][:1].strip()
                 assert table[3][:1].strip()
+
+
+@pytest.mark.parametrize("name", [*CALIBRATORS, *METRICS])
+def test_what_a_method_and_a_metric_say_of_themselves_fits_80_columns(monocal_command, name):
+    """Formulas and code are left as they are."""
+    told = monocal_command("methods" if name in CALIBRATORS else "metrics", name)
+    assert told.code == 0
+    blocks = [one for one in told.out.split("\n\n") if ">>>" not in one and "\\" not in one]
+    assert max(len(line) for block in blocks for line in block.splitlines()) <= 80

@@ -54,6 +54,7 @@ def _explain(one: object, as_json: bool) -> None:
 
     from monocal.calibrators import Calibrator
     from monocal.calibrators.arguments import arguments_of
+    from monocal.cli.prose import wrapped
 
     assert isinstance(one, Calibrator)
     options = one.get_params(deep=False)
@@ -67,7 +68,8 @@ def _explain(one: object, as_json: bool) -> None:
     about, _, example = text.partition("\nArguments:\n")
     example = example[example.index("\nExample:") :] if "\nExample:" in example else ""
     tags = ", ".join(f"{key} {value}" for key, value in one.tags.as_dict().items())
-    lines = [f"{one.name}: {about}{example}", "", *wrap(f"Promises: {tags}", 80), "", "Options (--set name=value):"]
+    told = wrapped(f"{one.name}: {about}{example}")
+    lines = [told, "", *wrap(f"Promises: {tags}", 80), "", "Options (--set name=value):"]
     for argument in arguments_of(type(one)):
         possible = f" Possible: {argument.wish}." if argument.wish else ""
         lines += [f"  {argument.name} = {argument.default!r}"]

@@ -29,6 +29,7 @@ def metrics(
     """
     from inspect import cleandoc
 
+    from monocal.cli.prose import wrapped
     from monocal.metrics import METRICS, metric
 
     if name is not None:
@@ -37,7 +38,7 @@ def metrics(
         if as_json:
             print_json({"name": name, "goal": _goal(name), "text": text})
         else:
-            print_lines(f"{name}: {text}\n\nGoal: {_goal(name)}")
+            print_lines(wrapped(f"{name}: {text}\n\nGoal: {_goal(name)}"))
         return
     table = [(key, first_line(kind.__doc__), _goal(key)) for key, kind in METRICS.items()]
     if as_json:

@@ -1,0 +1,49 @@
+"""Docstrings for a terminal: sentences are wrapped, formulas and code are left as they are."""
+
+from __future__ import annotations
+
+import itertools
+from textwrap import wrap
+
+WIDTH = 80
+_AS_IT_IS = (">>>", "...", ".. math")
+
+
+def wrapped(text: str, width: int = WIDTH) -> str:
+    """Returns a docstring whose sentences fit a width; lines of one indentation are one paragraph.
+
+    Example:
+        >>> print(wrapped("Joins the centres of bins\\nwith lines.\\n\\nReferences:\\n    Deng et al. 2020.", 24))
+        Joins the centres of
+        bins with lines.
+        <BLANKLINE>
+        References:
+            Deng et al. 2020.
+    """
+    return "\n\n".join(_block(block, width) for block in text.split("\n\n"))
+
+
+def _block(block: str, width: int) -> str:
+    lines = block.split("\n")
+    if any(line.lstrip().startswith(_AS_IT_IS) for line in lines):
+        return block
+    told: list[str] = []
+    for paragraph in _paragraphs(lines):
+        indent = " " * (len(paragraph[0]) - len(paragraph[0].lstrip()))
+        hanging = indent + "  " * paragraph[0].lstrip().startswith("- ")
+        joined = " ".join(line.strip() for line in paragraph)
+        told += wrap(joined, width, initial_indent=indent, subsequent_indent=hanging) or [""]
+    return "\n".join(told)
+
+
+def _paragraphs(lines: list[str]) -> list[list[str]]:
+    """A new one begins with a point of a list, and where the indentation changes other than by a point's own."""
+    found: list[list[str]] = []
+    for before, line in itertools.pairwise(["", *lines]):
+        indents = [len(one) - len(one.lstrip()) for one in (before, line)]
+        goes_on = indents[0] == indents[1] or (indents[1] == indents[0] + 2)
+        if found and goes_on and not line.lstrip().startswith("- "):
+            found[-1].append(line)
+        else:
+            found.append([line])
+    return found
