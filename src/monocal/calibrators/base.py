@@ -19,11 +19,6 @@ from monocal.calibrators.fit_rows import (
     check_features,
     check_shards,
     has_both_classes,
-    no_interval,
-    no_numbers,
-    no_onnx,
-    no_refresh,
-    no_refresh_of_numbers,
     rate_to_use,
     remembered_rate,
     samples_of_fit,
@@ -32,6 +27,7 @@ from monocal.calibrators.guard import GUARD_SHARE, is_worse
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.raw_features import known_ids, learn_values
 from monocal.calibrators.recent_intercept import recent_intercept
+from monocal.calibrators.refusals import no_interval, no_numbers, no_onnx, no_refresh, no_refresh_of_numbers
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.calibrators.tags import Tags

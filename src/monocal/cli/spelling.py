@@ -25,6 +25,7 @@ OPTIONS = {
     "metrics": "--metrics",
     "min_count": "--min-count",
     "n_threads": "--threads",
+    "numeric": "--numeric",
     "on_error": "--on-error",
     "parents": "--parent",
     "product": "--product",

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator
-from monocal.calibrators.fit_rows import no_refresh_of_numbers
+from monocal.calibrators.refusals import no_refresh_of_numbers
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, ScoreSpace
