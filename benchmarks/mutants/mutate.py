@@ -96,7 +96,7 @@ def mutants_of(path: Path, name: str) -> list[Mutant]:
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             start, end = at(node.lineno, node.col_offset), at(node.end_lineno, node.end_col_offset)
             add(node, start, end, "pass")
-    return [one for one in found if one.was != one.text and _compiles(one.apply(source))]
+    return [mutant for mutant in found if mutant.was != mutant.text and _compiles(mutant.apply(source))]
 
 
 def _skipped(tree: ast.AST) -> set[int]:
@@ -104,13 +104,13 @@ def _skipped(tree: ast.AST) -> set[int]:
 
     def skip(node: ast.AST | None) -> None:
         if node is not None:
-            skipped.update(id(one) for one in ast.walk(node))
+            skipped.update(id(child) for child in ast.walk(node))
 
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             skip(getattr(node, "returns", None))
-            for one in node.decorator_list:
-                skip(one)
+            for decorator in node.decorator_list:
+                skip(decorator)
         elif isinstance(node, ast.arg | ast.AnnAssign):
             skip(node.annotation)
         elif isinstance(node, ast.Raise | ast.Assert) or _is_beside_the_point(node):

@@ -34,9 +34,9 @@ class Recorder:
         self.measured.switch_context(item.nodeid)
         info = getattr(item, "_fixtureinfo", None)
         for definitions in info.name2fixturedefs.values() if info else ():
-            for one in definitions:
-                if one.scope != "function":
-                    self.users[_name(one)].append(item.nodeid)
+            for fixture in definitions:
+                if fixture.scope != "function":
+                    self.users[_name(fixture)].append(item.nodeid)
         began = sum(os.times()[:4])
         result = yield
         self.seconds[item.nodeid] = sum(os.times()[:4]) - began
@@ -73,12 +73,12 @@ def record(path: str, left_out: str, out: Path) -> None:
     lines: dict[str, dict[str, list[str]]] = {}
     for file in data.measured_files():
         by_line = {
-            str(line): sorted({test for one in contexts for test in recorder.users.get(one, [one])} & sound)
+            str(line): sorted({test for context in contexts for test in recorder.users.get(context, [context])} & sound)
             for line, contexts in data.contexts_by_lineno(file).items()
         }
         lines[str(Path(file).relative_to(Path("src/monocal").resolve()))] = {k: v for k, v in by_line.items() if v}
     found = {
-        "seconds": {one: recorder.seconds[one] for one in sorted(sound)},
+        "seconds": {test: recorder.seconds[test] for test in sorted(sound)},
         "lines": lines,
         "failed": sorted(recorder.failed),
     }
@@ -109,21 +109,21 @@ class Reach:
         # a statement over several lines is counted where it begins
         hits = next((by_line[k] for k in range(line, max(line - 12, 0), -1) if by_line.get(k)), set())
         hits = hits or {test for tests in by_line.values() for test in tests}
-        families = {_family(one) for one in hits}
-        relatives = {one for one in self.seconds if _family(one) in families} - hits
+        families = {_family(test) for test in hits}
+        relatives = {test for test in self.seconds if _family(test) in families} - hits
         chosen: list[str] = []
         left = budget_seconds
         for group in (hits, relatives):
-            for one in sorted(group, key=self.seconds.__getitem__):
-                left -= self.seconds[one] + 0.003
+            for test in sorted(group, key=self.seconds.__getitem__):
+                left -= self.seconds[test] + 0.003
                 if left < 0:
                     break
-                chosen.append(one)
+                chosen.append(test)
         price: dict[str, list[float]] = collections.defaultdict(list)
-        for one in chosen:
-            price[one.split("::")[0]].append(self.seconds[one])
+        for test in chosen:
+            price[test.split("::")[0]].append(self.seconds[test])
         rank = {file: sum(each) / len(each) for file, each in price.items()}
-        return sorted(chosen, key=lambda one: (rank[one.split("::")[0]], one)), len(hits & set(chosen))
+        return sorted(chosen, key=lambda test: (rank[test.split("::")[0]], test)), len(hits & set(chosen))
 
 
 def _family(test: str) -> tuple[str, str]:

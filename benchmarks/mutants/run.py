@@ -158,9 +158,9 @@ def _sample(n: int, seed: int) -> list[tuple[str, Mutant]]:
     sample: list[tuple[str, Mutant]] = []
     for group, patterns in GROUPS.items():
         files = sorted({path for pattern in patterns for path in base.glob(pattern) if path.name != "__init__.py"})
-        every = [one for path in files for one in mutants_of(path, str(path.relative_to(base)))]
+        every = [mutant for path in files for mutant in mutants_of(path, str(path.relative_to(base)))]
         print(f"{group}: {len(every)} mutants of {len(files)} files", flush=True)
-        sample += [(group, one) for one in random.Random(seed).sample(every, min(n // len(GROUPS), len(every)))]
+        sample += [(group, mutant) for mutant in random.Random(seed).sample(every, min(n // len(GROUPS), len(every)))]
     # groups take turns, so that a run that is ended early has tried as much of each
     turns = collections.Counter()
     order = []
@@ -184,7 +184,7 @@ def _try_all(sample: list[tuple[str, Mutant]], reach: Reach, results: Path, *, r
             stale.unlink()
         path.write_text(mutant.apply(sound), encoding="utf-8")
         try:
-            limit = 30 + 5 * int(sum(reach.seconds[one] for one in tests))
+            limit = 30 + 5 * int(sum(reach.seconds[test] for test in tests))
             outcome = _in_fork(lambda tests=tests: _run_tests(tests), cpu_seconds=limit) if tests else "survived"
         finally:
             path.write_text(sound, encoding="utf-8")
@@ -227,21 +227,21 @@ def _in_fork(work, cpu_seconds: int) -> str:
 def _read(results: Path) -> dict[str, dict]:
     """Returns the last word on each mutant."""
     lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    return {one["mutant"]: one for one in map(json.loads, lines)}
+    return {trial["mutant"]: trial for trial in map(json.loads, lines)}
 
 
 def _table(results: Path) -> str:
     last = _read(results).values()
     lines = ["| files | tried | noticed | of these ran on | noticed at first |", "| --- | ---: | ---: | ---: | ---: |"]
     for group in [*GROUPS, "all"]:
-        mine = [one for one in last if group in (one["group"], "all")]
-        noticed = [one for one in mine if one["outcome"] != "survived"]
-        first = sum(not one["retried"] for one in noticed)
-        n_on = sum(one["outcome"] == "ran on" for one in noticed)
+        mine = [trial for trial in last if group in (trial["group"], "all")]
+        noticed = [trial for trial in mine if trial["outcome"] != "survived"]
+        first = sum(not trial["retried"] for trial in noticed)
+        n_on = sum(trial["outcome"] == "ran on" for trial in noticed)
         share, early = (f"{k} ({k / max(len(mine), 1):.0%})" for k in (len(noticed), first))
         lines.append(f"| {group} | {len(mine)} | {share} | {n_on} | {early} |")
     lines += ["", "## Survivors", ""]
-    lines += [f"- `{one['mutant']}`" for one in last if one["outcome"] == "survived"]
+    lines += [f"- `{trial['mutant']}`" for trial in last if trial["outcome"] == "survived"]
     return "# Mutants\n\n" + "\n".join(lines) + "\n"
 
 

@@ -63,7 +63,7 @@ def measure(n_labels: int, seed: int) -> dict[str, tuple[float, float]]:
         features = language[:, None] if uses else None
         fitted = calibrator(method, **arguments).fit(z, y, features=features, scores_are="logit")
         found[name] = judged(fitted.predict(test_z, features=test_language[:, None] if uses else None))
-    narrow, test_narrow = (np.clip(bf16(sigmoid(one)), 1e-7, 1.0) for one in (z, test_z))
+    narrow, test_narrow = (np.clip(bf16(sigmoid(logits)), 1e-7, 1.0) for logits in (z, test_z))
     fitted = calibrator("wide_logistic", l2="auto").fit(narrow, y, features=language[:, None])
     found["wide_logistic, language, on a bf16 sigmoid"] = judged(
         fitted.predict(test_narrow, features=test_language[:, None])
@@ -86,8 +86,8 @@ def main() -> None:
     for n in LABELS:
         runs = [measure(n, seed) for seed in range(seeds)]
         for name in runs[0]:
-            rows.setdefault(name, []).append(interval([one[name][0] for one in runs], 1e3))
-            rare.setdefault(name, []).append(interval([one[name][1] for one in runs], 100.0))
+            rows.setdefault(name, []).append(interval([run[name][0] for run in runs], 1e3))
+            rare.setdefault(name, []).append(interval([run[name][1] for run in runs], 100.0))
     z, _, _, _ = draw(N_TEST, np.random.default_rng(0))
     top = np.sort(z)[-N_TEST // 4 :]
     head = f"| calibrated by | {' | '.join(f'{n:,} labels' for n in LABELS)} |\n| --- | {'--- | ' * len(LABELS)}"

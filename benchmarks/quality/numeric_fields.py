@@ -110,7 +110,7 @@ def main() -> None:
                 (CLASSES, {"fields": [*roles["fields"], *classes]}),
                 ("numeric fields", {"numeric": numeric}),
             ):
-                edges = {one: np.nanquantile(rows[one], np.linspace(0, 1, N_CLASSES + 1)[1:-1]) for one in numeric}
+                edges = {name: np.nanquantile(rows[name], np.linspace(0, 1, N_CLASSES + 1)[1:-1]) for name in numeric}
                 both = [_with_classes(part, edges) for part in (rows, test)]
                 model = monocal.fit(both[0], **{**roles, **more}, **arguments)
                 known = losses.get(CLASSES) if said == "numeric fields" else None
@@ -119,7 +119,7 @@ def main() -> None:
 
 def _with_classes(rows: pd.DataFrame, edges: dict[str, Any]) -> pa.Table:
     classes = {
-        f"{one}_class": np.where(rows[one].isna(), -1, np.searchsorted(e, rows[one])) for one, e in edges.items()
+        f"{name}_class": np.where(rows[name].isna(), -1, np.searchsorted(e, rows[name])) for name, e in edges.items()
     }
     return pa.Table.from_pandas(rows.assign(**classes), preserve_index=False)
 

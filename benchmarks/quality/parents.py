@@ -36,7 +36,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 def prepared(cache: Path) -> PreparedData:
     """Returns the prepared rows of the study's second size."""
     found = (PreparedData(folder) for folder in sorted((cache / "data").iterdir()))
-    return next(one for one in found if one.facts["n_calibration"] == N_CALIBRATION)
+    return next(data for data in found if data.facts["n_calibration"] == N_CALIBRATION)
 
 
 def sets_of_fields(names: tuple[str, ...]) -> dict[str, list[str]]:
@@ -78,7 +78,7 @@ class Study:
 
     def line(self, title: str, p: Floats, base: Floats | None, cpu_seconds: float) -> str:
         bands = by_times_seen(self.seen, self.labels, {"after": p})
-        cells = [f"{one.log_loss['after']:.5f} / {one.pcoc['after']:.2f}" for one in bands]
+        cells = [f"{band.log_loss['after']:.5f} / {band.pcoc['after']:.2f}" for band in bands]
         loss = log_losses(logit(p), self.labels)
         gained = "" if base is None else self.difference(loss - log_losses(logit(base), self.labels))
         pcoc = p.sum() / self.labels.sum()
@@ -93,7 +93,7 @@ class Study:
 
     def lines(self, methods: Sequence[str]) -> Iterator[str]:
         bands = by_times_seen(self.seen, self.labels, {"score": sigmoid(self.logits)})
-        heads = [f"{one.title} ({one.n_rows / self.labels.size:.0%})" for one in bands]
+        heads = [f"{band.title} ({band.n_rows / self.labels.size:.0%})" for band in bands]
         yield "| fit | all rows | minus the fit without parents | " + " | ".join(heads) + " | CPU s |"
         yield "|" + " --- |" * (len(heads) + 4)
         yield self.line("the ranker's score", sigmoid(self.logits), None, 0.0)
@@ -107,8 +107,8 @@ class Study:
 
 
 def main() -> None:
-    for one in Study(prepared(Path(sys.argv[1]))).lines(sys.argv[2:] or list(METHODS)):
-        print(one, flush=True)
+    for line in Study(prepared(Path(sys.argv[1]))).lines(sys.argv[2:] or list(METHODS)):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ class Sample:
 
     def table(self, again: Calibrator, twice: Calibrator) -> pa.Table:
         heads = {"p_sold": 1.0 / (1.0 + np.exp(-self.logits))}
-        for name, one in (("p_again", again), ("p_twice", twice)):
-            heads[name] = one.predict(self.logits, features=self.ids)
+        for name, head in (("p_again", again), ("p_twice", twice)):
+            heads[name] = head.predict(self.logits, features=self.ids)
         columns: dict[str, Any] = {"sold": self.sold, "twice": self.twice, **heads}
         columns["twice_given_sold"] = pa.array(self.twice, mask=self.sold == 0)
         return pa.table(columns | {name: self.ids[:, place] for place, name in enumerate(FIELDS)})

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from promotions import FieldErrors, right_shift
 
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, logit, sigmoid
-from monocal.lab.sources.complete_journey import installed_folder
 from monocal.lab.studies.cell_runner import RunOptions, list_cells
 from monocal.lab.studies.cells import fit
+from monocal.lab.studies.field_errors import FieldErrors
+from monocal.lab.studies.levels_table import right_shift
 from monocal.lab.studies.study import load_study
 from monocal.lab.studies.study_data import CalibrationRows, PreparedData
 
@@ -69,13 +69,13 @@ def fields(data: PreparedData, umc: Floats) -> None:
     for name, p in answers.items():
         found, floor = errors.of(p), errors.floor(p)
         values = [f"{float(log_losses(logit(p), labels[judged]).mean()):.6f}", f"{found.mean():.4f}"]
-        values += [f"{(found - floor).mean():.4f}", *(f"{one:.3f}" for one in found - floor)]
+        values += [f"{(found - floor).mean():.4f}", *(f"{excess:.3f}" for excess in found - floor)]
         print(f"| {' | '.join([name, *values])} |", flush=True)
 
 
 def main() -> None:
     study = load_study("promotions").only(data=[sys.argv[2]], calibrators=["UMC, monocal default"])
-    (cell, *_), _ = list_cells(study, Path(sys.argv[1]), RunOptions(data_folder=installed_folder()))
+    (cell, *_), _ = list_cells(study, Path(sys.argv[1]), RunOptions())
     data = PreparedData(cell.data_folder)
     test = data.test()
     fitted: Any = fit("wide_logistic", {"l2": "auto", "carry": "auto", "recent_share": 0.2}, data.calibration(), 0)

@@ -1,6 +1,6 @@
 """How often the true probability of a simulated row lies inside its interval, by decile of probability and by rarity.
 
-python benchmarks/quality/row_intervals.py [--rows 75000] [--methods wide_logistic,umc] [--seeds 2]
+python benchmarks/quality/row_intervals.py [--rows 75000] [--methods wide_logistic,umc] [--seeds 6,7,8]
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=75_000)
     parser.add_argument("--methods", default="wide_logistic,umc")
-    parser.add_argument("--worlds", default="default,conditional,drifting")
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--worlds", default="default,conditional,drifting,field_slope,multitask")
+    parser.add_argument("--seeds", default="6,7,8")
     given = parser.parse_args()
     print(
         f"Coverage of the {LEVEL:.0%} interval against the simulator's truth: {given.rows:,} rows, the older 80 % "
@@ -33,7 +33,7 @@ def main() -> None:
     print(f"| world | seed | method | all | 50 % | {tenths} | rare | medium | frequent | half width |")
     print("| --- " * 19 + "|")
     for world in given.worlds.split(","):
-        for seed in range(given.seeds):
+        for seed in map(int, given.seeds.split(",")):
             for method in given.methods.split(","):
                 print(_row(world, seed, method, given.rows), flush=True)
 
@@ -55,7 +55,8 @@ def _row(world: str, seed: int, method: str, n_rows: int) -> str:
     table = newer.table()
     half, found = (model.predict(table, interval=level) for level in (0.5, LEVEL))
     inside, in_half = (
-        (one.lower <= newer.true_probabilities) & (newer.true_probabilities <= one.upper) for one in (found, half)
+        (interval.lower <= newer.true_probabilities) & (newer.true_probabilities <= interval.upper)
+        for interval in (found, half)
     )
     tenth = _parts(found.probabilities, 10)
     # the rarest of a row's values says how rare the row is

@@ -151,7 +151,7 @@ def calls_in_log(place: Path) -> int:
     for _ in range(2):
         readers.append(FeedbackLog(place / "feedback", RULES))
         readers[-1].read()
-    first, second = (one.level.to_json() for one in readers)
+    first, second = (reader.level.to_json() for reader in readers)
     assert first == second
     waiting = first["tasks"].get("click", {"n_steps": 0, "waiting": {"base": []}})
     n_rows = waiting["n_steps"] * RULES.batch_rows + len(waiting["waiting"]["base"])

@@ -15,6 +15,7 @@ import numpy as np
 
 from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
+from monocal.models.fit_options import FitOptions
 from monocal.models.fitting import fit_log
 from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 
@@ -53,7 +54,7 @@ def opened(folder: Path) -> EncodedLog:
         features=ids,
         labels={"y": labels},
         vocabulary=Vocabulary(tuple(FieldVocabulary(name, texts) for name in fields)),
-        schema=Roles.of(score="p", label="y", fields=fields),
+        roles=Roles.of(score="p", label="y", fields=fields),
         fingerprint="made up",
         scores={"y": scores},
     )
@@ -84,7 +85,7 @@ def fit(folder: Path) -> None:
     watcher = Thread(target=watch)
     watcher.start()
     started, cpu = time.perf_counter(), time.process_time()
-    model = fit_log(log, "wide_logistic", {}, team=team)
+    model = fit_log(log, FitOptions("wide_logistic"), team=team)
     done.set()
     watcher.join()
     own = log.n_rows / team.size

@@ -130,7 +130,9 @@ class Grammar:
             flat = self.rng.integers(0, 30, n_rows * len(self.fields)).tolist()
             columns["ids"] = ("INT32", flat)
         else:
-            columns |= {f"field.{one}": ("BYTES", [str(self.value()) for _ in range(n_rows)]) for one in self.fields}
+            columns |= {
+                f"field.{field}": ("BYTES", [str(self.value()) for _ in range(n_rows)]) for field in self.fields
+            }
         if self.chance(0.5):
             columns["sampling_rate"] = ("FP64", [0.5])
         is_binary = self.chance(0.5)
@@ -234,7 +236,7 @@ async def ask(app, path, headers, body):
     scope |= {"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": raw}
     scope |= {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80)}
     await app(scope, receive, send)
-    return sent[0]["status"], dict(sent[0]["headers"]), b"".join(one.get("body", b"") for one in sent[1:])
+    return sent[0]["status"], dict(sent[0]["headers"]), b"".join(message.get("body", b"") for message in sent[1:])
 
 
 def problem_of(status, headers, body):
@@ -247,7 +249,7 @@ def problem_of(status, headers, body):
     head = int(headers.get(b"inference-header-content-length", len(body)))
     said = json.loads(body[:head])
     columns = list(said.get("probabilities", {}).values())
-    columns += [one["data"] for one in said.get("outputs", []) if "data" in one]
+    columns += [output["data"] for output in said.get("outputs", []) if "data" in output]
     values = [value for column in columns for value in column] + np.frombuffer(body[head:], "<f8").tolist()
     if not all(isinstance(value, float) and math.isfinite(value) for value in values):
         return "an answer with something else than finite numbers"
@@ -286,8 +288,8 @@ def main():
     found = run(wishes.bodies, wishes.seed)
     print(dict(sorted(found["statuses"].items())), f"{time.monotonic() - start:.0f} s")
     print(len(found["problems"]), "problems")
-    for one in found["problems"][:20]:
-        print(*one, sep="\n  ")
+    for problem in found["problems"][:20]:
+        print(*problem, sep="\n  ")
 
 
 if __name__ == "__main__":

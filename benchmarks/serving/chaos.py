@@ -70,6 +70,8 @@ def fill(path):
 
 def _busiest(service):
     def n_connections(pid):
-        return sum(one.status == psutil.CONN_ESTABLISHED for one in psutil.Process(pid).net_connections("tcp"))
+        return sum(
+            connection.status == psutil.CONN_ESTABLISHED for connection in psutil.Process(pid).net_connections("tcp")
+        )
 
     return max(service.living_workers(), key=n_connections)

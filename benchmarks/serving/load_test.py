@@ -77,7 +77,7 @@ class Service:
             self.events.append(json.loads(line))
 
     def of(self, name):
-        return [one for one in list(self.events) if one["event"] == name]
+        return [event for event in list(self.events) if event["event"] == name]
 
     def wait_for(self, name, count=1):
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -88,8 +88,8 @@ class Service:
         return self.of(name)[count - 1]
 
     def living_workers(self):
-        dead = {one["worker"] for one in self.of("worker died")}
-        return [one["worker"] for one in self.of("worker started") if one["worker"] not in dead]
+        dead = {event["worker"] for event in self.of("worker died")}
+        return [event["worker"] for event in self.of("worker started") if event["worker"] not in dead]
 
     def call(self, method, path, headers=None):
         connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
@@ -288,7 +288,7 @@ def _swap(service, models, version, folder):
 
 def _counted(service):
     text = service.call("GET", "/metrics")[1].decode()
-    line = next(one for one in text.splitlines() if one.startswith("monocal_requests_total{") and 'calibrate"' in one)
+    line = next(row for row in text.splitlines() if row.startswith("monocal_requests_total{") and 'calibrate"' in row)
     return float(line.rpartition(" ")[2])
 
 
@@ -317,20 +317,21 @@ def _memory(samples):
     for place, pid in enumerate(sorted(last)):
         line = [found[pid] / 2**20 for _, found in samples if pid in found]
         marks = [line[min(int(share * len(line)), len(line) - 1)] for share in (0.1, 0.25, 0.5, 0.75, 1.0)]
-        told[f"worker {place}"] = [round(one, 1) for one in marks]
+        told[f"worker {place}"] = [round(mark, 1) for mark in marks]
     return told
 
 
 def report(found, command):
     """Returns the run as Markdown."""
     memory = "\n".join(
-        f"| {name} | " + " | ".join(f"{one:.1f}" for one in marks) + " |" for name, marks in found["memory_mb"].items()
+        f"| {name} | " + " | ".join(f"{mark:.1f}" for mark in marks) + " |"
+        for name, marks in found["memory_mb"].items()
     )
     losses = "\n".join(
         ["| a worker was | requests sent again |", "| --- | --- |"]
         + [f"| {name} | {count} |" for name, count in found["lost_workers"].items()]
     )
-    load = ", ".join(f"{one:.1f}" for one in found["load_average"])
+    load = ", ".join(f"{average:.1f}" for average in found["load_average"])
     statuses = ", ".join(f"{status}: {count:,}" for status, count in found["statuses"].items())
     versions = " / ".join(f"{count:,}" for count in found["answers_per_version"].values())
     latency = f"{found['p50_ms']:.1f} / {found['p99_ms']:.1f} / {found['longest_ms']:.0f} ms"

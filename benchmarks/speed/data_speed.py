@@ -72,11 +72,11 @@ def _report(n_rows: int, measured: dict, n_bytes: int, load: float) -> list[str]
     encoded, tenth, text, batches = (measured[name] for name in ("Parquet", "a tenth", "text", "batches"))
     base = measured["nothing but imports"]
 
-    def row(what: str, one: dict) -> str:
-        speed = one["n_rows"] / one["cpu_s"] / 1e3
+    def row(what: str, measured: dict) -> str:
+        speed = measured["n_rows"] / measured["cpu_s"] / 1e3
         return (
-            f"| {what} | {one['n_rows']:,} | {one['cpu_s']:.1f} | {one['wall_s']:.1f} | {one['peak_mib']:,.0f} "
-            f"| {speed:,.0f} k |"
+            f"| {what} | {measured['n_rows']:,} | {measured['cpu_s']:.1f} | {measured['wall_s']:.1f} "
+            f"| {measured['peak_mib']:,.0f} | {speed:,.0f} k |"
         )
 
     return [

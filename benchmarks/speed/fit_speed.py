@@ -1,7 +1,11 @@
-"""How long a whole default fit of umc takes: a usual log on one thread, and a large one on two.
+"""A default fit of umc on a large Parquet log: wall, CPU and peak memory, phase by phase, with one thread and with two.
 
-python benchmarks/speed/fit_speed.py                           # 200,000 × 6 and 8,000,000 × 21, some minutes
-python benchmarks/speed/fit_speed.py --large-rows 300000       # a quick look
+python benchmarks/speed/fit_speed.py                             # 8,000,000 × 21, some twenty minutes
+python benchmarks/speed/fit_speed.py --rows 1000000              # about two minutes on a quiet machine
+python benchmarks/speed/fit_speed.py --rows 8000000 --threads 1  # without the second number of threads
+python benchmarks/speed/fit_speed.py --table t.parquet --score p --label sold --time week --fields store_id,brand
+
+What stands in the table's file below the mark stays there.
 """
 
 from __future__ import annotations
@@ -13,108 +17,150 @@ import platform
 import resource
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import pyarrow.parquet as pq
 
-from monocal.calibrators import calibrator
 from monocal.core.files import atomic_file
-from monocal.lab.simulator import simulate_log
+from monocal.lab.simulator import find_world, write_simulated_log
 
+MARK = "<!-- reading -->"
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fit_speed.md"
-SMALL_ROWS = 200_000
-ROUNDS = 3
+PHASES = {
+    "reading": ("monocal.tables.late_labels", "read"),
+    "vocabulary and ids": ("monocal.models.fitting", "log_of_rows"),
+    "carry-over: wide fits forward in time": ("monocal.calibrators.neural.fitting.carried", "learn_carry_over"),
+    "wide fit on all rows": ("monocal.calibrators.neural.fitting.carried", "fit_carried"),
+    "networks, trial and last": ("monocal.calibrators.neural.neural_calibrator", "NeuralCalibrator._train"),
+    "shifts beside the network": ("monocal.calibrators.neural.fitting.carried", "carried_shifts"),
+    "what rows know (intervals)": ("monocal.calibrators.neural.neural_calibrator", "spread_of_network"),
+}
 
 
 def main() -> None:
-    """Simulates both logs, fits each in processes of their own, writes the table."""
+    """Simulates the log once, fits it in a process per number of threads, writes the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--large-rows", type=int, default=8_000_000)
+    parser.add_argument("--rows", type=int, default=8_000_000)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--folder", type=Path, default=Path("runs/fit_speed"))
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--fit", nargs=3, metavar=("DATA", "THREADS", "EPOCHS"), help=argparse.SUPPRESS)
+    parser.add_argument("--table", type=Path, help="fit this table instead of a simulated one")
+    parser.add_argument("--score", default="pctr")
+    parser.add_argument("--label", default="click")
+    parser.add_argument("--time", default="timestamp")
+    parser.add_argument("--fields", default=",".join(field.name for field in find_world("large").fields))
+    parser.add_argument("--fit", type=int, metavar="THREADS", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.fit:
-        print(json.dumps(_fit(Path(arguments.fit[0]), int(arguments.fit[1]), int(arguments.fit[2]))))
+        print(json.dumps(_fit(arguments)))
         return
     load = os.getloadavg()[0]
-    small = _data(arguments.folder / f"default_{SMALL_ROWS}", "default", SMALL_ROWS)
-    part = _data(arguments.folder / f"large_{arguments.large_rows // 4}", "large", arguments.large_rows // 4)
-    large = _data(arguments.folder / f"large_{arguments.large_rows}", "large", arguments.large_rows)
-    plans = [(small, 1, 2), (part, 2, 1), (large, 2, 1), (large, 2, 2)]
-    found = [_in_a_process(*plan) for plan in plans]
-    lines = _report(plans, found, arguments.large_rows, load)
-    print("\n".join(lines))
+    if arguments.table is None:
+        arguments.folder.mkdir(parents=True, exist_ok=True)
+        log = arguments.folder / f"large_{arguments.rows}.parquet"
+        if not log.exists():
+            write_simulated_log(log, arguments.rows, world="large")
+        what = "a Parquet file of the simulated world `large`"
+    else:
+        log, what = arguments.table, f"`{arguments.table.name}`"
+    columns = [f"--{name}={getattr(arguments, name)}" for name in ("score", "label", "time", "fields")]
+    found = {n: _in_a_process([f"--table={log}", f"--fit={n}", *columns]) for n in arguments.threads}
+    text = "\n".join(_report(what, found, load))
+    print(text)
+    _, mark, reading = (arguments.out.read_text(encoding="utf-8") if arguments.out.exists() else "").partition(MARK)
     with atomic_file(arguments.out) as temporary:
-        temporary.write_text("\n".join(lines), encoding="utf-8")
+        temporary.write_text(text + mark + reading, encoding="utf-8")
 
 
-def _data(folder: Path, world: str, rows: int) -> Path:
-    if not (folder / "labels.npy").is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        log = simulate_log(rows, seed=0, world=world)
-        np.save(folder / "features.npy", log.features)
-        np.save(folder / "logits.npy", log.logits)
-        np.save(folder / "labels.npy", log.labels.astype(np.int8))
-    return folder
-
-
-def _in_a_process(folder: Path, n_threads: int, n_epochs: int) -> dict:
-    environment = os.environ | dict.fromkeys(
-        ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), str(n_threads)
-    )
-    command = [sys.executable, __file__, "--fit", str(folder), str(n_threads), str(n_epochs)]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found: dict = json.loads(ended.stdout.splitlines()[-1])
+def _in_a_process(options: list[str]) -> dict[str, Any]:
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+    environment = os.environ | dict.fromkeys(names, "1")
+    command = [sys.executable, __file__, *options]
+    ended = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return found
 
 
-def _fit(folder: Path, n_threads: int, n_epochs: int) -> dict:
-    features, logits, labels = (
-        np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("features", "logits", "labels")
-    )
-    # loads torch and the compiled code, which a long-lived process does once
-    calibrator("umc", n_epochs=1).fit(
-        logits[:100_000], labels[:100_000], features=features[:100_000], scores_are="logit"
-    )
-    times = []
-    for _ in range(ROUNDS if len(labels) <= SMALL_ROWS else 1):
-        wall, cpu = time.perf_counter(), time.process_time()
-        umc = calibrator("umc", n_threads=n_threads, n_epochs=n_epochs)
-        umc.fit(logits, labels, features=features, scores_are="logit")
-        times.append((time.process_time() - cpu, time.perf_counter() - wall))
-    cpu, wall = min(times)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"rows": len(labels), "fields": features.shape[1], "cpu": cpu, "wall": wall, "peak": peak}
+def _fit(arguments: argparse.Namespace) -> dict[str, Any]:
+    import importlib
+
+    import monocal
+
+    phases: dict[str, list[float]] = {}
+    for label, (module, path) in PHASES.items():
+        owner: Any = importlib.import_module(module)
+        *inner, name = path.split(".")
+        for part in inner:
+            owner = getattr(owner, part)
+        setattr(owner, name, _timed(getattr(owner, name), phases.setdefault(label, [0.0, 0.0, 0.0])))
+    fields = arguments.fields.split(",")
+    columns = {"score": arguments.score, "label": arguments.label, "time": arguments.time, "fields": fields}
+    clocks = time.perf_counter(), time.process_time()
+    model = monocal.fit(arguments.table, **columns, n_threads=arguments.fit)
+    wall, cpu = time.perf_counter() - clocks[0], time.process_time() - clocks[1]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    sizes, rows = sum(model.vocabulary.sizes), pq.read_metadata(arguments.table).num_rows
+    facts = {"values": sizes, "fields": len(fields), "rows": rows}
+    return {"phases": phases, "wall": wall, "cpu": cpu, "peak": peak, **facts}
 
 
-def _report(plans: list, found: list[dict], large_rows: int, load: float) -> list[str]:
+def _timed(call: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:
+    def timed(*arguments: Any, **options: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            return call(*arguments, **options)  # the trial beside the last training
+        clocks = time.perf_counter(), time.process_time()
+        found = call(*arguments, **options)
+        spent[0] += time.perf_counter() - clocks[0]
+        spent[1] += time.process_time() - clocks[1]
+        spent[2] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        return found
+
+    return timed
+
+
+def _report(what: str, found: dict[int, dict[str, Any]], load: float) -> list[str]:
+    any_run = next(iter(found.values()))
+    rows = any_run["rows"]
     lines = [
-        f"| {one['rows']:,} × {one['fields']} | {plan[1]} | {plan[2]} | {one['cpu']:.1f} | {one['wall']:.1f} | "
-        f"{one['peak'] / 1024:,.0f} |"
-        for plan, one in zip(plans, found, strict=True)
-    ]
-    epoch = found[3]["wall"] - found[2]["wall"]
-    return [
-        "# A whole fit of umc",
+        "# A default fit of umc on a large log",
         "",
-        f"`python benchmarks/speed/fit_speed.py --large-rows {large_rows}`",
+        f"`python benchmarks/speed/fit_speed.py {' '.join(sys.argv[1:])}`",
         "",
-        "Everything between scores with labels and a fitted default `umc`: learned penalties and the logistic start, "
-        "training, the refit of the shifts, the recent intercept. Simulated worlds `default` and `large` (a million "
-        f"users, 300,000 addresses, 100,000 ads). In a process that has fitted before. {platform.machine()}, "
-        f"{os.cpu_count()} cores, load average {load:.1f} at the start.",
-        "",
-        "| rows × fields | threads | epochs | CPU s | wall s | peak RSS MiB |",
-        "| --- | --- | --- | --- | --- | --- |",
-        *lines,
-        "",
-        "Asked for: 200,000 × 6 within 5 CPU seconds on one thread; 8,000,000 × 21 within 180 s per epoch on two "
-        f"cores. A further epoch of the large log takes {epoch:.0f} s here; what comes before and after training takes "
-        f"{found[2]['wall'] - epoch:.0f} s.",
+        f"`monocal.fit` on {what}: {rows:,} rows × {any_run['fields']} text "
+        f"fields with {any_run['values']:,} values, carry-over as by default, in a new process. {platform.machine()}, "
+        f"{os.cpu_count()} cores, load average {load:.1f} at the start. The peak is that of the process up to the end "
+        "of a phase, so it never falls.",
         "",
     ]
+    for n_threads, run in found.items():
+        rest = [
+            run[name] - sum(spent[place] for spent in run["phases"].values())
+            for place, name in enumerate(("wall", "cpu"))
+        ]
+        lines += [
+            f"## {n_threads} thread{'s' if n_threads > 1 else ''}",
+            "",
+            "| phase | wall s | CPU s | peak RSS so far, MiB |",
+            "| --- | --- | --- | --- |",
+            *(
+                f"| {name} | {spent[0]:,.1f} | {spent[1]:,.1f} | {spent[2]:,.0f} |"
+                for name, spent in run["phases"].items()
+            ),
+            f"| everything else | {rest[0]:,.1f} | {rest[1]:,.1f} | |",
+            f"| **all** | {run['wall']:,.1f} | {run['cpu']:,.1f} | {run['peak']:,.0f} |",
+            "",
+            f"{run['peak'] / rows * 1e6:,.0f} MiB of the peak per million rows, all libraries included.",
+            "",
+        ]
+        if n_threads > 1:
+            lines += ["CPU seconds are those of the process; the trial's training goes on beside other phases.", ""]
+    if {1, 2} <= set(found):
+        lines += [f"Two threads take {found[1]['wall'] / found[2]['wall']:.2f}× less wall time than one.", ""]
+    return lines
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def main() -> None:
     for name in ("prepared", "ranked"):
         shutil.rmtree(folder / name, ignore_errors=True)
     log = folder / f"log_{arguments.rows}.parquet"
-    fields = ",".join(one.name for one in find_world("large").fields)
+    fields = ",".join(field.name for field in find_world("large").fields)
     load = os.getloadavg()[0]
     steps = {
         "simulate": ["simulate", str(log), "--rows", str(arguments.rows), "--world", "large"],

@@ -20,7 +20,7 @@ import torch
 
 from monocal.core.files import atomic_file
 from monocal.core.roles import Roles
-from monocal.lab.rankers import DeepFM, HashedLogistic, MultiTaskDeepFM
+from monocal.lab.rankers import QIN, DeepFM, HashedLogistic, MultiTaskDeepFM
 from monocal.lab.rankers.objective import RankerObjective
 from monocal.lab.rankers.threads import CHUNK_ROWS
 from monocal.lab.simulator.fields import draw_power_law
@@ -30,13 +30,20 @@ from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 
 AVAZU = (7, 7, 4737, 7745, 26, 8552, 559, 36, 2686408, 6729486, 8251, 5, 4, 2626, 8, 9, 435, 4, 68, 172, 60)
 _BATCH_ROWS = 16_384
+_USER = "field_05"
+_ROLES_OF_QIN = {
+    "query": "field_06",
+    "item": "field_13",
+    "attributes": ("field_16", "field_19"),
+    "batch_rows": _BATCH_ROWS,
+}
 _RESULTS = Path(__file__).resolve().parents[1] / "results" / "ranker_speed.md"
 
 
 def main() -> None:
     arguments = _arguments()
     n_rows = arguments.rows // _BATCH_ROWS * _BATCH_ROWS
-    log = draw_log(n_rows)
+    log = draw_log(n_rows).with_histories(_USER)
     print(f"{n_rows:,} rows, {sum(log.field_sizes):,} field values, load {os.getloadavg()[0]:.1f}")
     warm = log.slice(0, 2 * _BATCH_ROWS)
     lines = []
@@ -46,6 +53,7 @@ def main() -> None:
         ("DeepFM 512×256×128", DeepFM(n_threads=arguments.threads)),
         ("DeepFM, the authors' extra layer of 64", DeepFM(hidden=(512, 256, 128, 64), n_threads=arguments.threads)),
         ("multi-task DeepFM, three tasks", MultiTaskDeepFM(n_threads=arguments.threads)),
+        ("QIN 256×128, three tasks, 20 of the last 100 events", QIN(**_ROLES_OF_QIN, n_threads=arguments.threads)),
         ("hashed logistic", HashedLogistic(tasks=["click"])),
     ):
         with steps:
@@ -80,7 +88,9 @@ def main() -> None:
         "| --- | --- | --- | --- | --- | --- |",
         *lines,
         "",
-        "Set-up is done once: drawing the starting point of the whole table.",
+        "Set-up is done once: drawing the starting point of the whole table, and for QIN the vectors by which it "
+        f"searches. Users of its histories are the {AVAZU[5]:,} values of one field; steps and scoring include the "
+        "search.",
         "",
         "## What limits DeepFM",
         "",

@@ -218,7 +218,7 @@ def report(bench: Bench, rounds: int) -> tuple[list[str], bool]:
     train, scores = training(bench, rounds), scoring(bench, rounds)
     memory = {name: in_a_process(f"memory-{name}") for name in ("published", "autograd", "fields")}
     vectorised, scalar = canary()
-    one, hundred, many = scores[1], scores[100], scores[BATCH]
+    single, hundred, many = scores[1], scores[100], scores[BATCH]
     train_ratio = train["published"] / train["fields"]
     memory_ratio = memory["published"] / memory["fields"]
     targets = [
@@ -226,9 +226,9 @@ def report(bench: Bench, rounds: int) -> tuple[list[str], bool]:
         ("scoring 16384 rows", f"{many['paper'] / many['concat']:.0f}×", "35×", many["paper"] >= 35 * many["concat"]),
         (
             "scoring 1 row",
-            f"{one['paper'] / one['concat']:.0f}×, {one['concat'] * 1e6:.1f} µs",
+            f"{single['paper'] / single['concat']:.0f}×, {single['concat'] * 1e6:.1f} µs",
             "75×, ≤ 20 µs",
-            one["paper"] >= 75 * one["concat"] and one["concat"] <= 20e-6,
+            single["paper"] >= 75 * single["concat"] and single["concat"] <= 20e-6,
         ),
         (
             "scoring 100 rows",

@@ -19,10 +19,10 @@ def imports_of(path: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found.update(one.name for one in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
-            found.update(f"{node.module}.{one.name}" for one in node.names)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
     return {name for name in found if name.startswith("monocal.")}
 
 
@@ -45,10 +45,11 @@ def without_shortcuts(uses: dict[str, set[str]]) -> dict[str, set[str]]:
     """
 
     def below(room: str) -> set[str]:
-        return {lower for one in uses[room] for lower in {one} | below(one)}
+        return {lower for used_room in uses[room] for lower in {used_room} | below(used_room)}
 
     return {
-        room: {one for one in used if not any(one in below(other) for other in used)} for room, used in uses.items()
+        room: {target for target in used if not any(target in below(other) for other in used)}
+        for room, used in uses.items()
     }
 
 
@@ -96,9 +97,9 @@ def draw() -> str:
 def _arrow(upper: tuple[float, float], lower: tuple[float, float]) -> str:
     x1, y1 = upper[0] + _WIDTH / 2, upper[1] + _HEIGHT
     x2, y2 = lower[0] + _WIDTH / 2, lower[1]
-    bend = (y2 - y1) / 2
+    halfway = (y2 - y1) / 2
     return (
-        f'<path d="M{x1:g} {y1:g}C{x1:g} {y1 + bend:g} {x2:g} {y2 - bend:g} {x2:g} {y2 - 1:g}" '
+        f'<path d="M{x1:g} {y1:g}C{x1:g} {y1 + halfway:g} {x2:g} {y2 - halfway:g} {x2:g} {y2 - 1:g}" '
         'fill="none" stroke="#90a4ae" marker-end="url(#tip)"/>'
     )
 

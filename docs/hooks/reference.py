@@ -52,9 +52,9 @@ def _methods() -> str:
     from monocal.calibrators import CALIBRATORS, methods
 
     rows = "".join(
-        f"| [`{one.name}`](#{one.name}) | {_in_a_table(one.summary)} | {one.tags.monotone} | {one.tags.features} | "
-        f"{'yes' if one.tags.keeps_mean else ''} |\n"
-        for one in methods()
+        f"| [`{method.name}`](#{method.name}) | {_in_a_table(method.summary)} | {method.tags.monotone} | "
+        f"{method.tags.features} | {'yes' if method.tags.keeps_mean else ''} |\n"
+        for method in methods()
     )
     parts = [_entry(name, kind) + _arguments(kind) for name, kind in CALIBRATORS.items()]
     return _METHODS + rows + "".join(parts)
@@ -64,8 +64,8 @@ def _arguments(kind: type) -> str:
     from monocal.calibrators.arguments import arguments_of
 
     rows = "".join(
-        f"| `{one.name}` | `{one.default!r}` | {_in_a_table(one.meaning)} | {one.wish} |\n"
-        for one in arguments_of(kind)
+        f"| `{argument.name}` | `{argument.default!r}` | {_in_a_table(argument.meaning)} | {argument.wish} |\n"
+        for argument in arguments_of(kind)
     )
     return f"\nAll arguments:\n\n| name | default | meaning | possible values |\n| --- | --- | --- | --- |\n{rows}"
 

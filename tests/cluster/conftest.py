@@ -11,7 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
+import monocal.spark as ms
+from monocal.calibrators import calibrator
+from monocal.core.roles import Roles
+from monocal.core.team import Alone, Shards
 from monocal.lab.simulator import simulate_log
+from monocal.spark.collecting import collected
+from monocal.tables.read import read
 
 
 def pytest_collection_modifyitems(items):
@@ -40,11 +46,14 @@ def spark():
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.sql.files.maxPartitionBytes", "256k")
+        .config("spark.sql.files.maxPartitionBytes", "512k")
         .config("spark.sql.files.openCostInBytes", "1k")
         .config("spark.executorEnv.PYTHONPATH", source)
         .config("spark.executorEnv.OMP_NUM_THREADS", "1")
         .config("spark.log.level", "ERROR")
+        # a barrier stage that waits for the successor of a lost executor looks again soon
+        .config("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "2s")
+        .config("spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures", "300")
         .getOrCreate()
     )
     try:
@@ -61,7 +70,7 @@ def folder(tmp_path_factory):
     log = simulate_log(30_000, seed=3).table()
     place = tmp_path_factory.mktemp("log")
     rng = np.random.default_rng(0)
-    sites = pa.array([None if rng.random() < 0.05 else one for one in log["site_id"].to_pylist()])
+    sites = pa.array([None if rng.random() < 0.05 else value for value in log["site_id"].to_pylist()])
     table = log.set_column(log.column_names.index("site_id"), "site_id", sites)
     table = table.append_column("row", pa.array(np.arange(log.num_rows)))
     table = table.append_column("rate", pa.array(rng.uniform(0.2, 1.0, log.num_rows)))
@@ -76,3 +85,37 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def rows(folder):
     return pq.read_table(folder)
+
+
+@pytest.fixture(scope="session")
+def network(spark, folder):
+    """A table with nulls in a field, how it is fitted, and the network that a barrier stage fits if nothing is lost."""
+    df = spark.read.parquet(str(folder)).where("row < 6000")
+    wishes = {"method": "umc", "score": "pctr", "label": "click", "fields": ["site_id", "device"], "time": "timestamp"}
+    wishes |= {"size": "small", "n_epochs": 1, "n_dimensions": 4, "workers": 2}
+    return df, wishes, ms.fit(df, **wishes)
+
+
+@pytest.fixture(scope="session")
+def fitted_by_one_process():
+    """Returns the calibrator that one process fits on the shards that the tasks of a barrier stage deal themselves."""
+    from pyspark.sql import functions as F
+
+    def fitted(df, wishes, known):
+        parts = ("score", "label", "fields", "time", "weight")
+        roles = Roles.of(**{name: wishes[name] for name in parts if name in wishes})
+        settings = {name: value for name, value in wishes.items() if name not in (*parts, "workers", "method")}
+        one = calibrator(wishes["method"], **settings)
+        columns = [f"`{name}`" for name in roles.columns]
+        dealt = df.select(*columns).repartition(wishes["workers"], *columns)
+        dealt = dealt.sortWithinPartitions(*([f"`{roles.time}`"] if roles.time else []), *columns)
+        table = collected(dealt.withColumn("shard", F.spark_partition_id()))
+        numbers = tuple(range(wishes["workers"]))
+        edges = np.searchsorted(table["shard"].to_numpy(), [*numbers, len(numbers)])
+        rows = read(table, roles)
+        times = rows.times if one.looks_at_time else None
+        shards = Shards(Alone(), len(numbers), numbers, edges, times)
+        given = {"features": known.encode(table), "weights": rows.weights, "times": times, "shards": shards}
+        return one.fit(rows.scores["click"], rows.labels["click"], **given)
+
+    return fitted

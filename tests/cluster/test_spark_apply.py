@@ -9,8 +9,10 @@ import pytest
 
 import monocal
 import monocal.spark as ms
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
+from monocal.judging.evaluate_table import evaluate_table
 from monocal.models.fusion import Fusion
+from monocal.spark.collecting import collected
 
 FIELDS = ["site_id", "device", "hour"]
 
@@ -23,7 +25,7 @@ def fitted(rows, method, **options):
 @pytest.mark.parametrize("method", ["platt", "umc"])
 def test_the_numbers_are_those_of_one_machine_in_the_same_order(spark, folder, rows, method):
     model = fitted(rows, method, **({"n_epochs": 1} if method == "umc" else {}))
-    scored = ms.apply(spark.read.parquet(str(folder)), model).toArrow()
+    scored = collected(ms.apply(spark.read.parquet(str(folder)), model))
     assert scored.column_names == [*rows.column_names, "pctr_calibrated"]
     at = scored["row"].to_numpy()
     files = [pq.read_table(path)["row"].to_numpy() for path in sorted(folder.iterdir())]
@@ -45,7 +47,7 @@ def test_two_tasks_with_fusion_and_a_column_of_sampling_rates(spark, folder, row
     ).with_fusion(Fusion({"click": 2.0, "buy": 1.0}))
     df = spark.read.parquet(str(folder))
     before = df.schema
-    scored = ms.apply(df, model, column={"buy": "p_buy"}).toArrow().sort_by("row")
+    scored = collected(ms.apply(df, model, column={"buy": "p_buy"})).sort_by("row")
     assert df.schema == before
     expected = model.predict(rows)
     assert (scored["pctr_calibrated"].to_numpy() == expected["click"]).all()
@@ -56,7 +58,7 @@ def test_two_tasks_with_fusion_and_a_column_of_sampling_rates(spark, folder, row
 def test_fields_of_every_type_find_their_values(spark, tmp_path):
     day = datetime.datetime(2024, 5, 1)
     n = 600
-    moments = [day + datetime.timedelta(hours=one % 7) for one in range(n)]
+    moments = [day + datetime.timedelta(hours=number % 7) for number in range(n)]
     table = pa.table(
         {
             "p": np.linspace(0.05, 0.6, n),
@@ -64,19 +66,43 @@ def test_fields_of_every_type_find_their_values(spark, tmp_path):
             "row": np.arange(n),
             "ms": pa.array(moments, pa.timestamp("ms")),
             "zoned": pa.array(moments, pa.timestamp("us", "Europe/Berlin")),
-            "day": pa.array([one.date() for one in moments]),
-            "flag": pa.array([one % 2 == 0 for one in range(n)]),
-            "unsigned": pa.array([2**63 + one % 5 for one in range(n)], pa.uint64()),
-            "tiny": pa.array([one % 4 for one in range(n)], pa.int8()),
-            "coded": pa.array([f"v{one % 6}" for one in range(n)]).dictionary_encode(),
+            "day": pa.array([moment.date() for moment in moments]),
+            "flag": pa.array([number % 2 == 0 for number in range(n)]),
+            "unsigned": pa.array([2**63 + number % 5 for number in range(n)], pa.uint64()),
+            "tiny": pa.array([number % 4 for number in range(n)], pa.int8()),
+            "coded": pa.array([f"v{number % 6}" for number in range(n)]).dictionary_encode(),
         }
     )
     fields = ["ms", "zoned", "day", "flag", "unsigned", "tiny", "coded"]
     pq.write_table(table, tmp_path / "t.parquet")
     model = monocal.fit(table, method="wide_logistic", score="p", label="y", fields=fields)
     assert (model.vocabulary.encode(table) > 0).all()
-    scored = ms.apply(spark.read.parquet(str(tmp_path / "t.parquet")), model).toArrow().sort_by("row")
+    scored = collected(ms.apply(spark.read.parquet(str(tmp_path / "t.parquet")), model)).sort_by("row")
     assert (scored["p_calibrated"].to_numpy() == model.predict(table)).all()
+
+
+def test_fields_of_numbers(spark, folder, rows):
+    model = fitted(rows, "wide_logistic", fields=["site_id"], numeric=["rate", "weight"])
+    df = spark.read.parquet(str(folder))
+    scored = collected(ms.apply(df, model)).sort_by("row")
+    assert (scored["pctr_calibrated"].to_numpy() == model.predict(rows)).all()
+    found = ms.evaluate(df, model=model, metrics=["log_loss", "fece"]).tasks["click"]["after"]
+    with pytest.warns(MonocalWarning, match="fitted on"):
+        local = evaluate_table(rows, model=model, metrics=["log_loss", "fece"]).tasks["click"].judgement.after
+    for name in ("log_loss", "fece"):
+        assert found.value(name) == pytest.approx(local.value(name), rel=1e-12)
+
+
+def test_intervals(spark, folder, rows):
+    model = fitted(rows, "wide_logistic", fields=["site_id"])
+    df = spark.read.parquet(str(folder))
+    scored = collected(ms.apply(df, model, interval=0.9)).sort_by("row")
+    expected = model.predict(rows, interval=0.9)
+    assert (scored["pctr_calibrated"].to_numpy() == expected.probabilities).all()
+    assert (scored["pctr_calibrated_lower"].to_numpy() == expected.lower).all()
+    assert (scored["pctr_calibrated_upper"].to_numpy() == expected.upper).all()
+    with pytest.raises(InvalidInput, match="one with intervals of rows"):
+        ms.apply(df, fitted(rows, "platt", fields=[]), interval=0.9)
 
 
 def test_nothing_is_computed_before_it_is_asked_for(spark, rows):
@@ -89,7 +115,7 @@ def test_nothing_is_computed_before_it_is_asked_for(spark, rows):
 
 def test_a_bad_row_is_named_or_becomes_null(spark, rows):
     model = fitted(rows, "platt", fields=[])
-    scores = [(one, None if one == 37 else 7.0 if one == 38 else 0.01 * one) for one in range(40)]
+    scores = [(number, None if number == 37 else 7.0 if number == 38 else 0.01 * number) for number in range(40)]
     df = spark.createDataFrame(scores, "id int, pctr double").repartition(1).sortWithinPartitions("id")
     with pytest.raises(Exception, match=r"score column 'pctr': got null in row 37 of partition 0 \(2 such rows"):
         ms.apply(df, model).collect()

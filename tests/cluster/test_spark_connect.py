@@ -1,4 +1,5 @@
-"""The same on Spark Connect, where there is no Spark context: in a process of its own."""
+"""The same on Spark Connect, where there is no Spark context, and with dynamic allocation;
+spark-submit: in processes of their own."""
 
 import os
 import shutil
@@ -6,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import monocal
@@ -15,20 +17,29 @@ import sys
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 import monocal, monocal.spark as ms
+from monocal.core.errors import InvalidInput
+from monocal.spark.collecting import collected
 
 folder = sys.argv[1]
 settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 builder = SparkSession.builder.remote("local[2]")
-for key, value in {**settings, "spark.sql.shuffle.partitions": "2"}.items():
+settings |= {"spark.sql.shuffle.partitions": "2", "spark.dynamicAllocation.enabled": "true"}
+for key, value in settings.items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
 assert "connect" in type(spark).__module__
 df, rows = spark.read.parquet(folder), pq.read_table(folder)
 model = ms.fit(df, method="platt", score="pctr", label="click")
-scored = ms.apply(df, model).toArrow().sort_by("row")
+scored = collected(ms.apply(df, model)).sort_by("row")
 assert (scored["pctr_calibrated"].to_numpy() == model.predict(rows)).all()
 found = ms.evaluate(df, model=model, metrics=["pcoc", "fece"], fields=["device"]).tasks["click"]["after"]
 assert abs(found.value("pcoc") - 1.0) < 1e-9
+try:
+    ms.fit(df, method="wide_logistic", score="pctr", label="click", fields=["device"])
+    raise AssertionError("tasks of a barrier stage may not start together")
+except InvalidInput as error:
+    assert "spark.dynamicAllocation.enabled: got true; wanted false" in str(error), error
+assert df.count() == rows.num_rows
 print("connect works")
 spark.stop()
 """
@@ -49,3 +60,26 @@ def test_fit_apply_and_evaluate_need_no_spark_context(folder):
         check=False,
     )
     assert "connect works" in ended.stdout, ended.stderr
+
+
+def test_spark_submit_runs_the_command_line(folder, rows, tmp_path):
+    pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("java is not installed")
+    model = monocal.fit(rows.slice(0, 6_000), method="platt", score="pctr", label="click")
+    model.save(tmp_path / "model")
+    settings = {"PYTHONPATH": str(Path(monocal.__file__).parents[1]), "PYSPARK_PYTHON": sys.executable}
+    settings |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "ignore"}
+    given = {"env": {**os.environ, **settings}, "capture_output": True, "text": True, "timeout": 550, "check": False}
+    file = subprocess.run([sys.executable, "-m", "monocal.spark"], **given).stdout.strip()
+    submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[1]"]
+    for conf in ("spark.ui.enabled=false", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1"):
+        submit += ["--conf", conf]
+    log, out = folder / "part-0.parquet", tmp_path / "scored"
+    ended = subprocess.run(
+        [*submit, file, "apply", str(tmp_path / "model"), str(log), "--out", str(out), "--engine", "spark"], **given
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert (out / "_SUCCESS").exists()
+    written = pq.read_table(out).sort_by("row")
+    assert written["pctr_calibrated"].to_numpy().tolist() == model.predict(pq.read_table(log)).tolist()

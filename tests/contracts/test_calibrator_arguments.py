@@ -9,8 +9,8 @@ from monocal.calibrators.arguments import RANGES, arguments_of
 from monocal.cli.main import main
 from monocal.core.errors import InvalidInput
 
-PAIRS = [(method, one) for method, kind in CALIBRATORS.items() for one in arguments_of(kind)]
-IDS = [f"{method}-{one.name}" for method, one in PAIRS]
+PAIRS = [(method, argument) for method, kind in CALIBRATORS.items() for argument in arguments_of(kind)]
+IDS = [f"{method}-{argument.name}" for method, argument in PAIRS]
 SCORES, LABELS, IDS_OF_FIELDS = [0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], [[1], [2], [1], [2]]
 
 
@@ -58,9 +58,9 @@ def test_what_the_defaults_say_is_possible():
 def test_the_terminal_tells_every_argument(capsys):
     assert main(["methods", "umc"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    for one in arguments_of(CALIBRATORS["umc"]):
-        assert f" {one.name} = {one.default!r} " in told
-        assert " ".join(one.meaning.split()) in told
+    for argument in arguments_of(CALIBRATORS["umc"]):
+        assert f" {argument.name} = {argument.default!r} " in told
+        assert " ".join(argument.meaning.split()) in told
 
 
 def test_the_command_line_refuses_an_impossible_value(tmp_path, capsys):

@@ -13,11 +13,14 @@ from monocal.core.errors import InvalidInput
 from monocal.judging.evaluate_table import evaluate_table
 from monocal.models.apply import apply_model
 
-TABLE = {"p": [0.1, 0.4] * 50, "y": [0, 1] * 50, "site": ["a", "b"] * 50, "z": [-1.0, 2.0] * 50}
+TABLE = {"p": [0.1, 0.4] * 50, "y": [0, 1] * 50, "site": ["a", "b"] * 50, "z": [-1.5, 2.0] * 50}
+TABLE |= {"y2": [1, 1, 1, 0] * 25, "list": [number // 4 for number in range(100)]}
+
+IN_LISTS = ["--fields", "site", "--keep-order-within", "list", "--method", "wide_logistic"]
 
 
 def fit(**arguments):
-    return monocal.fit_and_judge(TABLE, method="platt", **{"score": "p", "label": "y"} | arguments)
+    return monocal.fit_and_judge(TABLE, **{"score": "p", "label": "y", "method": "platt"} | arguments)
 
 
 MISTAKES = {
@@ -59,6 +62,54 @@ MISTAKES = {
         ["evaluate", "--score", "p", "--label", "y", "--since", "2024-05-01"],
         "--time timestamp",
     ),
+    "field of a judgement": (
+        lambda: evaluate_table(TABLE, score="p", label="y", fields=["sites"]),
+        "fields: got 'sites'",
+        ["evaluate", "--score", "p", "--label", "y", "--fields", "sites"],
+        "--fields: got 'sites'",
+    ),
+    "selected rows": (
+        lambda: evaluate_table(TABLE, score="p", label="y", selected="sit"),
+        "selected: got 'sit'",
+        ["evaluate", "--score", "p", "--label", "y", "--winners", "sit"],
+        "--selected: got 'sit'",
+    ),
+    "parents": (
+        lambda: monocal.fit(TABLE, score="p", label="y", parents={"site": "town"}),
+        "parents: got 'town'",
+        ["fit", "--score", "p", "--label", "y", "--parent", "site=town"],
+        "--parent: got 'town'",
+    ),
+    "float field": (
+        lambda: fit(fields=["z"]),
+        "name it under numeric= instead of fields= if it is a quantity, or cast it to whole numbers if it is an id",
+        ["fit", "--score", "p", "--label", "y", "--fields", "z"],
+        "name it under --numeric instead of --fields if it is a quantity",
+    ),
+    "impossible argument of a method": (
+        lambda: fit(recent_share=5),
+        "recent_share: got 5",
+        ["fit", "--score", "p", "--label", "y", "--set", "recent_share=5"],
+        "--set recent_share: got 5",
+    ),
+    "winners of a method that does not know its rows": (
+        lambda: fit(selected="y2"),
+        "selected: got the method 'platt'",
+        ["fit", "--score", "p", "--label", "y", "--selected", "y2"],
+        "--selected: got the method 'platt'",
+    ),
+    "one network of one task": (
+        lambda: fit(shared_network=True),
+        "shared_network: got",
+        ["fit", "--score", "p", "--label", "y", "--shared-network"],
+        "--shared-network: got",
+    ),
+    "a field that differs within a list": (
+        lambda: fit(method="wide_logistic", fields=["site"], keep_order_within="list"),
+        "leave it out there, or keep_order_within= out of the fit",
+        ["fit", "--score", "p", "--label", "y", *IN_LISTS],
+        "leave it out there, or --keep-order-within out of the fit",
+    ),
     "task and label": (
         lambda: fit(tasks={"y": ("y", "p")}),
         "tasks: got tasks and score or label",
@@ -77,12 +128,34 @@ def test_python_and_command_line(mistake, tmp_path, capsys):
     assert "--" not in str(refused.value)
     pq.write_table(pa.table(TABLE), tmp_path / "log.parquet")
     if verb == "fit":
-        options += ["--out", str(tmp_path / "model"), "--fields", "none"]
+        options += ["--out", str(tmp_path / "model"), *([] if "--fields" in options else ["--fields", "none"])]
         options += [] if "--method" in options else ["--method", "platt"]
     assert main([verb, str(tmp_path / "log.parquet"), *options]) == 2
     said = capsys.readouterr().err
     assert on_command_line in said
     assert '="' not in said
+
+
+@pytest.mark.parametrize(
+    ("given", "in_python", "on_command_line"),
+    [
+        ({"precision": 1.5}, "precision: got 1.5", "--precision: got 1.5"),
+        ({"precision": 0.9, "confidence": 2.0}, "confidence: got 2.0", "--confidence: got 2.0"),
+        ({"precision": 0.9, "task": "foo"}, "task: got 'foo'", "--for: got 'foo'"),
+        ({}, "precision, recall, false_positive_rate: got", "--precision, --recall, --false-positive-rate: got"),
+    ],
+)
+def test_thresholds(given, in_python, on_command_line, tmp_path, capsys):
+    model = monocal.fit(TABLE, method="platt", score="p", label="y")
+    with pytest.raises(InvalidInput) as refused:
+        model.threshold(TABLE, **given)
+    assert in_python in str(refused.value)
+    model.save(tmp_path / "model")
+    pq.write_table(pa.table(TABLE), tmp_path / "log.parquet")
+    names = {"task": "--for"}
+    options = [text for name, value in given.items() for text in (names.get(name, f"--{name}"), str(value))]
+    assert main(["threshold", str(tmp_path / "model"), str(tmp_path / "log.parquet"), *options]) == 2
+    assert on_command_line in capsys.readouterr().err
 
 
 def test_an_output_column_that_is_there(tmp_path, capsys):

@@ -26,7 +26,7 @@ FIELDS = ["site_id", "country"]
 def log() -> pa.Table:
     # in the order of the countries, so that a folder partitioned by country holds the rows in the same order
     table = monocal.simulate_log(3_000, seed=1).table().select(["pctr", "click", *FIELDS])
-    keys = pa.array([f"country_{int(one.split('_')[1]):02d}" for one in table["country"].to_pylist()])
+    keys = pa.array([f"country_{int(value.split('_')[1]):02d}" for value in table["country"].to_pylist()])
     return table.set_column(3, "country", keys).sort_by("country")
 
 
@@ -87,7 +87,7 @@ class _Served(BaseHTTPRequestHandler):
             self._head(200, len(self.content))
             self.wfile.write(self.content)
             return
-        first, last = (int(one) for one in asked.split("-"))
+        first, last = (int(part) for part in asked.split("-"))
         part = self.content[first : last + 1]
         self._head(206, len(part), f"bytes {first}-{first + len(part) - 1}/{len(self.content)}")
         self.wfile.write(part)

@@ -190,8 +190,8 @@ def test_building_is_deterministic_and_leaves_the_global_generator_alone(name):
     before = torch.random.get_rng_state()
     first, second = MAPS[name](), MAPS[name]()
     assert torch.equal(before, torch.random.get_rng_state())
-    for (key, one), (_, other) in zip(first.state_dict().items(), second.state_dict().items(), strict=True):
-        assert torch.equal(one, other), key
+    for (key, weight), (_, other) in zip(first.state_dict().items(), second.state_dict().items(), strict=True):
+        assert torch.equal(weight, other), key
 
 
 @pytest.mark.parametrize(

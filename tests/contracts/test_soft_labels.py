@@ -106,7 +106,7 @@ def test_a_soft_label_is_one_observation():
     assert rows.n_rows == 4000
     np.testing.assert_array_equal(blocks[::2], blocks[1::2])
     hard = Forecast.of((soft > 0.5).astype(float), p)
-    of_soft, of_hard = (noise_floor({"pcoc": metric("pcoc")}, one, 200)["pcoc"].std() for one in (rows, hard))
+    of_soft, of_hard = (noise_floor({"pcoc": metric("pcoc")}, sample, 200)["pcoc"].std() for sample in (rows, hard))
     assert of_soft == pytest.approx(of_hard, rel=0.01)
 
 

@@ -29,10 +29,12 @@ def test_scikit_learns_own_checks():
             on_fail=None,
             on_skip=None,
         )
-    failed = {one["check_name"]: str(one["exception"])[:300] for one in results if one["status"] == "failed"}
+    failed = {
+        result["check_name"]: str(result["exception"])[:300] for result in results if result["status"] == "failed"
+    }
     assert failed == {}
-    assert {one["check_name"] for one in results if one["status"] == "xfail"} == set(EXPECTED_FAILURES)
-    assert sum(one["status"] == "passed" for one in results) > 50
+    assert {result["check_name"] for result in results if result["status"] == "xfail"} == set(EXPECTED_FAILURES)
+    assert sum(result["status"] == "passed" for result in results) > 50
 
 
 @pytest.fixture(scope="module")
@@ -76,17 +78,24 @@ def _xgboost(kind):
 
 
 class _CatBoost:
-    """Answers like CatBoost's rankers, whose wheel is a hundred megabytes."""
+    """Answers like CatBoostClassifier, whose wheel is a hundred megabytes."""
 
     feature_names_ = ["a", "b"]  # noqa: RUF012
 
-    def predict(self, X, prediction_type="RawFormulaVal"):
+    def predict(self, X, prediction_type="Class"):
         assert list(X.columns) == self.feature_names_
         z = 2.0 * (X["a"] + 0.5 * X["b"]).to_numpy()
         return z if prediction_type == "RawFormulaVal" else sigmoid(z)
 
 
-_CatBoost.__module__ = "catboost.core"
+class _CatBoostRanker(_CatBoost):
+    """Its answer is the raw sum, and it takes no word about that (version 1.2.10)."""
+
+    def predict(self, X):
+        return super().predict(X, "RawFormulaVal")
+
+
+_CatBoost.__module__ = _CatBoostRanker.__module__ = "catboost.core"
 
 TRAINERS = {
     "LightGBM Booster": lambda X, y: _lightgbm("Booster")(X, y),
@@ -95,7 +104,8 @@ TRAINERS = {
     "XGBoost Booster": lambda X, y: _xgboost("Booster")(X, y),
     "XGBClassifier": lambda X, y: _xgboost("XGBClassifier")(X, y),
     "XGBRanker": lambda X, y: _xgboost("XGBRanker")(X, y),
-    "CatBoost": lambda _X, _y: _CatBoost(),
+    "CatBoostClassifier": lambda _X, _y: _CatBoost(),
+    "CatBoostRanker": lambda _X, _y: _CatBoostRanker(),
     "LinearSVC": lambda X, y: LinearSVC().fit(X, y),
     "GaussianNB": lambda X, y: GaussianNB().fit(X, y),
 }
@@ -163,3 +173,49 @@ def test_what_cannot_be_wrapped_is_refused(rows):
         Calibrated(LogisticRegression(), method="platt", fields=["site"]).fit(X, y)
     with pytest.raises(InvalidInput, match="'prefit', a number of folds"):
         Calibrated(LogisticRegression(), cv="fit").fit(X, y)
+
+
+def _rankers():
+    few = {"n_estimators": 20, "n_jobs": 1}
+    return {
+        "LGBMRanker": lambda: pytest.importorskip("lightgbm").LGBMRanker(**few, num_leaves=7, verbose=-1),
+        "XGBRanker": lambda: pytest.importorskip("xgboost").XGBRanker(**few, max_depth=3),
+    }
+
+
+@pytest.mark.parametrize("name", _rankers())
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_ranker_of_lists_is_cross_fitted_in_whole_lists(name, weighted, rows):
+    """Rows of a list lie apart, as in a log in time order."""
+    frame, y, truth = rows
+    X, lists = frame[["a", "b"]], np.random.default_rng(1).permutation(np.arange(len(y)) // 20)
+    weights = np.random.default_rng(2).integers(1, 3, len(y)) if weighted else None
+    calibrated = Calibrated(_rankers()[name](), method="platt", cv=3).fit(X, y, weights, groups=lists)
+    p = calibrated.predict_proba(X)[:, 1]
+    assert np.average(p, weights=weights) == pytest.approx(np.average(y, weights=weights), rel=0.1)
+    assert np.corrcoef(p, truth)[0, 1] > 0.6
+    with pytest.raises(InvalidInput, match=f"groups: got None.*{name}"):
+        Calibrated(_rankers()[name](), method="platt", cv=3).fit(X, y)
+
+
+class _Remembers(GaussianNB):
+    """Keeps the lists it was trained on."""
+
+    seen: list = []  # noqa: RUF012
+
+    def fit(self, X, y, sample_weight=None):
+        self.seen.append(set(np.asarray(X)[:, -1].tolist()))
+        return super().fit(X, y, sample_weight)
+
+
+def test_no_list_is_in_two_folds():
+    rng = np.random.default_rng(3)
+    lists = rng.integers(0, 40, 600)
+    X = np.column_stack([rng.normal(size=600), lists])
+    y = (rng.random(600) < sigmoid(X[:, 0])).astype(int)
+    _Remembers.seen.clear()
+    Calibrated(_Remembers(), method="platt", cv=4).fit(X, y, groups=lists)
+    *folds, whole = _Remembers.seen
+    held_out = [whole - fold for fold in folds]
+    assert sum(map(len, held_out)) == len(whole) == 40
+    assert set().union(*held_out) == whole

@@ -102,7 +102,7 @@ def _signature(value):
 def test_public_names_and_signatures_are_the_agreed_ones():
     agreed = SNAPSHOT.read_text(encoding="utf-8").splitlines()
     found = public_api().splitlines()
-    missing, new = [one for one in agreed if one not in found], [one for one in found if one not in agreed]
+    missing, new = [name for name in agreed if name not in found], [name for name in found if name not in agreed]
     assert found == agreed, (
         "the public interface changed; gone or altered:\n  "
         + "\n  ".join(missing)

@@ -41,7 +41,11 @@ def test_path_still_works(module, name):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = getattr(importlib.import_module(module), name)
-    told = [str(one.message) for one in caught if one.category is DeprecationWarning and "is now" in str(one.message)]
+    told = [
+        str(warning.message)
+        for warning in caught
+        if warning.category is DeprecationWarning and "is now" in str(warning.message)
+    ]
     if module not in MOVED:
         assert not told
         return

@@ -30,7 +30,7 @@ from monocal.core.roles import Roles
 
 where, log, folder = sys.argv[1:]
 encoding_steps._CHECKPOINT_ROWS = 300
-csv_rows._BLOCK_BYTES = 4000
+csv_rows.BLOCK_BYTES = 4000
 calls = 0
 
 def stop_at(owner, name, n_calls):

@@ -24,8 +24,8 @@ def lists():
         "pctr": 1 / (1 + np.exp(-z)),
         "click": (random.random(z.size) < truth).astype(int),
         "query_id": np.repeat(np.arange(N_LISTS), N_ITEMS),
-        "page": [f"page {one}" for one in page],
-        "country": [f"country {one}" for one in country],
+        "page": [f"page {number}" for number in page],
+        "country": [f"country {number}" for number in country],
     }
 
 
@@ -38,7 +38,7 @@ def model(lists):
 
 
 def n_swaps_and_ties(scores, probabilities):
-    z, p = (np.reshape(one, (-1, N_ITEMS)) for one in (scores, probabilities))
+    z, p = (np.reshape(column, (-1, N_ITEMS)) for column in (scores, probabilities))
     steps = np.diff(np.take_along_axis(p, np.argsort(z, axis=1), axis=1), axis=1)
     return int((steps < 0.0).sum()), int((steps == 0.0).sum())
 

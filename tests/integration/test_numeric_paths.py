@@ -19,21 +19,27 @@ N = 4_000
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["site"], "numeric": ["price"]}
 
 
-@pytest.fixture(scope="module")
-def log():
+def draw(seed, level=0.0):
     """Scores that are right at low prices and too flat at high ones, which only a network can see."""
-    random = np.random.default_rng(7)
+    random = np.random.default_rng(seed)
     z, price = random.normal(-1.0, 1.0, N), random.uniform(1.0, 50.0, N)
     known = random.random(N) < 0.9
-    truth = z * np.where(known, 0.5 + price / 25.0, 1.0)
+    truth = z * np.where(known, 0.5 + price / 25.0, 1.0) + level
     clicks = (random.random(N) < sigmoid(truth)).astype(int)
     prices = pa.array(price.round(3), mask=~known)
     return pa.table({"pctr": sigmoid(z), "click": clicks, "price": prices, "site": random.integers(0, 3, N)})
 
 
-@pytest.fixture(scope="module", params=["umc", "sbcr", "wide_logistic"])
+@pytest.fixture(scope="module")
+def log():
+    return draw(7)
+
+
+@pytest.fixture(scope="module", params=["umc", "sbcr", "fac", "desc", "mcnet", "wide_logistic"])
 def model(request, log):
     extra = {"n_epochs": 2, "carry": "none", "show_progress": False} if request.param != "wide_logistic" else {}
+    if request.param in ("fac", "desc"):
+        extra["hard_monotone"] = True
     return monocal.fit(log, method=request.param, **COLUMNS, **extra)
 
 
@@ -44,6 +50,16 @@ def test_online_as_offline_and_after_loading(model, log, tmp_path):
     rows = log.slice(3, 30).to_pydict()
     answer = Engine(loaded).calibrate(Request({"click": rows["pctr"]}, fields={k: rows[k] for k in ("price", "site")}))
     assert np.array_equal(answer.probabilities["click"], model.predict(log.slice(3, 30)))
+
+
+def test_a_refresh_goes_on_and_the_next_generation_has_intervals(model):
+    later = draw(8, level=-0.7)
+    rate = np.mean(later["click"].to_numpy())
+    following = model.refresh(later)
+    before, after = (each.predict(later).mean() - rate for each in (model, following))
+    assert abs(after) < 0.7 * abs(before)
+    found = following.predict(later.slice(0, 100), interval=0.9)
+    assert ((found.lower < found.probabilities) & (found.probabilities < found.upper)).all()
 
 
 def test_answers_are_continuous_in_the_number_and_rise_with_the_score(model):
@@ -70,13 +86,13 @@ def test_the_onnx_graph_takes_numbers(model, log, inputs, tmp_path):
         session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
         rows = log.slice(0, 300)
         feed = {"pctr": rows["pctr"].to_numpy(), "price": rows["price"].to_numpy()}
-        feed["site"] = np.array([str(one) for one in rows["site"].to_pylist()], dtype=object)
+        feed["site"] = np.array([str(value) for value in rows["site"].to_pylist()], dtype=object)
         assert session.run(None, feed)[0] == pytest.approx(model.predict(rows), abs=1e-6)
 
 
 def test_tensors_of_numbers_are_fp64(model, log):
     engine = Engine(model)
-    kinds = {one["name"]: one["datatype"] for one in metadata("ads", engine)["inputs"]}
+    kinds = {tensor["name"]: tensor["datatype"] for tensor in metadata("ads", engine)["inputs"]}
     assert (kinds["field.price"], kinds["field.site"]) == ("FP64", "BYTES")
     rows = log.filter(pa.compute.is_valid(log["price"])).slice(0, 4)
     tensors = [
@@ -109,7 +125,7 @@ def test_the_report_has_a_curve_for_every_numeric_field(log):
     at = np.array(fitted.vocabulary["price"].knots)
     answers = logit(fitted.predict({"pctr": np.full(len(at), 0.3), "price": at, "site": np.ones(len(at))}))
     assert effect.shifts[::4] == pytest.approx(answers - answers.mean(), abs=1e-9)
-    names = {one.name: one.values for one in data.task().fields}
+    names = {field.name: field.values for field in data.task().fields}
     assert len(names["price"]) <= 11
     page = render(data)
     assert "Numeric fields" in page

@@ -118,7 +118,7 @@ def test_no_step_of_the_score_lowers_the_graphs_probability(table, tmp_path, met
     for row in ([0, 0, 0], [1, 2, 1], [7, 1, 2]):
         features = np.tile(np.array([row], np.int64), (len(scores), 1))
         feed = {score: scores, "features": features}
-        (answers,) = session.run(None, {one.name: feed[one.name] for one in session.get_inputs()})
+        (answers,) = session.run(None, {tensor.name: feed[tensor.name] for tensor in session.get_inputs()})
         assert np.diff(answers).min() >= 0.0
 
 
@@ -137,7 +137,7 @@ def test_a_method_without_a_graph_is_refused(table, tmp_path):
     model = fitted(table, "platt")
     other = Unwritten().fit(table["pctr"].to_numpy(), table["click"].to_numpy())
     unwritten = replace(model, tasks=(replace(model.tasks[0], calibrator=other),))
-    with pytest.raises(InvalidInput, match="the method 'unwritten'; wanted one that writes itself as an ONNX graph"):
+    with pytest.raises(InvalidInput, match="the method 'unwritten'; wanted one that can be exported to ONNX"):
         export_onnx(unwritten, tmp_path / "m.onnx")
 
 
@@ -157,3 +157,19 @@ def test_a_product_is_multiplied_in_the_graph(tmp_path):
     feed = {column: np.linspace(0.01, 0.9, 50) for _, column in tasks.values()}
     click, long, both = session.run(["click_calibrated", "long_calibrated", "both_calibrated"], feed)
     assert np.array_equal(both, click * long)
+
+
+def test_graph_knows_the_curve_of_the_score_and_never_falls(tmp_path):
+    rows = simulate_log(12_000, world="conditional", seed=2).table()
+    model = fitted(rows, "wide_logistic", base="curve")
+    curve = model.task().calibrator.base_curve
+    assert curve is not None
+    result = export_onnx(model, tmp_path / "m.onnx", inputs="ids")
+    assert result.largest_difference < 1e-12
+    session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
+    close = [np.nextafter(knot, knot + way) for knot in curve.knots for way in (-1.0, 0.0, 1.0)]
+    scores = 1.0 / (1.0 + np.exp(-np.sort(np.concatenate([close, np.linspace(-20.0, 20.0, 4_001)]))))
+    names = [one.name for one in session.get_inputs()]
+    feed = {name: scores if name == "pctr" else np.ones((scores.size, len(FIELDS)), np.int64) for name in names}
+    (answers,) = session.run(["click_calibrated"], feed)
+    assert np.all(np.diff(answers) >= 0.0)

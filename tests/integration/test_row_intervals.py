@@ -73,7 +73,7 @@ def ask(model, bodies):
 def test_a_model_of_an_earlier_version_refuses_and_says_what_to_do():
     old = V0_1 / "models" / "wide_logistic"
     loaded = monocal.load(old)
-    rows = {name: ["x"] for name in loaded.field_names} | {one.score: [0.1] for one in loaded.tasks}
+    rows = {name: ["x"] for name in loaded.field_names} | {task.score: [0.1] for task in loaded.tasks}
     with pytest.raises(InvalidInput, match="fit it once anew"):
         loaded.predict(rows, interval=0.9)
 

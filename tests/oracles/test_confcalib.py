@@ -10,10 +10,25 @@ from monocal.calibrators.statistical.confcalib import (
     _sums_without_the_row,
     _without_unseen,
     believed_rate,
+    deviation,
 )
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
 from monocal.core.spaces import logit, sigmoid
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "positives", "errors", "capped"),
+    [
+        (50, 10, 1.7407765596, 1.3925396737),
+        (5, 1, 0.5504818826, 0.5364502138),
+        (5000, 1000, 17.4077655956, 1.9599999243),
+    ],
+)
+def test_deviations_in_standard_errors(n_rows, positives, errors, capped):
+    counts = np.array([float(n_rows)]), np.array([float(positives)])
+    found = deviation(*counts, np.array([0.12]), 1.96)
+    assert [column[0] for column in found] == pytest.approx([errors, capped], abs=1e-9)
 
 
 @pytest.mark.parametrize(

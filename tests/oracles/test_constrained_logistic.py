@@ -19,7 +19,7 @@ def best_loss(design, targets, weights, l2, constraints, offset):
     starts = np.random.default_rng(0).normal(size=(4, design.shape[1]))
     options = {"maxiter": 500, "ftol": 1e-13}
     found = [minimize(loss, start, constraints=limits, method="SLSQP", options=options) for start in starts]
-    return loss, min(one.fun for one in found if (constraints @ one.x > -1e-7).all())
+    return loss, min(result.fun for result in found if (constraints @ result.x > -1e-7).all())
 
 
 @pytest.mark.parametrize("seed", [1, 3, 4, 22, 60, 80])  # several sets of active constraints are feasible

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
-from monocal.calibrators.statistical.mbct.forest import Limits, best_cut, ratio
+from monocal.calibrators.statistical.mbct.forest import Forest, Limits, best_cut, ratio
 from monocal.calibrators.statistical.mbct.judge import PART_ROWS, Judge, folded_mean
 
 S = np.array([0.05, 0.12, 0.18, 0.25, 0.33, 0.41, 0.48, 0.62, 0.77, 0.91])
@@ -43,6 +43,9 @@ def test_one_tree_with_one_cut_multiplies_each_leaf_by_its_ratio():
     ).fit(S, Y, features=Z[:, None])
     expected = [1e-6, 1e-6, 0.2526315789, 0.3508771930, 1e-6, 0.5754385965, 0.6736842105, 0.8701754386, 1e-6, 1 - 1e-6]
     np.testing.assert_allclose(fitted.predict(S, features=Z[:, None]), expected, atol=1e-9)
+    # before it is cut to a probability the last row is above 1
+    forest = Forest(fitted.nodes_, fitted.sides_, fitted.ratios_, fitted.roots_)
+    assert (S * forest.ratios(np.column_stack([Z, np.zeros(10, int)])))[9] == pytest.approx(1.2771929825, abs=1e-9)
     # an unseen value follows the child with more rows
     assert fitted.predict([0.2], features=[[9]])[0] == pytest.approx(0.2 * 1.4035087719, abs=1e-9)
 
@@ -63,6 +66,6 @@ def test_a_cut_that_held_out_rows_contradict_is_not_made():
     options = {"min_rows": 10, "min_positives": 1.0, "n_trees": 3}
     judged = calibrator("mbct", **options).fit(scores, labels, features=site[:, None])
     believing = calibrator("mbct", **options, held_out_share=0.0).fit(scores, labels, features=site[:, None])
-    spread = [one.predict(scores, features=site[:, None]).std() for one in (judged, believing)]
+    spread = [fitted.predict(scores, features=site[:, None]).std() for fitted in (judged, believing)]
     assert spread[0] < 0.5 * spread[1]
     assert Judge(labels, np.ones(20_000)).error(scores) > 0.0

@@ -82,8 +82,8 @@ def test_smooth_ece_agrees_with_the_direct_sum():
 def test_ndcg_with_ties_is_that_of_scikit_learn(top):
     rows = sample_forecast(600, seed=21)
     values = []
-    for one in np.unique(rows.groups):
-        chosen = rows.groups == one
+    for value in np.unique(rows.groups):
+        chosen = rows.groups == value
         if rows.labels[chosen].any():
             values.append(ndcg_score([rows.labels[chosen]], [rows.probabilities[chosen]], k=top))
     assert metric("ndcg", top=top).of(rows).number == pytest.approx(np.mean(values), abs=1e-12)
@@ -94,9 +94,9 @@ def test_a_list_drawn_twice_counts_twice_with_the_value_it_has():
     drawn = np.random.default_rng(0).poisson(1.0, int(rows.groups.max()) + 1).astype(float)
     (state,) = metric("ndcg").summary.replay(rows).reweighted(rows.groups, drawn[None, :])
     values, times = [], []
-    for one in np.unique(rows.groups):
-        chosen = rows.groups == one
+    for value in np.unique(rows.groups):
+        chosen = rows.groups == value
         if rows.labels[chosen].any():
             values.append(ndcg_score([rows.labels[chosen]], [rows.probabilities[chosen]], k=10))
-            times.append(drawn[one])
+            times.append(drawn[value])
     assert metric("ndcg").value(state).number == pytest.approx(np.average(values, weights=times), abs=1e-12)

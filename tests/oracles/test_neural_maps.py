@@ -15,7 +15,7 @@ from monocal.calibrators.neural.torch_maps import (
     SbcrMap,
     UmcMap,
 )
-from monocal.calibrators.neural.umc.quadrature import clenshaw_curtis, gauss_legendre
+from monocal.calibrators.neural.umc.quadrature import clenshaw_curtis, gauss_legendre, quadrature
 
 
 def n_parameters(module):
@@ -107,6 +107,38 @@ def test_clenshaw_curtis_weights():
 def test_clenshaw_curtis_of_the_exponential(n_steps, error):
     nodes, weights = clenshaw_curtis(n_steps)
     assert weights @ np.exp((nodes + 1) / 2) / 2 - (np.e - 1) == pytest.approx(error, rel=0.02, abs=1e-15)
+
+
+UNHALVED = {
+    2: [1 / 6, 5 / 3, 1 / 6],
+    4: [0.05, 0.5666667, 0.7666667, 0.5666667, 0.05],
+    5: [0.04, 0.36074304, 0.59925696, 0.59925696, 0.36074304, 0.04],
+    20: [0.00238095, 0.02422927, 0.0485035],
+}
+
+
+@pytest.mark.parametrize("n_steps", UNHALVED)
+def test_rule_of_the_public_code_has_its_weights(n_steps):
+    weights = quadrature("umnn", n_steps)[1]
+    wanted = UNHALVED[n_steps]
+    np.testing.assert_allclose(weights[: len(wanted)], wanted, atol=5e-8)
+    np.testing.assert_allclose(weights, weights[::-1], atol=1e-15)
+    assert weights.sum() == pytest.approx(2.0, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "error", "digits"),
+    [(2, -3.449e-2, 5e-6), (3, -1.438e-4, 5e-8), (4, -3.657e-5, 5e-9), (5, -4.34e-8, 5e-11), (10, -8e-15, 2e-15)],
+)
+def test_rule_of_the_public_code_of_the_exponential(n_steps, error, digits):
+    nodes, weights = quadrature("umnn", n_steps)
+    assert weights @ np.exp((nodes + 1) / 2) / 2 - (np.e - 1) == pytest.approx(error, abs=digits)
+
+
+@pytest.mark.parametrize("n_steps", [3, 4, 5, 10, 20, 50])
+def test_rule_of_the_public_code_of_a_parabola(n_steps):
+    nodes, weights = quadrature("umnn", n_steps)
+    assert weights @ (1 + (nodes + 1) ** 2) == pytest.approx(14 / 3, abs=1e-10)
 
 
 def test_clenshaw_curtis_of_a_kink_and_of_a_parabola():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.losses.ranking import (
@@ -18,6 +19,7 @@ from monocal.losses.ranking import (
 from monocal.losses.ranking import pairs as pairs_module
 from monocal.losses.ranking.lists import Lists
 from monocal.losses.ranking.pairs import Pairs
+from monocal.losses.ranking.rcr import list_cross_entropy
 
 
 def numbers(*values):
@@ -45,13 +47,23 @@ def test_jrc_of_the_specification():
     close(JointRankingCalibration(alpha=1.0)(logits, LABELS, groups=groups), 0.5089943493)
     close(JointRankingCalibration(alpha=0.0)(logits, LABELS, groups=groups), 0.5136784325)
     close(JointRankingCalibration()(logits, LABELS, groups=groups), 0.5113363909)
+    by_row = JointRankingCalibration().per_row(logits, LABELS, None, Lists(groups))
+    np.testing.assert_allclose(by_row, [0.3711006659, 0.5981388694, 0.7981388694, 0.2873353251], atol=1e-9)
 
 
-@pytest.mark.parametrize(("competitors", "expected"), [("all", 0.8854681915), ("other_label", 0.4924857978)])
-def test_jrc_of_one_list_of_three(competitors, expected):
+@pytest.mark.parametrize(
+    ("competitors", "expected", "by_row"),
+    [
+        ("all", 0.8854681915, (0.5852326284, 1.1852326284, 0.8859393177)),
+        ("other_label", 0.4924857978, (0.2204174099, 0.3711006659, 0.8859393177)),
+    ],
+)
+def test_jrc_of_one_list_of_three(competitors, expected, by_row):
     logits = torch.stack([numbers(0.2, -0.1, 0.4), numbers(0.9, 0.3, -0.5)], dim=1)
     loss = JointRankingCalibration(alpha=0.0, competitors=competitors)
     close(loss(logits, numbers(1, 1, 0), groups=torch.zeros(3)), expected)
+    found = loss.per_row(logits, numbers(1, 1, 0), None, Lists(torch.zeros(3)))
+    np.testing.assert_allclose(found, by_row, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +96,16 @@ def test_rcr():
     close(RegressionCompatibleRanking(1.0)(LOGITS, LABELS, groups=ONE_LIST), 1.2155762902)
     close(RegressionCompatibleRanking(0.5)(LOGITS, LABELS, groups=ONE_LIST), 0.8622853197)
     close(RegressionCompatibleRanking(1.0)(LOGITS, torch.zeros(4), groups=ONE_LIST), 0.0)
+
+
+def test_the_forms_of_rcr_that_are_not_offered_follow_from_our_parts():
+    """Another public form does not divide by the positives of the list; the softmax form is not calibrated."""
+    divided = list_cross_entropy(LOGITS, LABELS, None, Lists(ONE_LIST))
+    close(divided * LABELS.sum(), 2.4311525803)
+    # JRC's term of a positive row is the softmax of logit 1 over its list
+    both = torch.stack([torch.zeros_like(LOGITS), LOGITS], dim=1)
+    by_row = JointRankingCalibration().per_row(both, LABELS, None, Lists(ONE_LIST))
+    close(by_row[LABELS > 0.5].mean(), 1.0547916267)
 
 
 def test_calibrated_softmax():
@@ -132,6 +154,9 @@ def test_self_boosted_pairs():
     close(halved(LOGITS, LABELS, groups=ONE_LIST, references=DUMPED) - 0.5089943493, 0.7517319661 / 2)
     first = torch.tensor([0, 0, 0, 1])  # item 0 with both negative rows, the last row alone
     close(4 * (loss(LOGITS, LABELS, groups=first, references=DUMPED) - 0.5089943493) - _of_negatives(), 0.7614123093)
+    second = torch.tensor([0, 0, 1, 0])  # item 1 with both positive rows, the third row alone
+    of_positives = float(torch.nn.functional.softplus(0.1 - LOGITS[[0, 3]]).sum())
+    close(4 * (loss(LOGITS, LABELS, groups=second, references=DUMPED) - 0.5089943493) - of_positives, 0.6664685162)
 
 
 def _of_negatives():
@@ -158,6 +183,8 @@ def test_preference_pairs():
     # the published mean also counts the six of sixteen ordered pairs that are ties, with ln 2 each
     rank = (10 * float(PreferencePairs(0.0)(LOGITS, LABELS, references=EXPECTED_RATES)) + 6 * np.log(2)) / 16
     assert rank == pytest.approx(0.6507714652, abs=1e-9)
+    half = PreferencePairs(1.0)(LOGITS, LABELS, references=EXPECTED_RATES) / 2
+    close(half + rank / 2, 0.5798829073)
     total = PreferencePairs(0.5)(LOGITS, LABELS, references=EXPECTED_RATES)
     close(total, 0.5 * 0.5089943493 + 0.5 * 0.6253460360)
 
@@ -231,6 +258,51 @@ def test_pairs_are_held_in_bounded_blocks_and_the_size_of_a_block_does_not_matte
     blocks = list(Pairs(torch.from_numpy(rng.random(30)), torch.ones(30)).blocks())
     assert max(len(i) for i, *_ in blocks) <= 17
     assert sum(len(i) for i, *_ in blocks) == 30 * 29
+
+
+@pytest.mark.parametrize("loss", LOSSES[1:6], ids=name_of)
+def test_memory_of_list_losses_grows_with_the_batch_and_not_with_its_square(loss):
+    """A mask of all pairs of these rows would take 40 GB in bytes."""
+    batch = draw(loss, n=200_000)
+    batch["groups"] = torch.zeros_like(batch["groups"])
+    logits = batch.pop("logits").requires_grad_()
+    loss(logits, **batch).backward()
+    assert torch.isfinite(logits.grad).all()
+    assert logits.grad.abs().max() > 0.0
+
+
+class Sizes(TorchDispatchMode):
+    """Notes the most numbers that any result of an operation has."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        result = function(*arguments, **(options or {}))
+        for found in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(found, torch.Tensor):
+                self.largest = max(self.largest, found.numel())
+        return result
+
+
+@pytest.mark.parametrize("loss", [SelfBoostedPairs(), PreferencePairs(), PreferencePairs(space="logit")], ids=name_of)
+def test_memory_of_pair_losses_grows_with_the_batch_and_not_with_its_square(loss, monkeypatch):
+    """All rows are one list; 600 rows have 360,000 pairs, of which a block of 500 is in memory at a time."""
+    monkeypatch.setattr(pairs_module, "BLOCK_PAIRS", 500)
+    for n in (300, 600):
+        batch = draw(loss, n=n)
+        batch["groups"] = torch.zeros_like(batch["groups"])
+        logits = batch.pop("logits").requires_grad_()
+        kept: list[int] = []
+
+        def keep(saved, kept=kept):
+            kept.append(saved.numel())
+            return saved
+
+        with Sizes() as sizes, torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
+            loss(logits, **batch).backward()
+        assert sizes.largest <= max(n, 500)
+        assert sum(kept) <= 40 * n
+        assert logits.grad.abs().max() > 0.0
 
 
 def test_what_a_loss_needs_is_named():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from monocal.core.numeric_ids import NULL_ID, STEPS, n_numeric_ids
 from monocal.losses import (
     PRESETS,
     FieldCalibrationLoss,
@@ -151,6 +152,18 @@ def test_field_calibration_loss_sees_errors_that_cancel_in_a_bin():
     # the first field is off by 0.5 everywhere, the second is right on average
     assert loss(torch.zeros(4), labels, None, ids).item() == pytest.approx(0.125)
     assert SmoothCalibrationLoss(10, 0.0)(torch.zeros(4), labels).item() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_numbers_between_two_knots_are_one_group():
+    """Beside a category of two values: numbers of two stretches, each with as many clicks as predicted, and nulls."""
+    ids = torch.tensor([[1, 5], [1, 900], [2, STEPS + 7], [2, STEPS + 90], [1, NULL_ID], [2, NULL_ID]])
+    labels = torch.tensor([1.0, 0.0, 1.0, 0.0, 0.0, 1.0])
+    sizes = [3, n_numeric_ids(3)]
+    by_number = FieldCalibrationLoss(sizes, tau=0.0)(torch.zeros(6), labels, None, ids).item()
+    by_stretch = FieldCalibrationLoss(sizes, 0.0, [False, True])(torch.zeros(6), labels, None, ids).item()
+    categories = FieldCalibrationLoss(sizes[:1], tau=0.0)(torch.zeros(6), labels, None, ids[:, :1]).item()
+    assert by_stretch == pytest.approx(categories / 2)
+    assert by_number > by_stretch + 0.05
 
 
 def test_field_calibration_averages_of_a_constant_batch_are_that_batch():

@@ -46,7 +46,11 @@ NODES = dict(described_nodes())
 def test_every_documented_argument_exists(where):
     node = NODES[where]
     spec = node.args
-    known = {one.arg for one in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg] if one}
+    known = {
+        argument.arg
+        for argument in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg]
+        if argument
+    }
     assert documented(ast.get_docstring(node)) <= known
 
 

@@ -9,9 +9,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def test_lowest_versions_are_the_ones_of_the_metadata():
-    allowed = dict(re.fullmatch(r"([\w-]+)>=([\d.]+)", one).groups() for one in PROJECT["dependencies"])
+    allowed = dict(re.fullmatch(r"([\w-]+)>=([\d.]+)", dependency).groups() for dependency in PROJECT["dependencies"])
     lines = (ROOT / "lowest.txt").read_text(encoding="utf-8").splitlines()
-    tested = dict(re.fullmatch(r"([\w-]+)==([\d.]+)", one).groups() for one in lines if not one.startswith("#"))
+    tested = dict(re.fullmatch(r"([\w-]+)==([\d.]+)", line).groups() for line in lines if not line.startswith("#"))
     assert {name: numbers(version) for name, version in tested.items()} == {
         name: numbers(version) for name, version in allowed.items()
     }

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from monocal.calibrators import neural, statistical
 from monocal.calibrators.arguments import check_arguments
 from monocal.calibrators.base import Calibrator, LogitCalibrator
-from monocal.calibrators.classifier import as_classifier
-from monocal.calibrators.fit_rows import NotFitted
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import UnknownName
+
+if TYPE_CHECKING:
+    from monocal.calibrators.classifier import as_classifier
+    from monocal.calibrators.not_fitted import NotFitted
 
 __all__ = [
     "CALIBRATORS",
@@ -26,9 +29,17 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    """Loads what needs scikit-learn when it is first used."""
+    homes = {"as_classifier": "classifier", "NotFitted": "not_fitted"}
+    if name not in homes:
+        raise AttributeError(f"module 'monocal.calibrators' has no attribute {name!r}")
+    return getattr(import_module(f"monocal.calibrators.{homes[name]}"), name)
+
+
 def _exported() -> dict[str, type[Calibrator]]:
     classes = [getattr(package, name) for package in (statistical, neural) for name in package.__all__]
-    return {one.name: one for one in classes}
+    return {cls.name: cls for cls in classes}
 
 
 CALIBRATORS: dict[str, type[Calibrator]] = _exported()
@@ -80,7 +91,7 @@ def methods() -> list[MethodInfo]:
     """Lists every method with one line and its promises.
 
     Example:
-        >>> [one.name for one in methods()][:3]
+        >>> [method.name for method in methods()][:3]
         ['none', 'histogram', 'isotonic']
     """
     return [

@@ -95,7 +95,7 @@ def arguments_of(kind: type[Any]) -> list[Argument]:
 
     Example:
         >>> from monocal.calibrators.statistical import PlattCalibrator
-        >>> found = {one.name: one for one in arguments_of(PlattCalibrator)}
+        >>> found = {argument.name: argument for argument in arguments_of(PlattCalibrator)}
         >>> found["targets"].wish, found["recent_share"].wish
         ("'labels' or 'platt'", 'a number in [0, 1)')
     """
@@ -124,14 +124,14 @@ def check_arguments(kind: type[Any], given: Mapping[str, Any]) -> None:
             default = inspect.signature(kind).parameters[name].default
             wish, near = _wish(name, hints.get(name)), None
             if isinstance(value, str):
-                near = nearest_name(value, [one for one in _choices(hints.get(name)) if isinstance(one, str)])
+                near = nearest_name(value, [choice for choice in _choices(hints.get(name)) if isinstance(choice, str)])
             way_out = f"did you mean {near!r}?" if near else f"leave {name} out to use the default, {default!r}"
             raise InvalidInput.of(name, repr(value), wish, way_out)
 
 
 def _is_possible(name: str, value: Any, hint: Any) -> bool:
     choices = _choices(hint)
-    if value is None or any(value == one and type(value) is type(one) for one in choices):
+    if value is None or any(value == choice and type(value) is type(choice) for choice in choices):
         return value is not None or type(None) in _members(hint) or not _known(name, hint)
     members = _members(hint)
     if bool in members and isinstance(value, bool):
@@ -151,7 +151,7 @@ def _known(name: str, hint: Any) -> bool:
 
 def _wish(name: str, hint: Any) -> str:
     members = _members(hint)
-    wishes = [repr(one) for one in _choices(hint)]
+    wishes = [repr(choice) for choice in _choices(hint)]
     if {int, float} & members:
         number = str(RANGES.get(name, "a number"))
         wishes.append(number if float in members else number.replace("a number", "a whole number"))
@@ -164,7 +164,7 @@ def _wish(name: str, hint: Any) -> str:
 def _members(hint: Any) -> set[Any]:
     """The types that a hint allows, without their own arguments."""
     if get_origin(hint) is Union or type(hint).__name__ == "UnionType":
-        return set().union(*(_members(one) for one in get_args(hint)))
+        return set().union(*(_members(member) for member in get_args(hint)))
     return {get_origin(hint) or hint}
 
 
@@ -172,7 +172,7 @@ def _choices(hint: Any) -> list[Any]:
     if get_origin(hint) is Literal:
         return list(get_args(hint))
     if get_origin(hint) is Union or type(hint).__name__ == "UnionType":
-        return [choice for one in get_args(hint) for choice in _choices(one)]
+        return [choice for member in get_args(hint) for choice in _choices(member)]
     return []
 
 

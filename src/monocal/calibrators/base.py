@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from monocal.calibrators.arguments import check_arguments
+from monocal.calibrators.base_curve import BaseCurve
 from monocal.calibrators.fit_rows import (
-    NotFitted,
     check_both_classes,
     check_features,
     check_shards,
@@ -25,9 +25,10 @@ from monocal.calibrators.fit_rows import (
 )
 from monocal.calibrators.guard import GUARD_SHARE, is_worse
 from monocal.calibrators.onnx.builder import GraphBuilder
-from monocal.calibrators.raw_features import known_ids, learn_values
+from monocal.calibrators.parameters import Parameters
+from monocal.calibrators.raw_features import KnownValues, known_ids, learn_values
 from monocal.calibrators.recent_intercept import recent_intercept
-from monocal.calibrators.refusals import no_interval, no_numbers, no_onnx, no_refresh, no_refresh_of_numbers
+from monocal.calibrators.refusals import refusal
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.calibrators.tags import Tags
@@ -47,7 +48,7 @@ from monocal.core.spaces import (
 from monocal.core.team import Shards
 
 
-class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
+class Calibrator(Parameters, ABC):
     r"""Turns `(score, features)` into a probability.
 
     A subclass writes `__init__` (which only stores), `_fit`, `_predict`, `name` and `class_tags`; everything else
@@ -68,6 +69,9 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
     """Whether `fit` can work on one of several shards, with a team that adds them up."""
     uses_numbers: ClassVar[bool] = False
     """Whether fields of numbers (`numeric_knots` of `fit`) can be used."""
+    field_values_: KnownValues | None = None
+    """The raw values of each field that a fit saw; None if it was given ids."""
+    _embeddings: Sequence[NDArray[np.float32]] | None = None
 
     def __init__(self, *, recent_share: float = 0.0, guard: bool = False) -> None:
         self.recent_share = recent_share
@@ -92,6 +96,12 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
     def looks_at_time(self) -> bool:
         """Whether a fit with the present parameters tells older rows from newer ones."""
         return self._looks_at_time()
+
+    @property
+    def base_curve(self) -> BaseCurve | None:
+        """The curve along which the ranker's logit enters; None if it enters as it is."""
+        kept = vars(self).get("base_")
+        return None if kept is None else BaseCurve.of(kept)
 
     @final
     def fit(
@@ -127,37 +137,20 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             numeric_knots: Knots per field whose ids stand for numbers (see `monocal.core.numeric_ids`), 0 for
                 categories; `monocal.fit(numeric=...)` does all of that.
         """
-        if numeric_knots is not None and any(numeric_knots) and self.class_tags.uses_features and not self.uses_numbers:
-            raise no_numbers(self.name)
-        if shards is not None and shards.n > 1:
-            check_shards(self.name, self.fits_in_shards, shards, self.looks_at_time, soft_labels)
-        features, known = learn_values(features) if shards is None or shards.n == 1 else (features, None)
-        columns: dict[str, Any] = {"features": features, "weights": weights, "times": times}
-        given: dict[str, Any] = {"scores_are": scores_are, "sampling_rate": sampling_rate, "soft_labels": soft_labels}
-        samples = samples_of_fit(scores, labels, shards, **columns, **given, numeric_knots=numeric_knots)
-        check_features(self.name, self.class_tags, samples)
-        check_arguments(type(self), self.get_params(deep=False))
-        recent_share = self._recent_share()
-        for learned in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, learned)
-        if known is not None:
-            self.field_values_ = known
-        self._receive_embeddings(embeddings)
-        if samples.weights is not None and np.any(samples.weights == 0.0):
-            samples = samples.take(np.flatnonzero(samples.weights))
-        self.scores_are_: ScoreSpace = scores_are
-        self.sampling_rate_ = remembered_rate(sampling_rate)
-        self.n_fields_ = 0 if samples.features is None else int(samples.features.shape[1])
-        if samples.numeric_knots is not None:
-            self.numeric_knots_ = np.array(samples.numeric_knots)
-        self.recent_shift_ = 0.0
+        samples = self._begin_fit(
+            scores,
+            labels,
+            shards,
+            embeddings,
+            {"features": features, "weights": weights, "times": times, "numeric_knots": numeric_knots},
+            {"scores_are": scores_are, "sampling_rate": sampling_rate, "soft_labels": soft_labels},
+        )
         # sums of matrix products depend on the number of threads
         with nullcontext() if samples.shards is None else threadpool_limits(1):
             self.fell_back_ = self.guard and self._does_harm(samples)
             if not self.fell_back_:
                 self._fit(samples)
-                if recent_share > 0.0:
-                    self.recent_shift_ = self._recent_shift(samples)
+                self._end_fit(samples)
         return self
 
     @final
@@ -186,12 +179,10 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             soft_labels: As for `fit`.
         """
         self._check_fitted()
-        if "numeric_knots_" in vars(self):
-            raise no_refresh_of_numbers(self.name)
         samples = Samples.of(
             scores,
             labels,
-            features=known_ids(features, getattr(self, "field_values_", None)),
+            features=known_ids(features, self.field_values_),
             weights=weights,
             times=times,
             scores_are=scores_are or self.scores_are_,
@@ -206,8 +197,10 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             )
         if samples.weights is not None and np.any(samples.weights == 0.0):
             samples = samples.take(np.flatnonzero(samples.weights))
-        following: Self = clone(self).restore(self.state())
-        following._refresh(samples)
+        if "numeric_knots_" in vars(self):
+            samples = replace(samples, numeric_knots=tuple(self.numeric_knots_.tolist()))
+        following = self.cloned().restore(self.state())
+        following._refresh(self._through_base_curve(samples))
         return following
 
     @final
@@ -232,7 +225,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
             check_score_space(scores_are)
         samples = Samples.of(
             scores,
-            features=known_ids(features, getattr(self, "field_values_", None)),
+            features=known_ids(features, self.field_values_),
             scores_are=scores_are or self.scores_are_,
             sampling_rate=rate_to_use(sampling_rate, self.sampling_rate_),
         )
@@ -245,16 +238,16 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         if self.fell_back_:
             return sigmoid(samples.logits)
         self._check_fields(samples)
-        return self._predict_shifted(samples, self.recent_shift_)
+        return self._predict_shifted(self._through_base_curve(samples), self.recent_shift_)
 
     @final
     def known_logits(self, samples: Samples) -> KnownLogits:
         """Returns how surely the calibrated logit of each row is known; a method without an answer refuses by name."""
         self._check_fitted()
         if self.fell_back_:
-            raise no_interval(f"{self.name} that fell back to the uncalibrated score")
+            raise refusal("interval", f"{self.name} that fell back to the uncalibrated score")
         self._check_fields(samples)
-        return self._known_logits(samples)
+        return self._known_logits(self._through_base_curve(samples))
 
     @final
     def row_scorer(self) -> RowScorer:
@@ -265,9 +258,9 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         self._check_fitted()
         if self.fell_back_:
             return lambda logits, _ids: sigmoid(logits)
-        quick = self._row_scorer(self.recent_shift_)
+        quick, curve = self._row_scorer(self.recent_shift_), self.base_curve
         if quick is not None:
-            return quick
+            return quick if curve is None else lambda logits, ids: quick(curve(logits), ids)
         return lambda logits, ids: self.predict_samples(Samples(logits, features=ids if ids.shape[1] else None))
 
     @final
@@ -282,14 +275,16 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         self._check_fitted()
         if self.fell_back_:
             return graph.sigmoid(logits)
-        return self._write_shifted_onnx(graph, logits, features, self.recent_shift_)
+        curve = self.base_curve
+        entering = logits if curve is None else curve.write_onnx(graph, logits)
+        return self._write_shifted_onnx(graph, entering, features, self.recent_shift_)
 
     @final
     def state(self) -> CalibratorState:
         """Returns everything learned as arrays and JSON values."""
         self._check_fitted()
         found = self._state()
-        if hasattr(self, "field_values_"):
+        if self.field_values_ is not None:
             found.values["field_values_"] = self.field_values_
         return found
 
@@ -318,11 +313,11 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _refresh(self, _samples: Samples) -> None:
         """Goes on with newer rows."""
-        raise no_refresh(self.name)
+        raise refusal("refresh", self.name)
 
     def _known_logits(self, _samples: Samples) -> KnownLogits:
         """Returns how surely every row's calibrated logit is known."""
-        raise no_interval(self.name)
+        raise refusal("interval", self.name)
 
     def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
         probabilities = self._predict(samples)
@@ -334,7 +329,7 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _write_onnx(self, _graph: GraphBuilder, _logits: str, _features: str) -> str:
         """Adds what `_predict` computes to an ONNX graph: probabilities, or logits for a `LogitCalibrator`."""
-        raise no_onnx(self.name)
+        raise refusal("onnx", self.name)
 
     def _write_shifted_onnx(self, graph: GraphBuilder, logits: str, features: str, shift: float) -> str:
         p = self._write_onnx(graph, logits, features)
@@ -368,8 +363,55 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
 
     # Shared steps
 
+    def _begin_fit(
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        shards: Shards | None,
+        embeddings: Sequence[NDArray[np.float32]] | None,
+        columns: dict[str, Any],
+        given: dict[str, Any],
+    ) -> Samples:
+        """Checks what `fit` was given, forgets what an earlier fit learned, and returns the rows."""
+        numeric_knots = columns["numeric_knots"]
+        if numeric_knots is not None and any(numeric_knots) and self.class_tags.uses_features and not self.uses_numbers:
+            raise refusal("numbers", self.name)
+        if shards is not None and shards.n > 1:
+            check_shards(self.name, self.fits_in_shards, shards, self.looks_at_time, given["soft_labels"])
+        alone = shards is None or shards.n == 1
+        features, known = learn_values(columns["features"]) if alone else (columns["features"], None)
+        samples = samples_of_fit(scores, labels, shards, **{**columns, "features": features}, **given)
+        check_features(self.name, self.class_tags, samples)
+        check_arguments(type(self), self.get_params(deep=False))
+        self._recent_share()
+        for learned in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, learned)
+        if known is not None:
+            self.field_values_ = known
+        self._receive_embeddings(embeddings)
+        if samples.weights is not None and np.any(samples.weights == 0.0):
+            samples = samples.take(np.flatnonzero(samples.weights))
+        self.scores_are_: ScoreSpace = given["scores_are"]
+        self.sampling_rate_ = remembered_rate(given["sampling_rate"])
+        self.n_fields_ = 0 if samples.features is None else int(samples.features.shape[1])
+        if samples.numeric_knots is not None:
+            self.numeric_knots_ = np.array(samples.numeric_knots)
+        self.recent_shift_ = 0.0
+        return samples
+
+    def _end_fit(self, samples: Samples) -> None:
+        if self._recent_share() > 0.0:
+            self.recent_shift_ = self._recent_shift(self._through_base_curve(samples))
+
+    def _through_base_curve(self, samples: Samples) -> Samples:
+        """Returns the rows with their logits as they enter the method."""
+        curve = self.base_curve
+        return samples if curve is None else samples.with_logits(curve(samples.logits))
+
     def _check_fitted(self) -> None:
         if "recent_shift_" not in vars(self):
+            from monocal.calibrators.not_fitted import NotFitted
+
             raise NotFitted.of(type(self).__name__)
 
     def _check_fields(self, samples: Samples) -> None:
@@ -379,8 +421,8 @@ class Calibrator(BaseEstimator, ABC):  # type: ignore[misc]
         older, recent = samples.split_recent(GUARD_SHARE)
         if not has_both_classes(older):
             return False
-        trial = clone(self).set_params(guard=False, recent_share=0.0)
-        trial._receive_embeddings(getattr(self, "_embeddings", None))
+        trial = self.cloned().set_params(guard=False, recent_share=0.0)
+        trial._receive_embeddings(self._embeddings)
         trial.n_fields_, trial.recent_shift_, trial.fell_back_ = self.n_fields_, 0.0, False
         trial._fit(older)
         return is_worse(self.name, recent, trial.predict_samples(recent))

@@ -7,25 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import NotFittedError
 
 from monocal.calibrators.tags import Tags
-from monocal.core.errors import InvalidInput, MonocalError
+from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
 from monocal.core.samples import check_features as check_ids
 from monocal.core.sampling import SamplingRate
 from monocal.core.team import Shards
-
-
-class NotFitted(MonocalError, NotFittedError):  # type: ignore[misc]
-    """Predict was called before fit."""
-
-    @classmethod
-    def of(cls, name: str) -> NotFitted:
-        return cls(
-            f"{name}: got predict before fit; wanted a fitted calibrator. "
-            "Way out: call fit(scores, labels) first, or monocal.load a saved model."
-        )
 
 
 def has_both_classes(samples: Samples) -> bool:

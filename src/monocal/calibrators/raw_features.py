@@ -82,7 +82,7 @@ def _raw_columns(features: Any, *, numbers_too: bool = False) -> list[pa.Array] 
         raise InvalidInput.of(
             "features", f"a column of mixed types ({error})", "one type per column", "cast it to text"
         ) from error
-    kinds = [one.type.value_type if pa.types.is_dictionary(one.type) else one.type for one in arrays]
+    kinds = [column.type.value_type if pa.types.is_dictionary(column.type) else column.type for column in arrays]
     if not numbers_too and all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
         return None
     return arrays

@@ -36,8 +36,8 @@ def recent_intercept(logits: Floats, labels: Floats, weights: Floats, shards: Sh
     shards = shards or Shards.whole(logits.shape[0])
     shift = solve_shift(logits, labels, weights, shards)
     p = sigmoid(logits + shift)
-    bend = weights * p * (1.0 - p)
-    information = float(shards.add([[float(np.sum(bend[part]))] for _, part in shards.parts()])[0])
+    curvature = weights * p * (1.0 - p)
+    information = float(shards.add([[float(np.sum(curvature[part]))] for _, part in shards.parts()])[0])
     expected = DRIFT_SCALE**2 + shift**2
     return shift * expected / (expected + 1.0 / max(information, 1e-12))
 
@@ -60,7 +60,7 @@ def solve_shift(logits: Floats, labels: Floats, weights: Floats, shards: Shards 
 
     def add(*columns: Floats) -> list[float]:
         sums = [[float(np.sum(column[part])) for column in columns] for _, part in shards.parts()]
-        return [float(one) for one in shards.add(sums)]
+        return [float(total) for total in shards.add(sums)]
 
     (positives,) = add(weights * labels)
     low, high, shift = -40.0, 40.0, 0.0

@@ -2,54 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from monocal.core.errors import InvalidInput
 
-
-def no_numbers(method: str) -> InvalidInput:
-    """Returns the error of a method that has no use for fields of numbers."""
-    return InvalidInput.of(
+_REFUSALS = {
+    "numbers": (
         "numeric",
-        f"the method {method!r}",
-        "one that can use numeric fields: umc, sbcr or wide_logistic",
-        "choose one of them, or put the numbers into classes and name those under fields",
-    )
-
-
-def no_refresh_of_numbers(method: str) -> InvalidInput:
-    """Returns the error of a refresh of smooth shifts, which have no filter from day to day."""
-    return InvalidInput.of(
+        "one that can use numeric fields: umc, sbcr, fac, desc, mcnet or wide_logistic",
+        "choose one of them, or put the numbers into classes and name those under fields=",
+    ),
+    "refresh": (
         "model",
-        f"the method {method!r} with numeric fields",
-        "a model of categories alone",
-        "fit it anew on a window of recent rows",
-    )
-
-
-def no_refresh(method: str) -> InvalidInput:
-    """Returns the error of a method that cannot go on from its last fit."""
-    return InvalidInput.of(
-        "model",
-        f"the method {method!r}",
         "one that can go on from its last fit",
         "fit it anew on a window of recent rows, or use umc, wide_logistic, platt or isotonic",
-    )
-
-
-def no_interval(method: str) -> InvalidInput:
-    """Returns the error of a method that does not know how surely it knows a row."""
-    return InvalidInput.of(
-        "interval",
-        f"the method {method!r}",
-        "one that knows how surely it knows a row",
-        "use wide_logistic, umc or another network",
-    )
-
-
-def no_onnx(method: str) -> InvalidInput:
-    """Returns the error of a method that cannot be exported."""
-    return InvalidInput.of(
+    ),
+    "interval": ("interval", "one with intervals of rows", "use wide_logistic, umc or another network"),
+    "onnx": (
         "model",
-        f"the method {method!r}",
-        "one that writes itself as an ONNX graph",
+        "one that can be exported to ONNX",
         "serve it with monocal serve, or give its class the method _write_onnx",
-    )
+    ),
+}
+"""What is asked for to the argument that asks, the wish and the way out."""
+
+
+def refusal(asked: Literal["numbers", "refresh", "interval", "onnx"], method: str) -> InvalidInput:
+    """Returns the error of a method that has no use for fields of numbers, or cannot do one of the others.
+
+    Example:
+        >>> str(refusal("interval", "platt")).split("; ")[0]
+        "interval: got the method 'platt'"
+    """
+    argument, wanted, way_out = _REFUSALS[asked]
+    return InvalidInput.of(argument, f"the method {method!r}", wanted, way_out)

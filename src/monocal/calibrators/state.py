@@ -34,8 +34,8 @@ def pack(learned: dict[str, Any]) -> CalibratorState:
     for name, value in learned.items():
         if isinstance(value, np.ndarray):
             state.arrays[name] = value
-        elif isinstance(value, dict) and value and all(isinstance(one, np.ndarray) for one in value.values()):
-            state.arrays.update({f"{name}/{key}": one for key, one in value.items()})
+        elif isinstance(value, dict) and value and all(isinstance(array, np.ndarray) for array in value.values()):
+            state.arrays.update({f"{name}/{key}": array for key, array in value.items()})
         else:
             state.values[name] = value.item() if isinstance(value, np.generic) else value
     return state

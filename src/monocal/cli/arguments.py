@@ -26,6 +26,16 @@ def names(texts: Sequence[str] | None) -> list[str]:
     return [part.strip() for text in texts or () for part in text.split(",") if part.strip()]
 
 
+def names_or_none(texts: Sequence[str] | None) -> list[str]:
+    """Splits at commas; the word `none` names nothing.
+
+    Example:
+        >>> names_or_none(["site_id,app_id"]), names_or_none(["none"])
+        (['site_id', 'app_id'], [])
+    """
+    return [name for name in names(texts) if name != "none"]
+
+
 def tasks(texts: Sequence[str] | None) -> dict[str, tuple[str, str]] | None:
     """Reads `label:score` pairs; the label's column names the task.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, final
 
 import typer
 
+from monocal.cli import arguments
 from monocal.core.errors import InvalidInput
 
 ENGINES = ("local", "spark")
@@ -17,6 +19,14 @@ Engine = Annotated[
         "--engine",
         metavar="local|spark",
         help="Where the work is done. With spark, TABLE is a path or a table's name that the Spark session knows.",
+    ),
+]
+TableEngine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="local|spark",
+        help="With spark, TABLE is a path or a table's name of the Spark session; the columns needed are brought here.",
     ),
 ]
 FitEngine = Annotated[
@@ -36,8 +46,7 @@ NShards = Annotated[
     ),
 ]
 Workers = Annotated[
-    int,
-    typer.Option("--workers", min=1, help="With --engine spark: tasks that fit one model together, one slot each."),
+    int, typer.Option("--workers", min=1, help="With --engine spark: tasks that fit one model together, one slot each.")
 ]
 Master = Annotated[
     str | None,
@@ -76,6 +85,23 @@ def is_spark(
         if value:
             raise InvalidInput.of(name, value, "nothing with --engine spark", "leave it out, or work on this machine")
     return True
+
+
+@final
+@dataclass(frozen=True)
+class TablePlace:
+    """Where a table is, for work that is done here."""
+
+    engine: TableEngine = "local"
+    master: Master = None
+    conf: Conf = None
+
+    def open(self, paths: list[str]) -> Any:
+        """Returns the table that a verb was given, which with Spark is opened by its session."""
+        table = arguments.table(paths)
+        if not is_spark(self.engine, self.master, self.conf, {}):
+            return table
+        return spark_table(spark_session(self.master, self.conf), table)
 
 
 def spark_session(master: str | None, conf: list[str] | None) -> Any:

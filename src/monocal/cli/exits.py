@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -53,7 +53,17 @@ _EXTRAS = {
 
 @dataclass
 class _Settings:
+    """What is known about the command that runs.
+
+    Attributes:
+        debug: Whether errors say where they came from.
+        offered: Returns the options of its verb.
+        settings: Names that the caller gave with --set.
+    """
+
     debug: bool = False
+    offered: Callable[[], Collection[str] | None] = lambda: None
+    settings: Collection[str] = ()
 
 
 SETTINGS = _Settings()
@@ -63,9 +73,19 @@ class Terminated(BaseException):
     """SIGTERM arrived; like an interrupt it must run every clean-up on its way out."""
 
 
-def run_guarded(command: Callable[[], object]) -> int:
-    """Runs a command and returns its exit code; an error becomes one line on standard error."""
-    SETTINGS.debug = False
+def run_guarded(
+    command: Callable[[], object],
+    offered: Callable[[], Collection[str] | None] = lambda: None,
+    settings: Collection[str] = (),
+) -> int:
+    """Runs a command and returns its exit code; an error becomes one line on standard error.
+
+    Arguments:
+        command: What to run.
+        offered: Returns the options of its verb, in whose words errors are told.
+        settings: Names that the caller gave with --set.
+    """
+    SETTINGS.debug, SETTINGS.offered, SETTINGS.settings = False, offered, settings
     try:
         with _warnings_as_lines():
             result = command()
@@ -109,9 +129,9 @@ def describe(error: Exception) -> str:
             f"this needs the package {package}, which is not installed. "
             f"Way out: pip install 'monocal[{_EXTRAS[package]}]'."
         )
-    if isinstance(error, InvalidInput):
-        return in_options(_one_line(str(error)))
-    if isinstance(error, MonocalError | OSError):
+    if isinstance(error, MonocalError):
+        return told(str(error))
+    if isinstance(error, OSError):
         return _one_line(str(error))
     if isinstance(error, MemoryError):
         return "out of memory. Way out: fewer rows or fields, or prepare the log first, which then stays on disk."
@@ -119,6 +139,11 @@ def describe(error: Exception) -> str:
         f"{type(error).__name__}: {_one_line(str(error))}. "
         "This is a fault in monocal; run again with --debug to see where."
     )
+
+
+def told(message: str) -> str:
+    """Returns a message of the library in one line, in the words of the verb that runs."""
+    return in_options(_one_line(message), SETTINGS.offered(), SETTINGS.settings)
 
 
 def _usage(error: typer.TyperException) -> str:
@@ -139,7 +164,7 @@ def _end(line: str, code: int) -> int:
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        typer.echo(f"warning: {_one_line(str(message))}", err=True)
+        typer.echo(f"warning: {told(str(message))}", err=True)
 
     with warnings.catch_warnings():
         # a user can act on our own warnings only

@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from types import FrameType, ModuleType
 from typing import Annotated
 
 import typer
 
 from monocal.cli.exits import MEANINGS, Terminated, run_guarded
+from monocal.cli.option_groups import with_options_of_groups
 from monocal.cli.options import Debug
 from monocal.cli.output import remark
 from monocal.cli.verbs import (
@@ -66,7 +68,7 @@ VERBS: tuple[ModuleType, ...] = (
     bench,
 )
 
-RENAMED = {"--weights": "--weight"}
+RENAMED = {"--weights": "--weight", "--winners": "--selected"}
 """Options with a new name: the old one still works, with a remark."""
 
 _EXIT_CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())])
@@ -105,7 +107,7 @@ def _examples(module: ModuleType) -> str:
 
 for _module in VERBS:
     _name = _module.__name__.rsplit(".", 1)[-1]
-    app.command(_name, epilog=_examples(_module))(getattr(_module, _name))
+    app.command(_name, epilog=_examples(_module))(with_options_of_groups(getattr(_module, _name)))
 
 
 def _with_new_names(given: list[str]) -> list[str]:
@@ -117,10 +119,26 @@ def _with_new_names(given: list[str]) -> list[str]:
     return given
 
 
+def options_of(verb: str) -> frozenset[str]:
+    """Returns the options that a verb has."""
+    found = typer.main.get_command(app).commands.get(verb)  # type: ignore[attr-defined]
+    return frozenset(option for parameter in (found.params if found else ()) for option in parameter.opts)
+
+
+def _settings(given: Sequence[str]) -> frozenset[str]:
+    """The names that were given with --set, those of `compare` without their method."""
+    values = [after for before, after in pairwise(given) if before == "--set"]
+    values += [text.removeprefix("--set=") for text in given if text.startswith("--set=")]
+    return frozenset(value.partition("=")[0].rpartition(".")[2] for value in values)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     given = _with_new_names(list(sys.argv[1:] if arguments is None else arguments))
-    return run_guarded(lambda: app(given, prog_name="monocal", standalone_mode=False))
+    verb = next((text for text in given if not text.startswith("-")), "")
+    return run_guarded(
+        lambda: app(given, prog_name="monocal", standalone_mode=False), lambda: options_of(verb), _settings(given)
+    )
 
 
 def run() -> None:

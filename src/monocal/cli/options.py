@@ -57,8 +57,7 @@ Tasks = Annotated[
     ),
 ]
 Fields = Annotated[
-    list[str] | None,
-    typer.Option("--fields", metavar="COLUMNS", help="Categorical columns, with commas."),
+    list[str] | None, typer.Option("--fields", metavar="COLUMNS", help="Categorical columns, with commas.")
 ]
 Numeric = Annotated[
     list[str] | None,
@@ -67,25 +66,15 @@ Numeric = Annotated[
 Time = Annotated[
     str | None,
     typer.Option(
-        "--time",
-        metavar="COLUMN",
-        help="Orders the rows; without it they are taken to be in time order, oldest first.",
+        "--time", metavar="COLUMN", help="Orders the rows; without it they are taken to be in time order, oldest first."
     ),
 ]
-Weight = Annotated[
-    str | None,
-    typer.Option("--weight", metavar="COLUMN", help="How often each row counts."),
-]
-Group = Annotated[
-    str | None,
-    typer.Option("--group", metavar="COLUMN", help="The user, query or session of a row."),
-]
+Weight = Annotated[str | None, typer.Option("--weight", metavar="COLUMN", help="How often each row counts.")]
+Group = Annotated[str | None, typer.Option("--group", metavar="COLUMN", help="The user, query or session of a row.")]
 SamplingRate = Annotated[
     str | None,
     typer.Option(
-        "--sampling-rate",
-        metavar="NUMBER|COLUMN",
-        help="The share of negatives that the ranker was trained on.",
+        "--sampling-rate", metavar="NUMBER|COLUMN", help="The share of negatives that the ranker was trained on."
     ),
 ]
 SoftLabels = Annotated[
@@ -95,12 +84,10 @@ SoftLabels = Annotated[
 Logits = Annotated[bool, typer.Option("--logits", help="The scores are logits, not probabilities.")]
 
 EventTime = Annotated[
-    str | None,
-    typer.Option("--event-time", metavar="COLUMN", help="When a row happened, if its label may still come."),
+    str | None, typer.Option("--event-time", metavar="COLUMN", help="When a row happened, if its label may still come.")
 ]
 LabelTime = Annotated[
-    str | None,
-    typer.Option("--label-time", metavar="COLUMN", help="When a positive label came; null where none has."),
+    str | None, typer.Option("--label-time", metavar="COLUMN", help="When a positive label came; null where none has.")
 ]
 Window = Annotated[
     str | None,
@@ -108,16 +95,9 @@ Window = Annotated[
 ]
 Since = Annotated[
     str | None,
-    typer.Option(
-        "--since",
-        metavar="MOMENT",
-        help="Only rows at or after this moment: 2024-05-01, or a number.",
-    ),
+    typer.Option("--since", metavar="MOMENT", help="Only rows at or after this moment: 2024-05-01, or a number."),
 ]
-Until = Annotated[
-    str | None,
-    typer.Option("--until", metavar="MOMENT", help="Only rows before this moment."),
-]
+Until = Annotated[str | None, typer.Option("--until", metavar="MOMENT", help="Only rows before this moment.")]
 Holdout = Annotated[
     float,
     typer.Option(
@@ -141,16 +121,12 @@ Parent = Annotated[
     typer.Option(
         "--parent",
         metavar="FIELD=FIELD",
-        help="The field above another, ad_id=advertiser_id: new and rare values lean on it. Give it once per field.",
+        help="The field above another, ad_id=advertiser_id: new and rare values fall back on it. Once per field.",
     ),
 ]
-MinCount = Annotated[
-    int,
-    typer.Option("--min-count", min=1, help="Field values with fewer rows count as unseen."),
-]
+MinCount = Annotated[int, typer.Option("--min-count", min=1, help="Field values with fewer rows count as unseen.")]
 MaxSize = Annotated[
-    int | None,
-    typer.Option("--max-size", min=1, help="The most values a field may have; rarer ones count as unseen."),
+    int | None, typer.Option("--max-size", min=1, help="The most values a field may have; rarer ones count as unseen.")
 ]
 
 Method = Annotated[
@@ -193,6 +169,5 @@ OutPlace = Annotated[str, typer.Option("--out", metavar="PATH", help="What to wr
 Out = Annotated[Path, typer.Option("--out", metavar="PATH", help="What to write.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
 Debug = Annotated[
-    bool,
-    typer.Option("--debug", help="Show where an error came from.", callback=_remember_debug, is_eager=True),
+    bool, typer.Option("--debug", help="Show where an error came from.", callback=_remember_debug, is_eager=True)
 ]

@@ -37,7 +37,7 @@ def print_json(result: Any) -> None:
 def plain(value: Any) -> Any:
     """Returns numbers, strings, lists and dictionaries only, as JSON wants them."""
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, str | bool | int) or value is None:
         return value
     if hasattr(value, "tolist"):
@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Iterable):
-        return [plain(one) for one in value]
+        return [plain(entry) for entry in value]
     return str(value)
 
 

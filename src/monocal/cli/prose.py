@@ -40,7 +40,7 @@ def _paragraphs(lines: list[str]) -> list[list[str]]:
     """A new one begins with a point of a list, and where the indentation changes other than by a point's own."""
     found: list[list[str]] = []
     for before, line in itertools.pairwise(["", *lines]):
-        indents = [len(one) - len(one.lstrip()) for one in (before, line)]
+        indents = [len(text) - len(text.lstrip()) for text in (before, line)]
         goes_on = indents[0] == indents[1] or (indents[1] == indents[0] + 2)
         if found and goes_on and not line.lstrip().startswith("- "):
             found[-1].append(line)

@@ -3,64 +3,151 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
-OPTIONS = {
+OPTIONS: dict[str, str | tuple[str, ...]] = {
+    "by": "--by",
     "column": "--column",
+    "confidence": "--confidence",
     "cuts": "--cut",
     "event_time": "--event-time",
+    "every": "--every",
+    "false_alarm_rate": "--false-alarm-rate",
+    "false_positive_rate": "--false-positive-rate",
     "fields": "--fields",
     "fit_on": "--fit-on",
     "group": "--group",
     "hashed_fields": "--hash",
+    "history": "--history",
     "holdout": "--holdout",
-    "keep_order_within": "--keep-order-within",
+    "html": "--html",
+    "inputs": "--inputs",
     "interval": "--interval",
+    "keep_order_within": "--keep-order-within",
     "label": "--label",
     "label_time": "--label-time",
+    "loss": "--loss",
     "margin": "--margin",
+    "max_drift": "--max-drift",
+    "max_harm": "--max-harm",
     "max_size": "--max-size",
-    "method": "--method",
+    "max_unseen": "--max-unseen",
+    "method": ("--method", "--methods"),
     "methods": "--methods",
     "metric": "--metric",
     "metrics": "--metrics",
     "min_count": "--min-count",
+    "n_nodes": "--nodes",
+    "n_shards": "--shards",
     "n_threads": "--threads",
+    "negative_rate": "--negative-rate",
     "numeric": "--numeric",
     "on_error": "--on-error",
+    "out": "--out",
     "parents": "--parent",
+    "precision": "--precision",
     "product": "--product",
+    "products": "--product",
+    "recall": "--recall",
+    "reference": "--reference",
+    "repair": "--repair",
     "sampling_rate": "--sampling-rate",
     "score": "--score",
+    "scores_are": "--logits",
+    "seed": "--seed",
     "selected": "--selected",
+    "shared_network": "--shared-network",
     "shares": "--part",
     "since": "--since",
     "soft_labels": "--soft-labels",
-    "tasks": "--task",
+    "state": "--state",
+    "task": ("--for", "--task"),
+    "tasks": ("--task", "--tasks"),
     "time": "--time",
+    "title": "--title",
+    "tolerance": "--tolerance",
     "top_k": "--top-k",
     "until": "--until",
     "value": "--value",
     "weight": "--weight",
     "window": "--window",
-    "winners": "--winners",
+    "world": "--world",
 }
-"""Argument of a library function to the option that stands for it."""
+"""Argument of a library function to the option that stands for it; of several the one that a verb has."""
 
+METHOD_ARGUMENTS = ("carry", "guard", "l2", "recent_share", "variant")
+"""Arguments of methods that messages advise to set."""
+
+_CARRY = re.compile(r"\bcarry=(\{[^}]*\})")
 _NAMES = "|".join(OPTIONS)
-_SETTING = re.compile(rf'\b({_NAMES})=(?:"([^"]*)"|([\w.]+))')
+_LONG_NAMES = "|".join(name for name in OPTIONS if "_" in name)
+_SETTING = re.compile(rf'(?<![\w-])({_NAMES})=(?:"([^"]*)"|([\w.]+)|(?![\w"{{]))')
+_METHOD_SETTING = re.compile(rf'(?<![\w-])({"|".join(METHOD_ARGUMENTS)})=(?:"([^"]*)"|([\w.]+))')
+_BUCKETS = re.compile(r"hashed_fields=\{'([^']+)': ([\d_]+)\}")
 
 
-def in_options(message: str) -> str:
+def carry_as_option(text: str, method: str = "") -> str:
+    """Returns a text in which a wish about what to carry forward is an option of the command line.
+
+    Arguments:
+        text: What the library says.
+        method: Whose option it is, for verbs that take several methods.
+
+    Example:
+        >>> print(carry_as_option('carry={"hour": 1.0} keeps it', "umc"))
+        --set 'umc.carry={"hour": 1.0}' keeps it
+    """
+    prefix = f"{method}." if method else ""
+    return _CARRY.sub(lambda found: f"--set '{prefix}carry={found[1]}'", text)
+
+
+def in_options(message: str, offered: Collection[str] | None = None, settings: Collection[str] = ()) -> str:
     """Returns a message with the names of arguments turned into options.
+
+    An argument is recognised before "got", as `name=` anywhere, and by a name of several words in advice. What stands
+    elsewhere may be a column of the caller's.
+
+    Arguments:
+        message: An error or a warning of the library.
+        offered: The options of the verb that was called; an argument for which it has none keeps its name. None
+            stands for all.
+        settings: Names that the caller gave with --set.
 
     Example:
         >>> in_options('score: got None; wanted the name of the score column. Way out: pass score="…".')
         '--score: got None; wanted the name of the score column. Way out: pass --score ….'
         >>> in_options('scores: got 3; wanted probabilities. Way out: pass scores_are="logit" if these are logits.')
         'scores: got 3; wanted probabilities. Way out: pass --logits if these are logits.'
+        >>> in_options("task: got 'clck'; wanted one of click, buy. Way out: did you mean 'click'?", {"--for"})
+        "--for: got 'clck'; wanted one of click, buy. Way out: did you mean 'click'?"
+        >>> in_options("l2: got -1; wanted a number ≥ 0. Way out: leave l2 out.", settings={"l2"})
+        '--set l2: got -1; wanted a number ≥ 0. Way out: leave l2 out.'
     """
+
+    def option(name: str) -> str:
+        known = OPTIONS.get(name, ())
+        choices = [known] if isinstance(known, str) else known
+        return next((choice for choice in choices if offered is None or choice in offered), name)
+
+    def setting(found: re.Match[str]) -> str:
+        value = found[2] or found[3]
+        spelled = option(found[1])
+        if spelled == found[1]:
+            return found[0]
+        return f"{spelled} {value}" if value else spelled
+
+    def head(found: re.Match[str]) -> str:
+        named = re.sub(r"\w+(?=,|$)", lambda name: option(name[0]), found[0])
+        return f"--set {named}" if named in settings else named
+
+    message = carry_as_option(message)
     message = message.replace('scores_are="logit"', "--logits").replace("soft_labels=True", "--soft-labels")
     message = message.replace("a Roles with the table", "--label and --fields")
-    message = _SETTING.sub(lambda found: f"{OPTIONS[found[1]]} {found[2] or found[3]}", message)
-    message = re.sub(rf"^({_NAMES})(?=: got)", lambda found: OPTIONS[found[1]], message)
-    return re.sub(r"^argument of '(\w+)'(?=: got)", r"--set of \1", message)
+    message = _BUCKETS.sub(lambda found: f"--hash {found[1]}={found[2].replace('_', '')}", message)
+    message = _METHOD_SETTING.sub(lambda found: f"--set {found[1]}={found[2] or found[3]}", message)
+    message = _SETTING.sub(setting, message)
+    message = re.sub(r"^argument of '(\w+)'(?=: got)", r"--set of \1", message)
+    # an argument, several of them, or a part of one
+    message = re.sub(r"^(\w+, )*(\w+ of )?\w+(?=: got )", head, message)
+    body, advised, way_out = message.partition("Way out: ")
+    return body + advised + re.sub(rf"(?<![\w'\"-])({_LONG_NAMES})(?![\w'\"=])", lambda name: option(name[0]), way_out)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from monocal.cli.exits import told
 from monocal.cli.output import print_table
+from monocal.cli.spelling import carry_as_option
 from monocal.core.numbers import percent, ratio, shorten, signed_percent, significant, span
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def print_measured(title: str, stages: Mapping[str, Measured]) -> None:
     """Shows metrics that were measured on a cluster, before and after calibration."""
     last = list(stages.values())[-1]
     head = ["metric", *(["uncalibrated", "calibrated"] if len(stages) > 1 else ["value"])]
-    rows = [[name, *(significant(one.value(name), 4) for one in stages.values())] for name in last.names]
+    rows = [[name, *(significant(report.value(name), 4) for report in stages.values())] for name in last.names]
     notes = [f"{name}: {last.reason(name)}" for name in last.names if last.reason(name)]
     notes += [
         f"{name}: from a sketch, at most {significant(last.details(name)['error_bound'])} off"
@@ -87,15 +89,15 @@ def print_selection(selections: Mapping[str, Selection]) -> None:
     rows = [
         [
             names[stage],
-            f"{one.n_selected:,}",
-            f"{ratio(one.pcoc)} ({span(*one.pcoc_interval, 2)})",
-            f"{ratio(one.selected_pcoc)} ({span(*one.selected_interval, 2)})",
-            ratio(one.optimism),
+            f"{chosen.n_selected:,}",
+            f"{ratio(chosen.pcoc)} ({span(*chosen.pcoc_interval, 2)})",
+            f"{ratio(chosen.selected_pcoc)} ({span(*chosen.selected_interval, 2)})",
+            ratio(chosen.optimism),
         ]
-        for stage, one in selections.items()
+        for stage, chosen in selections.items()
     ]
     last = selections.get("after", selections["before"])
-    notes = ["optimism: PCOC of the selected rows over PCOC of all; above 1, selection picks errors upwards."]
+    notes = ["optimism: PCOC of the selected rows over PCOC of all; above 1, selected rows are over-predicted."]
     head = ["forecast", "selected", "PCOC of all", "PCOC of selected", "optimism"]
     print_table(f"What was selected of {last.n_rows:,} rows", head, rows, notes)
     for title, table in (("rank", last.by_rank), ("decile", last.by_decile)):
@@ -115,18 +117,29 @@ def print_task(name: str, found: TaskEvaluation) -> None:
 def print_comparison(found: MethodComparison) -> None:
     """Shows methods from best to worst."""
     metric, tied = found.metric, found.tied_with_best
-    rows = [_method_row(one, found) for one in found.results]
+    rows = [_method_row(result, found) for result in found.results]
     notes = [
         f"Sorted by {metric}{', as far as it exceeds its noise floor' if found.has_floor else ''}.",
         f"vs: change of {metric} on the same rows; tie: within noise, or below {percent(found.margin)}.",
         f"Best: {found.best.method}"
-        + (f"; the data cannot tell {', '.join(tied)} from it." if tied else ", beyond noise."),
-        *(f"{one.method}: {one.problem}" for one in found.results if one.problem),
-        *(f"{one.method}: {one.remark}" for one in found.results if one.remark),
+        + (f"; not significantly different: {', '.join(tied)}." if tied else ", beyond noise."),
+        *(f"{result.method}: {told(result.problem)}" for result in found.results if result.problem),
+        *(f"{result.method}: {result.remark}" for result in found.results if result.remark),
+        *_believed(found),
     ]
     floor = ["floor"] if found.has_floor else []
     head = ["method", metric, *floor, "vs none", "vs best", *_beside(metric).values(), "fit s"]
     print_table("Methods on held-out rows", head, rows, notes)
+
+
+def _believed(found: MethodComparison) -> list[str]:
+    """Returns what of each method's effects held on later rows of its fit, as lines."""
+    lines = [
+        f"{result.method}: {carry_as_option(line, result.method)}"
+        for result in found.results
+        for line in result.believed
+    ]
+    return ["Carried forward, as shares of what was learned:", *lines] if lines else []
 
 
 def _beside(metric: str) -> dict[str, str]:
@@ -135,20 +148,20 @@ def _beside(metric: str) -> dict[str, str]:
     return {name: title for name, title in titles.items() if name != metric}
 
 
-def _method_row(one: MethodResult, found: MethodComparison) -> list[str]:
-    report, metric = one.report, found.metric
+def _method_row(result: MethodResult, found: MethodComparison) -> list[str]:
+    report, metric = result.report, found.metric
     if report is None:
-        return [one.method, *["–"] * (4 + len(_beside(metric)) + found.has_floor)]
-    cells = [one.method, significant(report.value(metric), 3 if found.has_floor else 4)]
+        return [result.method, *["–"] * (4 + len(_beside(metric)) + found.has_floor)]
+    cells = [result.method, significant(report.value(metric), 3 if found.has_floor else 4)]
     if found.has_floor:
         cells.append(significant(report.floor(metric)))
-    for change, itself in ((one.against_uncalibrated, ""), (one.against_best, "best")):
+    for change, itself in ((result.against_uncalibrated, ""), (result.against_best, "best")):
         if change is None:
             cells.append(itself)
         else:
             cells.append("tie" if change.verdict(metric) == "tie" else signed_percent(change.size(metric)))
     optional = [significant(report.value(name), 4) if name in report.names else "" for name in _beside(metric)]
-    return [*cells, *optional, f"{one.fit_seconds:.1f}"]
+    return [*cells, *optional, f"{result.fit_seconds:.1f}"]
 
 
 def _print_in_order(title: str, table: FieldTable) -> None:

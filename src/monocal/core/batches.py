@@ -122,10 +122,11 @@ def _pieces(
 def release_pages(array: NDArray[Any]) -> None:
     """Hands the memory of a file-backed map back to the system; the data stay readable from the file.
 
-    Without it the resident memory of a long pass over a map grows to the size of the file.
+    Without it the resident memory of a long pass over a map grows to the size of the file. What was written to a map
+    that the file shares is in the file's own pages and stays; a private copy would be lost, so it is left alone.
     """
     mapped = getattr(array, "_mmap", None)
-    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and getattr(array, "mode", "r") == "r":
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and getattr(array, "mode", "r") != "c":
         with suppress(ValueError, OSError):
             mapped.madvise(mmap.MADV_DONTNEED)
 

@@ -16,7 +16,7 @@ _MACOS_SWAP = 2
 _CANNOT = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV, errno.EPERM)
 
 
-def exchange(one: Path, other: Path) -> bool:
+def exchange(path: Path, other: Path) -> bool:
     """Lets two paths change places, so that at no moment either is missing; False if the system cannot.
 
     `renameat2` with `RENAME_EXCHANGE` on Linux (ext4, xfs, btrfs, tmpfs and others), `renamex_np` on macOS.
@@ -24,7 +24,7 @@ def exchange(one: Path, other: Path) -> bool:
     call = _system_call()
     if call is None:
         return False
-    if call(os.fsencode(one), os.fsencode(other)) == 0:
+    if call(os.fsencode(path), os.fsencode(other)) == 0:
         return True
     number = ctypes.get_errno()
     if number in _CANNOT:
@@ -38,7 +38,7 @@ def _system_call() -> Any:
         return None
     library = ctypes.CDLL(None, use_errno=True)
     if hasattr(library, "renameat2"):
-        return lambda one, other: library.renameat2(_HERE, one, _HERE, other, _LINUX_EXCHANGE)
+        return lambda path, other: library.renameat2(_HERE, path, _HERE, other, _LINUX_EXCHANGE)
     if hasattr(library, "renamex_np"):
-        return lambda one, other: library.renamex_np(one, other, _MACOS_SWAP)
+        return lambda path, other: library.renamex_np(path, other, _MACOS_SWAP)
     return None

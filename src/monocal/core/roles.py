@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import tomllib
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, final
 
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.parents import Parents, with_parents
+from monocal.core.renamed import renamed
 from monocal.core.spaces import ScoreSpace, check_score_space
 
-_LATER_KEYS = ("slices", "winners", "value", "event_time", "label_time", "soft_labels", "numeric")
+_LATE_ROLES = {"event_time": "timestamp", "label_time": "paid_at", "window": "7d"}
+"""What says that labels may still come, all three together, with examples."""
+
+_LATER_KEYS = ("slices", "selected", "value", *_LATE_ROLES, "soft_labels", "numeric", "parents", "keep_order_within")
 """Left out of `to_dict` when empty: logs that were written before these roles existed keep their fingerprints."""
 
 
@@ -34,12 +40,16 @@ class Roles:
         scores: Task name to the column of an existing ranker's score; one column name if there is one task.
         scores_are: The space of those scores.
         slices: Categorical columns that rows are judged by beside the fields.
-        winners: 0/1 column of rows that were shown or won.
+        selected: 0/1 column of rows that were chosen: shown, or won.
         value: Column with what one positive of a row is worth, such as the bid.
         event_time: Column that says when a row happened, where its label may come later.
         label_time: Column that says when a positive label came; null where none has.
+        window: How long after its event a label counts: "7d", or a number if the columns hold numbers.
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
         numeric: Columns of numbers that a model may use, such as a price; nulls are a value of their own.
+        parents: Field to the field above it; both become fields.
+        keep_order_within: Column of the list (query, request) whose items keep the order of their scores.
+        winners: The old name of `selected`.
 
     Example:
         >>> roles = Roles(labels="click", fields=["site_id", "app_id"], time="hour", scores="pctr")
@@ -48,7 +58,7 @@ class Roles:
         >>> roles.check_columns(["click", "site", "app_id", "hour", "pctr"])
         Traceback (most recent call last):
         ...
-        monocal.core.errors.UnknownName: field column: got 'site_id'; wanted one of ... did you mean 'site'?
+        monocal.core.errors.UnknownName: fields: got 'site_id'; wanted one of ... did you mean 'site'?
     """
 
     labels: Mapping[str, str]
@@ -60,12 +70,15 @@ class Roles:
     scores: Mapping[str, str] | None = None
     scores_are: ScoreSpace = "probability"
     slices: tuple[str, ...] = ()
-    winners: str | None = None
+    selected: str | None = None
     value: str | None = None
     event_time: str | None = None
     label_time: str | None = None
+    window: str | None = None
     soft_labels: bool = False
     numeric: tuple[str, ...] = ()
+    parents: Parents | None = None
+    keep_order_within: str | None = None
 
     def __init__(
         self,
@@ -79,28 +92,28 @@ class Roles:
         scores: str | Mapping[str, str] | None = None,
         scores_are: ScoreSpace = "probability",
         slices: Sequence[str] = (),
-        winners: str | None = None,
+        selected: str | None = None,
         value: str | None = None,
         event_time: str | None = None,
         label_time: str | None = None,
+        window: str | None = None,
         soft_labels: bool = False,
         numeric: Sequence[str] = (),
+        parents: Parents | None = None,
+        keep_order_within: str | None = None,
+        winners: str | None = None,
     ) -> None:
         for argument, names in (("fields", fields), ("slices", slices), ("numeric", numeric)):
             if isinstance(names, str):
                 raise InvalidInput.of(argument, repr(names), "a list of column names", f"write [{names!r}]")
         tasks = _as_mapping(labels)
-        given: dict[str, Any] = {
-            "labels": tasks,
-            "fields": tuple(fields),
-            "time": time,
-            "group": group,
-            "weight": weight,
-        }
-        given |= {"sampling_rate": sampling_rate, "scores": _scores_by_task(scores, tasks), "scores_are": scores_are}
-        given |= {"slices": tuple(dict.fromkeys(slices)), "winners": winners, "value": value}
-        given |= {"event_time": event_time, "label_time": label_time, "soft_labels": soft_labels}
-        given["numeric"] = tuple(numeric)
+        given: dict[str, Any] = {"labels": tasks, "fields": tuple(with_parents(fields, parents)), "time": time}
+        given |= {"group": group, "weight": weight, "sampling_rate": sampling_rate}
+        given |= {"scores": _scores_by_task(scores, tasks), "scores_are": scores_are}
+        given |= {"slices": tuple(dict.fromkeys(slices)), "value": value, "soft_labels": soft_labels}
+        given |= {"event_time": event_time, "label_time": label_time, "window": window, "numeric": tuple(numeric)}
+        given |= {"parents": dict(parents) if parents else None, "keep_order_within": keep_order_within}
+        given["selected"] = renamed("winners", winners, "selected", selected)
         for name, part in given.items():
             object.__setattr__(self, name, part)
         self._check()
@@ -120,7 +133,7 @@ class Roles:
             score: Column of the one task's score.
             label: Column of its label, which names the task.
             tasks: Task to (label column, score column).
-            others: The other roles, by name.
+            others: The other roles, by name; rows are in the order of `event_time` unless `time` is given.
 
         Example:
             >>> Roles.of(score="pctr", label="click", weight="w").scores
@@ -134,14 +147,15 @@ class Roles:
                 raise InvalidInput.of(missing, None, f"the name of the {missing} column", f'pass {missing}="…"')
             tasks = {label: (label, score)}
         elif score is not None or label is not None:
-            raise InvalidInput.of("tasks", "tasks and score or label", "one of the two", "put every task into tasks")
+            raise InvalidInput.of("tasks", "tasks and score or label", "one of the two", "put every task into tasks=")
         labels = {name: columns[0] for name, columns in tasks.items()}
+        others["time"] = others.get("time") or others.get("event_time")
         return cls(labels, scores={name: columns[1] for name, columns in tasks.items()}, **others)
 
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any], origin: str = "the schema") -> Roles:
         """Builds roles from plain values; an unknown key is refused with the nearest known one."""
-        known = [one.name for one in fields(cls)]
+        known = [*(role.name for role in fields(cls)), "winners"]
         for key in entries:
             if key not in known:
                 raise UnknownName.among(f"key of {origin}", key, known)
@@ -166,7 +180,7 @@ class Roles:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values that `from_dict` turns back into equal roles."""
-        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        plain = {role.name: getattr(self, role.name) for role in fields(self)}
         for name, part in plain.items():
             if isinstance(part, tuple | Mapping):
                 plain[name] = list(part) if isinstance(part, tuple) else dict(part)
@@ -193,8 +207,34 @@ class Roles:
 
     @property
     def category_columns(self) -> tuple[str, ...]:
-        """Categorical fields and slices, each once; a slice that is a numeric field as well is read as numbers."""
-        return tuple(name for name in dict.fromkeys([*self.fields, *self.slices]) if name not in self.numeric)
+        """Categorical fields, slices and lists, each once; one that is a numeric field as well is read as numbers."""
+        lists = [self.keep_order_within] if self.keep_order_within else []
+        return tuple(name for name in dict.fromkeys([*self.fields, *self.slices, *lists]) if name not in self.numeric)
+
+    @property
+    def has_late_labels(self) -> bool:
+        """Whether labels may still come; refuses event time, label time and window unless all three are there."""
+        if not any(getattr(self, name) for name in _LATE_ROLES):
+            return False
+        for name, example in _LATE_ROLES.items():
+            if not getattr(self, name):
+                raise InvalidInput.of(
+                    name,
+                    None,
+                    "when a row happened, when its positive label came, and how long labels count, all three together",
+                    f'pass {name}="{example}"',
+                )
+        return True
+
+    @property
+    def winners(self) -> str | None:
+        """The old name of `selected`."""
+        warnings.warn(
+            "Roles.winners is now called Roles.selected; the old name will go in version 0.4",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.selected
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -202,11 +242,11 @@ class Roles:
         return tuple(dict.fromkeys(column for _, column in self._parts()))
 
     def check_columns(self, available: Iterable[str]) -> None:
-        """Refuses the first column that is missing from `available` and suggests the nearest one that is there."""
+        """Refuses the first column that is missing from `available`, by the argument that named it."""
         known = list(available)
-        for part, column in self._parts():
+        for argument, column in self._parts():
             if column not in known:
-                raise UnknownName.among(f"{part} column", column, known)
+                raise UnknownName.among(argument, column, known)
 
     def with_logits(self, columns: Mapping[str, str]) -> Roles:
         """Returns the same roles with logits in the named columns, and only the tasks that have them."""
@@ -214,24 +254,28 @@ class Roles:
         return Roles.from_dict({**self.to_dict(), "labels": labels, "scores": dict(columns), "scores_are": "logit"})
 
     def _parts(self) -> list[tuple[str, str]]:
-        single = {"time": self.time, "group": self.group, "weight": self.weight, "sampling rate": self.rate_column}
-        single |= {"winners": self.winners, "value": self.value}
-        single |= {"event time": self.event_time, "label time": self.label_time}
+        """Every column with the argument that names it in functions and, as an option, on the command line."""
+        several = len(self.labels) > 1
+        single = {"time": self.time, "group": self.group, "weight": self.weight, "sampling_rate": self.rate_column}
+        single |= {"selected": self.selected, "value": self.value}
+        single |= {"event_time": self.event_time, "label_time": self.label_time}
+        single["keep_order_within"] = self.keep_order_within
+        above = list((self.parents or {}).values())
         return [
-            *[(f"label of task {task!r}", column) for task, column in self.labels.items()],
-            *[("field", column) for column in self.fields],
-            *[("numeric field", column) for column in self.numeric],
-            *[("slice", column) for column in self.slices],
-            *[(part, column) for part, column in single.items() if column is not None],
-            *[(f"score of task {task!r}", column) for task, column in self.score_columns.items()],
+            *[("tasks" if several else "label", column) for column in self.labels.values()],
+            *[("parents" if column in above else "fields", column) for column in self.fields],
+            *[("numeric", column) for column in self.numeric],
+            *[("by", column) for column in self.slices],
+            *[(argument, column) for argument, column in single.items() if column is not None],
+            *[("tasks" if several else "score", column) for column in self.score_columns.values()],
         ]
 
     def _check(self) -> None:
         if not self.labels:
             raise InvalidInput.of("labels", "no task", "at least one label column", 'pass labels="click"')
-        for part, column in self._parts():
+        for argument, column in self._parts():
             if not isinstance(column, str) or not column:
-                raise InvalidInput.of(part, repr(column), "a column name", "name the column as it is in the log")
+                raise InvalidInput.of(argument, repr(column), "a column name", "name the column as it is in the log")
         used = self.model_fields
         for index, column in enumerate(used):
             if column in used[:index]:
@@ -247,7 +291,7 @@ class Roles:
                     argument,
                     f"{column!r}, which is also a label, its time, a score, weight or sampling rate",
                     "columns known before the outcome",
-                    f"remove it from {argument}",
+                    f"remove it from {argument}=",
                 )
         if self.soft_labels and self.label_time is not None:
             raise InvalidInput.of(

@@ -15,13 +15,19 @@ class KnownLogits(NamedTuple):
     """How surely the calibrated logits of rows are known.
 
     Attributes:
-        variances: Of every row's true logit around the calibrated one.
-        missed: The part of it by which rows differ from each other without the model knowing why; over that part the
-            probability is a mean.
+        own: Variance that a row's own parameters leave.
+        missed: Variance of what the model does not know and the probability is a mean over, the same for all rows.
+        bent: Variance of what it does not know and what grows with the distance of the score from its middle.
     """
 
-    variances: Floats
+    own: Floats
     missed: float
+    bent: Floats
+
+    @property
+    def variances(self) -> Floats:
+        """Of every row's true logit around the calibrated one."""
+        return self.own + self.missed + self.bent
 
 
 class RowIntervals(NamedTuple):
@@ -49,11 +55,11 @@ def row_intervals(probabilities: Floats, known: KnownLogits, level: float) -> Ro
 
     Arguments:
         probabilities: The forecast.
-        known: s² of every row's logit, and τ².
+        known: s² of every row's logit, and of it the part τ² that is missed.
         level: The share of rows whose true probability is meant to lie inside, in (0, 1).
 
     Example:
-        >>> found = row_intervals(np.array([0.1]), KnownLogits(np.array([0.25]), 0.0), 0.9)
+        >>> found = row_intervals(np.array([0.1]), KnownLogits(np.array([0.25]), 0.0, np.zeros(1)), 0.9)
         >>> found.lower.round(3).tolist(), found.upper.round(3).tolist()
         ([0.047], [0.202])
     """

@@ -138,12 +138,12 @@ class Samples:
         assert shards.order is not None
         parts = [part for _, part in shards.parts()]
         weights = [self.weights_or_ones[part] for part in parts]
-        total = shards.add([[float(one.sum())] for one in weights])[0]
+        total = shards.add([[float(w.sum())] for w in weights])[0]
         order = [shards.order[part] for part in parts]
         (moment,) = keys_at(np.atleast_1d(total * (1.0 - share)), order, weights, shards)
         # the newest moment is recent in any case
         moment = min(moment, shards.most(shards.order.max(initial=0, keepdims=True))[0])
-        cuts = shards.edges[:-1] + np.array([np.searchsorted(one, moment) for one in order], dtype=np.int64)
+        cuts = shards.edges[:-1] + np.array([np.searchsorted(keys, moment) for keys in order], dtype=np.int64)
         return self.take(rows_between(shards.edges[:-1], cuts)), self.take(rows_between(cuts, shards.edges[1:]))
 
     def with_hard_labels(self) -> Samples:

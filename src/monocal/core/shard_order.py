@@ -33,11 +33,11 @@ def keys_at(masses: Floats, keys: Sequence[Keys], weights: Sequence[Floats], sha
         >>> keys_at(np.array([2.0, 3.0]), [np.array([10, 30]), np.array([20, 40])], [np.ones(2)] * 2, shards).tolist()
         [21, 31]
     """
-    before = [np.concatenate([[0.0], np.cumsum(one)]) for one in weights]
+    before = [np.concatenate([[0.0], np.cumsum(w)]) for w in weights]
     low, high = np.full(len(masses), _LOWEST), np.full(len(masses), _HIGHEST)
     while (low < high).any():
         middle = (low & high) + ((low ^ high) >> 1)
-        sums = [[mass[np.searchsorted(one, middle)]] for one, mass in zip(keys, before, strict=True)]
+        sums = [[mass[np.searchsorted(shard_keys, middle)]] for shard_keys, mass in zip(keys, before, strict=True)]
         enough = shards.add(sums)[0] >= masses
         high, low = np.where(enough, middle, high), np.where(enough | (low >= high), low, middle + 1)
     return high
@@ -64,7 +64,7 @@ def quantiles_of_shards(values: Floats, shares: Floats, weights: Floats, shards:
         rising = np.argsort(bits, kind="stable")
         keys.append(bits[rising])
         masses.append(weights[part][rising])
-    total = float(shards.add([[float(one.sum())] for one in masses])[0])
+    total = float(shards.add([[float(mass.sum())] for mass in masses])[0])
     places = shares * max(total - 1.0, 0.0)
     wanted = np.minimum(np.concatenate([np.floor(places), np.ceil(places)]) + 1.0, total)
     # below the key after a value lie the value itself and all smaller ones

@@ -116,7 +116,7 @@ class Shards:
         shard = rows // DEALT_ROWS % n
         own = [rows[shard == number] for number in numbers]
         mine = np.concatenate(own)
-        return mine, cls(team, n, numbers, np.cumsum([0, *(len(one) for one in own)]), mine)
+        return mine, cls(team, n, numbers, np.cumsum([0, *(len(part) for part in own)]), mine)
 
     def parts(self) -> Iterator[tuple[int, slice]]:
         """Yields the number and the rows of each of this member's shards."""
@@ -126,23 +126,23 @@ class Shards:
     def add(self, sums: Sequence[Sequence[Floats | float]]) -> list[Floats]:
         """Returns the sums over all shards of all members, from a list of arrays per own shard."""
         if self.n == 1:
-            return [np.asarray(one, dtype=np.float64) for one in sums[0]]
-        parts = [[np.asarray(one, dtype=np.float64) for one in arrays] for arrays in sums]
-        own = np.max([[np.abs(one).max(initial=0.0) for one in arrays] for arrays in parts], axis=0)
+            return [np.asarray(array, dtype=np.float64) for array in sums[0]]
+        parts = [[np.asarray(array, dtype=np.float64) for array in arrays] for arrays in sums]
+        own = np.max([[np.abs(array).max(initial=0.0) for array in arrays] for arrays in parts], axis=0)
         # a comparison between processes may lose what is no number, but not what is infinite
         largest = self.team.most(np.where(np.isfinite(own), own, np.inf))
         if not np.isfinite(largest).all():
             raise InvalidInput.of("rows", "sums that are not finite", "finite sums", "look for rows of enormous weight")
-        steps = [_BITS - int(np.frexp(one)[1]) for one in largest]
-        total = np.zeros(sum(one.size for one in parts[0]), dtype=np.int64)
+        steps = [_BITS - int(np.frexp(magnitude)[1]) for magnitude in largest]
+        total = np.zeros(sum(array.size for array in parts[0]), dtype=np.int64)
         for arrays in parts:
-            rounded = [np.rint(np.ldexp(one, step)).ravel() for one, step in zip(arrays, steps, strict=True)]
+            rounded = [np.rint(np.ldexp(array, step)).ravel() for array, step in zip(arrays, steps, strict=True)]
             total += np.concatenate(rounded).astype(np.int64)
         total = self.team.count(total)
-        ends = np.cumsum([one.size for one in parts[0]])
+        ends = np.cumsum([array.size for array in parts[0]])
         return [
-            np.ldexp(whole.astype(np.float64), -step).reshape(one.shape)
-            for whole, one, step in zip(np.split(total, ends[:-1]), parts[0], steps, strict=True)
+            np.ldexp(whole.astype(np.float64), -step).reshape(array.shape)
+            for whole, array, step in zip(np.split(total, ends[:-1]), parts[0], steps, strict=True)
         ]
 
     def most(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:

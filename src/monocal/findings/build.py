@@ -29,12 +29,12 @@ from monocal.findings.reliability import reliability
 from monocal.findings.report_data import ReportData, TaskReport
 from monocal.findings.rows import TaskRows, field_columns, model_ids, sample_contexts
 from monocal.findings.segments import worst_segments
+from monocal.judging.judged_roles import check_fields
 from monocal.models.artefact import load_model
 from monocal.models.late_fit import known_delays
 from monocal.models.model import Model
 from monocal.models.products import given_earlier_parts
-from monocal.tables.late_labels import check_late_columns, mature
-from monocal.tables.read import read
+from monocal.tables.late_labels import read_mature
 from monocal.tables.stream import Table, open_table
 from monocal.vocabulary.bins import binned
 
@@ -104,14 +104,12 @@ def build_report(
     given = {name: value for name, value in locals().items() if name not in ("model", "table", "command", "groups")}
     loaded = model if isinstance(model, Model) else load_model(model)
     sliced = _fields(loaded, fields)
-    late = check_late_columns(event_time, label_time, window)
     stream = open_table(table)
     loaded.check_columns(stream.column_names)
-    moments: dict[str, Any] = {"time": time or event_time, "event_time": event_time, "label_time": label_time}
+    check_fields(sliced, stream.column_names)
+    moments: dict[str, Any] = {"time": time, "event_time": event_time, "label_time": label_time, "window": window}
     roles = loaded.roles(label, group=group, weight=weight, value=value, slices=sliced, **moments)
-    rows, labels = read(stream, roles, since=since, until=until), None
-    if late:
-        rows, labels = mature(rows, str(window), known_delays(loaded))
+    rows, labels = read_mature(stream, roles, since=since, until=until, curve=known_delays(loaded))
     rows = given_earlier_parts(rows, loaded.products)
     answers = loaded.predict_rows(rows)
     known = model_ids(rows, loaded.vocabulary)

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import final
 
 from monocal.calibrators import Calibrator
-from monocal.calibrators.statistical.carry_over import carried_remarks
+from monocal.calibrators.statistical.carry_over import carried_remarks, curve_remarks
 
 
 @final
@@ -41,8 +41,8 @@ class CarriedForward:
     Attributes:
         fields: One entry per field the method looks at.
         network: Share to which the network is believed, 0 if it was rejected; None for a method without one.
-        remarks: Sentences about the network and about fields that cannot be told from time, with the option that
-            overrides.
+        remarks: Sentences about the network, about fields that cannot be told from time, with the option that
+            overrides, and about the curve along which the score enters.
     """
 
     fields: tuple[CarriedField, ...]
@@ -52,11 +52,11 @@ class CarriedForward:
     @property
     def judged(self) -> bool:
         """Whether later rows judged anything; if not, shares that nobody gave are assumed."""
-        return any(isfinite(one.returning) for one in self.fields)
+        return any(isfinite(field.returning) for field in self.fields)
 
 
 def carried_forward(calibrator: Calibrator, names: Sequence[str]) -> CarriedForward | None:
-    """Reads the calibrator's `carry_`; None for a method that believes everything it learned.
+    """Reads the calibrator's `carry_`; None for a method that believes everything it learned of a line.
 
     Arguments:
         calibrator: A fitted calibrator.
@@ -75,8 +75,9 @@ def carried_forward(calibrator: Calibrator, names: Sequence[str]) -> CarriedForw
         'the network is left out: what it learned said nothing about later rows'
     """
     carry = getattr(calibrator, "carry_", None)
+    curves = tuple(curve_remarks(getattr(calibrator, "base_", None)))
     if carry is None:
-        return None
+        return CarriedForward((), None, curves) if curves else None
     fields = tuple(
         CarriedField(
             names[field],
@@ -89,4 +90,4 @@ def carried_forward(calibrator: Calibrator, names: Sequence[str]) -> CarriedForw
         for place, field in enumerate(carry["field"].tolist())
     )
     network = float(carry["network"][0]) if "network" in carry else None
-    return CarriedForward(fields, network, tuple(carried_remarks(carry, names)))
+    return CarriedForward(fields, network, (*carried_remarks(carry, names), *curves))

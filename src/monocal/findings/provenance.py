@@ -13,7 +13,7 @@ from monocal.core.fingerprint import fingerprint
 from monocal.core.version import __version__
 from monocal.findings.rows import FieldColumn
 from monocal.models.model import Model
-from monocal.models.row_sample import share_among
+from monocal.models.row_sample import warn_about_fitted
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
 
@@ -80,9 +80,9 @@ def provenance(
         facts.append(("Labels", str(labels)))
     if "n_rows" in info:
         facts.append(("Rows the model was fitted on", f"{int(info['n_rows']):,}"))
-    share = share_among(info, model.vocabulary, rows)
+    share = warn_about_fitted(info, model.vocabulary, rows)
     if share >= 0.01:
-        facts.append(("Of those, among the rows measured", f"about {share:.0%}: the model has seen their labels"))
+        facts.append(("Rows measured that it was fitted on", f"about {share:.0%}: the model has seen their labels"))
     if "log_fingerprint" in info:
         facts.append(("Fingerprint of those rows", str(info["log_fingerprint"])))
     if model.sampling_rate is not None:

@@ -130,8 +130,11 @@ class Comparison(Tabular):
         keys = ("first", "second", "difference", "size", "verdict")
         return {
             "metric": list(entries),
-            **{key: [one[key] for one in entries.values()] for key in keys},
-            **{end: [one["interval"][place] for one in entries.values()] for place, end in enumerate(("low", "high"))},
+            **{key: [entry[key] for entry in entries.values()] for key in keys},
+            **{
+                end: [entry["interval"][place] for entry in entries.values()]
+                for place, end in enumerate(("low", "high"))
+            },
         }
 
     def _goal(self, name: str) -> Goal:

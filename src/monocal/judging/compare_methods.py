@@ -10,8 +10,9 @@ from typing import Any, final
 import numpy as np
 
 from monocal.calibrators import CALIBRATORS, calibrator
-from monocal.calibrators.statistical.carry_over import NETWORK_LEFT_OUT
+from monocal.calibrators.statistical.carry_over import NETWORK_LEFT_OUT, is_calendar
 from monocal.core.errors import MonocalError, UnknownName
+from monocal.core.parents import Parents
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.judging.compare import MARGIN, Comparison, Verdict, compare
@@ -21,9 +22,9 @@ from monocal.judging.report import Report
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.held_out import HeldOut, hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
-from monocal.logs.late_input import late_input
-from monocal.logs.scored_input import ScoredInput
+from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.metrics import METRICS
+from monocal.models.fit_options import FitOptions, rows_to_fit
 from monocal.models.fitting import fit_log
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
@@ -33,6 +34,12 @@ UNCALIBRATED = "none"
 
 AT_THEIR_BEST: Mapping[str, Mapping[str, Any]] = {"wide_logistic": {"l2": "auto", "carry": "auto"}}
 """Arguments of methods whose defaults are plainer than what a practitioner would use; given ones come first."""
+
+
+WELL_BELOW = 0.75
+"""Fields whose share is below are named in a comparison."""
+
+MOST_SHOWN = 6
 
 
 @final
@@ -49,6 +56,8 @@ class MethodResult:
         against_best: Paired differences to the best method; None for that itself.
         carried: Field to the share of its effect that is carried forward; empty if everything is believed.
         network_share: Share to which its network is believed, 0 if it was rejected; None without such a share.
+        curve_share: Share to which the curve of the score is believed; None where the score enters as it is.
+        calendar: Fields that cannot be told from time, of which nobody said what to believe.
         setting: Arguments that differ from the method's defaults, in words.
     """
 
@@ -60,6 +69,8 @@ class MethodResult:
     against_best: Comparison | None = None
     carried: Mapping[str, float] = field(default_factory=dict)
     network_share: float | None = None
+    curve_share: float | None = None
+    calendar: tuple[str, ...] = ()
     setting: str = ""
 
     @property
@@ -68,6 +79,34 @@ class MethodResult:
         if self.network_share == 0.0:
             return NETWORK_LEFT_OUT
         return self.setting
+
+    @property
+    def believed(self) -> list[str]:
+        """Says in short lines what was believed: network, curve, fields well below 1, fields not told from time.
+
+        Example:
+            >>> shares = {"site": 1.0, "store": 0.17, "hour": 0.5}
+            >>> found = MethodResult("umc", None, 1.0, carried=shares, network_share=0.45, calendar=("hour",))
+            >>> for line in found.believed:
+            ...     print(line)
+            network 0.45, store 0.17, hour 0.50, other fields 0.75 or more
+            hour cannot be told from time; carry={"hour": 1.0} keeps it
+        """
+        parts = [] if self.network_share is None else [f"network {self.network_share:.2f}"]
+        parts += [] if self.curve_share is None else [f"curve of the score {self.curve_share:.2f}"]
+        low = sorted((share, name) for name, share in self.carried.items() if share < WELL_BELOW)
+        parts += [f"{name} {share:.2f}" for share, name in low[:MOST_SHOWN]]
+        if len(low) > MOST_SHOWN:
+            parts.append(f"{len(low) - MOST_SHOWN} more fields up to {low[-1][0]:.2f}")
+        if len(low) < len(self.carried):
+            parts.append(f"{'other' if low else 'all'} fields {WELL_BELOW:g} or more")
+        lines = [", ".join(parts)] if parts else []
+        for name in self.calendar:
+            wish = f'carry={{"{name}": 1.0}} keeps it'
+            if self.carried[name] == 1.0:
+                wish = f'it follows the hour and is kept; carry={{"{name}": 0.0}} leaves it out'
+            lines.append(f"{name} cannot be told from time; {wish}")
+        return lines
 
 
 @final
@@ -98,17 +137,18 @@ class MethodComparison(Tabular):
         return f"MethodComparison of {len(self.results)} methods by {self.metric}, best {self.best.method}"
 
     def _columns(self) -> dict[str, list[Any]]:
-        found = [one.report for one in self.results]
+        found = [result.report for result in self.results]
         return {
-            "method": [one.method for one in self.results],
-            self.metric: [None if one is None else one.value(self.metric) for one in found],
-            "floor": [None if one is None else one.floor(self.metric) for one in found],
+            "method": [result.method for result in self.results],
+            self.metric: [None if report is None else report.value(self.metric) for report in found],
+            "floor": [None if report is None else report.floor(self.metric) for report in found],
             "log_loss": [
-                None if one is None or "log_loss" not in one.names else one.value("log_loss") for one in found
+                None if report is None or "log_loss" not in report.names else report.value("log_loss")
+                for report in found
             ],
-            "against_best": [self.verdict_against_best(one) for one in self.results],
-            "fit_seconds": [one.fit_seconds for one in self.results],
-            "remark": [one.problem or one.remark for one in self.results],
+            "against_best": [self.verdict_against_best(result) for result in self.results],
+            "fit_seconds": [result.fit_seconds for result in self.results],
+            "remark": [result.problem or result.remark for result in self.results],
         }
 
     @property
@@ -118,18 +158,18 @@ class MethodComparison(Tabular):
     @property
     def tied_with_best(self) -> list[str]:
         """Methods that the data cannot tell from the best."""
-        return [one.method for one in self.results[1:] if self.verdict_against_best(one) == "tie"]
+        return [result.method for result in self.results[1:] if self.verdict_against_best(result) == "tie"]
 
-    def verdict_against_best(self, one: MethodResult) -> Verdict | None:
+    def verdict_against_best(self, result: MethodResult) -> Verdict | None:
         """What a method is beside the best: "worse", or "tie" where the paired interval includes no difference."""
-        return None if one.against_best is None else one.against_best.verdict(self.metric)
+        return None if result.against_best is None else result.against_best.verdict(self.metric)
 
     def result(self, method: str) -> MethodResult:
         """Returns a method's result by name."""
-        for one in self.results:
-            if one.method == method:
-                return one
-        raise UnknownName.among("method", method, [one.method for one in self.results])
+        for result in self.results:
+            if result.method == method:
+                return result
+        raise UnknownName.among("method", method, [result.method for result in self.results])
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -138,7 +178,7 @@ class MethodComparison(Tabular):
             "best": self.best.method,
             "tied_with_best": self.tied_with_best,
             "holdout": self.holdout.as_dict(),
-            "methods": [_entry(one) for one in self.results],
+            "methods": [_entry(result) for result in self.results],
         }
 
 
@@ -149,6 +189,9 @@ def compare_methods(
     score: str | None = None,
     label: str | None = None,
     fields: Sequence[str] = (),
+    keep_order_within: str | None = None,
+    parents: Parents | None = None,
+    numeric: Sequence[str] = (),
     weight: str | None = None,
     time: str | None = None,
     group: str | None = None,
@@ -181,6 +224,9 @@ def compare_methods(
         score: As in `monocal.fit`, like the following columns.
         label: The 0/1 column; of a prepared log the task, by default its first.
         fields: Categorical columns.
+        keep_order_within: Column of the list whose items keep their order; a method that cannot is listed with why.
+        parents: Field to the field above it; methods that look at the score alone do without.
+        numeric: Columns of numbers.
         weight: How often a row counts.
         time: Column that orders rows.
         group: Users or queries, which intervals resample.
@@ -210,23 +256,14 @@ def compare_methods(
     """
     arguments = {**AT_THEIR_BEST, **(arguments or {})}
     _check_methods(list(CALIBRATORS) if methods is None else [*methods, UNCALIBRATED], arguments)
-    given, embeddings, labels = late_input(
-        table,
-        event_time=event_time,
-        label_time=label_time,
-        window=window,
-        score=score,
-        label=label,
-        fields=fields,
-        weight=weight,
-        time=time,
-        group=group,
-        sampling_rate=sampling_rate,
-        scores_are=scores_are,
-        soft_labels=soft_labels,
-    )
+    columns: dict[str, Any] = {"score": score, "label": label, "fields": fields, "numeric": numeric, "group": group}
+    columns |= {"parents": parents, "keep_order_within": keep_order_within, "scores_are": scores_are}
+    columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "soft_labels": soft_labels}
+    columns |= {"event_time": event_time, "label_time": label_time, "window": window}
+    asked = FitOptions(UNCALIBRATED, min_count=min_count, max_size=max_size)
+    given, asked, labels = rows_to_fit(*scored_input(table, columns), asked)
     maturity = given.maturity if isinstance(given, Rows) else None
-    rows = hold_out(_one_task(given, label), holdout, min_count=min_count, max_size=max_size)
+    rows = hold_out(_one_task(given, label), holdout, **asked.limits)
     has_fields = bool(rows.test.fields)
     chosen = list(
         dict.fromkeys([*(default_methods(has_fields=has_fields) if methods is None else methods), UNCALIBRATED])
@@ -238,7 +275,8 @@ def compare_methods(
     with progress("comparing", len(chosen), unit="methods") as bar:
         for name in chosen:
             bar.note(name)
-            results.append(_run(name, rows, embeddings, arguments.get(name, {}), judging, maturity))
+            method = replace(asked, method=name, arguments=arguments.get(name, {}))
+            results.append(_run(method, rows, judging, maturity))
             bar.advance(1)
     return MethodComparison(by, _ranked(results, by, margin), rows.holdout, margin, labels)
 
@@ -261,58 +299,58 @@ def _one_task(log: Rows | EncodedLog, task: str | None) -> Rows | EncodedLog:
     return replace(log, scores={name: log.scores[name] for name in names})
 
 
-def _run(
-    method: str,
-    rows: HeldOut,
-    embeddings: Sequence[Any] | None,
-    arguments: Mapping[str, Any],
-    judging: Judging,
-    maturity: Floats | None,
-) -> MethodResult:
+def _run(asked: FitOptions, rows: HeldOut, judging: Judging, maturity: Floats | None) -> MethodResult:
     started = clock.perf_counter()
+    log = rows.fit
+    if not CALIBRATORS[asked.method].class_tags.uses_features:
+        log = replace(log, roles=replace(log.roles, parents=None))  # it does without
     try:
-        kept = None if maturity is None else maturity[: rows.fit.n_rows]
-        model = fit_log(rows.fit, method, arguments, embeddings, maturity=kept)
+        model = fit_log(log, asked, maturity=None if maturity is None else maturity[: log.n_rows])
     except MonocalError as problem:
-        return MethodResult(method, None, clock.perf_counter() - started, str(problem))
+        return MethodResult(asked.method, None, clock.perf_counter() - started, str(problem))
     seconds = clock.perf_counter() - started
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
     (found,) = judge_rows(rows.test, calibrated, judging).values()
-    carry = getattr(model.task().calibrator, "carry_", {})
+    fitted = vars(model.task().calibrator)
+    carry = fitted.get("carry_", {})
+    places = [] if "field" not in carry else carry["field"].tolist()
     return MethodResult(
-        method,
+        asked.method,
         found.judgement.last,
         seconds,
         carried={
-            model.field_names[place]: float(share)
-            for place, share in zip(carry.get("field", ()), carry.get("share", ()), strict=True)
+            model.field_names[place]: float(share) for place, share in zip(places, carry.get("share", ()), strict=True)
         },
         network_share=float(carry["network"][0]) if "network" in carry else None,
-        setting=", ".join(f"{name}={value}" for name, value in arguments.items()),
+        curve_share=float(fitted["base_"]["share"][0]) if "base_" in fitted else None,
+        calendar=tuple(model.field_names[field] for place, field in enumerate(places) if is_calendar(carry, place)),
+        setting=", ".join(f"{name}={value}" for name, value in asked.arguments.items()),
     )
 
 
 def _ranked(results: list[MethodResult], by: str, margin: float) -> tuple[MethodResult, ...]:
-    def place(one: MethodResult) -> float:
-        if one.report is None:
+    def place(result: MethodResult) -> float:
+        if result.report is None:
             return np.inf
-        found = one.report.metrics[by]
-        key = one.report.excess(by) if found.has_floor else found.goal.loss(one.report.value(by))
+        found = result.report.metrics[by]
+        key = result.report.excess(by) if found.has_floor else found.goal.loss(result.report.value(by))
         return key if np.isfinite(key) else np.finfo(np.float64).max
 
     ordered = sorted(results, key=place)
-    reference = next(one.report for one in results if one.method == UNCALIBRATED)
+    reference = next(result.report for result in results if result.method == UNCALIBRATED)
     best = ordered[0].report
     ranked = []
-    for one in ordered:
-        if one.report is None or reference is None or best is None:
-            ranked.append(one)
+    for result in ordered:
+        if result.report is None or reference is None or best is None:
+            ranked.append(result)
             continue
         ranked.append(
             replace(
-                one,
-                against_uncalibrated=None if one.report is reference else compare(reference, one.report, margin=margin),
-                against_best=None if one.report is best else compare(best, one.report, margin=margin),
+                result,
+                against_uncalibrated=None
+                if result.report is reference
+                else compare(reference, result.report, margin=margin),
+                against_best=None if result.report is best else compare(best, result.report, margin=margin),
             )
         )
     return tuple(ranked)
@@ -326,16 +364,18 @@ def _sorting_metric(metric: str | None, has_fields: bool) -> str:
     return metric
 
 
-def _entry(one: MethodResult) -> dict[str, Any]:
+def _entry(result: MethodResult) -> dict[str, Any]:
     return {
-        "method": one.method,
-        "problem": one.problem,
-        "fit_seconds": one.fit_seconds,
-        "carried": dict(one.carried),
-        "network_share": one.network_share,
-        "report": None if one.report is None else one.report.as_dict(),
-        "against_uncalibrated": None if one.against_uncalibrated is None else one.against_uncalibrated.as_dict(),
-        "against_best": None if one.against_best is None else one.against_best.as_dict(),
+        "method": result.method,
+        "problem": result.problem,
+        "fit_seconds": result.fit_seconds,
+        "carried": dict(result.carried),
+        "network_share": result.network_share,
+        "curve_share": result.curve_share,
+        "calendar": list(result.calendar),
+        "report": None if result.report is None else result.report.as_dict(),
+        "against_uncalibrated": None if result.against_uncalibrated is None else result.against_uncalibrated.as_dict(),
+        "against_best": None if result.against_best is None else result.against_best.as_dict(),
     }
 
 

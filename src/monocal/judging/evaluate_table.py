@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
+from monocal.core.renamed import renamed
 from monocal.core.spaces import ScoreSpace
 from monocal.judging.judge_rows import Judging, TaskEvaluation, check_row_products, judge_rows
+from monocal.judging.judged_roles import judged_roles
 from monocal.judging.judgement import judgement_columns
 from monocal.judging.product import Product, ProductCheck
 from monocal.models.late_fit import known_delays
@@ -21,8 +22,7 @@ from monocal.models.products import given_earlier_parts
 from monocal.models.row_sample import warn_about_fitted
 from monocal.models.value_counts import times_seen
 from monocal.models.winners import expected_of_winners
-from monocal.tables.late_labels import LateLabels, check_late_columns, mature
-from monocal.tables.read import read
+from monocal.tables.late_labels import LateLabels, read_mature
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
 from monocal.tables.tabular import Tabular
@@ -50,14 +50,14 @@ class TableEvaluation(Tabular):
         return f"TableEvaluation of {', '.join(self.tasks)} on {self.n_rows:,} rows"
 
     def _columns(self) -> dict[str, list[Any]]:
-        return judgement_columns({name: one.judgement for name, one in self.tasks.items()})
+        return judgement_columns({name: judged.judgement for name, judged in self.tasks.items()})
 
     def as_dict(self) -> dict[str, Any]:
         return {
             **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
             "n_rows": self.n_rows,
-            "tasks": {name: one.as_dict() for name, one in self.tasks.items()},
-            "products": [one.as_dict() for one in self.products],
+            "tasks": {name: judged.as_dict() for name, judged in self.tasks.items()},
+            "products": [product.as_dict() for product in self.products],
         }
 
 
@@ -76,7 +76,7 @@ def evaluate_table(
     since: str | None = None,
     until: str | None = None,
     top_k: int | None = None,
-    winners: str | None = None,
+    selected: str | None = None,
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
     soft_labels: bool = False,
@@ -87,6 +87,7 @@ def evaluate_table(
     event_time: str | None = None,
     label_time: str | None = None,
     window: str | None = None,
+    winners: str | None = None,
 ) -> TableEvaluation:
     """Measures a score column, or a model beside the score it calibrates, on a table.
 
@@ -104,7 +105,7 @@ def evaluate_table(
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
         top_k: Only the k rows of each group that the forecast itself puts on top.
-        winners: Only rows where this 0/1 column is 1; a model that was fitted with `selected` answers as for winners.
+        selected: Only rows where this 0/1 column is 1; a model that was fitted with `selected` answers as for winners.
         sampling_rate: A number or a column; None means the model's.
         scores_are: The space of the scores, without a model.
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives. So they
@@ -117,6 +118,7 @@ def evaluate_table(
             the forecast of labels that have come, the probability times the share that has come by the row's age.
         label_time: Column that says when a positive label came; null where none has.
         window: How long after its event a label counts.
+        winners: The old name of `selected`.
 
     Example:
         >>> from monocal.lab.simulator import simulate_log
@@ -125,25 +127,19 @@ def evaluate_table(
         >>> round(click.judgement.before.value("pcoc"), 1), len(click.by["device"]["before"])
         (2.0, 5)
     """
+    selected = renamed("winners", winners, "selected", selected)
     if top_k is not None and (group is None or top_k < 1):
         raise InvalidInput.of(
             "top_k", f"{top_k} with group {group}", "a number ≥ 1 and a group column", 'add group="user_id"'
         )
-    late = check_late_columns(event_time, label_time, window)
-    others: dict[str, Any] = {"event_time": event_time, "label_time": label_time, "time": time or event_time}
-    others |= {"group": group, "weight": weight, "winners": winners, "slices": [*(fields or ()), *by]}
+    columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "scores_are": scores_are}
+    columns |= {"sampling_rate": sampling_rate, "soft_labels": soft_labels or None, "selected": selected}
+    columns |= {"time": time, "group": group, "weight": weight, "fields": fields, "by": by}
+    columns |= {"event_time": event_time, "label_time": label_time, "window": window}
     stream = open_table(table)
-    if model is None:
-        rate: dict[str, Any] = {"sampling_rate": sampling_rate, "scores_are": scores_are, "soft_labels": soft_labels}
-        roles = Roles.of(score=score, label=label, tasks=tasks, **rate, **others)
-    else:
-        if score is not None:
-            raise InvalidInput.of("score", repr(score), "the model's own score columns", "leave score out")
-        model.check_columns(stream.column_names)
-        roles = model.roles(label, tasks=tasks, sampling_rate=sampling_rate, soft_labels=soft_labels or None, **others)
-    rows, labels = read(stream, roles, since=since, until=until), None
-    if late:
-        rows, labels = mature(rows, str(window), None if model is None else known_delays(model))
+    roles = judged_roles(model, stream.column_names, **columns)
+    delays = None if model is None else known_delays(model)
+    rows, labels = read_mature(stream, roles, since=since, until=until, curve=delays)
     if model is not None:
         rows = given_earlier_parts(rows, model.products)
         warn_about_fitted(model.info, model.vocabulary, rows)

@@ -43,9 +43,11 @@ class TaskEvaluation:
     def as_dict(self) -> dict[str, Any]:
         return {
             **self.judgement.as_dict(),
-            "by": {name: {stage: one.as_dict() for stage, one in tables.items()} for name, tables in self.by.items()},
-            "new_and_rare_values": {name: [one.as_dict() for one in bands] for name, bands in self.seen.items()},
-            "selection": {stage: one.as_dict() for stage, one in self.selections.items()},
+            "by": {
+                name: {stage: table.as_dict() for stage, table in tables.items()} for name, tables in self.by.items()
+            },
+            "new_and_rare_values": {name: [band.as_dict() for band in bands] for name, bands in self.seen.items()},
+            "selection": {stage: selected.as_dict() for stage, selected in self.selections.items()},
         }
 
 
@@ -166,7 +168,7 @@ def _report(rows: Rows, task: str, p: Floats, judging: Judging) -> Report:
 
 def _chosen(rows: Rows, p: Floats, top_k: int | None) -> tuple[Any, Any]:
     if top_k is None or rows.groups is None:
-        return rows.winners, None
+        return rows.selected, None
     ranks = ranks_within(p, rows.groups)
     on_top = ranks <= top_k
-    return (on_top if rows.winners is None else rows.winners & on_top), ranks
+    return (on_top if rows.selected is None else rows.selected & on_top), ranks

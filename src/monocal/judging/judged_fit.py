@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, final
 
+from monocal.core.parents import Parents
 from monocal.core.spaces import ScoreSpace
 from monocal.core.team import Team
 from monocal.judging.judge_rows import Judging, check_row_products, judge_rows
 from monocal.judging.judgement import Judgement, judgement_columns
 from monocal.judging.product import KNOWN_PRODUCTS, Product, ProductCheck
+from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.held_out import hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
-from monocal.logs.late_input import late_input
-from monocal.logs.list_order import check_same_within
-from monocal.logs.parents import Parents, with_parents
-from monocal.logs.scored_input import ScoredInput
+from monocal.logs.scored_input import ScoredInput, scored_input
+from monocal.models.fit_options import FitOptions, rows_to_fit
 from monocal.models.fitting import DEFAULT_METHOD, fit_log
 from monocal.models.late_fit import with_late_labels
 from monocal.models.model import Model
-from monocal.models.products import check_no_products, given_earlier_parts, products_of_tasks
 from monocal.models.winners import with_winners
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
@@ -56,8 +56,8 @@ class JudgedFit(Tabular):
         return {
             **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
             "holdout": self.holdout.as_dict(),
-            "tasks": {name: one.as_dict() for name, one in self.tasks.items()},
-            "products": [one.as_dict() for one in self.products],
+            "tasks": {name: judged.as_dict() for name, judged in self.tasks.items()},
+            "products": [product.as_dict() for product in self.products],
         }
 
 
@@ -72,6 +72,7 @@ def fit_and_judge(
     parents: Parents | None = None,
     numeric: Sequence[str] = (),
     tasks: Mapping[str, tuple[str, str]] | None = None,
+    shared_network: bool = False,
     weight: str | None = None,
     time: str | None = None,
     group: str | None = None,
@@ -107,6 +108,7 @@ def fit_and_judge(
         parents: Field to the field above it.
         numeric: Columns of numbers, as in `monocal.fit`.
         tasks: For several tasks: name to (label column, score column).
+        shared_network: One network for all tasks, as in `monocal.fit`.
         weight: Column that says how often a row counts.
         time: Column that orders rows.
         group: Column of users, so that intervals resample users.
@@ -136,55 +138,34 @@ def fit_and_judge(
         >>> judged.tasks["click"].change.verdict("log_loss"), judged.holdout.n_test
         ('better', 4000)
     """
-    given, embeddings, labels = late_input(
-        table,
-        event_time=event_time,
-        label_time=label_time,
-        window=window,
-        score=score,
-        label=label,
-        tasks=tasks,
-        fields=with_parents(fields, parents),
-        numeric=numeric,
-        slices=[keep_order_within] if keep_order_within else [],
-        weight=weight,
-        time=time,
-        group=group,
-        sampling_rate=sampling_rate,
-        scores_are=scores_are,
-        soft_labels=soft_labels,
-        winners=selected,
-    )
-    asked: dict[str, Any] = {"keep_order_within": keep_order_within, "parents": parents}
-    if keep_order_within:
-        given = check_same_within(given, keep_order_within)
-    if repair and isinstance(given, Rows):
-        asked["products"] = products_of_tasks(products or KNOWN_PRODUCTS, given.roles.score_columns)
-        given = given_earlier_parts(given, asked["products"])
-    elif repair:
-        check_no_products(products or KNOWN_PRODUCTS)
+    columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "fields": fields, "numeric": numeric}
+    columns |= {"parents": parents, "keep_order_within": keep_order_within, "selected": selected, "group": group}
+    columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
+    columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
+    kept = tuple(products or KNOWN_PRODUCTS) if repair else ()
+    asked = FitOptions(method, arguments, shared_network, kept, min_count, max_size)
+    table, roles = scored_input(table, columns)
+    given, asked, labels = rows_to_fit(table, roles, asked)
     maturity = given.maturity if isinstance(given, Rows) else None
-    rows = hold_out(given, holdout, min_count=min_count, max_size=max_size)
-    kept = None if maturity is None else maturity[: rows.fit.n_rows]
+    rows = hold_out(given, holdout, **asked.limits, keep_all=refit)
+    ordered = given if isinstance(given, Rows) and roles.selected is not None else None
+    del given  # the parts above have its ids; a second copy of all of them would stay during the fit
 
-    def learn_winners(model: Model, among: int) -> Model:
-        if selected is None:
+    def learn(log: EncodedLog) -> Model:
+        mature = None if maturity is None else maturity[: log.n_rows]
+        model = fit_log(log, asked, team=team, n_shards=n_shards, maturity=mature)
+        if ordered is None:
             return model
-        seen = given.in_time_order().take(slice(0, among)) if isinstance(given, Rows) else given
-        limits: dict[str, Any] = {"min_count": min_count, "max_size": max_size}
-        return with_winners(model, seen, lambda log: fit_log(log, method, arguments, embeddings, **asked), **limits)
+        return with_winners(model, ordered.take(slice(0, log.n_rows)), partial(fit_log, asked=asked), **asked.limits)
 
-    model = fit_log(rows.fit, method, arguments, embeddings, team, n_shards, kept, **asked)
-    model = learn_winners(model, rows.fit.n_rows)
+    model = learn(rows.fit)
     if not rows.holdout.n_test or (team is not None and team.rank > 0 and not refit):
         return JudgedFit(model if labels is None else with_late_labels(model, labels), rows.holdout, {}, [], labels)
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
-    found = judge_rows(replace(rows.test, winners=None), calibrated, Judging(n_bootstrap=n_bootstrap, seed=seed))
-    judged = {task: one.judgement for task, one in found.items()}
-    if refit:
-        log = rows.all_rows()
-        model = fit_log(log, method, arguments, embeddings, team, n_shards, maturity, **asked)
-        model = learn_winners(model, log.n_rows)
+    found = judge_rows(replace(rows.test, selected=None), calibrated, Judging(n_bootstrap=n_bootstrap, seed=seed))
+    judged = {task: task_judged.judgement for task, task_judged in found.items()}
+    if rows.all_rows is not None and refit:
+        model = learn(rows.all_rows())
     facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(judged)}
     model = replace(model, info={**model.info, "holdout": facts})
     model = model if labels is None else with_late_labels(model, labels)
@@ -194,9 +175,9 @@ def fit_and_judge(
 def _headline(judged: Mapping[str, Judgement]) -> dict[str, Any]:
     return {
         task: {
-            name: {"before": one.before.value(name), "after": one.last.value(name)}
-            for name in one.before.names
-            if not one.before.reason(name)
+            name: {"before": judgement.before.value(name), "after": judgement.last.value(name)}
+            for name in judgement.before.names
+            if not judgement.before.reason(name)
         }
-        for task, one in judged.items()
+        for task, judgement in judged.items()
     }

@@ -59,14 +59,14 @@ def judgement_columns(tasks: Mapping[str, Judgement]) -> dict[str, list[Any]]:
     """
     keys = ("task", "metric", "before", "after", "difference", "low", "high", "verdict")
     rows = []
-    for task, one in tasks.items():
-        changes = {} if one.change is None else one.change.as_dict()
-        for name in one.before.names:
+    for task, judgement in tasks.items():
+        changes = {} if judgement.change is None else judgement.change.as_dict()
+        for name in judgement.before.names:
             change = changes.get(name, {})
             low, high = change.get("interval", (None, None))
-            after = None if one.after is None else one.after.value(name)
+            after = None if judgement.after is None else judgement.after.value(name)
             difference = (change.get("difference"), low, high, change.get("verdict"))
-            rows.append((task, name, one.before.value(name), after, *difference))
+            rows.append((task, name, judgement.before.value(name), after, *difference))
     return {key: list(column) for key, column in zip(keys, zip(*rows, strict=True), strict=True)} if rows else {}
 
 

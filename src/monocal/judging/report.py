@@ -161,8 +161,14 @@ class Report(Tabular):
         entries = self.as_dict()["metrics"]
         return {
             "metric": list(entries),
-            **{key: [one[key] for one in entries.values()] for key in ("value", "floor", "excess", "goal", "reason")},
-            **{end: [one["interval"][place] for one in entries.values()] for place, end in enumerate(("low", "high"))},
+            **{
+                key: [entry[key] for entry in entries.values()]
+                for key in ("value", "floor", "excess", "goal", "reason")
+            },
+            **{
+                end: [entry["interval"][place] for entry in entries.values()]
+                for place, end in enumerate(("low", "high"))
+            },
         }
 
     def _metric(self, name: str) -> AnyMetric:
@@ -199,7 +205,7 @@ class Report(Tabular):
     def _line(self, name: str) -> tuple[str, str, str, str, str]:
         low, high = self.interval(name)
         numbers = (self.value(name), self.floor(name), self.excess(name))
-        value, floor, excess = (f"{one:.5f}" if math.isfinite(one) else "–" for one in numbers)
+        value, floor, excess = (f"{number:.5f}" if math.isfinite(number) else "–" for number in numbers)
         return name, value, f"{low:.5f} … {high:.5f}" if math.isfinite(low) else "", floor, excess
 
 

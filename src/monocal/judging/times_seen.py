@@ -66,7 +66,7 @@ def by_times_seen(
     Example:
         >>> seen, labels = np.array([0, 0, 5, 5]), np.array([0, 1, 1, 1])
         >>> bands = by_times_seen(seen, labels, {"after": np.array([0.4, 0.4, 0.9, 0.9])})
-        >>> [(one.title, one.n_rows, one.pcoc["after"]) for one in bands]
+        >>> [(band.title, band.n_rows, band.pcoc["after"]) for band in bands]
         [('never', 2.0, 0.8), ('1 to 9', 2.0, 0.9)]
     """
     y = np.asarray(labels, dtype=np.float64)
@@ -91,8 +91,8 @@ def by_times_seen(
                     LEAST_SEEN[place + 1] - 1 if place + 1 < len(LEAST_SEEN) else None,
                     float(rows[place]),
                     float(positives[place]),
-                    {name: float(one[place] / rows[place]) for name, one in losses.items()},
-                    {name: float(one[place] / observed) for name, one in predicted.items()},
+                    {name: float(loss[place] / rows[place]) for name, loss in losses.items()},
+                    {name: float(expected[place] / observed) for name, expected in predicted.items()},
                     float(_QUANTILE * spread[place] / observed),
                 )
             )

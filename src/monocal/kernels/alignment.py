@@ -20,9 +20,15 @@ def aligned(values: NDArray[Any]) -> NDArray[np.float32]:
         >>> aligned(np.ones((3, 8))).ctypes.data % 64
         0
     """
-    n_bytes = 4 * values.size
+    result = aligned_room(values.shape)
+    result[...] = values
+    return result
+
+
+def aligned_room(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Returns a float32 array on a cache line boundary whose values are yet to be written."""
+    n_bytes = 4 * int(np.prod(shape))
     room = np.empty(n_bytes + CACHE_LINE, np.uint8)
     start = -room.ctypes.data % CACHE_LINE
-    result: NDArray[np.float32] = room[start : start + n_bytes].view(np.float32).reshape(values.shape)
-    result[...] = values
+    result: NDArray[np.float32] = room[start : start + n_bytes].view(np.float32).reshape(shape)
     return result

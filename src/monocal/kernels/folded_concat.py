@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from monocal.kernels.compiled import compiled
 from monocal.kernels.exact_integral import IntegrandWeights
 from monocal.kernels.folded_net import N_COLUMNS, N_WIDEST, FoldedNet
-from monocal.kernels.folded_rows import BLOCK, TILE, run_layers, sum_fields
+from monocal.kernels.folded_rows import BLOCK, run_layers, sum_fields
 from monocal.kernels.integral_forward import integrate_row
 from monocal.kernels.integral_walk import LANES, N_IDS, N_SCRATCH, Ids, Matrix, Vector
 from monocal.kernels.limits import CAP
-from monocal.kernels.predictor import FoldedPredictor
+from monocal.kernels.predictor import FoldedPredictor, mixed, on_line
 from monocal.kernels.rescaling import bounded_scale
 
 
@@ -32,9 +32,10 @@ def score_rows(
     biases: Vector,
     third: Vector,
     constants: Vector,
+    line: Vector,
     out: Vector,
 ) -> None:
-    """Writes calibrated logits into `out`.
+    """Writes calibrated logits into `out`; see `FoldedPredictor.score` for `line`.
 
     `constants`: the integrand's last bias, beta, intercept. The plan ends with the output that is w (b follows) or -1
     and the skipping column that is the wide shift or -1.
@@ -44,8 +45,6 @@ def score_rows(
     n_wide = max(plan[N_COLUMNS], -(-slopes.shape[0] // LANES) * LANES)
     sums = np.empty((n_block, n_wide), np.float32)
     work = np.empty((2 * n_block, plan[N_WIDEST]), np.float32)
-    active = np.empty(TILE + 4, np.int64)
-    inputs = np.empty(TILE + 4, np.float32)
     scratch = np.empty(N_SCRATCH, np.float32)
     ids = np.empty(N_IDS, np.int64)
     crossing = np.empty(CAP, np.uint8)
@@ -61,7 +60,7 @@ def score_rows(
             sum_fields(plan, layers, table, vectors, projections, field_ids, first + row, sums, row)
         result = 0
         if w_column >= 0:
-            result = run_layers(n_here, plan, layers, sums, work, active, inputs)
+            result = run_layers(n_here, plan, layers, sums, work)
         for row in range(n_here):
             scale, shift = 1.0, constants[2]
             if wide_column >= 0:
@@ -69,9 +68,10 @@ def score_rows(
             if w_column >= 0:
                 scale = bounded_scale(float(work[result + row, w_column]))
                 shift += float(work[result + row, w_column + 1])
+            start = on_line(logits[first + row], line)
             area = integrate_row(
                 row,
-                np.float32(logits[first + row]),
+                np.float32(start),
                 sums,
                 slopes,
                 weights,
@@ -85,7 +85,7 @@ def score_rows(
                 crossing,
                 crossing_words,
             )
-            out[first + row] = scale * area + (scale * constants[1] + shift)
+            out[first + row] = mixed(start, scale * area + (scale * constants[1] + shift), line)
         first += n_here
 
 
@@ -127,5 +127,11 @@ class FoldedUmc(FoldedPredictor):
             constants,
         )
 
-    def _score(self, logits: NDArray[np.float64], field_ids: NDArray[np.int32], out: NDArray[np.float64]) -> None:
-        score_rows(logits, field_ids, *self._rest, out)
+    def write(
+        self,
+        logits: NDArray[np.float64],
+        field_ids: NDArray[np.int32],
+        line: NDArray[np.float64],
+        out: NDArray[np.float64],
+    ) -> None:
+        score_rows(logits, field_ids, *self._rest, line, out)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from monocal.kernels.compiled import compiled
 from monocal.kernels.folded_net import N_COLUMNS, N_WIDEST, FoldedNet
-from monocal.kernels.folded_rows import BLOCK, TILE, run_layers, sum_fields
+from monocal.kernels.folded_rows import BLOCK, run_layers, sum_fields
 from monocal.kernels.integral_walk import Ids, Matrix, Vector
 from monocal.kernels.knot_integral import integrate_knots
-from monocal.kernels.predictor import FoldedPredictor
+from monocal.kernels.predictor import FoldedPredictor, mixed, on_line
 from monocal.kernels.rescaling import bounded_scale
 
 
@@ -27,9 +27,10 @@ def score_knot_rows(
     layers: Vector,
     knots: Vector,
     constants: Vector,
+    line: Vector,
     out: Vector,
 ) -> None:
-    """Writes calibrated logits into `out`.
+    """Writes calibrated logits into `out`; see `FoldedPredictor.score` for `line`.
 
     `constants`: beta, intercept. The plan ends with the output that is w (b follows) or -1 and the skipping column that
     is the wide shift or -1.
@@ -38,8 +39,6 @@ def score_knot_rows(
     n_block = min(n_rows, BLOCK)
     sums = np.empty((n_block, plan[N_COLUMNS]), np.float32)
     work = np.empty((2 * n_block, plan[N_WIDEST]), np.float32)
-    active = np.empty(TILE + 4, np.int64)
-    inputs = np.empty(TILE + 4, np.float32)
     n_knots = knots.shape[0]
     w_column, wide_column = plan[-2], plan[-1]
     first = 0
@@ -47,7 +46,7 @@ def score_knot_rows(
         n_here = min(n_block, n_rows - first)
         for row in range(n_here):
             sum_fields(plan, layers, table, vectors, projections, field_ids, first + row, sums, row)
-        result = run_layers(n_here, plan, layers, sums, work, active, inputs)
+        result = run_layers(n_here, plan, layers, sums, work)
         for row in range(n_here):
             scale, shift = 1.0, constants[1]
             if wide_column >= 0:
@@ -55,8 +54,9 @@ def score_knot_rows(
             if w_column >= 0:
                 scale = bounded_scale(float(work[result + row, w_column]))
                 shift += float(work[result + row, w_column + 1])
-            area = integrate_knots(logits[first + row], knots, n_knots, work, result + row)
-            out[first + row] = scale * area + (scale * constants[0] + shift)
+            start = on_line(logits[first + row], line)
+            area = integrate_knots(start, knots, n_knots, work, result + row)
+            out[first + row] = mixed(start, scale * area + (scale * constants[0] + shift), line)
         first += n_here
 
 
@@ -99,5 +99,11 @@ class FoldedKnots(FoldedPredictor):
             *(self.knots, constants),
         )
 
-    def _score(self, logits: NDArray[np.float64], field_ids: NDArray[np.int32], out: NDArray[np.float64]) -> None:
-        score_knot_rows(logits, field_ids, *self._rest, out)
+    def write(
+        self,
+        logits: NDArray[np.float64],
+        field_ids: NDArray[np.int32],
+        line: NDArray[np.float64],
+        out: NDArray[np.float64],
+    ) -> None:
+        score_knot_rows(logits, field_ids, *self._rest, line, out)

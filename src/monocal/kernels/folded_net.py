@@ -18,7 +18,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.kernels.alignment import aligned
+from monocal.kernels.alignment import aligned, aligned_room
 from monocal.kernels.integral_walk import LANES
 
 Floats32 = NDArray[np.float32]
@@ -26,6 +26,8 @@ Ids = NDArray[np.int64]
 
 DEFAULT_TABLE_BYTES = 1 << 28
 """256 MiB of folded rows."""
+
+_FOLDED_AT_ONCE = 1 << 16
 
 MOST_COLUMNS = 4096
 """Largest width of a layer together with the columns that skip it."""
@@ -112,40 +114,43 @@ def fold(
     n_fields, n_vector = len(sizes), vectors.shape[1]
     n_values = int(starts[-1])
     columns = _first_layer(n_fields, n_vector, layers, skip, own_columns, n_values)
-    folded = _affordable(sizes, columns.n_columns, max_table_bytes)
-    table_rows: list[Floats32] = []
-    vector_rows: list[Floats32] = []
+    folded = affordable(sizes, columns.n_columns, max_table_bytes)
+    n_full = n_vector + columns.own.shape[1]
+    # written in place and in blocks: the table is most of a large model, and lists of its parts would be so again
+    table = aligned_room((int(sizes[folded].sum()), columns.n_columns))
+    large = aligned_room((int(sizes[~folded].sum()), n_full))
     projections: list[Floats32] = []
     fields: list[int] = []
     n_table, n_large = 0, 0
     for f in np.argsort(~folded, kind="stable").tolist():
-        values = slice(starts[f], starts[f + 1])
+        size = int(sizes[f])
         projection = columns.of_field(f)
-        full = np.concatenate([vectors[values], columns.own[values]], axis=1)
-        fields += [f, int(sizes[f]), n_table if folded[f] else n_large, len(projections) * full.shape[1]]
+        fields += [f, size, n_table if folded[f] else n_large, len(projections) * n_full]
+        for first in range(0, size, _FOLDED_AT_ONCE):
+            n_rows = min(_FOLDED_AT_ONCE, size - first)
+            values = slice(starts[f] + first, starts[f] + first + n_rows)
+            full = np.concatenate([vectors[values], columns.own[values]], axis=1)
+            if folded[f]:
+                table[n_table + first : n_table + first + n_rows] = full.astype(np.float64) @ projection
+            else:
+                large[n_large + first : n_large + first + n_rows] = full
         if folded[f]:
-            table_rows.append((full.astype(np.float64) @ projection).astype(np.float32))
-            n_table += int(sizes[f])
+            n_table += size
         else:
-            vector_rows.append(full.astype(np.float32))
             projections.append(projection.astype(np.float32))
-            n_large += int(sizes[f])
+            n_large += size
     weights, layer_plan, widest = _later_layers(layers, columns.biases)
     if max(widest, columns.n_columns) > MOST_COLUMNS:
         raise ValueError(f"layers may have up to {MOST_COLUMNS} columns, got {max(widest, columns.n_columns)}")
-    n_full = n_vector + columns.own.shape[1]
     n_folded = int(folded.sum())
     head = [n_fields, columns.n_skip_padded, columns.n_columns, n_folded, n_fields - n_folded, n_full]
     plan = np.asarray([*head, len(layer_plan) // 4, max(widest, columns.n_columns), *fields, *layer_plan], np.int64)
 
-    def stacked(parts: list[Any], n_wide: int) -> Floats32:
-        return aligned(np.concatenate(parts) if parts else np.zeros((0, n_wide)))
-
     return FoldedNet(
         plan=plan,
-        table=stacked(table_rows, columns.n_columns),
-        vectors=stacked(vector_rows, n_full),
-        projections=stacked(projections, columns.n_columns),
+        table=table,
+        vectors=large,
+        projections=aligned(np.concatenate(projections) if projections else np.zeros((0, columns.n_columns))),
         weights=aligned(weights),
         n_skip=columns.n_skip,
         n_outputs=layers[-1].weights.shape[0] if layers else 0,
@@ -199,7 +204,13 @@ def _first_layer(
     return _Columns(weights, biases, own, n_vector, n_skip, n_skip_padded)
 
 
-def _affordable(sizes: Ids, n_columns: int, max_table_bytes: int) -> NDArray[np.bool_]:
+def affordable(sizes: Ids, n_columns: int, max_table_bytes: int) -> NDArray[np.bool_]:
+    """Says which fields are folded, from the smallest on, within a budget.
+
+    Example:
+        >>> affordable(np.array([1_000, 10, 50]), 128, 100 * 128 * 4).tolist()
+        [False, True, True]
+    """
     order = np.argsort(sizes, kind="stable")
     folded = np.zeros(len(sizes), np.bool_)
     folded[order] = np.cumsum(sizes[order]) * n_columns * 4 <= max_table_bytes

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from monocal.kernels.compiled import vector
+from monocal.kernels.compiled import scalar, vector
 from monocal.kernels.folded_net import (
     FIRST_FIELD,
     MOST_COLUMNS,
@@ -18,16 +16,11 @@ from monocal.kernels.folded_net import (
     N_SKIP,
     N_VECTOR,
 )
-from monocal.kernels.integral_walk import FIRST, ZERO, Ids, Matrix, Vector
-
-TILE = 32
-"""Inputs of a layer that are taken together, so that their weights (32 × 200 numbers) stay in the fastest cache."""
+from monocal.kernels.integral_walk import ZERO, Ids, Matrix, Vector
+from monocal.kernels.lanes import N_AT_ONCE, add_to_8, add_to_16, add_to_64
 
 BLOCK = 32
 """Rows that are taken through the network together, so that a layer's weights stay in the cache."""
-
-
-ANOTHER = np.uint64(1)
 
 
 @vector
@@ -105,47 +98,34 @@ def sum_fields(
     add_large(plan, n_folded, n_folded + plan[N_LARGE], row, field_ids, vectors, projections, sums, to)
 
 
-@vector
+@scalar
 def dense_wide(
-    work: Matrix,
-    source: int,
-    target: int,
-    n_rows: int,
-    n_in: int,
-    weights: Matrix,
-    n_out: int,
-    active: Ids,
-    inputs: Vector,
+    work: Matrix, source: int, target: int, n_rows: int, n_in: int, weights: Matrix, start: int, n_out: int
 ) -> None:
-    """Writes `W relu(x) + b` of rows from `source` on into rows from `target` on.
+    """Writes `W relu(x) + b` of rows from `source` on into rows from `target` on; `weights` is flat from `start` on.
 
-    Skips the inputs that ReLU makes 0, four others at a time. A tile of weights serves all rows while it is in the
-    fastest cache; within a row the order of additions is always the same.
+    64 inputs × 64 outputs of the weights serve all rows while they are in the fastest cache. Inputs that ReLU makes 0
+    are skipped; the others are added in their order, whatever the rows beside.
     """
-    n_out = min(n_out, MOST_COLUMNS)
+    width = work.shape[1]
     for row in range(n_rows):
         for j in range(n_out):
-            work[target + row, j] = weights[n_in, j]
-    for first in range(0, n_in, TILE):
-        last = min(first + TILE, n_in)
-        for row in range(n_rows):
-            n_active = FIRST
-            for k in range(first, last):
-                x = work[source + row, k]
-                active[n_active] = k
-                inputs[n_active] = x
-                n_active += np.uint64(x > ZERO)
-            for _ in range(3):  # zeros fill the last four up
-                active[n_active] = first
-                inputs[n_active] = ZERO
-                n_active += ANOTHER
-            for i in range(0, int(n_active) - 3, 4):
-                k0, k1, k2, k3 = active[i], active[i + 1], active[i + 2], active[i + 3]
-                x0, x1, x2, x3 = inputs[i], inputs[i + 1], inputs[i + 2], inputs[i + 3]
-                for j in range(n_out):
-                    work[target + row, j] += (x0 * weights[k0, j] + x1 * weights[k1, j]) + (
-                        x2 * weights[k2, j] + x3 * weights[k3, j]
-                    )
+            work[target + row, j] = weights[start + n_in * n_out + j]
+    j = 0
+    while j < n_out:
+        n_left = n_out - j
+        for k in range(0, n_in, N_AT_ONCE):
+            n = min(n_in - k, N_AT_ONCE)
+            place = start + k * n_out + j
+            for row in range(n_rows):
+                inputs, outputs = (source + row) * width + k, (target + row) * width + j
+                if n_left >= 64:
+                    add_to_64(work, inputs, outputs, n, weights, place, n_out)
+                elif n_left >= 16:
+                    add_to_16(work, inputs, outputs, n, weights, place, n_out)
+                else:
+                    add_to_8(work, inputs, outputs, n, weights, place, n_out)
+        j += 64 if n_left >= 64 else 16 if n_left >= 16 else 8
 
 
 @vector
@@ -161,7 +141,7 @@ def dense_narrow(work: Matrix, source: int, target: int, n_in: int, weights: Mat
 
 
 @vector
-def run_layers(n_rows: int, plan: Ids, weights: Vector, sums: Matrix, work: Matrix, active: Ids, inputs: Vector) -> int:
+def run_layers(n_rows: int, plan: Ids, weights: Vector, sums: Matrix, work: Matrix) -> int:
     """Takes a block's first layer through the other ones; returns the row of `work` where the results begin.
 
     `work` has `2 * n_rows` rows: the layers go back and forth between its halves.
@@ -180,7 +160,6 @@ def run_layers(n_rows: int, plan: Ids, weights: Vector, sums: Matrix, work: Matr
             for row in range(n_rows):
                 dense_narrow(work, source + row, target + row, n_in, narrow, n_out)
         else:
-            wide = weights[place : place + (n_in + 1) * n_padded].reshape((n_in + 1, n_padded))
-            dense_wide(work, source, target, n_rows, n_in, wide, n_padded, active, inputs)
+            dense_wide(work, source, target, n_rows, n_in, weights, place, n_padded)
         source, target = target, source
     return source

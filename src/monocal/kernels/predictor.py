@@ -8,7 +8,23 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.kernels.compiled import scalar
 from monocal.kernels.folded_net import FoldedNet
+
+AS_IT_IS = np.array([1.0, 0.0, 1.0, 0.0])
+"""The line that changes nothing; see `FoldedPredictor.score`."""
+
+
+@scalar
+def on_line(logit: float, line: Any) -> Any:
+    """Returns where a logit starts: its place on the straight line."""
+    return line[0] * logit + line[1]
+
+
+@scalar
+def mixed(start: float, value: float, line: Any) -> Any:
+    """Returns the curve's value as far as it is believed, else the line's, and the shift of all rows."""
+    return (1.0 - line[2]) * start + line[2] * value + line[3]
 
 
 class FoldedPredictor(ABC):
@@ -23,14 +39,24 @@ class FoldedPredictor(ABC):
         self._n_fields = net.n_fields
 
     @final
-    def score(self, logits: NDArray[Any], field_ids: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns calibrated logits `(n,)` for logits `(n,)` and ids `(n, F)`; ids that a field lacks count as 0."""
+    def score(
+        self, logits: NDArray[Any], field_ids: NDArray[Any], line: NDArray[np.float64] = AS_IT_IS
+    ) -> NDArray[np.float64]:
+        r"""Returns calibrated logits `(n,)` for logits `(n,)` and ids `(n, F)`; ids that a field lacks count as 0.
+
+        .. math:: s = a t + c, \qquad y = (1 - m) s + m f(s, x) + d
+
+        Arguments:
+            logits: The ranker's logits.
+            field_ids: Ids of the field values.
+            line: The numbers a, c, m and d.
+        """
         t = np.ascontiguousarray(logits, np.float64)
         rows = np.ascontiguousarray(field_ids, np.int32)
         if t.ndim != 1 or rows.shape != (*t.shape, self._n_fields):
             raise ValueError(f"ids have shape {rows.shape}, wanted {(*t.shape[:1], self._n_fields)}")
         out = np.empty(t.shape)
-        self._score(t, rows, out)
+        self.write(t, rows, line, out)
         return out
 
     @final
@@ -39,5 +65,11 @@ class FoldedPredictor(ABC):
         self.score(np.zeros(1), np.zeros((1, self._n_fields), np.int32))
 
     @abstractmethod
-    def _score(self, logits: NDArray[np.float64], field_ids: NDArray[np.int32], out: NDArray[np.float64]) -> None:
-        """Writes calibrated logits into `out`."""
+    def write(
+        self,
+        logits: NDArray[np.float64],
+        field_ids: NDArray[np.int32],
+        line: NDArray[np.float64],
+        out: NDArray[np.float64],
+    ) -> None:
+        """Writes what `score` returns into `out`, without looking at the arrays' shapes."""

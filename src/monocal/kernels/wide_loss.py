@@ -1,11 +1,27 @@
-"""The logistic loss of a logit with one shift per field value, and its gradient, in one pass over the rows."""
+"""The logistic loss of a logit with one shift per field value, and its gradient: in one pass over the rows, or in two
+whose work threads can share without changing a bit."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from monocal.kernels.compiled import compiled
+from monocal.kernels.compiled import compiled, scalar
+
+
+@scalar
+def _loss_and_residual(
+    row: int, logits: Any, labels: Any, weights: Any, features: Any, offsets: Any, theta: Any
+) -> tuple[float, float]:
+    """Returns a row's loss and its derivative by z."""
+    n_shifts = theta.shape[0] - 2
+    z = theta[n_shifts] * logits[row] + theta[n_shifts + 1]
+    for f in range(features.shape[1]):
+        z += theta[offsets[f] + features[row, f]]
+    small = math.exp(-abs(z))
+    p = 1.0 / (1.0 + small) if z >= 0.0 else small / (1.0 + small)
+    w = weights[row]
+    return w * (math.log1p(small) + max(z, 0.0) - labels[row] * z), w * (p - labels[row])
 
 
 @compiled()
@@ -27,17 +43,10 @@ def add_loss_and_gradient(
     """
     n_rows, n_fields = features.shape
     n_shifts = theta.shape[0] - 2
-    slope, intercept = theta[n_shifts], theta[n_shifts + 1]
     loss, d_slope, d_intercept = 0.0, 0.0, 0.0
     for row in range(n_rows):
-        z = slope * logits[row] + intercept
-        for f in range(n_fields):
-            z += theta[offsets[f] + features[row, f]]
-        small = math.exp(-abs(z))
-        p = 1.0 / (1.0 + small) if z >= 0.0 else small / (1.0 + small)
-        w = weights[row]
-        loss += w * (math.log1p(small) + max(z, 0.0) - labels[row] * z)
-        residual = w * (p - labels[row])
+        row_loss, residual = _loss_and_residual(row, logits, labels, weights, features, offsets, theta)
+        loss += row_loss
         for f in range(n_fields):
             gradient[offsets[f] + features[row, f]] += residual
         d_slope += residual * logits[row]
@@ -45,3 +54,47 @@ def add_loss_and_gradient(
     gradient[n_shifts] += d_slope
     gradient[n_shifts + 1] += d_intercept
     return loss
+
+
+@compiled()
+def losses_and_residuals(
+    logits: Any, labels: Any, weights: Any, features: Any, offsets: Any, theta: Any, residuals: Any
+) -> tuple[float, float, float]:
+    """Writes every row's derivative by z; returns the loss and its derivatives by slope and intercept.
+
+    The first of two passes that do what `add_loss_and_gradient` does, with sums in the same order.
+
+    Arguments:
+        logits: As above.
+        labels: As above.
+        weights: As above.
+        features: As above.
+        offsets: As above.
+        theta: As above.
+        residuals: One per row, overwritten.
+    """
+    loss, d_slope, d_intercept = 0.0, 0.0, 0.0
+    for row in range(features.shape[0]):
+        row_loss, residual = _loss_and_residual(row, logits, labels, weights, features, offsets, theta)
+        loss += row_loss
+        residuals[row] = residual
+        d_slope += residual * logits[row]
+        d_intercept += residual
+    return loss, d_slope, d_intercept
+
+
+@compiled()
+def add_residuals(residuals: Any, features: Any, offsets: Any, first: int, end: int, gradient: Any) -> None:
+    """The second pass: adds every row's derivative to the shifts of some fields, in the order of the rows.
+
+    Arguments:
+        residuals: One per row.
+        features: Field ids `(n, F)`.
+        offsets: Where each field's shifts start.
+        first: The first of the fields; others belong to other threads.
+        end: The field after the last.
+        gradient: One entry per shift at least.
+    """
+    for row in range(features.shape[0]):
+        for f in range(first, end):
+            gradient[offsets[f] + features[row, f]] += residuals[row]

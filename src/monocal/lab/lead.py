@@ -85,7 +85,7 @@ def explain_lead(
     Returns:
         None if one of the two was not compared.
     """
-    reports = {one.method: one.report for one in comparison.results}
+    reports = {result.method: result.report for result in comparison.results}
     first, second = reports.get(other), reports.get(method)
     if first is None or second is None or not fields:
         return None

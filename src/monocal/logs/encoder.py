@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
+from monocal.core.renamed import renamed
 from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.encoding_input import EncodingInput
@@ -31,14 +32,14 @@ from monocal.tables.row_problems import OnError, warn_about_skipped
 from monocal.tables.stream import Table
 from monocal.vocabulary.vocabulary import VocabularyBuilder
 
-ENCODER_VERSION = 2
+ENCODER_VERSION = 3
 """Raised whenever the same input would be encoded differently, so that old results are not taken for new ones."""
 
 
 def encode_log(
     log: Table | SourceStream,
-    schema: Roles | None,
-    folder: str | Path,
+    roles: Roles | None = None,
+    folder: str | Path | None = None,
     *,
     min_count: int | Mapping[str, int] = 2,
     max_size: int | Mapping[str, int] | None = None,
@@ -49,6 +50,7 @@ def encode_log(
     history: str | None = None,
     on_error: OnError | None = None,
     show_progress: bool | None = None,
+    schema: Roles | None = None,
 ) -> EncodedLog:
     """Turns a log of any size into ids on disk, in memory that does not grow with its rows.
 
@@ -62,7 +64,7 @@ def encode_log(
 
     Arguments:
         log: A source's stream, or any table (Parquet, CSV, or in memory).
-        schema: Which column plays which part; None takes the source's.
+        roles: Which column plays which part; None takes the source's.
         folder: Where the encoded log will be. An encoded log that is there is replaced; anything else is refused.
         min_count: Values with fewer rows share id 0 with the unseen ones, which thereby learn something: one
             number, or one per field.
@@ -78,17 +80,20 @@ def encode_log(
         on_error: "raise" refuses the first malformed row, "skip" counts and leaves out malformed rows; None takes
             the stream's setting ("raise" for tables).
         show_progress: Whether to show bars; None asks whether standard error is a terminal.
+        schema: The old name of `roles`.
 
     Example:
         >>> import tempfile
         >>> table = {"click": [0, 1, 0, 0, 1], "site": ["a", "b", "a", "a", "c"], "hour": [1, 2, 3, 4, 5]}
-        >>> schema = Roles(labels="click", fields=["site"], time="hour")
+        >>> roles = Roles(labels="click", fields=["site"], time="hour")
         >>> with tempfile.TemporaryDirectory() as place:
-        ...     log = encode_log(table, schema, f"{place}/log", min_count=1)
+        ...     log = encode_log(table, roles, f"{place}/log", min_count=1)
         ...     log.features[:, 0].tolist(), log.parts["train"], log.vocabulary["site"].values.to_pylist()
         ([1, 2, 1, 1, 0], RowRange(start=0, stop=3), ['a', 'b'])
     """
-    given = EncodingInput.of(log, schema, on_error)
+    given = EncodingInput.of(log, renamed("schema", schema, "roles", roles), on_error)
+    if folder is None:
+        raise InvalidInput.of("folder", None, "where the encoded log will be", 'pass folder="…"')
     if fit_on not in get_args(FitOn):
         raise InvalidInput.of("fit_on", repr(fit_on), '"train" or "all"', "say which rows the vocabulary may see")
     options: dict[str, Any] = {
@@ -101,13 +106,13 @@ def encode_log(
         "on_error": given.stream.on_error,
     }
     if history is not None:
-        known = [*given.schema.fields, *([given.schema.group] if given.schema.group else [])]
+        known = [*given.roles.fields, *([given.roles.group] if given.roles.group else [])]
         if history not in known:
             raise UnknownName.among("history", history, known)
         options["history"] = history
-    VocabularyBuilder(given.schema.fields, hashed_fields)  # refuses unknown names before anything is read
+    VocabularyBuilder(given.roles.fields, hashed_fields)  # refuses unknown names before anything is read
     target = Path(folder)
-    mark = fingerprint(ENCODER_VERSION, given.identity, given.stream.settings, given.schema.to_dict(), options)
+    mark = fingerprint(ENCODER_VERSION, given.identity, given.stream.settings, given.roles.to_dict(), options)
     done = _finished(target, mark)
     if done is not None:
         return done
@@ -115,19 +120,19 @@ def encode_log(
         reader, skipped = given.reader(work.stage, show_progress)
         if reader.n_rows == 0:
             raise InvalidInput.of("log", "no usable row", "at least one row", "check the file and the schema")
-        parts = find_parts(reader, given.schema, work.stage, shares, cuts)
+        parts = find_parts(reader, given.roles, work.stage, shares, cuts)
         limits = {"min_count": min_count, "max_size": max_size, "hashed_fields": hashed_fields}
-        vocabulary = count_fields(reader, parts, given.schema, work, fit_on, limits, show_progress)
-        groups = count_groups(reader, work, show_progress) if given.schema.group is not None else None
-        arrays = array_files(given.schema, reader.n_rows, work.path)
+        vocabulary = count_fields(reader, parts, given.roles, work, fit_on, limits, show_progress)
+        groups = count_groups(reader, work, show_progress) if given.roles.group is not None else None
+        arrays = array_files(given.roles, reader.n_rows, work.path)
         encode_rows(reader, vocabulary, groups, arrays, work, show_progress)
         if not parts.is_sorted:
             sort_rows(arrays, parts, work, show_progress)
         if history is not None:
-            arrays += history_files(history, given.schema, arrays)
+            arrays += history_files(history, given.roles, arrays)
         made_from = {"work": mark, "source": given.stream.name, "files": [path.name for path in given.stream.paths]}
         notes = {"options": options, "skipped": skipped, "encoder_version": ENCODER_VERSION}
-        write_manifest(arrays, parts.ranges, given.schema, made_from | notes, work.path)
+        write_manifest(arrays, parts.ranges, given.roles, made_from | notes, work.path)
         work.publish()
     encoded = EncodedLog.open(target)
     warn_about_skipped(skipped, encoded.n_rows)

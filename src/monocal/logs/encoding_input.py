@@ -13,7 +13,7 @@ from monocal.logs.log_readers import LogReader, TableReader, spool_source
 from monocal.logs.source import SourceStream
 from monocal.logs.table_source import TableSource
 from monocal.tables.row_problems import OnError
-from monocal.tables.stream import Table, TableStream, find_files, is_parquet, open_table
+from monocal.tables.stream import Table, TableStream, is_parquet, open_table
 
 
 @final
@@ -32,35 +32,35 @@ class EncodingInput:
     direct: TableStream | None
 
     @classmethod
-    def of(cls, log: Table | SourceStream, schema: Roles | None, on_error: OnError | None) -> EncodingInput:
-        """Accepts a source's stream, or a table together with its schema."""
+    def of(cls, log: Table | SourceStream, roles: Roles | None, on_error: OnError | None) -> EncodingInput:
+        """Accepts a source's stream, or a table together with its roles."""
         if isinstance(log, SourceStream):
-            if schema is not None and schema != log.schema:
-                raise InvalidInput.of(
-                    "schema", "another one than the source's", "None", "leave the schema to the source"
-                )
+            if roles is not None and roles != log.schema:
+                raise InvalidInput.of("roles", "others than the source's", "None", "leave the roles to the source")
             return cls(replace(log, on_error=on_error or log.on_error), identify_files(log.paths), None)
-        if schema is None:
-            raise InvalidInput.of("schema", None, "the parts of the columns", "pass a Roles with the table")
-        if schema.numeric:
+        if roles is None:
+            raise InvalidInput.of("roles", None, "the parts of the columns", "pass a Roles with the table")
+        if roles.numeric:
             raise InvalidInput.of(
                 "numeric",
-                list(schema.numeric),
+                list(roles.numeric),
                 "no numeric fields in a prepared log, which holds categories",
-                "fit the table itself with numeric, or leave them out",
+                "fit the table itself with numeric=, or leave them out",
             )
-        stream = TableSource(schema).open_table(log, on_error=on_error or "raise")
-        is_text = isinstance(log, str | Path) and not all(is_parquet(path) for path in find_files(str(log)))
-        reads_directly = not is_text and stream.on_error == "raise"
-        return cls(stream, identify_files(stream.paths), open_table(log) if reads_directly else None)
+        stream = TableSource(roles).open_table(log, on_error=on_error or "raise")
+        is_text = not all(is_parquet(path) for path in stream.paths)
+        table = None if is_text or stream.on_error != "raise" else open_table(log)
+        # the rows of a dataset of text are not counted before they are read
+        direct = None if table is None or table.n_rows is None else table
+        return cls(stream, identify_files(stream.paths), direct)
 
     @property
-    def schema(self) -> Roles:
+    def roles(self) -> Roles:
         return self.stream.schema
 
     def reader(self, stage: Path, show_progress: bool | None) -> tuple[LogReader, dict[str, Any]]:
         """Returns a reader of the clean rows and a summary of the malformed ones."""
         if self.direct is not None:
-            return TableReader(self.direct, self.schema), {"n_rows": 0, "examples": []}
+            return TableReader(self.direct, self.roles), {"n_rows": 0, "examples": []}
         spool = spool_source(self.stream, stage / "rows.arrow", show_progress)
         return spool, spool.notes()["skipped"]

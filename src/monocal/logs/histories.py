@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.core.batches import release_pages
 from monocal.core.errors import UnknownName
 from monocal.core.samples import Ids
 
@@ -114,6 +115,8 @@ def write_histories(users: Ids, times: Numbers | None, zero_is_unknown: bool, fo
         rows = slice(start, start + len(window.first))
         maps["history_order"][window.places] = np.arange(rows.start, rows.stop)
         maps["history_first"][rows], maps["history_stop"][rows] = window.first, window.stop
+        for array in maps.values():
+            release_pages(array)
     for array in maps.values():
         array.flush()
     return paths
@@ -125,6 +128,7 @@ def _windows(users: Ids, times: Numbers | None, zero_is_unknown: bool) -> Iterat
     counts = np.zeros(1, np.int64)
     for start in range(0, n_rows, _WINDOW_ROWS):
         found = np.bincount(users[start : start + _WINDOW_ROWS])
+        release_pages(users)
         counts = _longer(counts, len(found), 0)
         counts[: len(found)] += found
     begins = np.cumsum(counts) - counts
@@ -132,9 +136,12 @@ def _windows(users: Ids, times: Numbers | None, zero_is_unknown: bool) -> Iterat
     last_time = np.full(len(counts), np.iinfo(np.int64).min)
     moment_place = begins.copy()
     for start in range(0, n_rows, _WINDOW_ROWS):
-        chosen = np.asarray(users[start : start + _WINDOW_ROWS])
+        chosen = np.array(users[start : start + _WINDOW_ROWS])
         rows = np.arange(start, start + len(chosen))
-        moments = rows if times is None else np.asarray(times[start : start + _WINDOW_ROWS])
+        moments = rows if times is None else np.array(times[start : start + _WINDOW_ROWS])
+        for column in (users, times):
+            if column is not None:
+                release_pages(column)
         by_user = np.argsort(chosen, kind="stable")
         user, moment = chosen[by_user], moments[by_user]
         new_user = np.append(True, user[1:] != user[:-1])

@@ -41,15 +41,15 @@ def keep_values_of(
     """
     features = np.empty_like(log.features)
     fields = []
-    for index, one in enumerate(log.vocabulary.fields):
+    for index, field in enumerate(log.vocabulary.fields):
         column = log.features[:, index]
-        if one.n_buckets is not None or isinstance(one, NumericField):
-            fields.append(one)
+        if field.n_buckets is not None or isinstance(field, NumericField):
+            fields.append(field)
             features[:, index] = column
             continue
-        counts = np.bincount(column[start:stop], minlength=one.size)[1:]
-        known = replace(one, values=most_frequent(one.values, counts, min_count=min_count, max_size=max_size))
-        features[:, index] = np.append(np.int32(0), known.encode(one.values))[column]
+        counts = np.bincount(column[start:stop], minlength=field.size)[1:]
+        known = replace(field, values=most_frequent(field.values, counts, min_count=min_count, max_size=max_size))
+        features[:, index] = np.append(np.int32(0), known.encode(field.values))[column]
         fields.append(known)
     vocabulary = Vocabulary(tuple(fields))
     mark = fingerprint(log.fingerprint, "values of", start, stop, min_count, max_size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,8 @@ from monocal.core.batches import release_pages
 from monocal.core.errors import MonocalWarning
 from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
 from monocal.logs.encoded_log import EncodedLog
-from monocal.tables.field_proposal import SUSPICIOUS_SHARE, UNIQUE_SHARE, explained_share
+from monocal.tables.field_proposal import SUSPICIOUS_SHARE, UNIQUE_SHARE, always_one_outcome, explained_share
+from monocal.vocabulary.vocabulary import FieldVocabulary
 
 _A_COPY = 0.9
 _SAMPLE_ROWS = 50_000
@@ -21,8 +23,9 @@ _ENOUGH_ROWS = 1_000
 def warn_about_copies(log: EncodedLog) -> None:
     """Warns about every field that seems to know a label, or has another value in most of the first rows.
 
-    The first was measured after the fact (a watch time, a follow-up action): a model that uses it is perfect on the
-    log and useless in service. The second (a request id) teaches a model its rows by heart.
+    It knows a label if it explains a quarter of it, or if it has few values and many rows of one of them all had one
+    outcome. The first kind was measured after the fact (a watch time, a follow-up action): a model that uses it is
+    perfect on the log and useless in service. The second (a request id) teaches a model its rows by heart.
     """
     sample = np.array(log.features[:_SAMPLE_ROWS])
     release_pages(log.features)
@@ -40,11 +43,20 @@ def warn_about_copies(log: EncodedLog) -> None:
         labels = np.asarray(column[:_SAMPLE_ROWS])
         known = np.flatnonzero(labels >= 0)
         for index, name in enumerate(log.field_names):
-            codes = sample[known, index]
-            explained = explained_share(codes, labels[known].astype(np.float64), log.field_sizes[index])
+            codes, outcomes = sample[known, index], labels[known].astype(np.float64)
+            explained = explained_share(codes, outcomes, log.field_sizes[index])
+            said = f"field {name!r} tells {log.roles.labels[task]!r}"
             if explained > (SUSPICIOUS_SHARE if is_enough else _A_COPY):
-                said = f"field {name!r} tells {log.roles.labels[task]!r}: it explains {100 * explained:.0f} % of it"
-                _warn(said, "known only after the outcome")
+                _warn(f"{said}: it explains {100 * explained:.0f} % of it", "known only after the outcome")
+            elif index not in numeric and (worst := always_one_outcome(codes, outcomes, log.field_sizes[index])):
+                value, outcome, n_rows = worst
+                where = _value(log.vocabulary.fields[index], value)
+                _warn(f"{said}: always {outcome} where it is {where} ({n_rows:,} rows)", "known only after the outcome")
+
+
+def _value(field: Any, number: int) -> str:
+    is_listed = isinstance(field, FieldVocabulary) and field.n_buckets is None and number > 0
+    return repr(field.values[number - 1].as_py()) if is_listed else f"id {number}"
 
 
 def _warn(said: str, reason: str) -> None:

@@ -1,45 +1,63 @@
-"""What a fit was given, also where labels may still come."""
+"""The rows of a fit, also where labels may still come."""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from monocal.core.errors import InvalidInput
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.errors import MonocalWarning
+from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.scored_input import Embeddings, ScoredInput, scored_input
-from monocal.tables.late_labels import LateLabels, check_late_columns, mature
+from monocal.logs.list_order import check_same_within
+from monocal.logs.scored_input import ScoredInput
+from monocal.logs.scored_log import ScoredLog
+from monocal.tables.late_labels import LateLabels, read_mature
 from monocal.tables.rows import Rows
 
+Embeddings = Sequence[NDArray[np.float32]]
 
-def late_input(
-    table: ScoredInput,
-    *,
-    event_time: str | None,
-    label_time: str | None,
-    window: str | None,
-    time: str | None,
-    **columns: Any,
-) -> tuple[Rows | EncodedLog, Embeddings | None, LateLabels | None]:
-    """Returns what a fit was given, as `scored_input` does; where labels may still come, its rows are in time order.
 
-    Such rows know their maturity, and what is known about their labels is returned as well.
+class FitRows(NamedTuple):
+    """What a fit learns from: rows or a log, the ranker's embeddings if there are any, what is known of late labels."""
+
+    rows: Rows | EncodedLog
+    embeddings: Embeddings | None = None
+    late_labels: LateLabels | None = None
+
+
+def late_input(table: ScoredInput, roles: Roles) -> FitRows:
+    """Reads rows of a table, in time order, or takes those of a log; refuses fields that differ within a list.
 
     Arguments:
-        table: What a user gave.
-        event_time: When a row happened, where labels may still come.
-        label_time: When a positive label came.
-        window: How long labels count.
-        time: Column that orders rows; by default the event time.
-        columns: The other roles of a table's columns.
+        table: A table, or a log with scores.
+        roles: Which column plays which part; rows and log have them.
+
+    Example:
+        >>> found = late_input({"p": [0.1, 0.2], "y": [0, 1], "t": [2, 1]}, Roles.of(score="p", label="y", time="t"))
+        >>> found.rows.scores["y"].tolist(), found.late_labels
+        ([0.2, 0.1], None)
     """
-    late = check_late_columns(event_time, label_time, window)
-    moments = {"time": time or event_time, "event_time": event_time, "label_time": label_time}
-    given, embeddings = scored_input(table, **moments, **columns)
-    if not late:
-        return given, embeddings, None
-    if not isinstance(given, Rows):
-        raise InvalidInput.of(
-            "label_time", "a prepared log", "a table with scores, where labels may still come", "fit the table itself"
+    if roles.time in roles.numeric:
+        warnings.warn(
+            f"numeric: got {roles.time!r}, the column that orders rows: later rows lie beyond the last knot, where "
+            "the effect stays what it was at the end of the fit. Way out: leave it out, or name a column whose values "
+            "come back, such as the hour",
+            MonocalWarning,
+            stacklevel=3,
         )
-    rows, labels = mature(given, str(window))
-    return rows.in_time_order(), embeddings, labels
+    given = _read(table, roles)
+    return given if roles.keep_order_within is None else given._replace(rows=check_same_within(given.rows))
+
+
+def _read(table: ScoredInput, roles: Roles) -> FitRows:
+    if isinstance(table, ScoredLog):
+        return FitRows(replace(table.as_encoded(), roles=roles), table.embeddings)
+    if isinstance(table, EncodedLog):
+        return FitRows(replace(table, roles=roles))
+    rows, labels = read_mature(table, roles)
+    return FitRows(rows.in_time_order(), None, labels)

@@ -45,9 +45,8 @@ class TableReader:
         sources = number_columns(schema)
         texts = [*(schema.fields if fields else ()), *([schema.group] if group and schema.group else [])]
         columns = dict.fromkeys([*texts, *(sources[name] for name in numbers if name in sources)])
-        coded = [name for name in texts if name not in sources.values()]
         problems = RowProblems("raise")
-        raws = table_rows(self._stream, list(columns), coded)
+        raws = table_rows(self._stream, schema, columns=list(columns))
         for raw in _with_one_kind_of_time(raws, schema.time) if "time" in numbers else raws:
             yield clean_rows(raw, schema, problems, fields=fields, group=group, numbers=numbers)
 

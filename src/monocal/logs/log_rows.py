@@ -6,14 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.core.samples import LARGEST_WEIGHT
-from monocal.tables.categories import as_text
-from monocal.tables.moments import WANTED, moments, parse_text
+from monocal.tables.columns import numbers_in
+from monocal.tables.moments import WANTED, moments
 from monocal.tables.row_problems import RawRows, RowProblems
 
 MISSING_LABEL = -1
@@ -102,19 +100,13 @@ def clean_rows(
 
 def _convert(name: str, column: pa.Array, schema: Roles) -> tuple[NDArray[Any], NDArray[np.bool_], str]:
     """Returns the values, which rows are bad, and what was wanted."""
-    if pa.types.is_dictionary(column.type):
-        values, bad, wanted = _convert(name, column.dictionary, schema)
-        n = len(column.dictionary)
-        codes = pc.fill_null(column.indices.cast(pa.int64()), n).to_numpy(zero_copy_only=False)
-        null_value, null_bad, _ = _convert(name, pa.nulls(1, column.dictionary.type), schema)
-        return np.append(values, null_value)[codes], np.append(bad, null_bad)[codes], wanted
     if name == "time":
         return (*moments(column), WANTED)
-    values, missing, bad = _floats(column)
+    values, missing, bad = numbers_in(column, f"{name.partition(':')[0]} column")
     if name.startswith("label:"):
-        bad |= ~missing & (values != 0.0) & (values != 1.0)
+        bad = bad | (~missing & (values != 0.0) & (values != 1.0))
         return np.where(missing, MISSING_LABEL, np.where(bad, 0.0, values)), bad, "0, 1 or nothing"
-    bad |= missing
+    bad = bad | missing
     if name == "weight":
         fits = (values >= 0.0) & (values <= LARGEST_WEIGHT)
         return values, bad | ~fits, f"a weight from 0 to {LARGEST_WEIGHT:g}"
@@ -123,25 +115,3 @@ def _convert(name: str, column: pa.Array, schema: Roles) -> tuple[NDArray[Any], 
     if schema.scores_are == "probability":
         return values, bad | ~((values >= 0.0) & (values <= 1.0)), "a probability in [0, 1]"
     return values, bad | ~np.isfinite(values), "a finite logit"
-
-
-def _floats(column: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Returns numbers, which are missing (null, or empty text), and which are not numbers at all."""
-    kind = column.type
-    bad = np.zeros(len(column), dtype=bool)
-    if pa.types.is_null(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        missing = pc.is_null(column).to_numpy(zero_copy_only=False)
-        plain = column.cast(pa.int8()) if pa.types.is_boolean(kind) else column
-        numbers = pc.fill_null(plain.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
-        return numbers.copy(), missing.copy(), bad | np.isnan(numbers)
-    text = _text(column, "a number")
-    missing = pc.fill_null(pc.equal(text, ""), True).to_numpy(zero_copy_only=False)
-    numbers, bad = parse_text(pc.if_else(pa.array(missing), "0", text), pa.float64())
-    return numbers, missing.copy(), bad | np.isnan(numbers)
-
-
-def _text(column: pa.Array, wanted: str) -> pa.Array:
-    try:
-        return as_text(column, "")
-    except InvalidInput:
-        raise InvalidInput.of("column", f"values of type {column.type}", wanted, "cast the column first") from None

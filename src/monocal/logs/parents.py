@@ -1,45 +1,14 @@
-"""Fields that stand above others: the advertiser of an ad, the category of a product."""
+"""Whether each value of a field has one parent, in the rows of a log."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
+from monocal.core.errors import MonocalWarning, UnknownName
+from monocal.core.parents import Parents
 from monocal.logs.encoded_log import EncodedLog
-
-Parents = Mapping[str, str]
-"""Field to the field above it."""
-
-
-def with_parents(fields: Sequence[str], parents: Parents | None) -> list[str]:
-    """Returns the fields and behind them every parent that is not among them; refuses a circle.
-
-    Arguments:
-        fields: The fields that were named.
-        parents: Field to the field above it.
-
-    Example:
-        >>> with_parents(["ad", "site"], {"ad": "advertiser", "advertiser": "category"})
-        ['ad', 'site', 'advertiser', 'category']
-        >>> with_parents(["ad"], {"ad": "brand", "brand": "ad"})
-        Traceback (most recent call last):
-        ...
-        monocal.core.errors.InvalidInput: parents: got a circle, ad → brand → ad; wanted ... Way out: leave one of ...
-    """
-    for field in parents or ():
-        line = [field]
-        while line[-1] in (parents or {}):
-            line.append((parents or {})[line[-1]])
-            if line[-1] == field:
-                raise InvalidInput.of(
-                    "parents", f"a circle, {' → '.join(line)}", "parents that stand above", "leave one of them out"
-                )
-            if len(line) > len(parents or ()) + 1:
-                break  # a circle that this field only leads to; it is named when its own turn comes
-    return list(dict.fromkeys([*fields, *(name for pair in (parents or {}).items() for name in pair)]))
 
 
 def check_parents(log: EncodedLog, parents: Parents) -> dict[str, float]:

@@ -1,49 +1,55 @@
-"""Whatever a fit may be given, as rows or as a log: a table, or a prepared log with scores."""
+"""Whatever a fit may be given: a table with scores, or a prepared log with scores; and which column of it is what."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.log_folders import is_any_log_folder, open_log
 from monocal.logs.scored_log import ScoredLog
-from monocal.tables.read import read
-from monocal.tables.rows import Rows
 from monocal.tables.stream import Table
 
 ScoredInput = Table | EncodedLog | ScoredLog
 """A table with scores, a log with scores, or the folder of such a log."""
 
-Embeddings = Sequence[NDArray[np.float32]]
+_OF_TABLES = {
+    "numeric": "a table; a prepared log holds categories",
+    "label_time": "a table with scores, where labels may still come",
+    "window": "a table with scores, where labels may still come",
+    "selected": "a table with labels that are there",
+}
+"""What a prepared log has no columns for, and what has."""
+
+_OF_FITS = ("parents", "keep_order_within")
+"""What a fit makes of the fields of a log."""
 
 
-def scored_input(table: ScoredInput, **columns: Any) -> tuple[Rows | EncodedLog, Embeddings | None]:
-    """Returns rows or a log with scores, and the ranker's embeddings where a ranker scored it.
+def scored_input(table: ScoredInput, columns: Mapping[str, Any]) -> tuple[ScoredInput, Roles]:
+    """Returns what was given, a folder of a log as that log, and its roles.
+
+    A log knows its own roles; of what is given with one, only what a fit makes of its fields counts.
 
     Arguments:
         table: What a user gave.
-        columns: The roles of a table's columns, as `Roles.of` takes them; a log knows its own.
+        columns: The roles of a table's columns, by name, as `Roles.of` takes them.
 
     Example:
-        >>> rows, embeddings = scored_input({"pctr": [0.1], "click": [0]}, score="pctr", label="click")
-        >>> rows.n_rows, embeddings
-        (1, None)
+        >>> scored_input({"pctr": [0.1], "click": [0]}, {"score": "pctr", "label": "click"})[1].columns
+        ('click', 'pctr')
     """
     if isinstance(table, str | Path) and is_any_log_folder(table):
         table = open_log(table)
-    if isinstance(table, ScoredLog | EncodedLog) and columns.get("numeric"):
-        raise InvalidInput.of(
-            "numeric", columns["numeric"], "a table; a prepared log holds categories", "fit the table itself"
-        )
-    if isinstance(table, ScoredLog):
-        return table.as_encoded(), table.embeddings
-    if isinstance(table, EncodedLog):
-        return table, None
-    return read(table, Roles.of(**columns)), None
+    if not isinstance(table, ScoredLog | EncodedLog):
+        fields = columns.get("fields") or ()
+        once = fields if isinstance(fields, str) else list(dict.fromkeys(fields))
+        return table, Roles.of(**{**columns, "fields": once})
+    for name, wanted in _OF_TABLES.items():
+        if columns.get(name):
+            raise InvalidInput.of(name, "a prepared log", wanted, "fit the table itself")
+    known = table.as_encoded().roles if isinstance(table, ScoredLog) else table.roles
+    return table, replace(known, **{name: columns[name] for name in _OF_FITS if columns.get(name)})

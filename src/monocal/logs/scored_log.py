@@ -103,7 +103,8 @@ class ScoredLog:
     def samples(self, task: str | None = None) -> Samples:
         """Returns one task's rows as calibrators and metrics take them.
 
-        Rows where the task was not observed are left out; the log's sampling rate is undone in the logits.
+        Rows where the task was not observed are left out; the log's sampling rate is undone in the logits. Times are
+        handed on, if the log has any.
 
         Arguments:
             task: One of `tasks`; None means the first.
@@ -119,6 +120,7 @@ class ScoredLog:
             labels=labels.astype(np.float64),
             features=log.features,
             weights=None if log.weights is None else log.weights.astype(np.float64),
+            times=log.times,
         )
         return samples if labels.size and labels.min() >= 0 else samples.take(np.flatnonzero(labels >= 0))
 

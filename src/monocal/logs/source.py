@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -53,6 +54,9 @@ class Source(ABC):
     notice: ClassVar[str] = ""
     """Licence or attribution that must be shown with results; empty if there is none."""
 
+    package: ClassVar[str] = ""
+    """A package that brings the raw files in its folder `data`; empty if none does."""
+
     @property
     @final
     def schema(self) -> Roles:
@@ -76,6 +80,14 @@ class Source(ABC):
             settings={"source": self.name, **self._settings()},
             on_error=on_error,
         )
+
+    @final
+    def installed_folder(self) -> Path | None:
+        """Returns where the installed package keeps the raw files; None if there is none. Nothing is imported."""
+        found = find_spec(self.package) if self.package else None
+        if found is None or not found.submodule_search_locations:
+            return None
+        return Path(next(iter(found.submodule_search_locations))) / "data"
 
     @abstractmethod
     def _schema(self) -> Roles:

@@ -1,4 +1,4 @@
-"""Any user's table as a source: Parquet or CSV files, or a table in memory, with a schema."""
+"""Any user's table as a source: Parquet or CSV files, or a table in memory, with its roles."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
+from monocal.core.errors import InvalidInput
+from monocal.core.renamed import renamed
 from monocal.core.roles import Roles
 from monocal.logs.log_identity import identify_table
-from monocal.logs.log_rows import number_columns
 from monocal.logs.source import Source, SourceStream
-from monocal.tables.csv_rows import CsvFormat, csv_header, csv_rows
 from monocal.tables.row_problems import OnError, RawRows, RowProblems
 from monocal.tables.stream import Table, TableStream, find_files, is_parquet, open_table
 
 
 @final
 class TableSource(Source):
-    """Reads any table with a schema.
+    """Reads any table with roles.
 
     Arguments:
-        schema: Which column plays which part; a missing column is refused with the nearest one that exists.
+        roles: Which column plays which part; a missing column is refused with the nearest one that exists.
+        schema: The old name of `roles`.
 
     Example:
         >>> source = TableSource(Roles(labels="click", fields=["site"]))
@@ -33,8 +32,11 @@ class TableSource(Source):
 
     name = "table"
 
-    def __init__(self, schema: Roles) -> None:
-        self._given = schema
+    def __init__(self, roles: Roles | None = None, *, schema: Roles | None = None) -> None:
+        given = renamed("schema", schema, "roles", roles)
+        if given is None:
+            raise InvalidInput.of("roles", None, "the parts of the columns", "pass a Roles with the table")
+        self._given = given
 
     def open_table(self, table: Table, *, on_error: OnError = "raise") -> SourceStream:
         """Returns the rows of anything that counts as a table as a stream; `on_error` as in `open`."""
@@ -46,7 +48,7 @@ class TableSource(Source):
             self.name,
             self._given,
             stream.paths,
-            lambda problems: table_rows(stream, self._given.columns, self._given.fields, problems),
+            lambda problems: table_rows(stream, self._given, problems),
             self._settings() | _contents(stream, self._given.columns),
             on_error,
         )
@@ -60,45 +62,32 @@ class TableSource(Source):
     def _files(self, raw_dir: Path) -> Sequence[Path]:
         files = find_files(str(raw_dir))
         for path in files:
-            names = open_table(path).column_names if is_parquet(path) else csv_header(path, _format(path))
-            self._given.check_columns(names)
+            self._given.check_columns(open_table(path).column_names)
         if all(is_parquet(path) for path in files):
             open_table(str(raw_dir)).check_types(self._given.columns, self._given.category_columns)
         return files
 
     def _rows(self, files: Sequence[Path], problems: RowProblems) -> Iterator[RawRows]:
-        columns = self._given.columns
-        plain = [column for name, column in number_columns(self._given).items() if not name.startswith("label:")]
         for path in files:
-            if is_parquet(path):
-                yield from table_rows(open_table(path), columns, self._given.fields, problems)
-            else:
-                yield from csv_rows(path, _format(path), problems, columns, plain)
+            yield from table_rows(open_table(path), self._given, problems)
 
 
 def table_rows(
-    stream: TableStream, columns: Sequence[str], coded: Sequence[str] = (), problems: RowProblems | None = None
+    stream: TableStream, schema: Roles, problems: RowProblems | None = None, columns: Sequence[str] | None = None
 ) -> Iterator[RawRows]:
-    """Yields the rows of a Parquet file or a table in memory; rows are numbered from 0 over all files.
+    """Yields the rows of a table with their places; fields and groups come dictionary-encoded.
 
     Arguments:
         stream: The table.
-        columns: Which columns.
-        coded: Text columns to read dictionary-encoded.
-        problems: Told how much of the files was read, in proportion to the rows.
+        schema: Which column plays which part.
+        problems: Receives malformed lines of text files, and how far the files were read.
+        columns: Which columns; by default those of the schema.
     """
-    n_bytes = sum(path.stat().st_size for path in stream.paths)
-    start = 0
-    for batch in stream.batches(columns, dictionary_columns=coded):
-        yield RawRows(batch, stream.source, np.arange(start, start + batch.num_rows), "row")
-        start += batch.num_rows
-        if problems is not None and stream.n_rows:
-            problems.on_bytes(n_bytes * batch.num_rows // stream.n_rows)
+    wanted = list(schema.columns if columns is None else columns)
+    groups = [schema.group] if schema.group and schema.group not in schema.fields else []
+    coded = [name for name in (*schema.fields, *groups) if name in wanted]
+    yield from stream.placed_batches(wanted, dictionary_columns=coded, slices=groups, problems=problems)
 
 
 def _contents(stream: TableStream, columns: Sequence[str]) -> dict[str, Any]:
     return {} if stream.in_memory is None else {"contents": identify_table(stream.in_memory.select(list(columns)))}
-
-
-def _format(path: Path) -> CsvFormat:
-    return CsvFormat(delimiter="\t" if ".tsv" in path.name else ",")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from monocal.core.errors import InvalidInput
+from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
 from monocal.losses.averaged_gaps import AveragedGaps
 from monocal.losses.base import Loss
 
@@ -25,6 +26,8 @@ class FieldCalibrationLoss(Loss):
     Arguments:
         field_sizes: How many ids each field has, id 0 included; ids beyond count as id 0.
         tau: How much of the past is kept; 0 looks at the batch alone.
+        is_numeric: Which fields hold numbers (`core.numeric_ids`): numbers between two knots are one group. None if
+            none does.
 
     Example:
         Both sites are predicted at 0.5; one always clicks, the other never.
@@ -36,11 +39,14 @@ class FieldCalibrationLoss(Loss):
         0.25
     """
 
+    numbers: Tensor | None
     sizes: Tensor
     offsets: Tensor
 
-    def __init__(self, field_sizes: Sequence[int], tau: float = 0.95) -> None:
+    def __init__(self, field_sizes: Sequence[int], tau: float = 0.95, is_numeric: Sequence[bool] | None = None) -> None:
         super().__init__()
+        numbers = None if is_numeric is None else torch.as_tensor(list(is_numeric))
+        self.register_buffer("numbers", numbers, persistent=False)
         sizes = torch.as_tensor(list(field_sizes), dtype=torch.int64)
         self.register_buffer("sizes", sizes, persistent=False)
         self.register_buffer("offsets", torch.cumsum(sizes, 0) - sizes, persistent=False)
@@ -51,6 +57,9 @@ class FieldCalibrationLoss(Loss):
             raise InvalidInput.of("field_ids", None, "the ids of every row", "pass them, or use SmoothCalibrationLoss")
         n_fields = self.sizes.shape[0]
         ids = field_ids.to(torch.int64)
+        if self.numbers is not None:
+            knots = torch.div(ids - FIRST_ID, STEPS, rounding_mode="floor") + FIRST_ID
+            ids = torch.where(self.numbers & (ids > NULL_ID), knots, ids)
         groups = (torch.where(ids < self.sizes, ids, 0) + self.offsets).reshape(-1)
 
         def per_field(column: Tensor) -> Tensor:

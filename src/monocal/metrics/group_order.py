@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
 from monocal.metrics.forecast import Forecast
 from monocal.metrics.order import OrderSummary, add_runs, dense_ranks, grid_cell, run_lengths, run_starts
@@ -66,8 +67,15 @@ class GroupOrder(OrderSummary[GroupedCells | GroupRanks]):
     def _merge(self, a: GroupedCells | GroupRanks, b: GroupedCells | GroupRanks) -> GroupedCells:
         assert isinstance(a, GroupedCells)
         assert isinstance(b, GroupedCells)
+        if a.groups is None and b.groups is None:
+            return a
         if a.groups is None or b.groups is None:
-            return a if a.groups is None else b
+            raise InvalidInput.of(
+                "groups",
+                "a piece of the rows with groups and one without",
+                "groups for all rows or for none",
+                "name the group column for every piece, or for none of them",
+            )
         return _joined(
             np.concatenate([a.groups, b.groups]),
             np.concatenate([a.keys, b.keys]),

@@ -8,7 +8,6 @@ from typing import Any, Literal, final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
@@ -158,6 +157,8 @@ def _threshold(p: Floats, y: Floats, promise: Promise, target: float, delta: flo
 
 def _precision(n: NDArray[np.int64], k: Floats, target: float, delta: float) -> tuple[int | None, str]:
     """From strict to loose, from several beginnings; the loosest that any sequence reached."""
+    from scipy.stats import binom
+
     share = delta / _N_CHAINS
     least = int(np.ceil(np.log(share) / np.log(target)))
     p_values = binom.sf(k - 1.0, n, target)
@@ -177,6 +178,8 @@ def _precision(n: NDArray[np.int64], k: Floats, target: float, delta: float) -> 
 
 def _recall(k: Floats, n_positive: float, target: float, delta: float) -> tuple[int | None, str]:
     """From loose to strict; the strictest that passed."""
+    from scipy.stats import binom
+
     passes = binom.sf(k - 1.0, n_positive, target) <= delta
     last = int(np.flatnonzero(~passes)[-1]) + 1 if not passes.all() else 0
     least = int(np.ceil(np.log(delta) / np.log(target)))
@@ -185,6 +188,8 @@ def _recall(k: Floats, n_positive: float, target: float, delta: float) -> tuple[
 
 def _false_positives(k: Floats, n_negative: float, target: float, delta: float) -> tuple[int | None, str]:
     """From strict to loose; the loosest that passed."""
+    from scipy.stats import binom
+
     fails = np.flatnonzero(binom.cdf(k, n_negative, target) > delta)
     end = (int(fails[0]) if fails.size else k.size) - 1
     least = int(np.ceil(np.log(delta) / np.log1p(-target)))

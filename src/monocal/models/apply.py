@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,8 +19,11 @@ from monocal.core.progress import progress
 from monocal.core.row_intervals import check_level
 from monocal.models.model import Model
 from monocal.models.scored_columns import added_columns, scored_columns
-from monocal.tables.csv_text import read_as_text, typed_columns
-from monocal.tables.stream import BATCH_ROWS, PlacedBatch, Table, TableStream, open_table
+from monocal.tables.categories import categories_of_text
+from monocal.tables.columns import numbers_in
+from monocal.tables.csv_text import typed_columns
+from monocal.tables.row_problems import RawRows
+from monocal.tables.stream import BATCH_ROWS, Table, TableStream, open_table
 from monocal.tables.writer import check_writable, write_table
 
 DEFAULT_THREADS = 2
@@ -98,25 +101,23 @@ def apply_model(
     added = added_columns(model, column, stream.column_names, with_ends=interval is not None)
     _check_paths(stream, target)
     started = time.perf_counter()
-    text = _csv_to_csv(stream, target)
-    source = read_as_text(stream) if text else stream
-    schema = _with_columns(source.arrow_schema, list(added.values()))
-    types = _with_fields_as_text(stream.arrow_schema, model.vocabulary.category_names)
+    types = stream.arrow_schema
+    if _csv_to_csv(stream, target):
+        types = pa.schema([(name, pa.string()) for name in types.names])
+    schema = _with_columns(types, list(added.values()))
+    categories = model.vocabulary.category_names
     n_rows, sums = 0, {name: np.zeros(2) for name in model.task_names}
 
-    def score(placed: PlacedBatch) -> _Done:
-        batch = placed.batch
-        rows = placed._replace(batch=typed_columns(batch, types, model.columns) if text else batch)
+    def score(written: RawRows) -> _Done:
+        rows = categories_of_text(written, categories)
         new = scored_columns(model, rows, added, interval=interval, selected=selected)
-        return _score(model, batch, rows, added, schema, new)
+        return _score(model, written, added, schema, new)
 
     with (
         write_table(target, schema) as writer,
         progress("calibrating", stream.n_rows, show=show_progress) as bar,
     ):
-        batches = source.placed_batches(
-            None, batch_rows, dictionary_columns=() if text else model.vocabulary.category_names
-        )
+        batches = stream.placed_batches(None, batch_rows, categories, as_written=True)
         for done in _in_order(batches, score, max(n_threads, 1)):
             writer.write_batch(done.batch)
             n_rows += done.batch.num_rows
@@ -134,16 +135,7 @@ def apply_model(
     )
 
 
-def _with_fields_as_text(schema: pa.Schema, fields: Sequence[str]) -> pa.Schema:
-    """Fields are categories: `07` in a CSV file is the value "07", as it was when the model was fitted."""
-    for name in fields:
-        if pa.types.is_floating(schema.field(name).type):
-            continue  # whole numbers beside nulls, see `as_text`
-        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
-    return schema
-
-
-def _in_order(batches: Iterator[PlacedBatch], score: Any, n_threads: int) -> Iterator[_Done]:
+def _in_order(batches: Iterator[RawRows], score: Any, n_threads: int) -> Iterator[_Done]:
     """Yields scored batches in the order they came, with at most a few of them in memory."""
     waiting: deque[Future[_Done]] = deque()
     is_first = True
@@ -162,20 +154,13 @@ def _in_order(batches: Iterator[PlacedBatch], score: Any, n_threads: int) -> Ite
 
 
 def _score(
-    model: Model,
-    batch: pa.RecordBatch,
-    rows: PlacedBatch,
-    added: Mapping[str, str],
-    schema: pa.Schema,
-    new: Mapping[str, pa.Array],
+    model: Model, rows: RawRows, added: Mapping[str, str], schema: pa.Schema, new: Mapping[str, pa.Array]
 ) -> _Done:
-    columns = []
-    for field in schema:
-        values = new[field.name] if field.name in new else batch.column(field.name)
-        columns.append(values if values.type == field.type else values.cast(field.type))
+    kept = typed_columns(rows, schema, [name for name in schema.names if name not in new])
+    columns = [new[name] if name in new else kept.column(name) for name in schema.names]
     return _Done(
         pa.RecordBatch.from_arrays(columns, schema=schema),
-        {one.name: float(pc.sum(rows.batch.column(one.score)).as_py()) for one in model.tasks},
+        {task.name: float(np.nansum(numbers_in(rows.column(task.score)).values)) for task in model.tasks},
         {name: float(pc.sum(new[added[name]]).as_py()) for name in model.task_names},
     )
 

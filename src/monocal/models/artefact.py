@@ -134,7 +134,9 @@ def _read_model(folder: Path) -> Model:
             fusion=None if fusion is None else Fusion(**fusion),
             info=manifest["info"],
             canary=without_prefix("canary", arrays),
-            products=tuple(Product(tuple(one["parts"]), one["whole"]) for one in manifest.get("products", ())),
+            products=tuple(
+                Product(tuple(product["parts"]), product["whole"]) for product in manifest.get("products", ())
+            ),
             value_counts=_counts(without_prefix("counts", arrays), vocabulary.sizes),
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -152,12 +154,12 @@ def check_canary(model: Model, tolerance: float) -> float:
     """Scores the canary rows again and compares with the answers stored at fit time."""
     if not model.canary:
         return 0.0
-    scores = {one.name: model.canary[f"score{index}"] for index, one in enumerate(model.tasks)}
+    scores = {task.name: model.canary[f"score{index}"] for index, task in enumerate(model.tasks)}
     rates = model.canary.get("sampling_rate", model.sampling_rate)
     answers = model.predict_ids(model.canary["ids"], scores, rates)
     # numpy's maximum keeps a NaN of any task; python's would drop it behind a number
     worst = float(
-        np.max([np.abs(answers[one.name] - model.canary[f"answer{i}"]).max() for i, one in enumerate(model.tasks)])
+        np.max([np.abs(answers[task.name] - model.canary[f"answer{i}"]).max() for i, task in enumerate(model.tasks)])
     )
     if not worst <= tolerance:
         raise ArtefactError(
@@ -186,13 +188,15 @@ def _contents(model: Model) -> dict[str, bytes]:
 
 
 def _manifest(model: Model, contents: Mapping[str, bytes]) -> dict[str, Any]:
-    facts = {name: {"n_bytes": len(one), "fingerprint": fingerprint_bytes(one)} for name, one in contents.items()}
+    facts = {
+        name: {"n_bytes": len(content), "fingerprint": fingerprint_bytes(content)} for name, content in contents.items()
+    }
     return MODEL_FOLDER.entries(_entries(model), dict(sorted(facts.items())))
 
 
 def _arrays(model: Model) -> dict[str, NDArray[Any]]:
     arrays = with_prefix("canary", dict(model.canary))
-    arrays |= with_prefix("counts", {str(place): one for place, one in enumerate(model.value_counts)})
+    arrays |= with_prefix("counts", {str(place): counts for place, counts in enumerate(model.value_counts)})
     for index, task in enumerate(model.tasks):
         arrays |= with_prefix(f"task{index}", task.calibrator.state().arrays)
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -222,15 +226,15 @@ def _entries(model: Model) -> dict[str, Any]:
         "sampling_rate": model.sampling_rate,
         "fusion": None if model.fusion is None else model.fusion.as_dict(),
         "info": _plain(model.info),
-        **({"products": [one._asdict() for one in model.products]} if model.products else {}),
+        **({"products": [product._asdict() for product in model.products]} if model.products else {}),
     }
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     if isinstance(value, np.ndarray):
         return _plain(value.tolist())
     if isinstance(value, np.generic):

@@ -8,7 +8,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from sklearn.utils import _safe_indexing, check_array, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
@@ -17,6 +17,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
 from monocal.models.fitting import DEFAULT_METHOD, fit
 from monocal.models.model import Model
+from monocal.models.ranker_groups import fit_lists, learns_from_lists, numbered_groups
 from monocal.models.ranker_scores import ScoreFrom, ranker_scores
 
 PREFIT = "prefit"
@@ -78,13 +79,17 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
         self.cv = cv
         self.arguments = arguments
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> Self:
         """Learns the calibrator, and with folds the ranker.
 
         Arguments:
             X: Rows as the ranker takes them, with the columns of `fields`, oldest first.
             y: Two labels; the second in sorted order is the event.
             sample_weight: How often each row counts.
+            groups: The list of each row (a query, a session). Rows of a list share their fold, and a ranker that learns
+                from lists (LGBMRanker, XGBRanker, CatBoostRanker) is told them.
         """
         X = _rows(X)
         validate_data(self, X, skip_check_array=True)
@@ -96,8 +101,9 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             self.estimator_ = self.estimator
             scores, space = ranker_scores(self.estimator_, X, self.score_from)
         else:
-            scores, space = self._cross_fitted(X, labels, weights)
-            self.estimator_ = self._trained(X, labels, weights)
+            lists = numbered_groups(self.estimator, groups, labels.shape[0])
+            scores, space = self._cross_fitted(X, labels, weights, lists)
+            self.estimator_ = self._trained(X, labels, weights, lists)
         columns: dict[str, Any] = {_SCORE: scores, _LABEL: labels.astype(np.int8), **self._fields_of(X)}
         if weights is not None:
             columns[_WEIGHT] = weights
@@ -171,16 +177,31 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             )
         return found
 
-    def _trained(self, X: Any, labels: NDArray[np.bool_], weights: Floats | None) -> Any:
+    def _trained(
+        self, X: Any, labels: NDArray[np.bool_], weights: Floats | None, lists: NDArray[np.intp] | None
+    ) -> Any:
+        ranker = clone(self.estimator)
+        if lists is not None and learns_from_lists(ranker):
+            return fit_lists(ranker, X, labels.astype(np.int32), lists, weights)
         given = {} if weights is None else {"sample_weight": weights}
-        return clone(self.estimator).fit(X, self.classes_[labels.astype(np.intp)], **given)
+        return ranker.fit(X, self.classes_[labels.astype(np.intp)], **given)
 
-    def _cross_fitted(self, X: Any, labels: NDArray[np.bool_], weights: Floats | None) -> tuple[Floats, Any]:
+    def _cross_fitted(
+        self, X: Any, labels: NDArray[np.bool_], weights: Floats | None, lists: NDArray[np.intp] | None
+    ) -> tuple[Floats, Any]:
         scores = np.full(labels.shape[0], np.nan)
         space: Any = "logit"
-        for train, test in check_cv(self.cv, labels, classifier=True).split(X, labels):
+        is_number = isinstance(self.cv, int | np.integer)
+        folds = (
+            StratifiedGroupKFold(self.cv)
+            if lists is not None and is_number
+            else check_cv(self.cv, labels, classifier=True)
+        )
+        for train, test in folds.split(X, labels, lists):
             part = None if weights is None else weights[train]
-            ranker = self._trained(_safe_indexing(X, train), labels[train], part)
+            ranker = self._trained(
+                _safe_indexing(X, train), labels[train], part, None if lists is None else lists[train]
+            )
             scores[test], space = ranker_scores(ranker, _safe_indexing(X, test), self.score_from)
         if np.isnan(scores).any():
             raise InvalidInput.of(
@@ -189,15 +210,17 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
         return scores, space
 
     def _field_names(self) -> list[str]:
-        return [one if isinstance(one, str) else f"column {one}" for one in self.fields]
+        return [field if isinstance(field, str) else f"column {field}" for field in self.fields]
 
     def _fields_of(self, X: Any) -> dict[str, Any]:
         has_names = hasattr(X, "columns")
         columns = {}
-        for one, name in zip(self.fields, self._field_names(), strict=True):
-            if isinstance(one, str) and not has_names:
-                raise InvalidInput.of("fields", repr(one), "places of columns, as X has no names", "pass a data frame")
-            column = X[one] if isinstance(one, str) else _safe_indexing(X, one, axis=1)
+        for field, name in zip(self.fields, self._field_names(), strict=True):
+            if isinstance(field, str) and not has_names:
+                raise InvalidInput.of(
+                    "fields", repr(field), "places of columns, as X has no names", "pass a data frame"
+                )
+            column = X[field] if isinstance(field, str) else _safe_indexing(X, field, axis=1)
             values = np.asarray(column)
             is_whole = values.dtype.kind == "f" and bool(np.all(np.isfinite(values) & (values == np.rint(values))))
             columns[name] = values.astype(np.int64) if is_whole else column
@@ -237,7 +260,7 @@ def wrap(
         >>> y = rng.random(3_000) < 1 / (1 + np.exp(2 - X[:, 0]))
         >>> ranker = LogisticRegression(class_weight="balanced").fit(X[:1_000], y[:1_000])  # learns the wrong rate
         >>> calibrated = wrap(ranker, method="platt").fit(X[1_000:], y[1_000:])
-        >>> rates = [one.predict_proba(X[1_000:])[:, 1].mean() for one in (ranker, calibrated)]
+        >>> rates = [model.predict_proba(X[1_000:])[:, 1].mean() for model in (ranker, calibrated)]
         >>> [bool(rate > 1.5 * y[1_000:].mean()) for rate in rates]
         [True, False]
     """

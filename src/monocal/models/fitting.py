@@ -13,23 +13,25 @@ from numpy.typing import NDArray
 from monocal.calibrators import Calibrator, calibrator
 from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids
+from monocal.core.parents import Parents
+from monocal.core.roles import Roles
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.core.team import Alone, Shards, Team
+from monocal.core.team import Alone, Team
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.late_input import late_input
-from monocal.logs.list_order import check_same_within
-from monocal.logs.parents import Parents, check_parents, with_parents
+from monocal.logs.parents import check_parents
 from monocal.logs.row_log import log_of_rows
-from monocal.logs.scored_input import ScoredInput
+from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.models.canary import canary_of
 from monocal.models.fit_facts import fit_facts
+from monocal.models.fit_options import FitOptions, rows_to_fit
 from monocal.models.kept_order import check_can_keep_order, check_keeps_order
 from monocal.models.late_fit import check_late_method, fit_late, with_late_labels
 from monocal.models.learned_rows import rows_fact
 from monocal.models.model import Model, TaskModel
-from monocal.models.products import Product, check_no_products, given_earlier_parts, products_of_tasks
+from monocal.models.own_rows import OwnRows, own_rows
+from monocal.models.products import Product
 from monocal.models.row_sample import row_sample
+from monocal.models.shared_network import check_shareable, fit_shared
 from monocal.models.value_counts import count_values
 from monocal.models.winners import with_winners
 from monocal.tables.rows import Rows
@@ -49,6 +51,7 @@ def fit(
     numeric: Sequence[str] = (),
     products: Sequence[Product] = (),
     tasks: Mapping[str, tuple[str, str]] | None = None,
+    shared_network: bool = False,
     weight: str | None = None,
     time: str | None = None,
     sampling_rate: float | str | None = None,
@@ -80,6 +83,8 @@ def fit(
         products: Score columns of which one is the product of others: later parts are fitted where earlier ones
             happened, and the model answers for the whole with the product of its parts.
         tasks: For several tasks: name to (label column, score column); null labels are rows without that task.
+        shared_network: One network for all tasks (umc) instead of one each: vectors and hidden layers are the same,
+            each task keeps its own curve, shifts and shares. A request for all tasks costs less.
         weight: Column that says how often a row counts.
         time: Column that orders rows; without it they are taken to be in time order.
         sampling_rate: Share of negatives the ranker was trained on: a number or a column.
@@ -101,73 +106,56 @@ def fit(
         >>> round(float(model.predict(log).mean()), 3)
         0.25
     """
-    calibrator(method, **arguments)  # refuses unknown names and arguments before anything is read
-    rows, embeddings, labels = late_input(
-        table,
-        event_time=event_time,
-        label_time=label_time,
-        window=window,
-        score=score,
-        label=label,
-        tasks=tasks,
-        fields=with_parents(fields, parents),
-        numeric=numeric,
-        slices=[keep_order_within] if keep_order_within else [],
-        weight=weight,
-        time=time,
-        sampling_rate=sampling_rate,
-        scores_are=scores_are,
-        soft_labels=soft_labels,
-        winners=selected,
+    columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "fields": fields, "numeric": numeric}
+    columns |= {"parents": parents, "keep_order_within": keep_order_within, "selected": selected}
+    columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
+    columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
+    asked = FitOptions(
+        method, arguments, shared_network, tuple(products), min_count, max_size, embeddings=frozen_embeddings
     )
-    if keep_order_within:
-        rows = check_same_within(rows, keep_order_within)
-    kept: dict[str, Any] = {"keep_order_within": keep_order_within, "parents": parents}
-    embeddings = embeddings if frozen_embeddings is None else frozen_embeddings
-    if not isinstance(rows, Rows):
-        check_no_products(products)
-        model = fit_log(rows, method, arguments, embeddings, **kept)
-        return model if selected is None else with_winners(model, rows, lambda _log: model)
-    agreed = products_of_tasks(products, rows.roles.score_columns)
-    rows = given_earlier_parts(rows.in_time_order(), agreed)
-    log = log_of_rows(rows, min_count=min_count, max_size=max_size)
-    model = fit_log(log, method, arguments, embeddings, maturity=rows.maturity, products=agreed, **kept)
-    if selected is not None:
+    return fit_table(*scored_input(table, columns), asked)
 
-        def fit_older(older: EncodedLog) -> Model:
-            return fit_log(older, method, arguments, embeddings, products=agreed, **kept)
 
-        model = with_winners(model, rows, fit_older, min_count=min_count, max_size=max_size)
+def fit_table(table: ScoredInput, roles: Roles, asked: FitOptions) -> Model:
+    """Fits one calibrator per task on all rows, see `fit`.
+
+    Arguments:
+        table: A table, or a log with scores.
+        roles: Which column plays which part.
+        asked: How to fit.
+    """
+    rows, asked, labels = rows_to_fit(table, roles, asked)
+    maturity = rows.maturity if isinstance(rows, Rows) else None
+    log = log_of_rows(rows, **asked.limits) if isinstance(rows, Rows) else rows
+    if isinstance(rows, Rows) and roles.selected is None:
+        rows = rows.with_fields(())  # the log has their ids; a second copy of all of them would stay during the fit
+    model = fit_log(log, asked, maturity=maturity)
+    if isinstance(rows, Rows) and roles.selected is not None:
+        model = with_winners(model, rows, partial(fit_log, asked=asked), **asked.limits)
     return model if labels is None else with_late_labels(model, labels)
 
 
 def fit_log(
     log: EncodedLog,
-    method: str,
-    arguments: Mapping[str, Any],
-    frozen_embeddings: Sequence[NDArray[np.float32]] | None = None,
+    asked: FitOptions,
+    *,
     team: Team | None = None,
     n_shards: int | None = None,
     maturity: Floats | None = None,
-    keep_order_within: str | None = None,
-    parents: Parents | None = None,
-    products: Sequence[Product] = (),
 ) -> Model:
     """Fits one calibrator per task on encoded rows.
 
     Arguments:
-        log: Rows with scores, in time order.
-        method: Name of the calibrator.
-        arguments: Constructor arguments of the calibrator.
-        frozen_embeddings: A ranker's table per field, for methods that can use it.
+        log: Rows with scores, in time order. Its roles say which fields stand above others, and the list whose order is
+            kept; that fields are equal within lists is checked before.
+        asked: How to fit. Products are by task; labels of later parts are unobserved where earlier ones did not happen.
         team: Who fits together; each member reads its own shards of the log and ends with the same model.
         n_shards: Into how many shards the log is dealt; by default one per member. The same number gives the same bits
             whatever the team.
         maturity: The share of positives of each row's age whose label has come; None means all.
-        keep_order_within: Column of the list whose order is kept; that fields are equal within lists is checked before.
-        parents: Field to the field above it.
-        products: By task; labels of later parts are unobserved where earlier ones did not happen.
     """
+    method, arguments, products = asked.method, asked.arguments, asked.products
+    keep_order_within, parents = log.roles.keep_order_within, log.roles.parents
     team = team or Alone()
     n_shards = n_shards or team.size
     if maturity is not None:
@@ -179,40 +167,32 @@ def fit_log(
     if not log.scores:
         raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
     if keep_order_within:
-        check_can_keep_order(calibrator(method, **arguments))
+        check_can_keep_order(asked.calibrator())
     if parents:
-        _check_takes_parents(calibrator(method, **arguments))
+        _check_takes_parents(asked.calibrator())
         check_parents(log, parents)
     if isinstance(arguments.get("carry"), Mapping):
         arguments = {**arguments, "carry": carry_by_position(arguments["carry"], log.field_names)}
     rows = log.rows()
 
-    wholes = [one.whole for one in products]
+    wholes = [product.whole for product in products]
 
     def make(task: str) -> Calibrator:
         # a whole has no calibrator of its own: it is answered with the product of its parts
         return calibrator("none") if task in wholes else calibrator(method, **arguments)
 
-    tasks = []
+    tasks, shared = [], {}
+    if asked.shared_network:
+        own = [task for task in rows.scores if task not in wholes]
+        check_shareable(asked.calibrator(), log, len(own), n_shards, maturity)
+        shared = fit_shared(log, rows, own, make, asked.embeddings)
     for task in rows.scores:
-        known = rows.labels[task] >= 0
-        whole, shards = bool(known.all()), None
-        mine: slice | NDArray[np.int64] = slice(None) if whole else np.flatnonzero(known)
-        if n_shards > 1:
-            mine, shards = Shards.deal(np.flatnonzero(known), n_shards, team)
-        # fields are taken as ids below; times cost memory that few fits in shards have a use for
-        times = rows.times if shards is None or make(task).looks_at_time else None
-        needed = replace(rows, fields={}, groups=None, times=times)
-        observed = rows if whole and shards is None else needed.take(mine)
-        shares = None if maturity is None else maturity[mine]
-        fitted = _fit_task(
-            observed,
+        fitted = shared.get(task) or _fit_task(
+            # without a name here, so that they are gone after the fit
+            own_rows(log, rows, task, n_shards, team, maturity, looks_at_time=make(task).looks_at_time),
             task,
-            log.features[mine] if log.n_fields else None,
             partial(make, task),
-            frozen_embeddings,
-            shares,
-            shards,
+            asked.embeddings,
             log.vocabulary.numeric_knots,
         )
         if keep_order_within:
@@ -235,7 +215,7 @@ def fit_log(
             **({"parents": dict(parents)} if parents else {}),
         },
         value_counts=count_values(log.features, log.field_sizes),
-        products=tuple(products),
+        products=products,
     )
     return replace(model, canary=canary_of(model, log.features, rows))
 
@@ -251,18 +231,16 @@ def _check_takes_parents(fitted: Calibrator) -> None:
 
 
 def _fit_task(
-    rows: Rows,
+    own: OwnRows,
     task: str,
-    features: Ids | None,
     make: Callable[[], Calibrator],
     embeddings: Sequence[NDArray[np.float32]] | None,
-    maturity: Floats | None,
-    shards: Shards | None,
     n_knots: Sequence[int] | None,
 ) -> Calibrator:
+    rows = own.rows
     scores, labels = rows.scores[task], rows.labels[task]
     inputs: dict[str, Any] = {
-        "features": features,
+        "features": own.features,
         "scores_are": rows.roles.scores_are,
         "sampling_rate": rows.rates,
     }
@@ -272,12 +250,12 @@ def _fit_task(
     others["numeric_knots"] = n_knots
 
     def fit(weights: Any) -> Calibrator:
-        return make().fit(scores, labels, weights=weights, shards=shards, **others, **inputs)
+        return make().fit(scores, labels, weights=weights, shards=own.shards, **others, **inputs)
 
     def fit_and_predict(weights: Floats) -> tuple[Calibrator, Floats]:
         fitted = fit(weights)
         return fitted, fitted.predict(scores, **inputs)
 
-    if maturity is None:
+    if own.maturity is None:
         return fit(rows.weights)
-    return fit_late(fit_and_predict, labels, maturity, rows.uncalibrated(task), rows.weights)
+    return fit_late(fit_and_predict, labels, own.maturity, rows.uncalibrated(task), rows.weights)

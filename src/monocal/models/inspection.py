@@ -68,8 +68,8 @@ def history_lines(info: Mapping[str, Any]) -> list[str]:
             said = [f"level {math.expm1(moved['level']['moved']):+.1%}".replace("%", " %")]
             said += [f"{name} {moved[name]['moved']:+.3f}" for name in ("slope", "network") if name in moved]
             said += [
-                f"{name} ±{one['moved']:.3f} (most: {one['largest']} {one['largest_move']:+.3f})"
-                for name, one in moved["fields"].items()
+                f"{name} ±{moves['moved']:.3f} (most: {moves['largest']} {moves['largest_move']:+.3f})"
+                for name, moves in moved["fields"].items()
             ]
             said += [_trained_network(moved["trained_network"])] if "trained_network" in moved else []
             parts.append(f"{task}: {', '.join(said)}")

@@ -65,7 +65,7 @@ def batch_known(
 ) -> dict[str, RowIntervals]:
     """Returns the intervals of one batch of raw rows; without a level both ends are the forecast."""
     ids, scores, rates = model.encoded(batch, tasks)
-    known = known_logits(model, ids, scores, rates)
+    known = known_logits(model, ids, scores, rates, asked="interval" if level is not None else "selected")
     answers = model.predict_ids(ids, scores, rates)
     if selected:
         answers = {name: for_winners(model.info, name, p, known[name]) for name, p in answers.items()}
@@ -81,15 +81,34 @@ def check_stand_alone(products: Sequence[Product]) -> None:
             "interval",
             f"a model that answers {products[0].whole!r} with a product",
             "tasks that stand alone",
-            "fit a model without products for intervals",
+            "fit a model without products for that",
         )
 
 
 def known_logits(
-    model: Model, ids: Ids, scores: Mapping[str, Floats], sampling_rate: Floats | float | None = None
+    model: Model,
+    ids: Ids,
+    scores: Mapping[str, Floats],
+    sampling_rate: Floats | float | None = None,
+    *,
+    asked: str = "interval",
 ) -> dict[str, KnownLogits]:
-    """Returns how surely each row's calibrated logit is known, by task; arguments as for `Model.predict_ids`."""
-    check_stand_alone(model.products)
+    """Returns how surely each row's calibrated logit is known, by task.
+
+    Arguments as for `Model.predict_ids`; `asked` is the argument of the caller that needs to know.
+    """
+    try:
+        check_stand_alone(model.products)
+        return _known(model, ids, scores, sampling_rate)
+    except InvalidInput as refused:
+        if asked == "interval":
+            raise
+        raise InvalidInput(f"{asked}: {str(refused).removeprefix('interval: ')}") from None
+
+
+def _known(
+    model: Model, ids: Ids, scores: Mapping[str, Floats], sampling_rate: Floats | float | None
+) -> dict[str, KnownLogits]:
     return {
         name: model.task(name).calibrator.known_logits(
             Samples.of(
@@ -101,11 +120,6 @@ def known_logits(
         )
         for name, column in scores.items()
     }
-
-
-def own_variances(known: KnownLogits) -> Floats:
-    """Returns the variance of each row's parameters, without what rows have in common and nobody chose them for."""
-    return np.maximum(known.variances - known.missed, 0.0)
 
 
 def for_winners(info: Mapping[str, Any], task: str, probabilities: Floats, known: KnownLogits) -> Floats:
@@ -126,7 +140,7 @@ def for_winners(info: Mapping[str, Any], task: str, probabilities: Floats, known
     if slope == 0.0:
         return probabilities
     # the correction only lowers, also where rounding would not
-    return np.minimum(sigmoid(logit(probabilities) - slope * own_variances(known)), probabilities)
+    return np.minimum(sigmoid(logit(probabilities) - slope * known.own), probabilities)
 
 
 _NOTHING = RowIntervals(np.zeros(0), np.zeros(0), np.zeros(0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,12 @@ def rows_number(rows: Rows) -> int:
     return int(total.sum(dtype=np.uint64))
 
 
+def time_of_fit(info: Mapping[str, Any], available: Sequence[str]) -> str | None:
+    """Returns the column that ordered the rows of the fit, if there was one and it is there."""
+    known = info.get("time_column")
+    return known if known in available else None
+
+
 def check_unseen(info: Mapping[str, Any], rows: Rows, whose: str) -> None:
     """Refuses rows that a model learned from, as far as it remembers.
 
@@ -57,11 +63,11 @@ def check_unseen(info: Mapping[str, Any], rows: Rows, whose: str) -> None:
     """
     fact = rows_fact(rows)
     learned = info.get("learned_from", ())
-    if any(fact["rows"] == one["rows"] for one in learned):
+    if any(fact["rows"] == earlier["rows"] for earlier in learned):
         raise InvalidInput.of(
             "table", f"{rows.n_rows:,} rows that {whose} learned from", "rows it has not seen", "hand over newer rows"
         )
-    lasts = [one["last"] for one in learned if "last" in one]
+    lasts = [earlier["last"] for earlier in learned if "last" in earlier]
     if rows.times is None or not lasts or rows.roles.time != info.get("time_column"):
         return
     n_older = int(np.sum(rows.times <= max(lasts)))
@@ -71,7 +77,7 @@ def check_unseen(info: Mapping[str, Any], rows: Rows, whose: str) -> None:
             f"{n_older:,} of {rows.n_rows:,} rows not later than the last one that {whose} learned from "
             f"({shown_moment(max(lasts), has_dates=rows.has_dates)})",
             "later rows only",
-            "leave out the older rows with since",
+            "leave out the older rows with since=",
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator
-from monocal.calibrators.statistical.carry_over import carried_lines
+from monocal.calibrators.statistical.carry_over import carried_lines, curve_remarks
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.progress import progress
 from monocal.core.roles import Roles
@@ -20,7 +20,7 @@ from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.metrics.thresholds import Thresholds, promised_thresholds
 from monocal.models.fusion import Fusion
-from monocal.models.products import Product, with_products
+from monocal.models.products import Product, given_earlier_parts, with_products
 from monocal.models.row_sample import warn_about_fitted
 from monocal.models.value_counts import Counts
 from monocal.tables.columns import numbers
@@ -82,22 +82,22 @@ class Model(Tabular):
     _fingerprint: str | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        tasks = ", ".join(f"{one.name}: {one.score} -> {self.method_of(one.name)}" for one in self.tasks)
+        tasks = ", ".join(f"{task.name}: {task.score} -> {self.method_of(task.name)}" for task in self.tasks)
         return f"Model({tasks}; {len(self.field_names)} fields); describe() tells more"
 
     def _columns(self) -> dict[str, list[Any]]:
-        facts = [dict(self.info.get("tasks", {})).get(one.name, {}) for one in self.tasks]
+        facts = [dict(self.info.get("tasks", {})).get(task.name, {}) for task in self.tasks]
         return {
             "task": list(self.task_names),
-            "score": [one.score for one in self.tasks],
-            "label": [one.label for one in self.tasks],
+            "score": [task.score for task in self.tasks],
+            "label": [task.label for task in self.tasks],
             "method": [self.method_of(name) for name in self.task_names],
-            **{key: [one.get(key) for one in facts] for key in ("n_rows", "label_rate", "mean_score")},
+            **{key: [fact.get(key) for fact in facts] for key in ("n_rows", "label_rate", "mean_score")},
         }
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.tasks)
+        return tuple(task.name for task in self.tasks)
 
     @property
     def field_names(self) -> tuple[str, ...]:
@@ -119,17 +119,17 @@ class Model(Tabular):
     def columns(self) -> list[str]:
         """The columns a table must have to be calibrated."""
         rate = [self.sampling_rate] if isinstance(self.sampling_rate, str) else []
-        return list(dict.fromkeys([*(one.score for one in self.tasks), *self.field_names, *rate]))
+        return list(dict.fromkeys([*(task.score for task in self.tasks), *self.field_names, *rate]))
 
     def task(self, name: str | None = None) -> TaskModel:
         """Returns a task by name; without a name, the only one."""
         if name is None:
             if len(self.tasks) == 1:
                 return self.tasks[0]
-            raise InvalidInput.of("task", None, f"one of {', '.join(self.task_names)}", "name the task")
-        for one in self.tasks:
-            if one.name == name:
-                return one
+            raise InvalidInput.of("task", None, f"one of {', '.join(self.task_names)}", 'pass task="…"')
+        for task in self.tasks:
+            if task.name == name:
+                return task
         raise UnknownName.among("task", name, self.task_names)
 
     def roles(
@@ -148,13 +148,14 @@ class Model(Tabular):
             tasks: Only these tasks: name to (label column, score column); the scores must be the model's own.
             sampling_rate: Another sampling rate than that of the fit.
             soft_labels: Whether labels may be any numbers in [0, 1]; None means as at fit.
-            others: The other roles, by name.
+            others: The other roles, by name; rows are in the order of `event_time` unless `time` is given.
         """
-        labels = {one.name: one.label for one in self.tasks}
-        scores = {one.name: one.score for one in self.tasks}
+        others["time"] = others.get("time") or others.get("event_time")
+        labels = {task.name: task.label for task in self.tasks}
+        scores = {task.name: task.score for task in self.tasks}
         if tasks is not None:
             if label is not None:
-                raise InvalidInput.of("tasks", "tasks and label", "one of the two", "put every task into tasks")
+                raise InvalidInput.of("tasks", "tasks and label", "one of the two", "put every task into tasks=")
             for name, (_, score) in tasks.items():
                 if self.task(name).score != score:
                     raise InvalidInput.of(
@@ -225,7 +226,9 @@ class Model(Tabular):
         rate = self.sampling_rate
         wanted = None if tasks is None else {*tasks, *self.parts_of(*tasks)}
         scores = {
-            one.name: numbers(batch, one.score, "score") for one in self.tasks if wanted is None or one.name in wanted
+            task.name: numbers(batch, task.score, "score")
+            for task in self.tasks
+            if wanted is None or task.name in wanted
         }
         rates = numbers(batch, rate, "sampling rate") if isinstance(rate, str) else rate
         return self.vocabulary.encode(batch), scores, rates
@@ -271,7 +274,7 @@ class Model(Tabular):
 
     def parts_of(self, *tasks: str) -> list[str]:
         """Returns the tasks whose product these tasks are answered with; none for a task with a calibrator."""
-        return [part for one in self.products if one.whole in tasks for part in one.parts]
+        return [part for product in self.products if product.whole in tasks for part in product.parts]
 
     def method_of(self, task: str) -> str:
         """Returns the name of a task's calibrator, or "product" if it has none of its own."""
@@ -298,16 +301,17 @@ class Model(Tabular):
         chosen = self.task(task)
         stream = open_table(table)
         self.check_columns(stream.column_names)
-        roles = self.roles(
-            tasks={
-                chosen.name: (label or chosen.label, chosen.score),
-                **{part: (self.task(part).label, self.task(part).score) for part in self.parts_of(chosen.name)},
-            },
-            slices=[] if by is None else [by],
-            soft_labels=False,
-        )
-        rows = read(stream, roles).observed(chosen.name)
-        warn_about_fitted(self.info, self.vocabulary, rows)
+        needed = (chosen.name, *self.parts_of(chosen.name))
+        # rows of the fit are recognised by all tasks together, but soft labels of another task are no reason to stop
+        known = () if self.info.get("soft_labels") else stream.column_names
+        tasks = {
+            task.name: (label if label and task is chosen else task.label, task.score)
+            for task in self.tasks
+            if task.name in needed or task.label in known
+        }
+        read_rows = read(stream, self.roles(tasks=tasks, slices=[] if by is None else [by], soft_labels=False))
+        warn_about_fitted(self.info, self.vocabulary, given_earlier_parts(read_rows, self.products))
+        rows = read_rows.observed(chosen.name)
         groups = None
         if by is not None:
             column = binned(rows, self.vocabulary).fields[by]
@@ -317,7 +321,7 @@ class Model(Tabular):
 
     def check_columns(self, available: list[str]) -> None:
         """Refuses a table that lacks a column, naming what the model was fitted on and the nearest column there."""
-        for role, names in (("score", [one.score for one in self.tasks]), ("field", list(self.field_names))):
+        for role, names in (("score", [task.score for task in self.tasks]), ("field", list(self.field_names))):
             for name in names:
                 if name not in available:
                     raise UnknownName.among(f"{role} column (the model was fitted with it)", name, available)
@@ -355,25 +359,27 @@ class Model(Tabular):
 
     def carried(self, task: str) -> list[str]:
         """Returns what a task's fit carries forward, as lines for people; none if the method believes everything."""
-        believed = getattr(self.task(task).calibrator, "carry_", None)
-        return [] if believed is None else carried_lines(believed, self.field_names)
+        fitted = vars(self.task(task).calibrator)
+        believed = fitted.get("carry_")
+        lines = [] if believed is None else carried_lines(believed, self.field_names)
+        return lines + curve_remarks(fitted.get("base_"))
 
     def describe(self) -> str:
         """Returns a few lines for people."""
         lines = [f"monocal model with {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"]
-        for one in self.tasks:
-            tags = one.calibrator.tags
-            parts = self.parts_of(one.name)
+        for task in self.tasks:
+            tags = task.calibrator.tags
+            parts = self.parts_of(task.name)
             if parts:
-                lines.append(f"  {one.name}: {' × '.join(parts)}")
+                lines.append(f"  {task.name}: {' × '.join(parts)}")
                 continue
             lines.append(
-                f"  {one.name}: {one.score} ({self.scores_are}) -> {one.calibrator.name}, fitted on {one.label}; "
+                f"  {task.name}: {task.score} ({self.scores_are}) -> {task.calibrator.name}, fitted on {task.label}; "
                 f"monotone {tags.monotone}{' for fixed features' if tags.uses_features else ''}"
             )
-            if one.calibrator.fell_back_:
+            if task.calibrator.fell_back_:
                 lines.append("    fell back to the uncalibrated score: the fit was worse on its own recent rows")
-            lines += [f"    {line}" for line in self.carried(one.name)]
+            lines += [f"    {line}" for line in self.carried(task.name)]
         sizes = ", ".join(f"{name} ({self.vocabulary[name].size - 1:,})" for name in self.vocabulary.category_names)
         lines.append(f"  fields: {sizes or 'none'}")
         for known in self.vocabulary.fields:

@@ -37,18 +37,18 @@ def products_of_tasks(products: Sequence[Product], score_columns: Mapping[str, s
     """
     tasks = {column.lower(): task for task, column in score_columns.items()}
     found = []
-    for one in products:
-        for name in (*one.parts, one.whole):
+    for product in products:
+        for name in (*product.parts, product.whole):
             if name.lower() not in tasks:
                 raise UnknownName.among("score column of product", name, score_columns.values())
-        found.append(Product(tuple(tasks[name.lower()] for name in one.parts), tasks[one.whole.lower()]))
-    wholes = [one.whole for one in found]
-    for one in found:
-        names = (*one.parts, one.whole)
-        if wholes.count(one.whole) > 1 or len(set(names)) < len(names) or set(one.parts) & set(wholes):
+        found.append(Product(tuple(tasks[name.lower()] for name in product.parts), tasks[product.whole.lower()]))
+    wholes = [product.whole for product in found]
+    for product in found:
+        names = (*product.parts, product.whole)
+        if wholes.count(product.whole) > 1 or len(set(names)) < len(names) or set(product.parts) & set(wholes):
             raise InvalidInput.of(
                 "product",
-                f"{one.whole}={'*'.join(one.parts)}",
+                f"{product.whole}={'*'.join(product.parts)}",
                 "every whole once, and parts that are no products themselves",
                 "write one product of all parts",
             )
@@ -65,9 +65,9 @@ def given_earlier_parts(rows: Rows, products: Sequence[Product]) -> Rows:
         products: By task.
     """
     labels: dict[str, Any] = dict(rows.labels)
-    for one in products:
+    for product in products:
         happened = np.ones(rows.n_rows, dtype=bool)
-        for part in one.parts:
+        for part in product.parts:
             if part in labels:
                 labels[part] = np.where(happened, rows.labels[part], -1).astype(rows.labels[part].dtype)
                 happened &= rows.labels[part] == 1
@@ -90,18 +90,18 @@ def with_products(probabilities: Mapping[str, Floats], products: Sequence[Produc
         [0.05, 0.2]
     """
     answers = dict(probabilities)
-    for one in products:
-        if one.whole not in answers:
+    for product in products:
+        if product.whole not in answers:
             continue
-        missing = [part for part in one.parts if part not in probabilities]
+        missing = [part for part in product.parts if part not in probabilities]
         if missing:
             raise InvalidInput.of(
                 "scores",
-                f"{one.whole!r} without {', '.join(map(repr, missing))}",
-                f"the scores of {', '.join(one.parts)}, whose product it is",
+                f"{product.whole!r} without {', '.join(map(repr, missing))}",
+                f"the scores of {', '.join(product.parts)}, whose product it is",
                 "send or read those as well",
             )
-        answers[one.whole] = np.prod([probabilities[part] for part in one.parts], axis=0)
+        answers[product.whole] = np.prod([probabilities[part] for part in product.parts], axis=0)
     return answers
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -53,7 +54,10 @@ def ranker_scores(ranker: Any, X: Any, score_from: ScoreFrom = "auto") -> tuple[
                 "a ranker of LightGBM, XGBoost or CatBoost",
                 "use score_from='decision_function', 'predict_proba' or 'predict'",
             )
-        answer = ranker.predict(_matrix(ranker, rows), **_RAW[library])
+        # CatBoostRanker answers with the raw sum and does not take the word for it
+        taken = inspect.signature(ranker.predict).parameters
+        wish = {} if library == "catboost" and "prediction_type" not in taken else _RAW[library]
+        answer = ranker.predict(_matrix(ranker, rows), **wish)
     elif not hasattr(ranker, score_from):
         raise InvalidInput.of(
             "score_from",

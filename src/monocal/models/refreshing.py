@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,21 +9,21 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator
-from monocal.calibrators.refusals import no_refresh_of_numbers
 from monocal.core.errors import InvalidInput
+from monocal.core.roles import Roles
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.models.canary import canary_of
 from monocal.models.fit_facts import fit_facts
 from monocal.models.late_fit import check_late_method, fit_late, known_delays
-from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, rows_fact
+from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, rows_fact, time_of_fit
 from monocal.models.model import Model, TaskModel
 from monocal.models.products import given_earlier_parts
+from monocal.models.row_sample import row_sample
 from monocal.models.value_counts import count_values
-from monocal.tables.late_labels import LateLabels, check_late_columns, mature
-from monocal.tables.read import read
+from monocal.tables.late_labels import LateLabels, read_mature
 from monocal.tables.rows import Rows
-from monocal.tables.stream import Table, open_table
+from monocal.tables.stream import Table, TableStream, open_table
 from monocal.vocabulary.vocabulary import FieldVocabulary, NumericField, Vocabulary
 
 EXPECTED_FOR_ZEROS = 20.0
@@ -75,73 +74,79 @@ def refresh_model(
         >>> following.info["generation"], following.info["parent"] == model.fingerprint
         (2, True)
     """
-    late = event_time, label_time, window
-    rows, labels = rows_to_learn(model, table, label, weight, time, since, until, scores_are, late)
+    columns: dict[str, Any] = {"label": label, "weight": weight, "time": time, "scores_are": scores_are}
+    columns |= {"event_time": event_time, "label_time": label_time, "window": window}
+    stream = open_table(table)
+    rows, labels = rows_to_learn(model, stream, roles_to_learn(model, stream, **columns), since=since, until=until)
     return refresh_rows(model, rows, labels)
 
 
-def rows_to_learn(
-    model: Model,
-    table: Table,
-    label: str | None,
-    weight: str | None,
-    time: str | None,
-    since: str | None,
-    until: str | None,
-    scores_are: ScoreSpace | None,
-    late: tuple[str | None, str | None, str | None] = (None, None, None),
-    slices: Sequence[str] = (),
-) -> tuple[Rows, LateLabels | None]:
-    """Reads rows for a refresh, in time order, and refuses those that a model cannot go on with.
+def roles_to_learn(
+    model: Model, stream: TableStream, *, time: str | None, scores_are: ScoreSpace | None, **columns: Any
+) -> Roles:
+    """Returns the roles of a table that a model goes on with; refuses columns that are missing, or of another kind.
 
-    Arguments as for `refresh_model`; `late` is event time, label time and window, `slices` are columns that rows will
-    be judged by. What is known about labels that may still come is returned as well.
+    Arguments:
+        model: The model to go on from.
+        stream: The table.
+        time: Orders rows; None means the column that the model was fitted with, if it is there.
+        scores_are: The space of the scores; another one than the model's is refused.
+        columns: The other roles, as `Model.roles` takes them.
     """
     if scores_are is not None and scores_are != model.scores_are:
         raise InvalidInput.of(
             "scores_are", repr(scores_are), f"the model's score space, {model.scores_are!r}", "convert the column"
         )
-    stream = open_table(table)
     model.check_columns(stream.column_names)
-    known = model.info.get("time_column")
-    moment = known if time is None and known in stream.column_names else time or late[0]
-    others: dict[str, Any] = {"event_time": late[0], "label_time": late[1]} if check_late_columns(*late) else {}
-    roles = model.roles(label, weight=weight, time=moment, slices=list(slices), **others)
-    rows, labels = read(stream, roles, since=since, until=until).in_time_order(), None
-    rows = given_earlier_parts(rows, model.products)
+    return model.roles(time=time or time_of_fit(model.info, stream.column_names), **columns)
+
+
+def rows_to_learn(
+    model: Model, table: Table, roles: Roles, *, since: str | None = None, until: str | None = None
+) -> tuple[Rows, LateLabels | None]:
+    """Reads rows for a refresh, in time order, and refuses those that a model cannot go on with.
+
+    What is known about labels that may still come is returned as well.
+
+    Arguments:
+        model: The model to go on from.
+        table: Labelled rows.
+        roles: As from `roles_to_learn`.
+        since: Rows before this moment are left out.
+        until: Rows at or after it are left out.
+    """
+    if roles.has_late_labels:
+        for task in model.tasks:
+            check_late_method(task.calibrator.name)
+    rows, labels = read_mature(table, roles, since=since, until=until, curve=known_delays(model))
+    rows = given_earlier_parts(rows.in_time_order(), model.products)
     check_unseen(model.info, rows, "the model")
-    if others:
-        for one in model.tasks:
-            check_late_method(one.calibrator.name)
-        rows, labels = mature(rows, str(late[2]), known_delays(model))
-    for task in rows.scores:
-        _check_labels(rows, task)
-        _check_scores(model, rows, task)
+    for name in rows.scores:
+        _check_labels(rows, name)
+        _check_scores(model, rows, name)
     return rows, labels
 
 
 def refresh_rows(model: Model, rows: Rows, labels: LateLabels | None = None) -> Model:
     """Returns the next generation after rows that were read and checked, and what is known about late labels."""
-    if model.vocabulary.numeric_names:
-        raise no_refresh_of_numbers(model.tasks[0].calibrator.name)
     vocabulary = _grown(model.vocabulary, rows)
     features = vocabulary.encode_columns(rows.fields, rows.n_rows)
     tasks = []
-    wholes = [one.whole for one in model.products]
-    for one in model.tasks:
-        if one.name in wholes:
-            tasks.append(one)
+    wholes = [product.whole for product in model.products]
+    for task in model.tasks:
+        if task.name in wholes:
+            tasks.append(task)
             continue
-        known = np.flatnonzero(rows.labels[one.name] >= 0)
-        following = _refresh_task(one, rows.take(known), features[known] if vocabulary.names else None)
-        tasks.append(replace(one, calibrator=following))
+        known = np.flatnonzero(rows.labels[task.name] >= 0)
+        following = _refresh_task(task, rows.take(known), features[known] if vocabulary.names else None)
+        tasks.append(replace(task, calibrator=following))
     generation = int(model.info.get("generation", 1)) + 1
     fact = rows_fact(rows)
     entry: dict[str, Any] = {"generation": generation, "parent": model.fingerprint, **fact}
     entry["new_values"] = {
         new.name: new.size - old.size for new, old in zip(vocabulary.fields, model.vocabulary.fields, strict=True)
     }
-    entry["tasks"] = {one.name: _moved(one, vocabulary) for one in tasks}
+    entry["tasks"] = {task.name: _moved(task, vocabulary) for task in tasks}
     info = {
         **model.info,
         "generation": generation,
@@ -149,6 +154,7 @@ def refresh_rows(model: Model, rows: Rows, labels: LateLabels | None = None) -> 
         "tasks": fit_facts(rows),
         "time_column": rows.roles.time or model.info.get("time_column"),
         "learned_from": [*model.info.get("learned_from", ()), fact][-MOST_REMEMBERED:],
+        "row_sample": row_sample(rows, features.T, model.info.get("row_sample", ())),
         "history": [*model.info.get("history", ()), entry][-MOST_REMEMBERED:],
     }
     counts = count_values(features, vocabulary.sizes, model.value_counts) if model.value_counts else ()
@@ -158,8 +164,8 @@ def refresh_rows(model: Model, rows: Rows, labels: LateLabels | None = None) -> 
     return replace(following_model, canary=canary_of(following_model, features, rows))
 
 
-def _refresh_task(one: TaskModel, rows: Rows, features: Ids | None) -> Calibrator:
-    scores, labels = rows.scores[one.name], rows.labels[one.name]
+def _refresh_task(task: TaskModel, rows: Rows, features: Ids | None) -> Calibrator:
+    scores, labels = rows.scores[task.name], rows.labels[task.name]
     inputs: dict[str, Any] = {
         "features": features,
         "scores_are": rows.roles.scores_are,
@@ -167,7 +173,7 @@ def _refresh_task(one: TaskModel, rows: Rows, features: Ids | None) -> Calibrato
     }
 
     def refresh(weights: Any) -> Calibrator:
-        return one.calibrator.refresh(scores, labels, weights=weights, times=rows.times, **inputs)
+        return task.calibrator.refresh(scores, labels, weights=weights, times=rows.times, **inputs)
 
     def refresh_and_predict(weights: Floats) -> tuple[Calibrator, Floats]:
         following = refresh(weights)
@@ -175,17 +181,19 @@ def _refresh_task(one: TaskModel, rows: Rows, features: Ids | None) -> Calibrato
 
     if rows.maturity is None:
         return refresh(rows.weights)
-    forecast = one.calibrator.predict(scores, **inputs)
+    forecast = task.calibrator.predict(scores, **inputs)
     return fit_late(refresh_and_predict, labels, rows.maturity, forecast, rows.weights)
 
 
-def _moved(one: TaskModel, vocabulary: Vocabulary) -> dict[str, Any]:
+def _moved(task: TaskModel, vocabulary: Vocabulary) -> dict[str, Any]:
     """What moved in a task, with fields and values by name."""
-    facts: dict[str, Any] = dict(vars(one.calibrator).get("moved_", {}))
-    places = vars(one.calibrator).get("carry_", {}).get("field", range(len(facts.get("fields", ()))))
+    facts: dict[str, Any] = dict(vars(task.calibrator).get("moved_", {}))
+    places = vars(task.calibrator).get("carry_", {}).get("field", range(len(facts.get("fields", ()))))
     named = {}
     for place, entry in zip(places, facts.pop("fields", ()), strict=False):
         field = vocabulary.fields[int(place)]
+        if isinstance(field, NumericField):
+            continue  # its curve stays
         largest = entry["largest"]
         value = field.values[largest - 1].as_py() if field.n_buckets is None and largest > 0 else f"id {largest}"
         named[field.name] = {**entry, "largest": str(value)}
@@ -194,12 +202,14 @@ def _moved(one: TaskModel, vocabulary: Vocabulary) -> dict[str, Any]:
 
 def _grown(vocabulary: Vocabulary, rows: Rows) -> Vocabulary:
     """Appends values that are new; ids of the others stay."""
-    seen = Vocabulary.of_columns({name: rows.fields[name] for name in vocabulary.names})
+    seen = Vocabulary.of_columns({name: rows.fields[name] for name in vocabulary.category_names})
     fields: list[FieldVocabulary | NumericField] = []
-    for old, new in zip(vocabulary.fields, seen.fields, strict=True):
+    for old in vocabulary.fields:
         if isinstance(old, NumericField) or old.n_buckets is not None:
             fields.append(old)
             continue
+        new = seen[old.name]
+        assert isinstance(new, FieldVocabulary)
         strangers = new.values.filter(pa.array(old.encode(new.values) == 0))
         values = pa.concat_arrays([old.values, strangers.cast(old.values.type)]) if len(strangers) else old.values
         fields.append(FieldVocabulary(old.name, values, None, old.text_rule))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import RowIntervals
+from monocal.core.spaces import ScoreSpace
 from monocal.models.known_rows import batch_known
 from monocal.models.model import Model
-from monocal.tables.stream import PlacedBatch
+from monocal.tables.columns import numbers_in
+from monocal.tables.row_problems import RawRows
 
 FUSED_COLUMN = "fused_score"
 ENDS = ("lower", "upper")
@@ -39,7 +41,7 @@ def added_columns(
     chosen = dict(column or {})
     for name in chosen:
         model.task(name)
-    added = {one.name: chosen.get(one.name, f"{one.score}_calibrated") for one in model.tasks}
+    added = {task.name: chosen.get(task.name, f"{task.score}_calibrated") for task in model.tasks}
     if model.fusion is not None:
         added[FUSED_COLUMN] = FUSED_COLUMN
     if with_ends:
@@ -54,7 +56,7 @@ def added_columns(
 
 def scored_columns(
     model: Model,
-    rows: PlacedBatch,
+    rows: RawRows,
     added: Mapping[str, str],
     on_error: OnError = "raise",
     interval: float | None = None,
@@ -66,7 +68,8 @@ def scored_columns(
     Example:
         >>> from monocal.models import fit
         >>> model = fit({"pctr": [0.1, 0.3] * 50, "click": [0, 1] * 50}, method="none", score="pctr", label="click")
-        >>> rows = PlacedBatch(pa.record_batch({"pctr": [0.5, None, 1.5]}), "monday.parquet", 10_000)
+        >>> batch = pa.record_batch({"pctr": [0.5, None, 1.5]})
+        >>> rows = RawRows(batch, "monday.parquet", np.arange(10_000, 10_003), "row")
         >>> scored_columns(model, rows, {"click": "p"}, on_error="null")["p"].to_pylist()
         [0.5, None, None]
         >>> scored_columns(model, rows, {"click": "p"})
@@ -79,7 +82,7 @@ def scored_columns(
         bad = _bad_rows(model, rows.batch)
         if bad.any():
             good = pa.array(~bad)
-            rows = rows._replace(batch=rows.batch.filter(good))
+            rows = rows.keep(~bad)
     ends: dict[str, RowIntervals] = {}
     try:
         if interval is None and not selected:
@@ -89,7 +92,7 @@ def scored_columns(
             answers = {name: found.probabilities for name, found in known.items()}
             ends = {} if interval is None else known
     except InvalidInput as error:
-        raise _placed_error(model, rows) or error from error
+        raise placed_error(numeric_columns(model), rows) or error from error
     new = {added[name]: pa.array(answers[name]) for name in model.task_names}
     new |= {added[f"{name} {end}"]: pa.array(getattr(found, end)) for name, found in ends.items() for end in ENDS}
     if model.fusion is not None:
@@ -108,10 +111,17 @@ def check_on_error(on_error: str) -> None:
 
 def numeric_columns(model: Model) -> dict[str, tuple[str, float, float]]:
     """Returns column to its role and the range of its numbers, for scores and sampling rates of a model."""
-    low, high = (0.0, 1.0) if model.scores_are == "probability" else (-np.inf, np.inf)
-    columns = {one.score: ("score", low, high) for one in model.tasks}
-    if isinstance(model.sampling_rate, str):
-        columns[model.sampling_rate] = ("sampling rate", np.nextafter(0.0, 1.0), 1.0)
+    return ranges([task.score for task in model.tasks], model.scores_are, model.sampling_rate)
+
+
+def ranges(
+    scores: Iterable[str], scores_are: ScoreSpace, sampling_rate: float | str | None
+) -> dict[str, tuple[str, float, float]]:
+    """Returns the same for named columns."""
+    low, high = (0.0, 1.0) if scores_are == "probability" else (-np.inf, np.inf)
+    columns = dict.fromkeys(scores, ("score", low, high))
+    if isinstance(sampling_rate, str):
+        columns[sampling_rate] = ("sampling rate", np.nextafter(0.0, 1.0), 1.0)
     return columns
 
 
@@ -123,25 +133,33 @@ def _bad_rows(model: Model, batch: pa.RecordBatch) -> NDArray[np.bool_]:
 
 
 def _outside(values: pa.Array, low: float, high: float) -> NDArray[np.bool_]:
-    column = values.cast(pa.float64()).to_numpy(zero_copy_only=False)  # a null becomes NaN
-    bad: NDArray[np.bool_] = ~(np.isfinite(column) & (column >= low) & (column <= high))
+    found = numbers_in(values)
+    fits = np.isfinite(found.values) & (found.values >= low) & (found.values <= high)
+    bad: NDArray[np.bool_] = found.missing | found.bad | ~fits
     return bad
 
 
-def _placed_error(model: Model, rows: PlacedBatch) -> InvalidInput | None:
-    """The error of the first row that cannot be scored; None if it is not a matter of one row."""
-    for column, (role, low, high) in numeric_columns(model).items():
+def placed_error(columns: Mapping[str, tuple[str, float, float]], rows: RawRows) -> InvalidInput | None:
+    """Returns the error of the first row with a bad number; None if it is not a matter of one row.
+
+    Arguments:
+        columns: Column to its role and the range of its numbers.
+        rows: The batch and its place.
+    """
+    for column, (role, low, high) in columns.items():
         values = rows.batch.column(column)
         try:
             bad = np.flatnonzero(_outside(values, low, high))
-        except pa.ArrowInvalid:
+        except InvalidInput:
             return None
         if bad.size:
+            found = numbers_in(values.slice(int(bad[0]), 1))
             value = values[int(bad[0])].as_py()
-            is_number = value is not None and np.isfinite(value)
+            is_number = not found.missing[0] and not found.bad[0] and bool(np.isfinite(found.values[0]))
+            shown = "null" if found.missing[0] else repr(value) if found.bad[0] else f"{found.values[0]:g}"
             return InvalidInput.of(
                 f"{role} column {column!r}",
-                f"{'null' if value is None else f'{value:g}'} in row {rows.first_row + int(bad[0]):,} of {rows.file}"
+                f"{shown} in {rows.unit} {int(rows.numbers[bad[0]]):,} of {rows.file}"
                 + f" ({bad.size} such rows in this batch)" * (bad.size > 1),
                 f"numbers from {max(low, 0.0):g} to {high:g}" if is_number else "a finite number in every row",
                 "mend or drop those rows" + ", or fit on logits if these are logits" * (is_number and role == "score"),

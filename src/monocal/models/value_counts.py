@@ -24,7 +24,7 @@ def count_values(features: Ids, sizes: Sequence[int], before: Counts = ()) -> Co
     Example:
         >>> features = np.array([[1], [2], [1], [0]], dtype=np.int32)
         >>> counts = count_values(features, [3])
-        >>> [one.tolist() for one in counts], [one.tolist() for one in count_values(features + 1, [5], counts)]
+        >>> [field.tolist() for field in counts], [field.tolist() for field in count_values(features + 1, [5], counts)]
         ([[1, 2, 1]], [[1, 3, 3, 1, 0]])
     """
     found = []

@@ -14,7 +14,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.held_out import hold_out
-from monocal.models.known_rows import for_winners, known_logits, own_variances
+from monocal.models.known_rows import for_winners, known_logits
 from monocal.models.model import Model
 from monocal.tables.rows import Rows
 
@@ -27,7 +27,7 @@ BEYOND_NOISE = 2.0
 _STEPS = 50
 
 
-def with_winners(model: Model, rows: Rows | EncodedLog, fit: Callable[[EncodedLog], Model], **limits: Any) -> Model:
+def with_winners(model: Model, rows: Rows, fit: Callable[[EncodedLog], Model], **limits: Any) -> Model:
     r"""Returns the model with what its later winners showed; its forecasts stay the same.
 
     Choosing the highest of many forecasts chooses their positive errors, the more the less surely a forecast is known.
@@ -48,30 +48,32 @@ def with_winners(model: Model, rows: Rows | EncodedLog, fit: Callable[[EncodedLo
         fit: How they were fitted.
         limits: `min_count` and `max_size` of the vocabulary.
     """
-    if not isinstance(rows, Rows) or rows.maturity is not None:
-        what = "labels that may still come" if isinstance(rows, Rows) else "a prepared log"
+    if rows.maturity is not None:
+        what = "labels that may still come"
         raise InvalidInput.of("selected", what, "a table with labels that are there", "leave out one of the two")
     cut = hold_out(rows, LATER_SHARE, **limits)
+    first = cut.test.take(slice(0, 1))
+    known_logits(model, cut.features[:1], first.scores, first.rates, asked="selected")
     trial = fit(cut.fit)
     answers = trial.predict_ids(cut.features, cut.test.scores, cut.test.rates)
     known = known_logits(trial, cut.features, cut.test.scores, cut.test.rates)
     found = {}
     for task, p in answers.items():
         labelled = cut.test.labels[task] >= 0
-        selected = np.zeros(cut.test.n_rows, dtype=bool) if cut.test.winners is None else cut.test.winners
+        selected = np.zeros(cut.test.n_rows, dtype=bool) if cut.test.selected is None else cut.test.selected
         weights = np.ones(cut.test.n_rows) if cut.test.weights is None else cut.test.weights.astype(np.float64)
         column = cut.test.labels[task][labelled].astype(np.float64)
         if not selected[labelled].any():
             raise InvalidInput.of(
-                f"selected column {rows.roles.winners!r}",
+                f"selected column {rows.roles.selected!r}",
                 f"no selected row with a label among the newest {LATER_SHARE:.0%}",
                 "some rows that were chosen (1, not 0)",
-                "check the column, or leave out selected",
+                "check the column, or leave out selected=",
             )
         found[task] = learn_optimism(
-            logit(p[labelled]), own_variances(known[task])[labelled], column, weights[labelled], selected[labelled]
+            logit(p[labelled]), known[task].own[labelled], column, weights[labelled], selected[labelled]
         )
-    return replace(model, info={**model.info, "winners": {"column": rows.roles.winners, "tasks": found}})
+    return replace(model, info={**model.info, "winners": {"column": rows.roles.selected, "tasks": found}})
 
 
 def expected_of_winners(model: Model, rows: Rows, calibrated: Mapping[str, Floats]) -> dict[str, Floats]:
@@ -84,12 +86,13 @@ def expected_of_winners(model: Model, rows: Rows, calibrated: Mapping[str, Float
         rows: Rows that were read, with winners among them or not.
         calibrated: The model's probabilities of them, by task.
     """
-    if rows.winners is None or "winners" not in model.info:
+    if rows.selected is None or "winners" not in model.info:
         return dict(calibrated)
     ids = model.vocabulary.encode_columns(rows.fields, rows.n_rows)
     known = known_logits(model, ids, {task: rows.scores[task] for task in calibrated}, rows.rates)
     return {
-        task: np.where(rows.winners, for_winners(model.info, task, p, known[task]), p) for task, p in calibrated.items()
+        task: np.where(rows.selected, for_winners(model.info, task, p, known[task]), p)
+        for task, p in calibrated.items()
     }
 
 

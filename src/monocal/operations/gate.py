@@ -15,11 +15,11 @@ from monocal.judging.discoveries import joint_discoveries
 from monocal.judging.paired import PairedLosses, paired_losses
 from monocal.models.artefact import load_model
 from monocal.models.late_fit import known_delays
-from monocal.models.learned_rows import check_unseen
+from monocal.models.learned_rows import check_unseen, time_of_fit
 from monocal.models.model import Model
 from monocal.operations.gate_verdict import GateVerdict, Judged, Segment, TaskVerdict, Verdict
-from monocal.tables.late_labels import check_late_columns, mature
-from monocal.tables.read import read
+from monocal.tables.cluster_table import ClusterTable
+from monocal.tables.late_labels import read_mature
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
 from monocal.vocabulary.bins import binned
@@ -90,7 +90,7 @@ def gate(
     """
     if not 0.0 < max_harm < 1.0:
         raise InvalidInput.of("max_harm", max_harm, "a share of the old log-loss in (0, 1)", f"use {MAX_HARM}")
-    first, second = (one if isinstance(one, Model) else load_model(one) for one in (old, new))
+    first, second = (model if isinstance(model, Model) else load_model(model) for model in (old, new))
     if set(first.task_names) != set(second.task_names):
         raise InvalidInput.of(
             "new",
@@ -98,19 +98,22 @@ def gate(
             f"the old model's tasks, {', '.join(first.task_names)}",
             "fit both on the same labels",
         )
-    late = check_late_columns(event_time, label_time, window)
     stream = open_table(table)
-    known = first.info.get("time_column")
-    others: dict[str, Any] = {"group": group, "weight": weight, "slices": list(by)}
-    others["time"] = known if time is None and known in stream.column_names else time or event_time
-    others |= {"event_time": event_time, "label_time": label_time} if late else {}
+    columns: dict[str, Any] = {"group": group, "weight": weight, "slices": list(by), "window": window}
+    columns |= {"time": time or time_of_fit(first.info, stream.column_names)}
+    columns |= {"event_time": event_time, "label_time": label_time}
     sides, labels = [], None
-    for model, whose in ((first, "the old model"), (second, "the new model")):
+    asked = []
+    for model in (first, second):
         model.check_columns(stream.column_names)
-        rows = read(stream, model.roles(label, **others), since=since, until=until)
+        asked.append(model.roles(label, **columns))
+        asked[-1].check_columns(stream.column_names)
+    delays = known_delays(first) or known_delays(second)
+    if isinstance(stream.dataset, ClusterTable):  # both models answer the same rows, in the same order
+        stream.dataset.hold(list(dict.fromkeys(name for roles in asked for name in roles.columns)))
+    for model, roles, whose in zip((first, second), asked, ("the old model", "the new model"), strict=True):
+        rows, labels = read_mature(stream, roles, since=since, until=until, curve=delays)
         check_unseen(model.info, rows, whose)
-        if late:
-            rows, labels = mature(rows, str(window), known_delays(first) or known_delays(second))
         sides.append((binned(rows, model.vocabulary), model.predict_rows(rows)))
     found = _judge(sides, list(by), max_harm, confidence, (first.fingerprint, second.fingerprint))
     return found if labels is None else replace(found, late_labels=labels)

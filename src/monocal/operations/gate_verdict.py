@@ -87,7 +87,7 @@ class TaskVerdict:
     @property
     def worse(self) -> tuple[Segment, ...]:
         """Segments in which more harm than is tolerated was shown."""
-        return tuple(one for one in self.segments if one.judged.verdict == "worse")
+        return tuple(segment for segment in self.segments if segment.judged.verdict == "worse")
 
     @property
     def passed(self) -> bool:
@@ -121,12 +121,12 @@ class GateVerdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the new model may take the old one's place."""
-        return all(one.passed for one in self.tasks.values())
+        """Whether the new model may replace the old one."""
+        return all(verdict.passed for verdict in self.tasks.values())
 
     def reasons(self) -> list[str]:
         """Returns one sentence per task that says why it passes or does not."""
-        return [f"{name}: {self._reason(one)}" for name, one in self.tasks.items()]
+        return [f"{name}: {self._reason(verdict)}" for name, verdict in self.tasks.items()]
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -140,16 +140,16 @@ class GateVerdict:
             **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
             "tasks": {
                 name: {
-                    "passed": one.passed,
-                    **asdict(one.overall),
-                    "tolerated": one.tolerated,
-                    "rows_needed": one.rows_needed,
-                    "pcoc": {"old": one.pcoc[0], "new": one.pcoc[1]},
+                    "passed": verdict.passed,
+                    **asdict(verdict.overall),
+                    "tolerated": verdict.tolerated,
+                    "rows_needed": verdict.rows_needed,
+                    "pcoc": {"old": verdict.pcoc[0], "new": verdict.pcoc[1]},
                     "segments": [
-                        {"column": part.column, "value": part.value, **asdict(part.judged)} for part in one.segments
+                        {"column": part.column, "value": part.value, **asdict(part.judged)} for part in verdict.segments
                     ],
                 }
-                for name, one in self.tasks.items()
+                for name, verdict in self.tasks.items()
             },
         }
 
@@ -157,19 +157,19 @@ class GateVerdict:
         maturity = [] if self.late_labels is None else [str(self.late_labels)]
         return "\n".join(["passed" if self.passed else "not passed", *self.reasons(), *maturity])
 
-    def _reason(self, one: TaskVerdict) -> str:
-        found = one.overall
+    def _reason(self, verdict: TaskVerdict) -> str:
+        found = verdict.overall
         change = (
             f"log-loss {found.old:.5f} -> {found.new:.5f} ({found.difference:+.5f}, {self.confidence:.0%} interval "
         )
-        change += f"{found.low:+.5f} … {found.high:+.5f}; tolerated {one.tolerated:+.5f})"
-        if one.shows_harm:
+        change += f"{found.low:+.5f} … {found.high:+.5f}; tolerated {verdict.tolerated:+.5f})"
+        if verdict.shows_harm:
             return f"worse: {change}"
-        if not one.excludes_harm:
+        if not verdict.excludes_harm:
             units = "groups" if self.by_groups else "rows"
-            return f"too few rows to exclude harm, about {one.rows_needed:,} {units} are needed: {change}"
-        if one.worse:
-            worst = max(one.worse, key=lambda part: part.judged.difference * part.judged.rows)
-            more = f" and {len(one.worse) - 1} more" if len(one.worse) > 1 else ""
+            return f"too few rows to exclude harm, about {verdict.rows_needed:,} {units} are needed: {change}"
+        if verdict.worse:
+            worst = max(verdict.worse, key=lambda part: part.judged.difference * part.judged.rows)
+            more = f" and {len(verdict.worse) - 1} more" if len(verdict.worse) > 1 else ""
             return f"worse where {worst.column} is {worst.value}{more}: {change}"
         return f"{found.verdict}: {change}"

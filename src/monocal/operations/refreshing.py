@@ -10,11 +10,11 @@ from monocal.core.errors import InvalidInput
 from monocal.core.spaces import ScoreSpace
 from monocal.models.artefact import load_model, save_model
 from monocal.models.model import Model
-from monocal.models.refreshing import refresh_rows, rows_to_learn
+from monocal.models.refreshing import refresh_rows, roles_to_learn, rows_to_learn
 from monocal.operations.gate import judge_models
 from monocal.operations.gate_verdict import GateVerdict
 from monocal.tables.late_labels import LateLabels
-from monocal.tables.stream import Table
+from monocal.tables.stream import Table, open_table
 
 GATE_SHARE = 0.3
 """The newest share of the rows, on which a refresh is judged before anything is written."""
@@ -92,8 +92,10 @@ def refresh(
             "out", repr(str(out)), "another folder than the model's, which stays in force", "write next to it"
         )
     old = load_model(model)
-    late, slices = (event_time, label_time, window), by if gate else ()
-    rows, labels = rows_to_learn(old, table, label, weight, time, since, until, scores_are, late, slices)
+    columns: dict[str, Any] = {"label": label, "weight": weight, "time": time, "scores_are": scores_are}
+    columns |= {"event_time": event_time, "label_time": label_time, "window": window, "slices": by if gate else ()}
+    stream = open_table(table)
+    rows, labels = rows_to_learn(old, stream, roles_to_learn(old, stream, **columns), since=since, until=until)
     verdict = None
     if gate:
         cut = rows.n_rows - round(rows.n_rows * GATE_SHARE)

@@ -15,9 +15,9 @@ _ORDER = {"worse": 0, "better": 1, "tie": 2}
 
 def write_gate_page(found: GateVerdict, path: str | Path) -> Path:
     """Writes the verdict as one HTML file, atomically; it needs no network and no other file."""
-    title = "The new model may take the old one's place" if found.passed else "The new model does not pass"
+    title = "The new model passes" if found.passed else "The new model does not pass"
     maturity = [] if found.late_labels is None else [str(found.late_labels)]
-    body = "".join(_task(name, one, found) for name, one in found.tasks.items())
+    body = "".join(_task(name, verdict, found) for name, verdict in found.tasks.items())
     html = page(
         title,
         " · ".join([f"{found.n_rows:,} rows", f"old {found.old}", f"new {found.new}", *maturity]),
@@ -29,10 +29,10 @@ def write_gate_page(found: GateVerdict, path: str | Path) -> Path:
     return Path(path)
 
 
-def _task(name: str, one: TaskVerdict, found: GateVerdict) -> str:
+def _task(name: str, verdict: TaskVerdict, found: GateVerdict) -> str:
     reason = next(text for text in found.reasons() if text.startswith(f"{name}: "))
-    lead = f"{text(reason)}. Predicted over observed: {ratio(one.pcoc[0])} before, {ratio(one.pcoc[1])} after."
-    if not one.segments:
+    lead = f"{text(reason)}. Predicted over observed: {ratio(verdict.pcoc[0])} before, {ratio(verdict.pcoc[1])} after."
+    if not verdict.segments:
         return section(slug(name), name, lead)
     columns = [
         Column("column", numeric=False),
@@ -43,7 +43,7 @@ def _task(name: str, one: TaskVerdict, found: GateVerdict) -> str:
         Column("difference", f"with its {found.confidence:.0%} interval"),
         Column("new is", numeric=False),
     ]
-    ordered = sorted(one.segments, key=lambda part: (_ORDER[part.judged.verdict], -abs(part.judged.difference)))
+    ordered = sorted(verdict.segments, key=lambda part: (_ORDER[part.judged.verdict], -abs(part.judged.difference)))
     rows = []
     for part in ordered:
         judged = part.judged

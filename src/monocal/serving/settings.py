@@ -134,9 +134,9 @@ class Settings:
             *("max_bytes_in_hand", "hang_seconds", "level_batch_rows", "level_max_step", "level_max_total"),
             "level_file_bytes",
         ]
-        for one in positive:
-            if not getattr(self, one) > 0:
-                raise InvalidInput.of(one, getattr(self, one), "a positive number", "leave it out for the default")
+        for name in positive:
+            if not getattr(self, name) > 0:
+                raise InvalidInput.of(name, getattr(self, name), "a positive number", "leave it out for the default")
 
     def to_json(self) -> str:
         """Returns the settings as one line, for a worker process."""

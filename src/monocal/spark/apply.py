@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
+from monocal.core.row_intervals import check_level
+from monocal.models.known_rows import for_winners, known_logits
 from monocal.models.model import Model
 from monocal.models.scored_columns import OnError, added_columns, check_on_error, numeric_columns, scored_columns
+from monocal.spark.placed import placed
 from monocal.spark.shipping import receive, ship
-from monocal.tables.stream import PlacedBatch
 
 DataFrame = Any
 """A `pyspark.sql.DataFrame`, classic or of Spark Connect."""
@@ -28,6 +30,8 @@ def apply(
     *,
     column: str | Mapping[str, str] | None = None,
     on_error: OnError = "raise",
+    interval: float | None = None,
+    selected: bool = False,
 ) -> DataFrame:
     """Returns the table with the calibrated probabilities added; rows, their order and other columns stay.
 
@@ -41,6 +45,8 @@ def apply(
         column: The new column: a name if there is one task, else task to name. By default `<score>_calibrated`.
         on_error: "raise" stops at a row without a usable score and names its partition, its row there and the value;
             Spark tries such a task several times before it gives up. "null" gives those rows a null.
+        interval: Adds the columns `_lower` and `_upper`, between which the true probability lies so often, such as 0.9.
+        selected: Whether to answer for rows that are chosen for their forecast; for models fitted with `selected`.
 
     Example:
         scored = apply(spark.read.parquet("hdfs:///log"), "s3://models/ctr")
@@ -51,12 +57,14 @@ def apply(
     check_on_error(on_error)
     loaded, shipped = ship(model)
     loaded.check_columns(df.columns)
-    added = added_columns(loaded, column, df.columns)
+    added = added_columns(loaded, column, df.columns, with_ends=interval is not None)
+    if interval is not None or selected:
+        _check_known(loaded, interval, selected)
 
     def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         received = receive(shipped)
         for rows in placed(batches):
-            new = scored_columns(received, rows, added, on_error)
+            new = scored_columns(received, rows, added, on_error, interval, selected=selected)
             yield pa.RecordBatch.from_arrays(
                 [*rows.batch.columns, *(new[name] for name in added.values())],
                 names=[*rows.batch.schema.names, *added.values()],
@@ -65,6 +73,16 @@ def apply(
     # a list of its own: adding to the table's schema would change the table
     fields = [*df.schema.fields, *(StructField(name, DoubleType()) for name in added.values())]
     return df.mapInArrow(score, StructType(fields))
+
+
+def _check_known(model: Model, interval: float | None, selected: bool) -> None:
+    """Refuses here, with one made-up row, what every task would refuse."""
+    if interval is not None:
+        check_level(interval)
+    half = {name: np.array([0.5]) for name in model.task_names}
+    known = known_logits(model, np.zeros((1, len(model.field_names)), np.int32), half)
+    for name in known if selected else ():
+        for_winners(model.info, name, half[name], known[name])
 
 
 def check_rows(df: DataFrame, model: Model | str | Path) -> None:
@@ -103,15 +121,3 @@ def check_rows(df: DataFrame, model: Model | str | Path) -> None:
                 "a finite number in every row" if np.isinf(high) else f"numbers from {max(low, 0.0):g} to {high:g}",
                 'mend or drop those rows, or pass on_error="null"',
             )
-
-
-def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[PlacedBatch]:
-    """Says where in its partition each batch begins."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    name = "the partition" if context is None else f"partition {context.partitionId()}"
-    first_row = 0
-    for batch in batches:
-        yield PlacedBatch(batch, name, first_row)
-        first_row += batch.num_rows

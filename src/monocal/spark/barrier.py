@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from monocal.calibrators import calibrator
+from monocal.calibrators import Calibrator, calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
-from monocal.core.team import Shards
+from monocal.core.samples import Ids
+from monocal.core.team import Shards, Team
 from monocal.models.artefact import load_model, model_files
 from monocal.models.model import Model, TaskModel
+from monocal.spark.collecting import refusals_of_workers
 from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.vocabulary.vocabulary import Vocabulary
@@ -43,17 +45,13 @@ def fit_in_barrier(
         workers: How many tasks; each needs a slot at the same time.
     """
     session = df.sparkSession
-    _check_slots(session, workers)
     values = known.to_bytes()
 
     def train(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         vocabulary = Vocabulary.of_bytes(values)
         with _joined_team(workers) as team:
-            found = list(batches)
-            rows = read(pa.Table.from_batches(found), roles) if sum(one.num_rows for one in found) else None
-            tasks = [
-                _fit_task(rows, roles, vocabulary, task, calibrator(method, **arguments), team) for task in roles.labels
-            ]
+            rows = _read_with_ids(batches, roles, vocabulary)
+            tasks = [_fit_task(rows, roles, task, calibrator(method, **arguments), team) for task in roles.labels]
             if team.rank == 0:
                 model = Model(tuple(tasks), vocabulary, roles.scores_are, roles.sampling_rate)
                 for name, data in model_files(model).items():
@@ -69,16 +67,18 @@ def fit_in_barrier(
     session.conf.set(_ADAPTIVE, "false")
     try:
         # a stage after the barrier, so that the barrier's own can start again when a task is lost
-        pieces = dealt.mapInArrow(train, _SCHEMA, barrier=True).repartition(1).collect()
+        with refusals_of_workers():
+            pieces = dealt.mapInArrow(train, _SCHEMA, barrier=True).repartition(1).collect()
     finally:
         session.conf.set(_ADAPTIVE, before)
     files: dict[str, bytes] = {}
-    for piece in sorted(pieces, key=lambda one: (one["file"], one["at"])):
+    for piece in sorted(pieces, key=lambda row: (row["file"], row["at"])):
         files[piece["file"]] = files.get(piece["file"], b"") + bytes(piece["data"])
     return load_model(files)
 
 
-def _check_slots(session: Any, workers: int) -> None:
+def check_slots(session: Any, workers: int) -> None:
+    """Refuses what Spark would wait for in vain: tasks that start together need as many slots, which stay."""
     if session.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise InvalidInput.of(
             "spark.dynamicAllocation.enabled", "true", "false: tasks of a barrier stage start together", "turn it off"
@@ -94,7 +94,7 @@ def _check_slots(session: Any, workers: int) -> None:
 
 
 @contextmanager
-def _joined_team(workers: int) -> Iterator[Any]:
+def _joined_team(workers: int) -> Iterator[Team]:
     """Lets the tasks of this stage find each other: the first offers an address, everybody hears it."""
     from pyspark import BarrierTaskContext
 
@@ -116,26 +116,37 @@ def _joined_team(workers: int) -> Iterator[Any]:
         leave_team()
 
 
-def _fit_task(rows: Rows | None, roles: Roles, vocabulary: Vocabulary, task: str, one: Any, team: Any) -> TaskModel:
-    if rows is None:
-        scores, labels = np.zeros(0), np.zeros(0, np.int8)
-        features, weights, rates = np.zeros((0, len(vocabulary.fields)), np.int32), None, None
-        times = None if roles.time is None else np.zeros(0, np.int64)
-    else:
-        seen = rows.observed(task)
-        scores, labels, weights, rates = seen.scores[task], seen.labels[task], seen.weights, seen.rates
-        times = seen.times
-        features = vocabulary.encode_columns({name: seen.fields[name] for name in vocabulary.names}, seen.n_rows)
-    shards = Shards(team, team.size, (team.rank,), np.array([0, len(scores)]), times)
-    one.fit(
-        scores,
-        labels,
+def _read_with_ids(batches: Iterator[pa.RecordBatch], roles: Roles, vocabulary: Vocabulary) -> tuple[Rows, Ids]:
+    """Returns a task's rows and their field ids; batches and values of fields do not stay in memory."""
+    with_rows = [batch for batch in batches if batch.num_rows]
+    if not with_rows:
+        nothing = np.zeros(0)
+        rows = Rows(
+            roles,
+            labels=dict.fromkeys(roles.labels, nothing.astype(np.int8)),
+            scores=dict.fromkeys(roles.score_columns, nothing),
+            times=None if roles.time is None else nothing.astype(np.int64),
+        )
+        return rows, np.zeros((0, len(vocabulary.fields)), np.int32)
+    found = read(pa.Table.from_batches(with_rows), roles)
+    ids = vocabulary.encode_columns({name: found.fields[name] for name in vocabulary.names}, found.n_rows)
+    return found.with_fields(()), ids
+
+
+def _fit_task(found: tuple[Rows, Ids], roles: Roles, task: str, fitted: Calibrator, team: Team) -> TaskModel:
+    rows, ids = found
+    known = rows.labels[task] >= 0
+    seen, features = (rows, ids) if known.all() else (rows.take(known), ids[known])
+    times = seen.times if fitted.looks_at_time else None
+    fitted.fit(
+        seen.scores[task],
+        seen.labels[task],
         features=features if features.shape[1] else None,
-        weights=weights,
-        times=times if one.looks_at_time else None,
+        weights=seen.weights,
+        times=times,
         scores_are=roles.scores_are,
-        sampling_rate=rates,
-        shards=shards,
+        sampling_rate=seen.rates,
+        shards=Shards(team, team.size, (team.rank,), np.array([0, seen.n_rows]), times),
     )
-    one.sampling_rate_ = "per row" if isinstance(roles.sampling_rate, str) else roles.sampling_rate
-    return TaskModel(task, roles.score_columns.get(task, task), roles.labels[task], one)
+    fitted.sampling_rate_ = "per row" if isinstance(roles.sampling_rate, str) else roles.sampling_rate
+    return TaskModel(task, roles.score_columns.get(task, task), roles.labels[task], fitted)

@@ -48,8 +48,8 @@ def measure_fields(
                 terms = cell_terms(judged.probabilities, column.ids, len(texts))
                 amounts = np.stack([term.add_up(judged.labels, judged.weights) for term in terms])
                 sums[judged.slot, number].add(texts, amounts)
-        for (slot, field), one in sums.items():
-            yield from one.batches(slot, field)
+        for (slot, field), field_sums in sums.items():
+            yield from field_sums.batches(slot, field)
 
     added = df.mapInArrow(summed, _SCHEMA).groupBy("slot", "field", "value").agg(*(F.sum(k).alias(k) for k in _SUMS))
     rows = collected(added.drop("value"))

@@ -44,7 +44,7 @@ def measure_groups(
             weights = np.ones(n) if judged.weights is None else judged.weights
             texts = column.known_values.cast(pa.string()).take(pa.array(column.ids))
             columns = [pa.array(np.full(n, judged.slot, np.int32)), texts]
-            columns += [pa.array(one) for one in (judged.labels, judged.probabilities, weights)]
+            columns += [pa.array(column) for column in (judged.labels, judged.probabilities, weights)]
             yield pa.RecordBatch.from_arrays(columns, names=["slot", "group", "label", "p", "weight"])
 
     def measured(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -61,13 +61,16 @@ def measure_groups(
                 kept = 0.0 if value.reason else total * (1.0 - value.details[SKIPPED[type(metric)]])
                 numbers = (total, kept, 0.0 if value.reason else value.number)
                 yield pa.RecordBatch.from_arrays(
-                    [*(pa.array([one], pa.int32()) for one in (slot, number)), *(pa.array([one]) for one in numbers)],
+                    [
+                        *(pa.array([key], pa.int32()) for key in (slot, number)),
+                        *(pa.array([result]) for result in numbers),
+                    ],
                     names=["slot", "metric", "total", "kept", "mean"],
                 )
 
     met = df.mapInArrow(forecasts, _FORECASTS).repartition("group")
     rows = collected(met.mapInArrow(measured, _FOUND))
-    slots, numbers, total, kept, mean = (one.to_numpy() for one in rows.columns)
+    slots, numbers, total, kept, mean = (column.to_numpy() for column in rows.columns)
     found: dict[int, dict[str, Value]] = {}
     for slot in set(slots.tolist()):
         for number, (name, metric) in enumerate(metrics.items()):

@@ -107,11 +107,11 @@ def compress(df: Any, judging: Judging) -> dict[int, Cells]:
             found = cells_of(judged.rows.logits(judging.slots[judged.slot].task), judged.labels, weights)
             slots = np.full(len(found.cell), judged.slot, np.int32)
             columns = [slots, found.cell, found.label, found.rows, *found.moments]
-            yield pa.RecordBatch.from_arrays([pa.array(one) for one in columns], names=[*_KEYS, *_SUMS])
+            yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=[*_KEYS, *_SUMS])
 
     added = df.mapInArrow(summed, _SCHEMA).groupBy(*_KEYS).agg(*(F.sum(name).alias(name) for name in _SUMS))
     table = collected(added).sort_by([(name, "ascending") for name in _KEYS])
-    slots, cell, label, rows, *moments = (one.to_numpy() for one in table.columns)
+    slots, cell, label, rows, *moments = (column.to_numpy() for column in table.columns)
     return {
         int(slot): Cells(cell[mine], label[mine], rows[mine], np.stack(moments)[:, mine])
         for slot in np.unique(slots)

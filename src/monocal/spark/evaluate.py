@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
+from monocal.core.renamed import renamed
 from monocal.core.spaces import ScoreSpace
 from monocal.judging.evaluate import chosen_metrics
+from monocal.judging.judged_roles import judged_roles
 from monocal.judging.judgement import headline_metrics
 from monocal.metrics import AnyMetric, Mvce, Value, metric
 from monocal.metrics.fields import FieldMetric
@@ -39,11 +40,12 @@ def evaluate(
     time: str | None = None,
     since: str | None = None,
     until: str | None = None,
-    winners: str | None = None,
+    selected: str | None = None,
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
     metrics: Sequence[str] | None = None,
     exact: bool = False,
+    winners: str | None = None,
 ) -> ClusterEvaluation:
     """Measures a score column, or a model beside the score it calibrates, on a Spark table.
 
@@ -65,31 +67,24 @@ def evaluate(
         time: Needed for since and until.
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
-        winners: Only rows where this 0/1 column is 1.
+        selected: Only rows where this 0/1 column is 1.
         sampling_rate: A number or a column; None means the model's.
         scores_are: The space of the scores, without a model.
         metrics: Names; None means the headline ones.
         exact: Whether `auc` is computed from all rows, in a pass of its own.
+        winners: The old name of `selected`.
 
     Example:
         found = evaluate(spark.table("ads.test"), model="s3://models/ctr", group="user_id")
         found.tasks["click"]["after"].value("gauc")
         0.7312
     """
-    others = {"group": group, "weight": weight, "time": time, "winners": winners}
     loaded, shipped = (None, None) if model is None else ship(model)
     named = list(dict.fromkeys(fields if fields is not None else loaded.field_names if loaded else ()))
-    slices = [*named, *([group] if group else [])]
-    if loaded is None:
-        rate: dict[str, Any] = {"sampling_rate": sampling_rate, "scores_are": scores_are}
-        roles = Roles.of(score=score, label=label, tasks=tasks, slices=slices, **rate, **others)
-    else:
-        if score is not None:
-            raise InvalidInput.of("score", repr(score), "the model's own score columns", "leave score out")
-        loaded.check_columns(df.columns)
-        roles = loaded.roles(
-            label, tasks=tasks, sampling_rate=sampling_rate, soft_labels=False, slices=slices, **others
-        )
+    columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "scores_are": scores_are}
+    columns |= {"sampling_rate": sampling_rate, "soft_labels": False, "group": group, "weight": weight, "time": time}
+    columns |= {"selected": renamed("winners", winners, "selected", selected)}
+    roles = judged_roles(loaded, df.columns, fields=named, by=[group] if group else [], **columns)
     roles.check_columns(df.columns)
     names = metrics or headline_metrics(has_fields=bool(named), has_groups=group is not None)
     chosen = chosen_metrics(names)
@@ -118,45 +113,45 @@ def _measure(
     group: str | None,
     exact: bool,
 ) -> tuple[dict[int, int], dict[int, dict[str, Value]]]:
-    by_field = {name: one for name, one in chosen.items() if isinstance(one, FieldMetric)}
+    by_field = {name: measure for name, measure in chosen.items() if isinstance(measure, FieldMetric)}
     absent = {
         name: Value.undefined(reason)
-        for name, one in chosen.items()
-        for reason in (_reason(one, bool(fields), group is not None),)
+        for name, measure in chosen.items()
+        for reason in (_reason(measure, bool(fields), group is not None),)
         if reason
     }
     of_rows = {"auc"} if exact else set()
     sums = {
-        name: _sketched(one)
-        for name, one in chosen.items()
-        if name not in by_field and name not in absent and name not in of_rows and not isinstance(one, GroupMetric)
+        name: _sketched(measure)
+        for name, measure in chosen.items()
+        if name not in by_field and name not in absent and name not in of_rows and not isinstance(measure, GroupMetric)
     }
     # the number of rows comes with any sum
     found = measure_sums(df, judging, sums or {"pcoc": metric("pcoc")})
     counted = {slot: n_rows for slot, (n_rows, _) in found.items()}
-    values = {slot: {**absent, **one} for slot, (_, one) in found.items()}
+    values = {slot: {**absent, **measured} for slot, (_, measured) in found.items()}
     passes: list[dict[int, dict[str, Value]]] = []
     if by_field and fields:
         passes.append(measure_fields(df, judging, by_field, fields))
-    by_group = {name: one for name, one in chosen.items() if isinstance(one, GroupMetric)}
+    by_group = {name: measure for name, measure in chosen.items() if isinstance(measure, GroupMetric)}
     if by_group and group is not None:
         passes.append(measure_groups(df, judging, by_group, group))
     if exact and "auc" in chosen:
-        passes.append({slot: {"auc": one} for slot, one in measure_auc(df, judging).items()})
-    for one in passes:
+        passes.append({slot: {"auc": area} for slot, area in measure_auc(df, judging).items()})
+    for measured in passes:
         for slot in values:
-            values[slot] |= one[slot]
+            values[slot] |= measured[slot]
     return counted, values
 
 
-def _reason(one: AnyMetric, has_fields: bool, has_groups: bool) -> str:
-    if isinstance(one, Mvce):
+def _reason(measure: AnyMetric, has_fields: bool, has_groups: bool) -> str:
+    if isinstance(measure, Mvce):
         return "needs every row in one place"
-    if isinstance(one, FieldMetric) and not has_fields:
+    if isinstance(measure, FieldMetric) and not has_fields:
         return "no field was given"
-    return "no groups were given" if isinstance(one, GroupMetric) and not has_groups else ""
+    return "no groups were given" if isinstance(measure, GroupMetric) and not has_groups else ""
 
 
-def _sketched(one: AnyMetric) -> AnyMetric:
+def _sketched(measure: AnyMetric) -> AnyMetric:
     """The metric itself, or its sketch if its state grows with the rows."""
-    return one if one.summary.bounded else metric(one.name, cells=CELLS)
+    return measure if measure.summary.bounded else metric(measure.name, cells=CELLS)

@@ -33,20 +33,20 @@ def measure_auc(df: Any, judging: Judging) -> dict[int, Value]:
             n = len(judged.labels)
             weights = np.ones(n) if judged.weights is None else judged.weights
             columns = [pa.array(np.full(n, judged.slot, np.int32))]
-            columns += [pa.array(one) for one in (judged.probabilities, judged.labels, weights)]
+            columns += [pa.array(column) for column in (judged.probabilities, judged.labels, weights)]
             yield pa.RecordBatch.from_arrays(columns, names=["slot", "p", "label", "weight"])
 
     def ranked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kinds = [("slot", pa.int32()), *((name, pa.float64()) for name in ("p", "label", "weight"))]
-        columns = [one.to_numpy() for one in pa.Table.from_batches(batches, pa.schema(kinds)).columns]
+        columns = [column.to_numpy() for column in pa.Table.from_batches(batches, pa.schema(kinds)).columns]
         for slot in np.unique(columns[0]).tolist():
-            p, label, weight = (one[columns[0] == slot] for one in columns[1:])
+            p, label, weight = (column[columns[0] == slot] for column in columns[1:])
             cells = ScoreOrder().summarize(Forecast.of(label, p, weights=weight))
             negative = cells.weight - cells.positive
             ordered = float(np.dot(cells.positive, np.cumsum(negative) - 0.5 * negative))
             found = (float(p.min()), float(cells.positive.sum()), float(negative.sum()), ordered)
             yield pa.RecordBatch.from_arrays(
-                [pa.array([slot], pa.int32()), *(pa.array([one]) for one in found)],
+                [pa.array([slot], pa.int32()), *(pa.array([value]) for value in found)],
                 names=["slot", "lowest", "positive", "negative", "ordered"],
             )
 
@@ -57,10 +57,10 @@ def measure_auc(df: Any, judging: Judging) -> dict[int, Value]:
 
 def _area(ranges: list[dict[str, float]]) -> Value:
     below = ordered = positive = 0.0
-    for one in sorted(ranges, key=lambda row: row["lowest"]):
-        ordered += one["ordered"] + one["positive"] * below
-        below += one["negative"]
-        positive += one["positive"]
+    for piece in sorted(ranges, key=lambda row: row["lowest"]):
+        ordered += piece["ordered"] + piece["positive"] * below
+        below += piece["negative"]
+        positive += piece["positive"]
     if positive + below == 0.0:
         return Value.undefined("no rows")
     if positive == 0.0 or below == 0.0:

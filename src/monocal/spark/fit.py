@@ -19,8 +19,8 @@ from monocal.models.canary import canary_of
 from monocal.models.fit_facts import facts_of_logits
 from monocal.models.learned_rows import rows_number
 from monocal.models.model import Model, TaskModel
-from monocal.spark.barrier import fit_in_barrier
-from monocal.spark.collecting import collected
+from monocal.spark.barrier import check_slots, fit_in_barrier
+from monocal.spark.collecting import collected, refusals_of_workers
 from monocal.spark.compressed import Cells, WeightedRows, compress
 from monocal.spark.judged_rows import BEFORE, Judging, Slot
 from monocal.spark.pooled import binned, pooled
@@ -31,6 +31,9 @@ from monocal.vocabulary.vocabulary import Vocabulary
 SMOOTH_METHODS = ("none", "platt", "temperature", "beta", "gauss", "gamma")
 PASS_METHODS = (*SMOOTH_METHODS, "histogram", "isotonic")
 """Methods whose fit needs a few sums over the table and nothing of its fields or its order in time."""
+
+_ON_ONE_MACHINE = ("numeric", "parents", "products", "keep_order_within", "selected", "soft_labels", "label_time")
+"""Arguments of `monocal.fit` that a fit on Spark does not have."""
 
 _CANARY_ROWS = 32
 _FACTS = "n_rows long, high long, low long, first long, last long"
@@ -58,7 +61,7 @@ def fit(
     """Fits one calibrator per task on a Spark table and returns an ordinary model.
 
     Methods that need a few sums (`PASS_METHODS`): the cluster turns the table into at most some hundred thousand
-    weighted rows on which the same calibrator has the same fit, to 1e-10 in the answers; the driver fits it.
+    weighted rows on which the same calibrator has the same fit, to 1e-11 in the answers; the driver fits it.
     `wide_logistic`, `umc`, `sbcr`, `fac`: the tasks of one barrier stage form a process group and fit together, each
     on its own shard; the rows must fit into their memory. The same table and `workers` give the same bits.
 
@@ -83,6 +86,10 @@ def fit(
         model = fit(spark.table("ads.log"), method="platt", score="pctr", label="click")
         model.save("model")
     """
+    for name in _ON_ONE_MACHINE:
+        if arguments.get(name):
+            way_out = "fit on one machine, on the newest rows; apply and evaluate take that model"
+            raise InvalidInput.of(name, arguments[name], "nothing in a fit on Spark", way_out)
     if isinstance(arguments.get("carry"), Mapping):
         arguments["carry"] = carry_by_position(arguments["carry"], fields)
     _check_method(method, calibrator(method, **arguments), time)
@@ -97,6 +104,8 @@ def fit(
         scores_are=scores_are,
     )
     roles.check_columns(df.columns)
+    if method not in PASS_METHODS:
+        check_slots(df.sparkSession, workers)
     known = vocabulary(df, roles.fields, min_count=min_count, max_size=max_size, hashed_fields=hashed_fields)
     # the sums need no fields
     blind = replace(roles, fields=())
@@ -138,38 +147,38 @@ def _fit_by_passes(
     samples = _samples(rows, judging, cells, calibrator(method, **arguments))
     tasks = []
     for number, task in enumerate(roles.labels):
-        few, one = samples[number], calibrator(method, **arguments)
-        one.fit(few.logits, few.labels, weights=few.weights, scores_are="logit")
-        one.scores_are_ = roles.scores_are
-        one.sampling_rate_ = "per row" if isinstance(roles.sampling_rate, str) else roles.sampling_rate
-        one.n_fields_ = len(known.fields)
-        tasks.append(TaskModel(task, roles.score_columns.get(task, task), roles.labels[task], one))
+        few, fitted = samples[number], calibrator(method, **arguments)
+        fitted.fit(few.logits, few.labels, weights=few.weights, scores_are="logit")
+        fitted.scores_are_ = roles.scores_are
+        fitted.sampling_rate_ = "per row" if isinstance(roles.sampling_rate, str) else roles.sampling_rate
+        fitted.n_fields_ = len(known.fields)
+        tasks.append(TaskModel(task, roles.score_columns.get(task, task), roles.labels[task], fitted))
     return Model(tuple(tasks), known, roles.scores_are, roles.sampling_rate)
 
 
-def _check_method(method: str, one: Calibrator, time: str | None) -> None:
-    if method not in PASS_METHODS and not one.fits_in_shards:
+def _check_method(method: str, chosen: Calibrator, time: str | None) -> None:
+    if method not in PASS_METHODS and not chosen.fits_in_shards:
         wish = f"one of {', '.join(PASS_METHODS)}, wide_logistic, umc, sbcr, fac"
         raise InvalidInput.of("method", repr(method), wish, "fit it on one machine, on the newest rows")
-    if isinstance(one, HistogramCalibrator) and one.binning != "width":
-        raise InvalidInput.of("binning", repr(one.binning), '"width"', "bins of equal mass need all rows in order")
+    if isinstance(chosen, HistogramCalibrator) and chosen.binning != "width":
+        raise InvalidInput.of("binning", repr(chosen.binning), '"width"', "bins of equal mass need all rows in order")
     if method not in PASS_METHODS:
-        if one.looks_at_time and time is None:
+        if chosen.looks_at_time and time is None:
             raise InvalidInput.of(
                 "time",
                 None,
                 f"a column that tells older rows from newer ones, for {method!r} with these arguments",
                 'name the column, or set carry="none", recent_share=0 and guard=False',
             )
-    elif one.guard or one.recent_share:
-        name = "guard" if one.guard else "recent_share"
-        raise InvalidInput.of(name, getattr(one, name), "off", "it needs rows in time order: fit on one machine")
+    elif chosen.guard or chosen.recent_share:
+        name = "guard" if chosen.guard else "recent_share"
+        raise InvalidInput.of(name, getattr(chosen, name), "off", "it needs rows in time order: fit on one machine")
 
 
-def _samples(rows: Any, judging: Judging, cells: Mapping[int, Cells], one: Calibrator) -> dict[int, WeightedRows]:
-    if isinstance(one, HistogramCalibrator):
-        return binned(rows, judging, one.n_bins)
-    if one.name == "isotonic":
+def _samples(rows: Any, judging: Judging, cells: Mapping[int, Cells], chosen: Calibrator) -> dict[int, WeightedRows]:
+    if isinstance(chosen, HistogramCalibrator):
+        return binned(rows, judging, chosen.n_bins)
+    if chosen.name == "isotonic":
         return pooled(rows, judging)
     return {slot: found.two_points() for slot, found in cells.items()}
 
@@ -189,7 +198,7 @@ def _learned_from(rows: Any, roles: Roles) -> tuple[int, dict[str, Any]]:
                 number = rows_number(found)
                 times = (0, 0) if found.times is None else (int(found.times.min()), int(found.times.max()))
                 yield pa.RecordBatch.from_arrays(
-                    [pa.array([one]) for one in (found.n_rows, number // _HALF, number % _HALF, *times)],
+                    [pa.array([value]) for value in (found.n_rows, number // _HALF, number % _HALF, *times)],
                     names=["n_rows", "high", "low", "first", "last"],
                 )
 
@@ -197,7 +206,8 @@ def _learned_from(rows: Any, roles: Roles) -> tuple[int, dict[str, Any]]:
 
     # halves, because Spark refuses sums beyond 2⁶³
     sums = (F.sum("n_rows"), F.sum("high"), F.sum("low"), F.min("first"), F.max("last"))
-    n_rows, high, low, first, last = rows.mapInArrow(facts, _FACTS).agg(*sums).first()
+    with refusals_of_workers():
+        n_rows, high, low, first, last = rows.mapInArrow(facts, _FACTS).agg(*sums).first()
     if not n_rows:
         raise InvalidInput.of("table", "no rows", "at least one row", "check the table and the filter")
     learned = {"n_rows": n_rows, "rows": fingerprint(n_rows, (high * _HALF + low) % 2**64)}

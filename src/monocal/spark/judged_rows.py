@@ -9,10 +9,15 @@ from typing import NamedTuple, final
 import numpy as np
 import pyarrow as pa
 
+from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.core.spaces import Floats
+from monocal.models.model import Model
+from monocal.models.scored_columns import placed_error, ranges
+from monocal.spark.placed import placed
 from monocal.spark.shipping import Shipped, receive
 from monocal.tables.read import read
+from monocal.tables.row_problems import RawRows
 from monocal.tables.rows import Rows
 from monocal.tables.time_window import TimeWindow
 from monocal.vocabulary.bins import binned
@@ -62,18 +67,30 @@ class Judging:
     def forecasts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Judged]:
         """Yields every slot of every batch that has rows for it."""
         model = None if self.shipped is None else receive(self.shipped)
-        for table in _joined(batches):
-            window = TimeWindow.of(table.schema, self.roles.time, self.since, self.until)
-            kept_rows = table if window is None else window.rows_of(table)
-            if not kept_rows.num_rows:
-                continue
+        roles = self.roles
+        columns = ranges(roles.score_columns.values(), roles.scores_are, roles.sampling_rate)
+        columns |= {} if roles.weight is None else {roles.weight: ("weight", 0.0, np.inf)}
+        for piece in placed(_joined(batches)):
+            try:
+                yield from self._judged(piece, model)
+            except InvalidInput as error:
+                raise placed_error(columns, piece) or InvalidInput(
+                    f"{error} Here the table is {piece.file} from its row {int(piece.numbers[0]):,} on."
+                ) from error
+
+    def _judged(self, piece: RawRows, model: Model | None) -> Iterator[Judged]:
+        window = TimeWindow.of(piece.batch.schema, self.roles.time, self.since, self.until)
+        kept_rows = (piece if window is None else window.rows_of(piece)).batch
+        if kept_rows.num_rows:
             rows = read(kept_rows, self.roles)
+            if rows.weights is not None and not bool((rows.weights >= 0.0).all()):
+                raise InvalidInput.of("weight", "a negative number", "numbers that are zero or positive", "use 0")
             calibrated = None if model is None else model.predict_rows(rows)
             rows = rows if model is None else binned(rows, model.vocabulary)
             for number, slot in enumerate(self.slots):
                 kept = rows.labels[slot.task] >= 0
-                if rows.winners is not None:
-                    kept &= rows.winners
+                if rows.selected is not None:
+                    kept &= rows.selected
                 if not kept.any():
                     continue
                 chosen = np.flatnonzero(kept)

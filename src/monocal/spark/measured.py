@@ -65,9 +65,9 @@ class Measured:
     def __repr__(self) -> str:
         lines = [
             ("metric", "value"),
-            *((name, "–" if one.reason else f"{one.number:.5f}") for name, one in self.values.items()),
+            *((name, "–" if value.reason else f"{value.number:.5f}") for name, value in self.values.items()),
         ]
-        reasons = [f"{name}: {one.reason}" for name, one in self.values.items() if one.reason]
+        reasons = [f"{name}: {value.reason}" for name, value in self.values.items() if value.reason]
         return "\n".join([f"{self.n_rows:,} rows", *text_table(lines), *reasons])
 
     def _found(self, name: str) -> Value:

@@ -57,15 +57,15 @@ def pooled(df: Any, judging: Judging) -> dict[int, WeightedRows]:
             weights = np.ones(len(logits)) if judged.weights is None else judged.weights
             columns = [np.full(len(logits), judged.slot, np.int32), logits, judged.labels, weights]
             yield pa.RecordBatch.from_arrays(
-                [pa.array(one) for one in columns], names=["slot", "logit", "label", "weight"]
+                [pa.array(column) for column in columns], names=["slot", "logit", "label", "weight"]
             )
 
     def blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kinds = [("slot", pa.int32()), *((name, pa.float64()) for name in ("logit", "label", "weight"))]
-        columns = [one.to_numpy() for one in pa.Table.from_batches(batches, pa.schema(kinds)).columns]
+        columns = [column.to_numpy() for column in pa.Table.from_batches(batches, pa.schema(kinds)).columns]
         for slot in np.unique(columns[0]).tolist():
             mine = (columns[0] == slot) & (columns[3] > 0.0)
-            logits, labels, weights = (one[mine] for one in columns[1:])
+            logits, labels, weights = (column[mine] for column in columns[1:])
             distinct, which = np.unique(logits, return_inverse=True)
             yield _batch(slot, *_pool(distinct, *_sums(which, len(distinct), weights, labels)))
 
@@ -97,7 +97,7 @@ def _pool(logits: Floats, weights: Floats, positives: Floats) -> tuple[Floats, F
 
 def _batch(slot: int, *columns: Floats) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
-        [pa.array(np.full(len(columns[0]), slot, np.int32)), *(pa.array(one) for one in columns)], names=_NAMES
+        [pa.array(np.full(len(columns[0]), slot, np.int32)), *(pa.array(column) for column in columns)], names=_NAMES
     )
 
 
@@ -112,8 +112,8 @@ def _by_slot(table: pa.Table, points: Any) -> dict[int, WeightedRows]:
             for logits, share in points(lowest, highest)
             for label, amount in ((1.0, positive), (0.0, weight - positive))
         ]
-        logits, labels, weights = (np.concatenate(one) for one in zip(*parts, strict=True))
+        logits, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
         kept = weights > 0.0
         order = np.argsort(logits[kept], kind="stable")
-        found[slot] = WeightedRows(*(one[kept][order] for one in (logits, labels, weights)))
+        found[slot] = WeightedRows(*(column[kept][order] for column in (logits, labels, weights)))
     return found

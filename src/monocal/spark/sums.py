@@ -11,6 +11,7 @@ import pyarrow as pa
 from monocal.metrics import AnyMetric, Forecast, Value
 from monocal.metrics.packed import pack, unpack
 from monocal.metrics.shared import by_summary
+from monocal.spark.collecting import refusals_of_workers
 from monocal.spark.judged_rows import Judging
 
 _SCHEMA = "slot int, summary int, part int, n_rows long, state binary"
@@ -56,7 +57,8 @@ def measure_sums(
     # merged once on the cluster: the driver would receive gigabytes from ten thousand tasks
     n_tasks = math.isqrt(int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))) + 1
     partial = df.mapInArrow(summed, _SCHEMA).repartition(n_tasks)
-    rows = [row.asDict() for row in partial.mapInArrow(merged, _SCHEMA).collect()]
+    with refusals_of_workers():
+        rows = [row.asDict() for row in partial.mapInArrow(merged, _SCHEMA).collect()]
     found: dict[int, tuple[int, dict[str, Value]]] = {}
     for (slot, number), (_, n_rows, state) in _merge(rows, ways).items():
         values = found.setdefault(slot, (n_rows, {}))[1]
@@ -67,7 +69,7 @@ def measure_sums(
 def _merge(rows: list[dict[str, Any]], ways: list[Any]) -> dict[tuple[int, int], tuple[int, int, Any]]:
     """Merges states in the order of their partitions, so that the same partitions give the same sums."""
     found: dict[tuple[int, int], tuple[int, int, Any]] = {}
-    for row in sorted(rows, key=lambda one: int(one["part"])):
+    for row in sorted(rows, key=lambda row: int(row["part"])):
         key, state = (row["slot"], row["summary"]), unpack(bytes(row["state"]))
         if key in found:
             part, n_rows, before = found[key]

@@ -50,10 +50,10 @@ def vocabulary(
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         counts = [ValueCounts(name) for name in listed]
         for batch in batches:
-            for one in counts:
-                one.add(batch.column(one.name))
-        for number, one in enumerate(counts):
-            values, rows = one.in_order_of_appearance(), one.counts()
+            for field in counts:
+                field.add(batch.column(field.name))
+        for number, field in enumerate(counts):
+            values, rows = field.in_order_of_appearance(), field.counts()
             yield pa.RecordBatch.from_arrays(
                 [pa.array(np.full(len(values), number, np.int32)), values, pa.array(rows)],
                 names=["field", "value", "rows"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
+from monocal.tables.row_problems import RawRows
+from monocal.tables.text_numbers import null_words, parse_numbers
 
-NUMERIC = "name it under numeric instead of fields (--numeric on the command line), if it is a quantity"
+NUMERIC = "name it under numeric= instead of fields= if it is a quantity, or cast it to whole numbers if it is an id"
 
 LARGEST_WHOLE = 2.0**53
 """Beyond, neighbouring whole numbers are one float."""
+
+_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 TEXT_RULE = 2
 """How values become text. Rule 1 wrote moments with the unit and zone of their column."""
@@ -62,6 +66,70 @@ def whole_numbers(column: pa.Array, name: str) -> pa.Array:
         value = f"{found[bad][0]:g} in a column of type {column.type}"
         raise InvalidInput.of(f"field {name!r}", value, "a categorical column (text, whole numbers, dates)", NUMERIC)
     return pa.array(np.where(missing, 0.0, found).astype(np.int64), mask=missing)
+
+
+def holds_numbers(column: pa.Array) -> bool:
+    """Whether a column of texts holds numbers: at least one, and beside them only words for no value.
+
+    Example:
+        >>> [holds_numbers(pa.array(texts)) for texts in (["9.0", ""], ["9.0", "9.1.2"], [""])]
+        [True, False, False]
+    """
+    texts = column.dictionary if pa.types.is_dictionary(column.type) else pc.unique(column)
+    missing, numbers = null_words(texts), pc.fill_null(pc.match_substring_regex(texts, _NUMBER), False)
+    is_number = numbers.to_numpy(zero_copy_only=False)
+    return bool(is_number.any() and (missing | is_number).all())
+
+
+def categories_of_text(rows: RawRows, names: Iterable[str], slices: Collection[str] = ()) -> RawRows:
+    """Returns rows of a text file with its categories as any other table would hold them.
+
+    In a column that holds numbers, 9.0 is 9 (a writer makes floats of whole numbers where some are missing), words such
+    as NA are nulls, and a fraction is refused. Every other text stays as it is: 07 is not 7.
+
+    Arguments:
+        rows: The rows; those that are not from a text file are returned as they are.
+        names: The category columns.
+        slices: Of these, the ones that only tell rows apart, where a fraction may stay.
+
+    Example:
+        >>> batch = pa.record_batch({"campaign": ["9.0", "", "07"]})
+        >>> rows = RawRows(batch, "log.csv", np.arange(2, 5), of_numbers=frozenset(["campaign"]))
+        >>> categories_of_text(rows, ["campaign"]).column("campaign").to_pylist()
+        ['9', None, '07']
+    """
+    batch = rows.batch
+    for name in rows.of_numbers.intersection(names):
+        column = batch.column(name)
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        if pc.all(pc.match_substring_regex(coded.dictionary, r"^[-+]?\d+$")).as_py():
+            continue
+        values, fractions = _whole_texts(coded.dictionary)
+        codes = coded.indices.to_numpy(zero_copy_only=False)
+        bad = fractions[codes]
+        if name not in slices and bad.any():
+            at = int(np.argmax(bad))
+            raise InvalidInput.of(
+                f"field {name!r}",
+                f"{coded.dictionary[codes[at]].as_py()} in {rows.where(at)}, in a column of numbers",
+                "a categorical column (text, whole numbers, dates)",
+                NUMERIC,
+            )
+        # texts that differed may be one value now
+        mended = pa.DictionaryArray.from_arrays(coded.indices, values).dictionary_decode().dictionary_encode()
+        batch = batch.set_column(batch.schema.get_field_index(name), name, mended)
+    return rows._replace(batch=batch)
+
+
+def _whole_texts(texts: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Returns the texts of whole numbers without a fraction, of null words null; and which are fractions."""
+    is_number = pc.and_not(pc.match_substring_regex(texts, _NUMBER), pc.match_substring_regex(texts, r"^[-+]?\d+$"))
+    found, _, _ = parse_numbers(pc.if_else(is_number, texts, "0"))
+    is_whole = (np.rint(found) == found) & (np.abs(found) <= LARGEST_WHOLE)
+    fractions = is_number.to_numpy(zero_copy_only=False) & ~is_whole
+    whole = pa.array(np.where(is_whole, found, 0.0).astype(np.int64)).cast(pa.string())
+    values = pc.if_else(pc.and_(is_number, pa.array(is_whole)), whole, texts)
+    return pc.if_else(pa.array(null_words(texts)), pa.scalar(None, pa.string()), values), fractions
 
 
 def check_categories(schema: pa.Schema, fields: Iterable[str]) -> None:
@@ -130,4 +198,4 @@ def categorical_columns(schema: pa.Schema, exclude: Iterable[str] = ()) -> list[
             or pa.types.is_boolean(kind)
         )
 
-    return [one.name for one in schema if one.name not in out and fits(one.type)]
+    return [column.name for column in schema if column.name not in out and fits(column.type)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +13,68 @@ from monocal.core.errors import InvalidInput
 from monocal.core.soft_labels import ASK_FOR_SOFT
 from monocal.core.spaces import Floats
 from monocal.tables.moments import WANTED, WAY_OUT, Moments, moments
+from monocal.tables.row_problems import RawRows
+from monocal.tables.text_numbers import null_words, parse_numbers
 
 Batch = Any
-"""A record batch or a table."""
+"""Rows with their place, a record batch or a table."""
 
 
-def numbers(batch: Batch, column: str, role: str, first_row: int = 0) -> Floats:
-    """Returns a numeric column without nulls as float64; errors count rows from `first_row`.
+_NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+
+
+class Numbers(NamedTuple):
+    """A column as numbers; where there is none, the value is 0.
+
+    Attributes:
+        values: One per row.
+        missing: Which rows hold nothing.
+        bad: Which rows hold something that is no number; NaN is one.
+    """
+
+    values: Floats
+    missing: NDArray[np.bool_]
+    bad: NDArray[np.bool_]
+
+
+def numbers_in(
+    column: pa.Array | pa.ChunkedArray, argument: str = "column", way_out: str = "convert the column first"
+) -> Numbers:
+    """Returns the numbers of a column of any type: the one conversion of scores, labels, weights, rates and fields.
+
+    Integers beyond 2^53 are rounded. See `monocal.tables.text_numbers` for text.
+
+    Arguments:
+        column: The values.
+        argument: What errors call the column.
+        way_out: What to do with a column that holds no numbers, such as dates.
+
+    Example:
+        >>> numbers_in(pa.array([True, None])).values.tolist(), numbers_in(pa.array(["7", "x"])).bad.tolist()
+        ([1.0, 0.0], [False, True])
+    """
+    column = _one_chunk(column)
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        known = numbers_in(column.dictionary, argument, way_out)
+        codes = pc.fill_null(column.indices.cast(pa.int64()), len(known.values)).to_numpy(zero_copy_only=False)
+        with_null = zip(known, (0.0, True, False), strict=True)
+        return Numbers(*(np.append(values, of_null)[codes] for values, of_null in with_null))
+    if _is_text(kind):
+        return Numbers(*parse_numbers(column))
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif not (
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or kind == pa.null()
+    ):
+        raise InvalidInput.of(argument, f"values of type {kind}", "numbers", way_out)
+    missing = pc.is_null(column).to_numpy(zero_copy_only=False)
+    values = pc.fill_null(column.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False)
+    return Numbers(values, missing, np.zeros(len(values), dtype=bool))
+
+
+def numbers(batch: Batch, column: str, role: str) -> Floats:
+    """Returns a column without nulls as float64.
 
     Example:
         >>> numbers(pa.table({"pctr": [0.1, 0.2]}), "pctr", "score").tolist()
@@ -27,22 +82,23 @@ def numbers(batch: Batch, column: str, role: str, first_row: int = 0) -> Floats:
         >>> numbers(pa.table({"pctr": ["high"]}), "pctr", "score")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: score column 'pctr': got values of type string; wanted numbers. Way out: ...
+        monocal.core.errors.InvalidInput: score column 'pctr': got 'high' at row 0; wanted a number. Way out: ...
     """
-    values = _numeric(batch, column, role)
-    if values.null_count:
-        row = first_row + int(pc.index(pc.is_null(values), True).as_py())
+    values, argument = _one_array(batch, column), f"{role} column {column!r}"
+    found = numbers_in(values, argument)
+    n_missing = int(found.missing.sum())
+    if n_missing:
         raise InvalidInput.of(
-            f"{role} column {column!r}",
-            f"null at row {row} ({values.null_count} such rows)",
+            argument,
+            f"null at {_where(batch, int(np.argmax(found.missing)))} ({n_missing} such rows)",
             "a number in every row",
             "drop or fill those rows first",
         )
-    return _to_numpy(values)
+    return _checked(batch, values, found, argument, "a number", "mend or drop that row")
 
 
-def numbers_or_nan(values: pa.Array | pa.ChunkedArray, name: str) -> Floats:
-    """Returns a field of numbers as float64, NaN where it is null.
+def numbers_or_nan(values: pa.Array | pa.ChunkedArray | RawRows, name: str) -> Floats:
+    """Returns a field of numbers (the column, or rows that have it) as float64, NaN where it is null.
 
     Example:
         >>> numbers_or_nan(pa.array([9, None]), "price").tolist()
@@ -50,54 +106,42 @@ def numbers_or_nan(values: pa.Array | pa.ChunkedArray, name: str) -> Floats:
         >>> numbers_or_nan(pa.array(["cheap"]), "price")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: numeric field 'price': got values of type string; wanted numbers. Way out: ...
+        monocal.core.errors.InvalidInput: numeric field 'price': got 'cheap' at row 0; wanted a number. Way out: ...
     """
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    if pa.types.is_null(values.type) or pa.types.is_integer(values.type):
-        values = values.cast(pa.float64(), safe=False)  # integers beyond 2^53 are rounded
-    return _to_numpy(_as_floats(values, f"numeric field {name!r}", "name it under fields if it holds categories"))
+    way_out = "name it under fields if it holds categories"
+    column = _one_array(values, name) if isinstance(values, RawRows) else _one_chunk(values)
+    found = numbers_in(column, f"numeric field {name!r}", way_out)
+    numbers = _checked(values, column, found, f"numeric field {name!r}", "a number", way_out)
+    return np.where(found.missing, np.nan, numbers)
 
 
-def labels_or_missing(batch: Batch, column: str, role: str, first_row: int = 0) -> NDArray[np.int8]:
+def labels_or_missing(batch: Batch, column: str, role: str) -> NDArray[np.int8]:
     """Returns 0/1 labels as int8, and −1 where the label is null (the task was not observed there)."""
-    values = _to_numpy(pc.fill_null(_numeric(batch, column, role), -1.0))
-    missing = _numeric(batch, column, role).is_null().to_numpy(zero_copy_only=False)
-    bad = np.flatnonzero(~missing & (values != 0.0) & (values != 1.0))
-    if bad.size:
-        row = int(bad[0])
-        raise InvalidInput.of(
-            f"{role} column {column!r}",
-            f"{values[row]:g} at row {first_row + row}",
-            "0 or 1 (or null where the task was not observed)",
-            ASK_FOR_SOFT,
-        )
-    return values.astype(np.int8)
+    values, argument = _one_array(batch, column), f"{role} column {column!r}"
+    found = numbers_in(values, argument)
+    bad = found.bad | ((found.values != 0.0) & (found.values != 1.0))
+    wanted = "0 or 1 (or null where the task was not observed)"
+    labels = _checked(batch, values, found._replace(bad=bad), argument, wanted, ASK_FOR_SOFT)
+    return np.where(found.missing, -1.0, labels).astype(np.int8)
 
 
-def soft_labels_or_missing(batch: Batch, column: str, role: str, first_row: int = 0) -> Floats:
+def soft_labels_or_missing(batch: Batch, column: str, role: str) -> Floats:
     """Returns labels in [0, 1] as float64, and −1 where the label is null.
 
     Example:
         >>> soft_labels_or_missing(pa.table({"click": [0.25, None]}), "click", "label").tolist()
         [0.25, -1.0]
     """
-    values = _numeric(batch, column, role)
-    missing = values.is_null().to_numpy(zero_copy_only=False)
-    found = _to_numpy(pc.fill_null(values, 0.0))
-    bad = np.flatnonzero(~((found >= 0.0) & (found <= 1.0)))
-    if bad.size:
-        row = int(bad[0])
-        raise InvalidInput.of(
-            f"{role} column {column!r}",
-            f"{found[row]:g} at row {first_row + row}",
-            "numbers in [0, 1] (or null where the task was not observed), as soft_labels=True says",
-            "divide counts by their number of trials, and name the trials as weight",
-        )
-    return np.where(missing, -1.0, found)
+    values, argument = _one_array(batch, column), f"{role} column {column!r}"
+    found = numbers_in(values, argument)
+    bad = found.bad | ~((found.values >= 0.0) & (found.values <= 1.0))
+    wanted = "numbers in [0, 1] (or null where the task was not observed), as soft_labels=True says"
+    way_out = "divide counts by their number of trials, and name the trials as weight"
+    labels = _checked(batch, values, found._replace(bad=bad), argument, wanted, way_out)
+    return np.where(found.missing, -1.0, labels)
 
 
-def moments_of(batch: Batch, column: str, first_row: int = 0) -> Moments:
+def moments_of(batch: Batch, column: str) -> Moments:
     """Returns a time column as int64 by the rule of `monocal.tables.moments`; refuses the first row without a moment.
 
     Example:
@@ -109,15 +153,12 @@ def moments_of(batch: Batch, column: str, first_row: int = 0) -> Moments:
     values = _one_array(batch, column)
     found, bad = moments(values, column)
     if bad.any():
-        row = int(np.argmax(bad))
-        raise InvalidInput.of(
-            f"time column {column!r}", f"{values[row].as_py()} at row {first_row + row}", WANTED, WAY_OUT
-        )
+        raise _no_moment(batch, values, column, int(np.argmax(bad)))
     return found
 
 
-def moments_or_none(batch: Batch, column: str, first_row: int = 0) -> Moments:
-    """Returns a time column as int64, and −1 where it is null or an empty text.
+def moments_or_none(batch: Batch, column: str) -> Moments:
+    """Returns a time column as int64, and −1 where it is null or a text for nothing.
 
     Example:
         >>> moments_or_none(pa.table({"came": [3, None]}), "came").tolist()
@@ -125,41 +166,44 @@ def moments_or_none(batch: Batch, column: str, first_row: int = 0) -> Moments:
     """
     values = _one_array(batch, column)
     found, bad = moments(values, column)
-    empty = pc.is_null(values).to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(bad & ~empty)
-    for row in wrong[:1].tolist() if not _is_text(values) else [at for at in wrong.tolist() if values[at].as_py()][:1]:
-        raise InvalidInput.of(
-            f"time column {column!r}", f"{values[row].as_py()} at row {first_row + row}", WANTED, WAY_OUT
-        )
+    plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    empty = null_words(plain) if _is_text(plain.type) else pc.is_null(plain).to_numpy(zero_copy_only=False)
+    wrong = bad & ~empty
+    if wrong.any():
+        raise _no_moment(batch, values, column, int(np.argmax(wrong)))
     return np.where(bad, -1, found)
 
 
-def _is_text(values: pa.Array) -> bool:
-    return bool(pa.types.is_string(values.type) or pa.types.is_large_string(values.type))
+def _no_moment(batch: Batch, values: pa.Array, column: str, row: int) -> InvalidInput:
+    return InvalidInput.of(f"time column {column!r}", f"{values[row].as_py()} at {_where(batch, row)}", WANTED, WAY_OUT)
 
 
-def _numeric(batch: Batch, column: str, role: str) -> pa.Array:
-    return _as_floats(_one_array(batch, column), f"{role} column {column!r}", "convert the column first")
+def _checked(batch: Batch, values: pa.Array, found: Numbers, argument: str, wanted: str, way_out: str) -> Floats:
+    """Returns the numbers; refuses the first row that holds another thing."""
+    bad = found.bad & ~found.missing
+    if bad.any():
+        row = int(np.argmax(bad))
+        value = values[row].as_py()
+        shown = repr(value) if isinstance(value, str) else f"{float(value):g}"
+        raise InvalidInput.of(argument, f"{shown} at {_where(batch, row)}", wanted, way_out)
+    return found.values
 
 
-def _as_floats(values: pa.Array, argument: str, way_out: str) -> pa.Array:
-    kind = values.type
-    if pa.types.is_boolean(kind):
-        values = values.cast(pa.int8())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        raise InvalidInput.of(argument, f"values of type {kind}", "numbers", way_out)
-    return values.cast(pa.float64())
+def _where(batch: Batch, row: int) -> str:
+    return batch.where(row) if isinstance(batch, RawRows) else f"row {row}"
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _one_array(batch: Batch, column: str) -> pa.Array:
-    values = batch.column(column)
+    return _one_chunk(batch.column(column))
+
+
+def _one_chunk(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.ChunkedArray):
         values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
     return values
-
-
-def _to_numpy(values: pa.Array) -> Floats:
-    result: Floats = values.to_numpy(zero_copy_only=False)
-    return result

@@ -1,50 +1,49 @@
-"""CSV values as they are written, so that a file can be written again to the letter."""
+"""Text columns with the types that the first rows of their file suggest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 
 from monocal.core.errors import InvalidInput
-from monocal.tables.stream import TableStream
+from monocal.tables.row_problems import RawRows
+from monocal.tables.text_numbers import null_words
 
 
-def read_as_text(stream: TableStream) -> TableStream:
-    """Returns the same CSV files with every column as text: 007 stays 007, and 1e-3 stays 1e-3."""
-    return replace(stream, arrow_schema=pa.schema([(name, pa.string()) for name in stream.column_names]))
-
-
-def typed_columns(batch: pa.RecordBatch, types: pa.Schema, columns: Sequence[str]) -> pa.RecordBatch:
-    """Returns the named columns with the types that reading the file would have given them.
+def typed_columns(rows: RawRows, types: pa.Schema, columns: Sequence[str]) -> pa.RecordBatch:
+    """Returns the named columns with the types of a schema; where that says text, as they are written.
 
     Arguments:
-        batch: Columns as text.
-        types: The types of the file's columns.
-        columns: Which ones are wanted.
+        rows: Columns as text, or with these types already.
+        types: The wanted types.
+        columns: Which columns.
 
     Example:
-        >>> text = pa.record_batch({"hour": ["07", "NA"], "site": ["a", "NA"]})
-        >>> typed_columns(text, pa.schema({"hour": pa.int64(), "site": pa.string()}), ["hour", "site"]).to_pylist()
+        >>> import numpy as np
+        >>> rows = RawRows(pa.record_batch({"hour": ["07", "NA"], "site": ["a", "NA"]}), "log.csv", np.arange(2, 4))
+        >>> typed_columns(rows, pa.schema({"hour": pa.int64(), "site": pa.string()}), ["hour", "site"]).to_pylist()
         [{'hour': 7, 'site': 'a'}, {'hour': None, 'site': 'NA'}]
     """
-    return pa.RecordBatch.from_pydict({name: _typed(batch, name, types.field(name).type) for name in columns})
+    return pa.RecordBatch.from_pydict({name: _typed(rows, name, types.field(name).type) for name in columns})
 
 
-def _typed(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
-    values = batch.column(name)
-    if pa.types.is_string(kind):
+def _typed(rows: RawRows, name: str, kind: pa.DataType) -> pa.Array:
+    values = rows.column(name)
+    if pa.types.is_dictionary(values.type) and rows.unit == "line":
+        values = values.cast(pa.string())
+    if values.type == kind:
         return values
-    nothing = pc.is_in(values, value_set=pa.array(pa_csv.ConvertOptions().null_values))
     try:
-        return pc.if_else(nothing, pa.scalar(None, pa.string()), values).cast(kind)
+        if pa.types.is_string(values.type) and not pa.types.is_large_string(kind):
+            values = pc.if_else(pa.array(null_words(values)), pa.scalar(None, pa.string()), values)
+            values = pc.ascii_trim_whitespace(values)
+        return values.cast(kind)
     except pa.ArrowInvalid as error:
         raise InvalidInput.of(
             f"column {name!r}",
-            f"a value that is no {kind} ({error})",
+            f"a value that is no {kind} ({error}) in {rows.file}",
             "the type of the file's first rows throughout",
-            "mend that row, or store the log as Parquet",
+            "mend that row, or write CSV instead of Parquet",
         ) from error

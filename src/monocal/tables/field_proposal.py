@@ -8,10 +8,11 @@ from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from monocal.core.errors import InvalidInput
 from monocal.tables.categories import categorical_columns, distinct_text
+from monocal.tables.columns import numbers_in
 from monocal.tables.stream import Table, TableStream, open_table
 
 SAMPLE_ROWS = 200_000
@@ -69,7 +70,7 @@ def propose_fields(
     Example:
         >>> n = np.arange(1000)
         >>> log = {"row": n, "site": n % 7, "watched": n % 3 == 0, "click": (n % 3 == 0).astype(int)}
-        >>> [(one.name, one.objection) for one in propose_fields(log, label="click")]
+        >>> [(field.name, field.objection) for field in propose_fields(log, label="click")]
         [('row', 'most values occur once'), ('site', ''),
          ('watched', 'it seems to know click: it explains 100 % of it')]
     """
@@ -77,35 +78,35 @@ def propose_fields(
     if label is not None:
         stream.require([label], "label column")
     candidates = categorical_columns(stream.arrow_schema, [*exclude, *([label] if label else [])])
-    sample = _first_rows(stream, [*candidates, *([label] if label else [])], sample_rows)
+    sample = _first_rows(stream, candidates, label, sample_rows)
     labels = None if label is None else _labels(sample, label)
     return [_look_at(sample, name, label or "", labels) for name in candidates]
 
 
 def usable_fields(proposed: Iterable[ProposedField]) -> list[str]:
     """Returns the columns that nothing speaks against."""
-    return [one.name for one in proposed if not one.objection]
+    return [field.name for field in proposed if not field.objection]
 
 
-def _first_rows(stream: TableStream, columns: list[str], n_rows: int) -> pa.Table:
-    names = list(dict.fromkeys(columns))
+def _first_rows(stream: TableStream, candidates: list[str], label: str | None, n_rows: int) -> pa.Table:
+    names = [*candidates, *([label] if label else [])]
     batches, found = [], 0
-    for batch in stream.batches(names):
+    for batch in stream.batches(names, dictionary_columns=candidates):
         batches.append(batch.slice(0, n_rows - found))
         found += batches[-1].num_rows
         if found >= n_rows:
             break
     schema = pa.schema([stream.arrow_schema.field(name) for name in names])
-    return pa.Table.from_batches(batches, schema).combine_chunks() if batches else schema.empty_table()
+    return pa.Table.from_batches(batches).combine_chunks() if batches else schema.empty_table()
 
 
 def _labels(sample: pa.Table, label: str) -> NDArray[np.float64] | None:
     column = sample.column(label)
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)):
+    try:
+        found = numbers_in(column.chunk(0) if column.num_chunks else pa.array([], column.type))
+    except InvalidInput:  # dates and the like
         return None
-    values = pc.fill_null(column.cast(pa.int8(), safe=False).cast(pa.float64()), float("nan"))
-    result: NDArray[np.float64] = values.to_numpy()
-    return result
+    return None if found.bad.any() else np.where(found.missing, np.nan, found.values)
 
 
 def _look_at(sample: pa.Table, name: str, label: str, labels: NDArray[np.float64] | None) -> ProposedField:
@@ -134,16 +135,34 @@ def _knows_the_outcome(values: pa.Array, which: NDArray[np.int64], label: str, l
     explained = explained_share(codes, outcomes, len(values))
     if explained > SUSPICIOUS_SHARE:
         return f"it seems to know {label}: it explains {explained:.0%} of it".replace("%", " %")
-    if len(values) > _FEW_VALUES:
+    worst = always_one_outcome(codes, outcomes, len(values))
+    if worst is None:
         return ""
-    rows = np.bincount(codes, minlength=len(values))
-    positives = np.bincount(codes, weights=outcomes, minlength=len(values))
+    value, outcome, n_rows = worst
+    return f"{label} is always {outcome} where it is {values[value].as_py()} ({n_rows:,} rows)"
+
+
+def always_one_outcome(codes: NDArray[Any], outcomes: NDArray[Any], n_values: int) -> tuple[int, int, int] | None:
+    """Returns the value of a field with few values whose rows all have one outcome, that outcome, and their number.
+
+    None if there is no such value, or luck could have made it.
+
+    Example:
+        >>> outcomes = np.tile([0.0, 1.0], 1000)
+        >>> always_one_outcome(np.arange(2000) % 4 == 3, outcomes, 2)
+        (1, 1, 500)
+    """
+    rate = float(outcomes.mean()) if outcomes.size else 0.0
+    if not 0.0 < rate < 1.0 or n_values > _FEW_VALUES:
+        return None
+    rows = np.bincount(codes, minlength=n_values)
+    positives = np.bincount(codes, weights=outcomes, minlength=n_values)
     for outcome, chance in ((1, rate), (0, 1.0 - rate)):
-        one_outcome = (positives == (rows if outcome else 0)) & (rows >= _MANY_ROWS) & (rows * np.log(chance) < _SURE)
-        if one_outcome.any():
-            worst = int(np.argmax(np.where(one_outcome, rows, 0)))
-            return f"{label} is always {outcome} where it is {values[worst].as_py()} ({rows[worst]:,} rows)"
-    return ""
+        found = (positives == (rows if outcome else 0)) & (rows >= _MANY_ROWS) & (rows * np.log(chance) < _SURE)
+        if found.any():
+            worst = int(np.argmax(np.where(found, rows, 0)))
+            return worst, outcome, int(rows[worst])
+    return None
 
 
 def explained_share(codes: NDArray[Any], outcomes: NDArray[Any], n_values: int) -> float:

@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 from monocal.core.delays import DelayCurve, estimate_delays
 from monocal.core.durations import duration_of
 from monocal.core.errors import InvalidInput
+from monocal.core.roles import Roles
 from monocal.tables.encoded_column import EncodedColumn
+from monocal.tables.read import read
 from monocal.tables.rows import Rows
-
-_EXAMPLES = {"event_time": "timestamp", "label_time": "paid_at", "window": "7d"}
+from monocal.tables.stream import Table
 
 
 @final
@@ -56,42 +57,49 @@ class LateLabels:
         }
 
 
-def check_late_columns(event_time: str | None, label_time: str | None, window: str | None) -> bool:
-    """Says whether labels come late; all three have to be given, or none.
+def read_mature(
+    table: Table,
+    roles: Roles,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    curve: DelayCurve | None = None,
+    unlabelled: bool = False,
+) -> tuple[Rows, LateLabels | None]:
+    """Reads rows; where labels may still come, rows know their maturity, and what is known about them is returned.
+
+    Arguments:
+        table: Anything `open_table` takes.
+        roles: Which column plays which part.
+        since: Rows before this moment are left out.
+        until: Rows at or after this moment are left out.
+        curve: Known delays, as in `mature`.
+        unlabelled: Whether label columns may be absent, as in `read`.
 
     Example:
-        >>> check_late_columns("ts", None, "7d")
+        >>> read_mature({"y": [0], "p": [0.1]}, Roles.of(score="p", label="y", event_time="ts", window="7d"))
         Traceback (most recent call last):
         ...
         monocal.core.errors.InvalidInput: label_time: got None; wanted when a row happened, when its ...
     """
-    given = {"event_time": event_time, "label_time": label_time, "window": window}
-    if not any(given.values()):
-        return False
-    for name, value in given.items():
-        if not value:
-            raise InvalidInput.of(
-                name,
-                None,
-                "when a row happened, when its positive label came, and how long labels count, all three together",
-                f'pass {name}="{_EXAMPLES[name]}"',
-            )
-    return True
+    is_late = roles.has_late_labels
+    rows = read(table, roles, since=since, until=until, unlabelled=unlabelled)
+    return mature(rows, curve) if is_late else (rows, None)
 
 
-def mature(rows: Rows, window: str, curve: DelayCurve | None = None) -> tuple[Rows, LateLabels]:
+def mature(rows: Rows, curve: DelayCurve | None = None) -> tuple[Rows, LateLabels]:
     """Returns rows that know their maturity; labels that came after the window do not count.
 
     The moment of observation is the latest moment in the rows.
 
     Arguments:
-        rows: Rows that were read with the roles `event_time` and `label_time`, of one task.
-        window: How long after its event a label counts.
+        rows: Rows that were read with the roles `event_time`, `label_time` and `window`, of one task.
         curve: Known delays, for rows that are too few or too young to tell; those of the rows go first.
     """
     if len(rows.labels) != 1 or rows.event_times is None or rows.label_times is None:
         raise InvalidInput.of("label_time", f"{len(rows.labels)} tasks", "one task", "fit and judge tasks one by one")
     ((task, labels),) = rows.labels.items()
+    window = str(rows.roles.window)
     length = duration_of(window, has_dates=rows.has_dates, argument="window")
     positive, come = labels == 1, rows.label_times >= 0
     delays = rows.label_times - rows.event_times

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
+from monocal.tables.text_numbers import parse_text, trimmed
 
 Moments = NDArray[np.int64]
 Kind = Literal["number", "naive", "zoned"]
@@ -50,7 +51,7 @@ def moments(column: pa.Array, name: str = "time") -> tuple[Moments, NDArray[np.b
         return np.where(whole, numbers, 0.0).astype(np.int64), ~whole
     if not _is_text(kind):
         raise InvalidInput.of(f"time column {name!r}", f"values of type {kind}", WANTED, "convert the column first")
-    return _moments_of_text(pc.fill_null(column.cast(pa.string()), ""))
+    return _moments_of_text(trimmed(pc.fill_null(column.cast(pa.string()), "")))
 
 
 def kinds_of_moments(column: pa.Array) -> set[Kind]:
@@ -92,18 +93,6 @@ def check_one_kind(found: set[Kind], column: str) -> None:
         )
 
 
-def parse_text(text: pa.Array, kind: pa.DataType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Parses text column-wise; only if that fails, each distinct value alone to find those that do not parse."""
-    try:
-        return _filled(text.cast(kind)), np.zeros(len(text), dtype=bool)
-    except pa.ArrowInvalid:
-        coded = text.dictionary_encode()
-    scalars = [_parse_one(value, kind) for value in coded.dictionary]
-    codes = coded.indices.to_numpy(zero_copy_only=False)
-    bad = np.array([one is None for one in scalars], dtype=bool)
-    return _filled(pa.array(scalars, kind))[codes], bad[codes]
-
-
 def _moments_of_text(text: pa.Array) -> tuple[Moments, NDArray[np.bool_]]:
     values, bad = parse_text(text, pa.int64())
     if bad.any():
@@ -119,17 +108,8 @@ def _moments_of_text(text: pa.Array) -> tuple[Moments, NDArray[np.bool_]]:
     return values.astype(np.int64, copy=False), bad
 
 
-def _parse_one(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
-    try:
-        return value.cast(kind)
-    except pa.ArrowInvalid:
-        return None
-
-
-def _filled(column: pa.Array) -> NDArray[Any]:
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.int64())
-    values: NDArray[Any] = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
+def _filled(column: pa.Array) -> Moments:
+    values: Moments = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
     return values.copy()
 
 

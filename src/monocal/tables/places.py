@@ -79,7 +79,9 @@ def find_dataset(place: str | Path) -> Any:
         names = [path]
         if info.type == fs.FileType.Directory:
             inside = system.get_file_info(fs.FileSelector(path, recursive=True))
-            names = [one.path for one in inside if one.type == fs.FileType.File and not _is_hidden(one.path, path)]
+            names = [
+                entry.path for entry in inside if entry.type == fs.FileType.File and not _is_hidden(entry.path, path)
+            ]
         kind: Any = "parquet"
         if names and re.search(r"\.[ct]sv(\.\w+)?$", names[0].lower()):
             delimiter = "\t" if ".tsv" in names[0].lower() else ","

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
@@ -22,12 +21,15 @@ from monocal.tables.columns import (
     soft_labels_or_missing,
 )
 from monocal.tables.moments import Kind, check_one_kind, kinds_of_moments
+from monocal.tables.row_problems import RawRows
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
 from monocal.tables.time_window import TimeWindow
 
 
-def read(table: Table, roles: Roles, *, since: str | None = None, until: str | None = None) -> Rows:
+def read(
+    table: Table, roles: Roles, *, since: str | None = None, until: str | None = None, unlabelled: bool = False
+) -> Rows:
     """Reads the columns that play a part, in one pass over the table; soft labels become rows with hard ones.
 
     Arguments:
@@ -35,6 +37,7 @@ def read(table: Table, roles: Roles, *, since: str | None = None, until: str | N
         roles: Which column plays which part; a missing one is refused with the nearest one that exists.
         since: Rows before this moment are left out.
         until: Rows at or after this moment are left out.
+        unlabelled: Whether label columns may be absent, so that no task was observed.
 
     Example:
         >>> rows = read({"click": [0, 1], "pctr": [0.1, 0.5], "day": [1, 2]}, Roles.of(score="pctr", label="click"))
@@ -42,7 +45,8 @@ def read(table: Table, roles: Roles, *, since: str | None = None, until: str | N
         [0.1, 0.5]
     """
     stream = open_table(table)
-    roles.check_columns(stream.column_names)
+    roles.check_columns([*stream.column_names, *(roles.labels.values() if unlabelled else ())])
+    columns = [name for name in roles.columns if name in stream.column_names]
     window = TimeWindow.of(stream.arrow_schema, roles.time, since, until)
     check_categories(stream.arrow_schema, roles.fields)
     texts = [*roles.category_columns, *([roles.group] if roles.group else [])]
@@ -50,49 +54,53 @@ def read(table: Table, roles: Roles, *, since: str | None = None, until: str | N
     kinds: set[Kind] = set()
     n_rows = 0
     with progress("reading", stream.n_rows) as bar:
-        for batch in stream.batches(roles.columns, dictionary_columns=list(dict.fromkeys(texts))):
-            for one in dict.fromkeys(name for name in (roles.time, roles.event_time) if name is not None):
-                kinds |= kinds_of_moments(batch.column(one))
-                check_one_kind(kinds, one)
-            kept = batch if window is None else window.rows_of(batch)
-            if kept.num_rows:
-                for name, column in _columns(kept, roles, n_rows).items():
+        others = [name for name in texts if name not in roles.fields]
+        for rows in stream.placed_batches(columns, dictionary_columns=list(dict.fromkeys(texts)), slices=others):
+            for name in dict.fromkeys(name for name in (roles.time, roles.event_time) if name is not None):
+                kinds |= kinds_of_moments(rows.column(name))
+                check_one_kind(kinds, name)
+            kept = rows if window is None else window.rows_of(rows)
+            if kept.batch.num_rows:
+                for name, column in _columns(kept, roles).items():
                     parts.setdefault(name, []).append(column)
-                n_rows += kept.num_rows
-            bar.advance(batch.num_rows)
+                n_rows += kept.batch.num_rows
+            bar.advance(rows.batch.num_rows)
     if not n_rows:
         raise InvalidInput.of(
-            "table", "no rows", "at least one row", "check the file and the filter, or widen since and until"
+            "table", "no rows", "at least one row", "check the file, and the window of time if there is one"
         )
-    rows = _rows(parts, roles, has_dates=bool(kinds) and "number" not in kinds)
-    return rows.with_hard_labels() if roles.soft_labels else rows
+    found = _rows(parts, roles, has_dates=bool(kinds) and "number" not in kinds)
+    return found.with_hard_labels() if roles.soft_labels else found
 
 
-def _columns(batch: pa.RecordBatch, roles: Roles, first_row: int) -> dict[str, Any]:
+def _columns(rows: RawRows, roles: Roles) -> dict[str, Any]:
     """One batch as arrays, by part and name."""
     found: dict[str, Any] = {}
     of_labels = soft_labels_or_missing if roles.soft_labels else labels_or_missing
-    for task, column in roles.labels.items():
-        found[f"label:{task}"] = of_labels(batch, column, "label", first_row)
-    for task, column in roles.score_columns.items():
-        found[f"score:{task}"] = numbers(batch, column, "score", first_row)
+    for task, name in roles.labels.items():
+        has_column = name in rows.batch.schema.names
+        found[f"label:{task}"] = (
+            of_labels(rows, name, "label") if has_column else np.full(len(rows.numbers), -1, np.int8)
+        )
+    for task, name in roles.score_columns.items():
+        found[f"score:{task}"] = numbers(rows, name, "score")
     for name in roles.category_columns:
-        column = batch.column(name)
+        column = rows.column(name)
         found[f"field:{name}"] = coded(whole_numbers(column, name) if name in roles.fields else column)
     for name in roles.numeric:
-        found[f"field:{name}"] = coded_numbers(numbers_or_nan(batch.column(name), name))
+        found[f"field:{name}"] = coded_numbers(numbers_or_nan(rows, name))
     if roles.group is not None:
-        found["group"] = coded(batch.column(roles.group))
+        found["group"] = coded(rows.column(roles.group))
     if roles.time is not None:
-        found["time"] = moments_of(batch, roles.time, first_row)
+        found["time"] = moments_of(rows, roles.time)
     if roles.event_time is not None and roles.label_time is not None:
-        found["event time"] = moments_of(batch, roles.event_time, first_row)
-        found["label time"] = moments_or_none(batch, roles.label_time, first_row)
+        found["event time"] = moments_of(rows, roles.event_time)
+        found["label time"] = moments_or_none(rows, roles.label_time)
     single = {"weight": roles.weight, "sampling rate": roles.rate_column}
-    single |= {"winners": roles.winners, "value": roles.value}
-    for part, one in single.items():
-        if one is not None:
-            found[part] = numbers(batch, one, part, first_row)
+    single |= {"selected": roles.selected, "value": roles.value}
+    for part, chosen in single.items():
+        if chosen is not None:
+            found[part] = numbers(rows, chosen, part)
     return found
 
 
@@ -104,7 +112,7 @@ def _rows(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Rows
     def by_task(part: str, tasks: Any) -> dict[str, Any]:
         return {task: joined(f"{part}:{task}") for task in tasks}
 
-    winners = joined("winners")
+    selected = joined("selected")
     return Rows(
         roles=roles,
         labels=by_task("label", roles.labels),
@@ -114,7 +122,7 @@ def _rows(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Rows
         weights=joined("weight"),
         times=joined("time"),
         rates=roles.sampling_rate if isinstance(roles.sampling_rate, int | float) else joined("sampling rate"),
-        winners=None if winners is None else winners != 0.0,
+        selected=None if selected is None else selected != 0.0,
         values=joined("value"),
         event_times=joined("event time"),
         label_times=joined("label time"),

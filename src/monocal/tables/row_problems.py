@@ -27,18 +27,31 @@ class RawRows(NamedTuple):
         file: The file, as errors call it.
         numbers: The line (or row) of each row in that file.
         unit: "line" for text files, counted from 1 with the header; "row" for tables, counted from 0.
+        of_numbers: Of a text file's categories, the columns that hold numbers, as its first rows tell.
     """
 
     batch: pa.RecordBatch
     file: str
     numbers: NDArray[np.int64]
     unit: str = "line"
+    of_numbers: frozenset[str] = frozenset()
+
+    def column(self, name: str) -> pa.Array:
+        return self.batch.column(name)
+
+    def where(self, position: int) -> str:
+        """Returns the place of one of these rows in words."""
+        return f"{self.unit} {int(self.numbers[position])} of {self.file}"
 
     def keep(self, good: NDArray[np.bool_]) -> RawRows:
         """Returns the rows that are good."""
         if good.all():
             return self
         return self._replace(batch=self.batch.filter(pa.array(good)), numbers=self.numbers[good])
+
+    def slice(self, start: int, n_rows: int) -> RawRows:
+        """Returns at most `n_rows` rows from `start` on."""
+        return self._replace(batch=self.batch.slice(start, n_rows), numbers=self.numbers[start : start + n_rows])
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,7 @@ class RowProblems:
     Arguments:
         on_error: "raise" refuses the first malformed row; "skip" leaves such rows out and counts them.
         on_bytes: Told how many bytes of the files were read since it was last told; for a bar.
+        way_out: How rows could be left out, where `on_error` is no argument of the caller.
 
     Example:
         >>> problems = RowProblems("skip")
@@ -72,11 +86,17 @@ class RowProblems:
         monocal.core.errors.InvalidInput: train.csv, line 7: got 23 columns; wanted 24 columns. Way out: ...
     """
 
-    def __init__(self, on_error: OnError = "raise", on_bytes: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self,
+        on_error: OnError = "raise",
+        on_bytes: Callable[[int], None] | None = None,
+        way_out: str = 'pass on_error="skip" to leave it out',
+    ) -> None:
         if on_error not in get_args(OnError):
             raise InvalidInput.of("on_error", repr(on_error), '"raise" or "skip"', "say what to do with malformed rows")
         self.on_error = on_error
         self.on_bytes = on_bytes or (lambda _n_bytes: None)
+        self._way_out = way_out
         self.examples: list[RowProblem] = []
         self._counts: Counter[str] = Counter()
 
@@ -88,9 +108,7 @@ class RowProblems:
     def report(self, file: str, unit: str, number: int, got: str, wanted: str) -> None:
         """Reports one malformed row."""
         if self.on_error == "raise":
-            raise InvalidInput.of(
-                f"{file}, {unit} {number}", got, wanted, f'mend the {unit}, or pass on_error="skip" to leave it out'
-            )
+            raise InvalidInput.of(f"{file}, {unit} {number}", got, wanted, f"mend the {unit}, or {self._way_out}")
         self._counts[wanted] += 1
         if len(self.examples) < _EXAMPLES_KEPT:
             self.examples.append(RowProblem(f"{file}, {unit} {number}", got, wanted))

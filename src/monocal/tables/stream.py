@@ -2,47 +2,38 @@
 
 A table is a path to Parquet or CSV (one file, several, a folder, also one partitioned by `column=value`, or a glob; CSV
 may be gzip or zstd), a URI of the same, an Arrow dataset, any object with the Arrow C stream interface (pandas, polars,
-pyarrow, duckdb), a polars LazyFrame, or a plain mapping of columns.
+pyarrow, duckdb), a polars LazyFrame, a Spark table, or a plain mapping of columns.
 """
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.uris import is_uri
+from monocal.tables.categories import categories_of_text
+from monocal.tables.cluster_table import ClusterTable
+from monocal.tables.csv_records import CsvFormat
+from monocal.tables.csv_rows import TextFile, csv_rows, csv_schema
 from monocal.tables.places import find_dataset, is_partitioned
+from monocal.tables.row_problems import RawRows, RowProblems
 from monocal.tables.type_changes import TypeChange, check_names, check_zones, type_changes
 
 Table = Any
-"""A path or several, a URI, a dataset, an object with `__arrow_c_stream__`, or a mapping of columns."""
+"""A path or several, a URI, a dataset, an object with `__arrow_c_stream__`, a Spark table, or a mapping of columns."""
 
 BATCH_ROWS = 131_072
 
 _CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
 _PARQUET_ENDINGS = (".parquet", ".pq")
-
-
-class PlacedBatch(NamedTuple):
-    """A batch and where it came from.
-
-    Attributes:
-        batch: The rows.
-        file: What errors call the file or table.
-        first_row: The place of its first row there, counted from 0.
-    """
-
-    batch: pa.RecordBatch
-    file: str
-    first_row: int
 
 
 @final
@@ -51,7 +42,7 @@ class TableStream:
     """A table that can be read several times in batches, without ever being whole in memory (if it is a file).
 
     Attributes:
-        arrow_schema: Column names and types.
+        arrow_schema: Column names and types; of text files the types that the first rows suggest.
         n_rows: How many rows there are, or None if only reading would tell (CSV).
         source: What errors call this table.
         paths: The files behind it; empty for a table in memory.
@@ -95,7 +86,8 @@ class TableStream:
         Arguments:
             columns: Which columns; None means all.
             batch_rows: The size of a batch.
-            dictionary_columns: String columns to read dictionary-encoded (several times faster to count and encode).
+            dictionary_columns: Category columns: text comes dictionary-encoded (several times faster to count and
+                encode), and those of text files as any other table would hold them.
         """
         for placed in self.placed_batches(columns, batch_rows, dictionary_columns):
             yield placed.batch
@@ -105,24 +97,44 @@ class TableStream:
         columns: Sequence[str] | None = None,
         batch_rows: int = BATCH_ROWS,
         dictionary_columns: Sequence[str] = (),
-    ) -> Iterator[PlacedBatch]:
-        """As `batches`, with the place of each batch, so that an error can name the file and the row in it."""
+        *,
+        slices: Collection[str] = (),
+        problems: RowProblems | None = None,
+        as_written: bool = False,
+    ) -> Iterator[RawRows]:
+        """As `batches`, with the place of each row, so that an error can name the file and the row in it.
+
+        Arguments:
+            columns: Which columns; None means all.
+            batch_rows: The size of a batch.
+            dictionary_columns: Category columns.
+            slices: Of these, the ones that only tell rows apart; see `categories_of_text`.
+            problems: Receives malformed lines of text files, and how far the files were read; by default the first
+                such line is refused.
+            as_written: Whether the categories of text files stay as they are written, for `categories_of_text`.
+        """
         if columns is not None:
             self.require(columns)
         names = list(columns) if columns is not None else self.column_names
         self.check_types(names, dictionary_columns)
+        problems = problems or RowProblems(way_out='leave it out with prepare and on_error="skip"')
         if self.in_memory is not None:
             whole = self.in_memory.select(names).to_batches(max_chunksize=batch_rows)
             yield from _placed((batch for batch in whole if batch.num_rows), self.source)
-        if self.dataset is not None:
-            batches = _dataset_batches(self.dataset, names, batch_rows, dictionary_columns, self.source)
-            yield from _placed(batches, self.source)
-        for path in self.paths:
-            if is_parquet(path):
-                batches = _parquet_batches(path, names, batch_rows, dictionary_columns)
-            else:
-                batches = _csv_batches(path, names, batch_rows, self.arrow_schema, dictionary_columns)
-            yield from _placed(batches, path.name)
+        elif self.dataset is not None and not _is_text(self.dataset):
+            yield from _placed(_dataset_batches(self.dataset, names, batch_rows, self.source), self.source)
+        for file in self.paths if self.dataset is None else _text_files(self.dataset):
+            if isinstance(file, Path) and is_parquet(file):
+                n_bytes = file.stat().st_size / max(_parquet_rows(file), 1)
+                for rows in _placed(_parquet_batches(file, names, batch_rows, dictionary_columns), file.name):
+                    yield rows
+                    problems.on_bytes(int(n_bytes * rows.batch.num_rows))
+                continue
+            plain = [name for name in names if name not in dictionary_columns]
+            for rows in csv_rows(file, _text_form(file, self.dataset), problems, names, plain, dictionary_columns):
+                kept = rows if as_written else categories_of_text(rows, dictionary_columns, slices)
+                for start in range(0, kept.batch.num_rows, batch_rows):
+                    yield kept.slice(start, batch_rows)
 
 
 def open_table(table: Table) -> TableStream:
@@ -143,8 +155,8 @@ def open_table(table: Table) -> TableStream:
         if is_uri(table) or is_partitioned(Path(table)):
             return _open_dataset(find_dataset(table), str(table))
         return _open_files(find_files(str(table)), str(table))
-    if isinstance(table, list | tuple) and table and all(isinstance(one, str | Path) for one in table):
-        files = [path for one in table for path in find_files(str(one))]
+    if isinstance(table, list | tuple) and table and all(isinstance(place, str | Path) for place in table):
+        files = [path for place in table for path in find_files(str(place))]
         return _open_files(files, f"{len(files)} files")
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
@@ -155,6 +167,8 @@ def open_table(table: Table) -> TableStream:
         table = table.to_table()
     if kind[0] == "pyarrow" and kind[1].endswith("Dataset"):
         return _open_dataset(table, "the dataset")
+    if hasattr(table, "mapInArrow"):  # Spark, which is not imported here
+        return _open_dataset(ClusterTable(table), "the Spark table")
     if isinstance(table, pa.Table):
         held = table
     elif hasattr(table, "__arrow_c_stream__"):
@@ -174,20 +188,6 @@ def open_table(table: Table) -> TableStream:
     return TableStream(held.schema, held.num_rows, "the table", in_memory=held)
 
 
-def read_columns(table: Table, columns: Sequence[str]) -> pa.Table:
-    """Reads the named columns of any table into memory, in the order asked for."""
-    stream = open_table(table)
-    stream.require(columns)
-    if stream.in_memory is not None:
-        return stream.in_memory.select(list(columns))
-    names = list(dict.fromkeys(columns))
-    batches = list(stream.batches(names))
-    if not batches:
-        schema = pa.schema([stream.arrow_schema.field(name) for name in names])
-        return schema.empty_table()
-    return pa.Table.from_batches(batches)
-
-
 def _open_dataset(dataset: Any, source: str) -> TableStream:
     check_names(dataset.schema, source)
     changes: dict[str, TypeChange] = {}
@@ -196,24 +196,16 @@ def _open_dataset(dataset: Any, source: str) -> TableStream:
     if files and all(is_parquet(Path(name)) for name in files):
         fragments = list(dataset.get_fragments())
         first = fragments[0]
-        for one in fragments[1:]:
-            names = Path(first.path).name, Path(one.path).name
-            changes = type_changes(first.physical_schema, one.physical_schema, names) | changes
-        n_rows = sum(one.metadata.num_rows for one in fragments)
+        for fragment in fragments[1:]:
+            names = Path(first.path).name, Path(fragment.path).name
+            changes = type_changes(first.physical_schema, fragment.physical_schema, names) | changes
+        n_rows = sum(fragment.metadata.num_rows for fragment in fragments)
     return TableStream(dataset.schema, n_rows, source, changes=changes, dataset=dataset)
 
 
-def _dataset_batches(
-    dataset: Any, names: list[str], batch_rows: int, dictionary_columns: Sequence[str], source: str
-) -> Iterator[pa.RecordBatch]:
-    if type(getattr(dataset, "format", None)).__name__ == "CsvFileFormat":
-        # a category keeps its text: 07 is not 7
-        schema = dataset.schema
-        for name in set(dictionary_columns) & set(names):
-            schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
-        dataset = dataset.replace_schema(schema)
+def _dataset_batches(dataset: Any, names: list[str], batch_rows: int, source: str) -> Iterator[pa.RecordBatch]:
     try:
-        yield from (one for one in dataset.to_batches(columns=names, batch_size=batch_rows) if one.num_rows)
+        yield from (batch for batch in dataset.to_batches(columns=names, batch_size=batch_rows) if batch.num_rows)
     except (pa.ArrowInvalid, OSError) as error:
         raise InvalidInput.of(
             "table", f"{source}, which cannot be read ({error})", "the files as they were written", "check the place"
@@ -271,13 +263,11 @@ def _file_schema(path: Path) -> pa.Schema:
     try:
         if is_parquet(path):
             return pq.read_schema(path)
-        with pa_csv.open_csv(path, parse_options=_csv_dialect(path)) as reader:
-            return reader.schema
     except (pa.ArrowInvalid, OSError) as error:
-        kind = "Parquet" if is_parquet(path) else "CSV"
         raise InvalidInput.of(
-            "table", f"{path.name}, which does not read as {kind} ({error})", f"a whole {kind} file", "write it again"
+            "table", f"{path.name}, which does not read as Parquet ({error})", "a whole Parquet file", "write it again"
         ) from error
+    return csv_schema(path, CsvFormat.of_name(path.name))
 
 
 def _parquet_rows(path: Path) -> int:
@@ -299,38 +289,34 @@ def _parquet_batches(
         ) from error
 
 
-def _csv_batches(
-    path: Path, names: list[str], batch_rows: int, schema: pa.Schema, dictionary_columns: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    types = {name: schema.field(name).type for name in names}
-    for name in dictionary_columns:
-        # a column with nulls may have been written as 9.0, which is no other value than 9
-        if name in types and not pa.types.is_floating(types[name]):
-            types[name] = pa.dictionary(pa.int32(), pa.string())
-    options = pa_csv.ConvertOptions(include_columns=names, column_types=types)
-    try:
-        with pa_csv.open_csv(path, parse_options=_csv_dialect(path), convert_options=options) as reader:
-            for batch in reader:
-                for start in range(0, batch.num_rows, batch_rows):
-                    yield batch.slice(start, batch_rows)
-    except pa.ArrowInvalid as error:
-        raise InvalidInput.of(
-            "table",
-            f"{path.name}, where a row does not fit ({error})",
-            "rows with the columns and types of the first ones",
-            "mend that row, or store the log as Parquet",
-        ) from error
-
-
-def _placed(batches: Iterator[pa.RecordBatch], file: str) -> Iterator[PlacedBatch]:
+def _placed(batches: Iterator[pa.RecordBatch], file: str) -> Iterator[RawRows]:
     first_row = 0
     for batch in batches:
-        yield PlacedBatch(batch, file, first_row)
+        yield RawRows(batch, file, np.arange(first_row, first_row + batch.num_rows), "row")
         first_row += batch.num_rows
 
 
-def _csv_dialect(path: Path) -> pa_csv.ParseOptions:
-    return pa_csv.ParseOptions(delimiter="\t" if ".tsv" in path.name else ",")
+def _is_text(dataset: Any) -> bool:
+    return type(getattr(dataset, "format", None)).__name__ == "CsvFileFormat"
+
+
+def _text_files(dataset: Any) -> Iterator[TextFile]:
+    """The files of a dataset of text, each with what its folders say."""
+    from pyarrow.dataset import get_partition_keys
+
+    if not _is_text(dataset):
+        return
+    for fragment in dataset.get_fragments():
+        keys = get_partition_keys(fragment.partition_expression)
+        parts = {name: pa.scalar(value, dataset.schema.field(name).type) for name, value in keys.items()}
+        yield TextFile(fragment.path, fragment.filesystem, parts)
+
+
+def _text_form(file: Path | TextFile, dataset: Any) -> CsvFormat:
+    if dataset is None:
+        return CsvFormat.of_name(file.name)
+    options = dataset.format.parse_options
+    return CsvFormat(options.delimiter, options.quote_char or None)
 
 
 def is_parquet(path: Path) -> bool:

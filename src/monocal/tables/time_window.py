@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.tables.columns import moments_of
+from monocal.tables.row_problems import RawRows
 
 
 class TimeWindow(NamedTuple):
@@ -26,16 +27,16 @@ class TimeWindow(NamedTuple):
             return None
         if time is None:
             raise InvalidInput.of(
-                "time", None, "the column that since and until refer to", 'name the time column, time="timestamp"'
+                "time", None, "the column that since= and until= refer to", 'name the time column, time="timestamp"'
             )
         kind = schema.field(time).type
         first = -math.inf if since is None else moment_of(since, kind, "since")
         return cls(time, first, math.inf if until is None else moment_of(until, kind, "until"))
 
-    def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the rows of a batch that lie in the window."""
-        at = moments_of(batch, self.column)
-        return batch.filter(pa.array((at >= self.first) & (at < self.end)))
+    def rows_of(self, rows: RawRows) -> RawRows:
+        """Returns the rows that lie in the window."""
+        at = moments_of(rows, self.column)
+        return rows.keep((at >= self.first) & (at < self.end))
 
 
 def moment_of(text: str, kind: pa.DataType, argument: str = "moment") -> int:

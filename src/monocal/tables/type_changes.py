@@ -45,10 +45,10 @@ def type_changes(first: pa.Schema, later: pa.Schema, files: tuple[str, str]) -> 
         if later.get_field_index(name) < 0:
             continue
         kinds = [schema.field(name).type for schema in (first, later)]
-        one, other = (_kind(kind) for kind in kinds)
+        before, after = (_kind(kind) for kind in kinds)
         # 9 and 9.0 are one value, as a number and as a category; see `categories.as_text`
-        if one != other and "null" not in (one, other) and {one, other} != {"integer", "float"}:
-            text_alone = {one, other} <= {"integer", "boolean", "decimal", "float"}
+        if before != after and "null" not in (before, after) and {before, after} != {"integer", "float"}:
+            text_alone = {before, after} <= {"integer", "boolean", "decimal", "float"}
             found[name] = TypeChange(str(kinds[0]), str(kinds[1]), files, text_alone)
     return found
 
@@ -65,7 +65,7 @@ def check_zones(name: str, values: Any, kind: pa.DataType) -> None:
     """Refuses Python times of which some have a zone: Arrow would take the others for UTC."""
     if not pa.types.is_timestamp(kind) or not isinstance(values, list | tuple | np.ndarray):
         return
-    zoned = {one.tzinfo is not None for one in values if isinstance(one, datetime.datetime)}
+    zoned = {value.tzinfo is not None for value in values if isinstance(value, datetime.datetime)}
     if len(zoned) > 1:
         raise InvalidInput.of(
             f"column {name!r}",
@@ -80,13 +80,15 @@ def _kind(kind: pa.DataType) -> str:
         return _kind(kind.value_type)
     tests = {
         "null": pa.types.is_null,
-        "text": lambda one: pa.types.is_string(one) or pa.types.is_large_string(one) or pa.types.is_string_view(one),
+        "text": lambda dtype: (
+            pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype)
+        ),
         "integer": pa.types.is_integer,
         "boolean": pa.types.is_boolean,
         "float": pa.types.is_floating,
         "decimal": pa.types.is_decimal,
         "date": pa.types.is_date,
-        "naive": lambda one: pa.types.is_timestamp(one) and one.tz is None,
+        "naive": lambda dtype: pa.types.is_timestamp(dtype) and dtype.tz is None,
         "zoned": pa.types.is_timestamp,
     }
     return next((name for name, fits in tests.items() if fits(kind)), str(kind))

@@ -74,7 +74,7 @@ def check_writable(path: Path) -> None:
 
 def _repeating(schema: pa.Schema) -> list[str]:
     # scores hardly repeat, so a dictionary of them would only cost time and space
-    return [one.name for one in schema if not pa.types.is_floating(one.type)]
+    return [column.name for column in schema if not pa.types.is_floating(column.type)]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from monocal.calibrators import Calibrator
-from monocal.calibrators.fit_rows import NotFitted
+from monocal.calibrators.not_fitted import NotFitted
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.log_loss import log_loss
 from monocal.core.monotonicity import Predict, assert_monotone
@@ -44,13 +44,13 @@ def check_fit_returns_self_and_mutates_nothing(calibrator: Calibrator) -> None:
     """`fit` returns the object itself; parameters and inputs are as they were."""
     scores, labels, features = _rows()
     copies = scores.copy(), labels.copy(), features.copy()
-    one = clone(calibrator)
-    before = one.get_params(deep=False)
-    assert one.fit(scores, labels, features=features) is one, "fit did not return self"
-    assert one.get_params(deep=False) == before, "fit changed a parameter"
+    fitted = clone(calibrator)
+    before = fitted.get_params(deep=False)
+    assert fitted.fit(scores, labels, features=features) is fitted, "fit did not return self"
+    assert fitted.get_params(deep=False) == before, "fit changed a parameter"
     for given, copy in zip((scores, labels, features), copies, strict=True):
         np.testing.assert_array_equal(given, copy, err_msg="fit changed its input")
-    one.predict(scores, features=features)
+    fitted.predict(scores, features=features)
     np.testing.assert_array_equal(scores, copies[0], err_msg="predict changed its input")
 
 
@@ -66,23 +66,23 @@ def check_predict_before_fit_explains_itself(calibrator: Calibrator) -> None:
 
 def check_output_is_a_probability_for_any_logit(calibrator: Calibrator) -> None:
     """Finite and in [0, 1] for logits from −40 to 40, scores 0 and 1, a single row, unseen ids."""
-    one, features = _fitted(calibrator)
+    fitted, features = _fitted(calibrator)
     grid = np.linspace(-40.0, 40.0, 801)
     rows = np.repeat(features[:1], grid.size, axis=0)
-    p = one.predict(grid, features=rows, scores_are="logit")
+    p = fitted.predict(grid, features=rows, scores_are="logit")
     assert p.shape == grid.shape
     assert p.dtype == np.float64
     assert np.isfinite(p).all(), "a prediction is not finite"
     assert p.min() >= 0.0, "a prediction is below 0"
     assert p.max() <= 1.0, "a prediction is above 1"
-    ends = one.predict([0.0, 1.0], features=features[:2])
+    ends = fitted.predict([0.0, 1.0], features=features[:2])
     assert np.isfinite(ends).all(), "scores 0 and 1 have no finite prediction"
     unseen = np.zeros_like(features[:1])
-    first = one.predict([0.3], features=unseen)
+    first = fitted.predict([0.3], features=unseen)
     for beyond in (np.full_like(unseen, 2**31 - 1), features.max(axis=0, keepdims=True) + 1):
-        answer = one.predict([0.3], features=beyond)
+        answer = fitted.predict([0.3], features=beyond)
         np.testing.assert_array_equal(first, answer, err_msg="an id beyond the table is not treated as unseen")
-        answer = one.row_scorer()(logit([0.3]), beyond)
+        answer = fitted.row_scorer()(logit([0.3]), beyond)
         np.testing.assert_array_equal(first, answer, err_msg="an id beyond the table is served otherwise")
 
 
@@ -91,10 +91,10 @@ def check_monotone_as_tagged(calibrator: Calibrator) -> None:
     tag = calibrator.tags.monotone
     if tag == "none":
         return
-    one, features = _fitted(calibrator)
+    fitted, features = _fitted(calibrator)
     some = np.concatenate([features[np.linspace(0, len(features) - 1, 4).astype(int)], np.zeros_like(features[:1])])
     for row in some[:, None]:
-        predict = _curve(one, row)
+        predict = _curve(fitted, row)
         assert_monotone(_without_rows(predict), logits=dense_probes(predict))
         if tag == "strict":
             steps = np.diff(predict(np.linspace(-10.0, 10.0, 401)))
@@ -103,13 +103,13 @@ def check_monotone_as_tagged(calibrator: Calibrator) -> None:
 
 def check_rows_are_independent(calibrator: Calibrator) -> None:
     """Neither row order nor batch size changes a prediction."""
-    one, features = _fitted(calibrator)
+    fitted, features = _fitted(calibrator)
     scores, _, _ = _rows()
-    whole = one.predict(scores[:300], features=features[:300])
+    whole = fitted.predict(scores[:300], features=features[:300])
     order = np.random.default_rng(0).permutation(300)
-    shuffled = one.predict(scores[:300][order], features=features[:300][order])
+    shuffled = fitted.predict(scores[:300][order], features=features[:300][order])
     np.testing.assert_allclose(shuffled, whole[order], rtol=0.0, atol=1e-7, err_msg="row order matters")
-    singles = [one.predict(scores[k : k + 1], features=features[k : k + 1])[0] for k in range(0, 300, 60)]
+    singles = [fitted.predict(scores[k : k + 1], features=features[k : k + 1])[0] for k in range(0, 300, 60)]
     np.testing.assert_allclose(singles, whole[::60], rtol=0.0, atol=1e-7, err_msg="batch size matters")
 
 
@@ -150,8 +150,8 @@ def check_same_seed_same_result(calibrator: Calibrator) -> None:
     np.testing.assert_array_equal(
         first.predict(scores, features=features), second.predict(scores, features=features), err_msg="not repeatable"
     )
-    for one, other in zip(before, _global_generators(), strict=True):
-        np.testing.assert_array_equal(one, other, err_msg="a global generator was used")
+    for state, other in zip(before, _global_generators(), strict=True):
+        np.testing.assert_array_equal(state, other, err_msg="a global generator was used")
 
 
 def check_calibrated_scores_are_not_made_worse(calibrator: Calibrator) -> None:
@@ -162,8 +162,8 @@ def check_calibrated_scores_are_not_made_worse(calibrator: Calibrator) -> None:
     fit, test = _simulated("calibrated", 0), _simulated("calibrated", 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MonocalWarning)
-        one = clone(calibrator).fit(fit.scores, fit.labels, features=fit.features)
-    p = one.predict(test.scores, features=test.features)
+        fitted = clone(calibrator).fit(fit.scores, fit.labels, features=fit.features)
+    p = fitted.predict(test.scores, features=test.features)
     allowed = 1.12 if calibrator.tags.monotone == "none" else 1.04
     assert _log_loss(p, test.labels) < allowed * _log_loss(test.scores, test.labels), "harms calibrated scores"
 
@@ -171,8 +171,8 @@ def check_calibrated_scores_are_not_made_worse(calibrator: Calibrator) -> None:
 def check_a_known_distortion_is_reduced(calibrator: Calibrator) -> None:
     """Logits that are half as steep as they should be get closer to the truth, unless the method does nothing."""
     fit, test = _distorted(0), _distorted(1)
-    one = clone(calibrator).fit(fit.scores, fit.labels, features=fit.features)
-    p = one.predict(test.scores, features=test.features)
+    fitted = clone(calibrator).fit(fit.scores, fit.labels, features=fit.features)
+    p = fitted.predict(test.scores, features=test.features)
     before, after = _log_loss(test.scores, test.labels), _log_loss(p, test.labels)
     if calibrator.name == "none":
         assert after == before or abs(after - before) < 1e-6
@@ -184,9 +184,9 @@ def check_mean_is_kept_as_tagged(calibrator: Calibrator) -> None:
     """Where promised, the mean prediction on the fitting rows is their observed rate."""
     if not calibrator.tags.keeps_mean or calibrator.recent_share:
         return
-    one, features = _fitted(calibrator)
+    fitted, features = _fitted(calibrator)
     scores, labels, _ = _rows()
-    p = one.predict(scores, features=features)
+    p = fitted.predict(scores, features=features)
     assert abs(p.mean() / labels.mean() - 1.0) < 1e-4, "the mean prediction is not the observed rate"
 
 
@@ -202,8 +202,8 @@ def check_awkward_data_are_handled(calibrator: Calibrator) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MonocalWarning)
         for scores in ([0.2, 0.2, 0.2, 0.2], [0.0, 1.0, 0.5, 0.5]):
-            one = clone(calibrator).fit(scores, [0, 1, 0, 1], features=features)
-            assert np.isfinite(one.predict(scores, features=features)).all(), f"not finite after fitting {scores}"
+            fitted = clone(calibrator).fit(scores, [0, 1, 0, 1], features=features)
+            assert np.isfinite(fitted.predict(scores, features=features)).all(), f"not finite after fitting {scores}"
     for bad in ([np.nan, 0.1, 0.2, 0.3], [1.5, 0.1, 0.2, 0.3]):
         try:
             clone(calibrator).fit(bad, [0, 1, 0, 1], features=features)
@@ -224,11 +224,11 @@ def check_clone_and_parameters_round_trip(calibrator: Calibrator) -> None:
 
 def check_state_round_trip_gives_identical_numbers(calibrator: Calibrator) -> None:
     """A calibrator restored from its state predicts the same bits."""
-    one, features = _fitted(calibrator)
+    fitted, features = _fitted(calibrator)
     scores, _, _ = _rows()
-    restored = clone(calibrator).restore(one.state())
+    restored = clone(calibrator).restore(fitted.state())
     np.testing.assert_array_equal(
-        one.predict(scores, features=features), restored.predict(scores, features=features), err_msg="state loses"
+        fitted.predict(scores, features=features), restored.predict(scores, features=features), err_msg="state loses"
     )
 
 

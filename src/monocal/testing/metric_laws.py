@@ -130,8 +130,8 @@ def sample_forecast(n_rows: int, seed: int) -> Forecast:
 def _assert_same(expected: Value, found: Value, metric: AnyMetric, when: str) -> None:
     numbers = {"": (expected.number, found.number)}
     numbers |= {f" ({key})": (number, found.details.get(key, math.nan)) for key, number in expected.details.items()}
-    for part, (one, other) in numbers.items():
-        same = math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) or (
-            math.isnan(one) and math.isnan(other)
+    for part, (wanted, other) in numbers.items():
+        same = math.isclose(wanted, other, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) or (
+            math.isnan(wanted) and math.isnan(other)
         )
-        assert same, f"{metric.name}{part}: {one} became {other} {when}"
+        assert same, f"{metric.name}{part}: {wanted} became {other} {when}"

@@ -54,14 +54,14 @@ def neighbours(starts: Floats, n_numbers: int) -> Floats:
 
 def _around_kinks(curve: Curve, grid: Floats) -> Floats:
     found = [np.zeros(0)]
-    bend = np.abs(np.diff(curve(grid), n=2))
-    middles = np.argsort(bend)[-_KINKS:] + 1
+    second_differences = np.abs(np.diff(curve(grid), n=2))
+    middles = np.argsort(second_differences)[-_KINKS:] + 1
     low, high = grid[middles - 1], grid[middles + 1]
     for _ in range(_ROUNDS):
         pieces = np.clip(np.linspace(low, high, _PIECES + 1, axis=1), grid[0], grid[-1])
         found.append(pieces.ravel())
-        bends = np.abs(np.diff(curve(pieces.ravel()).reshape(pieces.shape), n=2, axis=1))
-        at = np.argmax(bends, axis=1)
+        second_differences = np.abs(np.diff(curve(pieces.ravel()).reshape(pieces.shape), n=2, axis=1))
+        at = np.argmax(second_differences, axis=1)
         each = np.arange(_KINKS)
         low, high = pieces[each, at], pieces[each, at + 2]
     middle = 0.5 * (low + high)

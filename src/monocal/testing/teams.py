@@ -49,7 +49,7 @@ def run_team(size: int, work: Callable[[ThreadTeam], T]) -> list[T]:
     """Lets every member do the same work on its own part and returns what each found.
 
     Example:
-        >>> [int(one[0]) for one in run_team(3, lambda team: team.count(np.array([team.rank])))]
+        >>> [int(counts[0]) for counts in run_team(3, lambda team: team.count(np.array([team.rank])))]
         [3, 3, 3]
     """
     shared: dict[Any, Any] = {"barrier": Barrier(size)}
@@ -63,8 +63,8 @@ def run_team(size: int, work: Callable[[ThreadTeam], T]) -> list[T]:
 
     with ThreadPoolExecutor(size) as pool:
         members = [pool.submit(member, rank) for rank in range(size)]
-    failed = [one.exception() for one in members if one.exception() is not None]
+    failed = [member.exception() for member in members if member.exception() is not None]
     # who waited for a member that failed knows nothing of the reason
-    for error in sorted(failed, key=lambda one: isinstance(one, BrokenBarrierError)):
+    for error in sorted(failed, key=lambda error: isinstance(error, BrokenBarrierError)):
         raise error  # type: ignore[misc]
-    return [one.result() for one in members]
+    return [member.result() for member in members]

@@ -42,7 +42,7 @@ def diverged(
                 f"{where}: the loss is {loss}, because column {name!r} is {column[broken[0]]} at rows {rows}{more}. "
                 "Way out: drop or fill those rows"
             )
-    weights = [name for name, one in network.named_parameters() if not bool(one.detach().isfinite().all())]
+    weights = [name for name, weight in network.named_parameters() if not bool(weight.detach().isfinite().all())]
     if weights:
         return TrainingDiverged(
             f"{where}: the loss is {loss}, because the weights {', '.join(weights)} are no longer finite. "

@@ -7,6 +7,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from monocal.training.dense_adam import DenseAdam
 from monocal.training.lazy_table import LazyAdam, LazyTable
 
 
@@ -29,9 +30,9 @@ class Optimisers:
         trainable = [weight for weight in network.parameters() if weight.requires_grad and id(weight) not in own]
         self.dense = [weight for weight in trainable if id(weight) not in sparse]
         lazy = [weight for weight in trainable if id(weight) in sparse]
-        self.parts: list[torch.optim.Optimizer] = []
+        self.parts: list[DenseAdam | torch.optim.Optimizer] = []
         if self.dense:
-            self.parts.append(torch.optim.Adam(self.dense, fused=True))
+            self.parts.append(DenseAdam(self.dense))
         if lazy:
             self.parts.append(torch.optim.SparseAdam(lazy))
         if lazy_tables:

@@ -71,8 +71,8 @@ class ShardedObjective(Objective):
         nothing = {name: column[:0] for name, column in columns.items()} | {"rows": np.zeros(0, np.int64)}
         for _ in range(n_batches):
             found = [next(piece, nothing) for piece in pieces]
-            ends = np.cumsum([len(one["rows"]) for one in found])
-            yield {name: np.concatenate([one[name] for one in found]) for name in nothing} | {"ends": ends}
+            ends = np.cumsum([len(batch["rows"]) for batch in found])
+            yield {name: np.concatenate([batch[name] for batch in found]) for name in nothing} | {"ends": ends}
 
     def gradients(self, batch: Batch) -> float:
         ends = batch["ends"]
@@ -82,22 +82,22 @@ class ShardedObjective(Objective):
             own = {name: column[first:end] for name, column in batch.items() if name != "ends"}
             weights.append(float(own["weights"].sum()) if "weights" in own else float(end - first))
             losses.append(self.whole.gradients(own) if end > first else 0.0)
-            found.append([one.grad if end > first else None for one in self.learned])
-        tables = {place: self._touched(place, [one[place] for one in found]) for place in self.tables}
+            found.append([parameter.grad if end > first else None for parameter in self.learned])
+        tables = {place: self._touched(place, [gradients[place] for gradients in found]) for place in self.tables}
         sums: list[list[Floats | float]] = []
         for own_gradients, loss, weight in zip(found, losses, weights, strict=True):
             arrays = [
-                weight * _array(gradient, one, tables.get(place))
-                for place, (gradient, one) in enumerate(zip(own_gradients, self.learned, strict=True))
+                weight * _array(gradient, parameter, tables.get(place))
+                for place, (gradient, parameter) in enumerate(zip(own_gradients, self.learned, strict=True))
             ]
             sums.append([*arrays, weight * loss, weight])
         *means, loss_sum, total = self.shards.add(sums)
-        for place, (one, mean) in enumerate(zip(self.learned, means, strict=True)):
-            values = torch.from_numpy(np.asarray(mean / total)).to(one.dtype)
+        for place, (parameter, mean) in enumerate(zip(self.learned, means, strict=True)):
+            values = torch.from_numpy(np.asarray(mean / total)).to(parameter.dtype)
             if place in tables:
                 rows = torch.from_numpy(tables[place])[None]
-                values = torch.sparse_coo_tensor(rows, values, one.shape, check_invariants=True)
-            one.grad = values
+                values = torch.sparse_coo_tensor(rows, values, parameter.shape, check_invariants=True)
+            parameter.grad = values
         return float(loss_sum / total)
 
     def _touched(self, place: int, gradients: list[Tensor | None]) -> NDArray[np.int64]:

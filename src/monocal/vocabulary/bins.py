@@ -32,9 +32,9 @@ def binned(rows: Rows, vocabulary: Vocabulary) -> Rows:
     """
     fields = dict(rows.fields)
     for name in vocabulary.numeric_names:
-        one = vocabulary[name]
-        if name in fields and isinstance(one, NumericField):
-            fields[name] = _intervals(one, fields[name])
+        field = vocabulary[name]
+        if name in fields and isinstance(field, NumericField):
+            fields[name] = _intervals(field, fields[name])
     return replace(rows, fields=fields)
 
 

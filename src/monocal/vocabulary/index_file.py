@@ -31,30 +31,30 @@ def write_indexes(vocabulary: Vocabulary, least: int = INDEXED_VALUES) -> bytes:
         >>> read["site"].encode(pa.array(["news", "shop", "games"])).tolist(), write_indexes(vocabulary)
         ([2, 0, 1], b'')
     """
-    large = [one for one in vocabulary.fields if isinstance(one, FieldVocabulary) and len(one.values) >= least]
+    large = [field for field in vocabulary.fields if isinstance(field, FieldVocabulary) and len(field.values) >= least]
     if not large:
         return b""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, _SCHEMA) as writer:
-        for one in large:
-            lists = [pa.LargeListArray.from_arrays([0, len(part)], pa.array(part)) for part in one.index.arrays()]
-            writer.write_batch(pa.RecordBatch.from_arrays([pa.array([one.name]), *lists], schema=_SCHEMA))
+        for field in large:
+            lists = [pa.LargeListArray.from_arrays([0, len(part)], pa.array(part)) for part in field.index.arrays()]
+            writer.write_batch(pa.RecordBatch.from_arrays([pa.array([field.name]), *lists], schema=_SCHEMA))
     return bytes(sink.getvalue())
 
 
 def read_indexes(contents: Contents, vocabulary: Vocabulary, name: str = "") -> Vocabulary:
     """Returns the vocabulary with the indexes that `write_indexes` wrote for it; the arrays are views of `contents`."""
     try:
-        fields = {one.name: one for one in vocabulary.fields}
+        fields = {field.name: field for field in vocabulary.fields}
         for batch in read_batches(contents, _SCHEMA)[0]:
             if batch.num_rows != 1:
                 raise ValueError("a batch is not one field")
             which, *lists = (column[0] for column in batch.columns)
-            parts = [one.values.to_numpy(zero_copy_only=True) for one in lists]
-            one = fields[which.as_py()]
-            if not isinstance(one, FieldVocabulary):
-                raise ValueError(f"an index of {one.name!r}, whose values are numbers")
-            fields[one.name] = one.with_index(ValueIndex.of_arrays(*parts))
+            parts = [column.values.to_numpy(zero_copy_only=True) for column in lists]
+            field = fields[which.as_py()]
+            if not isinstance(field, FieldVocabulary):
+                raise ValueError(f"an index of {field.name!r}, whose values are numbers")
+            fields[field.name] = field.with_index(ValueIndex.of_arrays(*parts))
         return Vocabulary(tuple(fields.values()))
     except (*UNREADABLE, MonocalError) as error:
         raise ArtefactError(f"{name} cannot be read ({error}); nothing was loaded") from error

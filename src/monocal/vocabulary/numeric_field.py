@@ -51,7 +51,7 @@ class NumericField:
     def of_texts(cls, name: str, texts: pa.Array) -> NumericField:
         """Reads knots that were written as text; refuses what does not rise."""
         knots = tuple(float(text) for text in texts.to_pylist())
-        if not all(np.isfinite(knots)) or any(one >= other for one, other in pairwise(knots)):
+        if not all(np.isfinite(knots)) or any(knot >= other for knot, other in pairwise(knots)):
             raise ValueError(f"the knots of field {name!r} do not rise")
         return cls(name, knots)
 

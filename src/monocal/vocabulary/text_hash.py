@@ -6,12 +6,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from monocal.kernels.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS
+
 Words = NDArray[np.uint64]
 
-_STARTS = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)
-_FACTORS = (0xBF58476D1CE4E5B9, 0xC2B2AE3D27D4EB4F)
-_LAST_FACTOR = 0x94D049BB133111EB
-_ALL_BITS = 2**64 - 1
 _BLOCK = 1 << 14  # the dozen passes over a block stay within the processor's cache
 
 
@@ -44,34 +42,17 @@ def hash_text(values: pa.Array) -> tuple[Words, Words]:
     return first, second
 
 
-def hash_one(text: str) -> int:
-    """Returns the first hash of one text, as `hash_text` would, without arrays: for single values of a request.
-
-    Example:
-        >>> hash_one("a99f214a") == int(hash_text(pa.array(["a99f214a"]))[0][0])
-        True
-    """
-    data = text.encode()
-    state = (len(data) * _STARTS[0] + _STARTS[0]) & _ALL_BITS
-    for at in range(0, max(len(data), 1), 8):
-        state ^= int.from_bytes(data[at : at + 8], "little")
-        state = ((state ^ (state >> 30)) * _FACTORS[0]) & _ALL_BITS
-        state = ((state ^ (state >> 27)) * _LAST_FACTOR) & _ALL_BITS
-        state ^= state >> 31
-    return state
-
-
 def _hash_block(starts: NDArray[np.int64], lengths: NDArray[np.int64], words: Words) -> tuple[Words, Words]:
     sizes = lengths.astype(np.uint64)
-    first, second = (sizes * np.uint64(start) + np.uint64(start) for start in _STARTS)
+    first, second = (sizes * np.uint64(start) + np.uint64(start) for start in HASH_STARTS)
     word = load_words(words, starts, lengths)
-    first, second = _mix(first ^ word, _FACTORS[0]), _mix(second ^ word, _FACTORS[1])
+    first, second = _mix(first ^ word, HASH_FACTORS[0]), _mix(second ^ word, HASH_FACTORS[1])
     rows = np.flatnonzero(lengths > 8)
     position = 8
     while rows.size:
         word = load_words(words, starts[rows] + position, lengths[rows] - position)
-        first[rows] = _mix(first[rows] ^ word, _FACTORS[0])
-        second[rows] = _mix(second[rows] ^ word, _FACTORS[1])
+        first[rows] = _mix(first[rows] ^ word, HASH_FACTORS[0])
+        second[rows] = _mix(second[rows] ^ word, HASH_FACTORS[1])
         position += 8
         rows = rows[lengths[rows] > position]
     return first, second
@@ -104,6 +85,6 @@ def load_words(words: Words, starts: NDArray[np.int64], lengths: NDArray[np.int6
 
 def _mix(state: Words, factor: int) -> Words:
     state = (state ^ (state >> np.uint64(30))) * np.uint64(factor)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(_LAST_FACTOR)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(HASH_LAST_FACTOR)
     result: Words = state ^ (state >> np.uint64(31))
     return result

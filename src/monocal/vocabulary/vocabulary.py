@@ -20,7 +20,7 @@ from monocal.core.samples import Ids
 from monocal.tables.categories import TEXT_RULE, as_text, categorical_columns, distinct_text
 from monocal.tables.encoded_column import EncodedColumn
 from monocal.vocabulary.numeric_field import NumericField
-from monocal.vocabulary.text_hash import hash_one, hash_text
+from monocal.vocabulary.text_hash import hash_text
 from monocal.vocabulary.value_counts import ValueCounts, most_frequent
 from monocal.vocabulary.value_index import ValueIndex
 from monocal.vocabulary.vocabulary_file import Contents, read_vocabulary, write_vocabulary
@@ -37,8 +37,9 @@ _NUMERIC_RULE = b"3"
 class FieldVocabulary:
     """The values of one field in id order: value k has id k + 1, anything else has id 0.
 
-    A null is a value of its own when it was seen at fitting time. Values are compared as text, so that 7, "7"
-    and a dictionary-encoded 7 are the same value.
+    A null is a value of its own when it was seen at fitting time; where the empty text was seen instead, as which text
+    files may hold it, it counts as that. Values are compared as text, so that 7, "7" and a dictionary-encoded 7 are the
+    same value.
 
     A field with too many values to list may be hashed instead: every text has an id in 1 … n_buckets, different
     texts may share one, and only null has id 0.
@@ -87,22 +88,16 @@ class FieldVocabulary:
         ids: Ids = self._ids_of_text(values)[which]
         return ids
 
-    def hashed_id(self, text: str) -> int:
-        """Returns the id of one text in a hashed field, as `encode` would; for lookups of single values."""
-        if self.n_buckets is None:
-            raise InvalidInput.of(f"field {self.name!r}", "listed values", "a hashed field", "use encode")
-        return hash_one(text) % self.n_buckets + 1
-
     def _ids_of_text(self, text: pa.Array) -> Ids:
         if self.n_buckets is not None:
             ids = (hash_text(text)[0] % np.uint64(self.n_buckets)).astype(np.int32) + np.int32(1)
         else:
             # a text that is not there has number -1 and hence id 0; behind the null, ids are one higher
             ids = self.index.find(text) + np.int32(1)
-            if self._null_id:
-                ids += ids >= self._null_id
+            if self.values.null_count:
+                ids += ids >= self.null_id
         if text.null_count:
-            ids[pc.is_null(text).to_numpy(zero_copy_only=False)] = self._null_id
+            ids[pc.is_null(text).to_numpy(zero_copy_only=False)] = self.null_id
         return ids
 
     @cached_property
@@ -124,10 +119,10 @@ class FieldVocabulary:
             raise InvalidInput.of(f"values of field {self.name!r}", "a value twice", "distinct values", "drop one")
 
     @cached_property
-    def _null_id(self) -> int:
-        if not self.values.null_count:
-            return 0
-        return int(pc.is_null(self.values).to_numpy(zero_copy_only=False).argmax()) + 1
+    def null_id(self) -> int:
+        """The id of a null: its own, else that of the empty text, else 0."""
+        is_null = pc.is_null(self.values) if self.values.null_count else pc.equal(self.values, "")
+        return int(pc.index(is_null, True).as_py()) + 1
 
 
 @final
@@ -155,33 +150,33 @@ class Vocabulary:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.fields)
+        return tuple(field.name for field in self.fields)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Ids per field, the unseen one included."""
-        return tuple(one.size for one in self.fields)
+        return tuple(field.size for field in self.fields)
 
     @property
     def numeric_knots(self) -> tuple[int, ...] | None:
         """Knots per field, 0 for a field of categories; None if no field holds numbers."""
-        found = tuple(one.n_knots if isinstance(one, NumericField) else 0 for one in self.fields)
-        return found if any(isinstance(one, NumericField) for one in self.fields) else None
+        found = tuple(field.n_knots if isinstance(field, NumericField) else 0 for field in self.fields)
+        return found if any(isinstance(field, NumericField) for field in self.fields) else None
 
     @property
     def numeric_names(self) -> tuple[str, ...]:
         """The fields of numbers."""
-        return tuple(one.name for one in self.fields if isinstance(one, NumericField))
+        return tuple(field.name for field in self.fields if isinstance(field, NumericField))
 
     @property
     def category_names(self) -> tuple[str, ...]:
         """The fields of categories."""
-        return tuple(one.name for one in self.fields if not isinstance(one, NumericField))
+        return tuple(field.name for field in self.fields if not isinstance(field, NumericField))
 
     def __getitem__(self, name: str) -> FieldVocabulary | NumericField:
-        for one in self.fields:
-            if one.name == name:
-                return one
+        for field in self.fields:
+            if field.name == name:
+                return field
         raise UnknownName.among("field", name, self.names)
 
     @classmethod
@@ -216,9 +211,9 @@ class Vocabulary:
     def encode_columns(self, columns: Mapping[str, EncodedColumn], n_rows: int) -> Ids:
         """Returns the ids `(rows, fields)` of rows in memory; every distinct value is looked up once."""
         ids = np.empty((n_rows, len(self.fields)), dtype=np.int32)
-        for index, one in enumerate(self.fields):
-            column = columns[one.name]
-            ids[:, index] = one.encode(column.known_values)[column.ids]
+        for index, field in enumerate(self.fields):
+            column = columns[field.name]
+            ids[:, index] = field.encode(column.known_values)[column.ids]
         return ids
 
     def encode(self, table: pa.Table | pa.RecordBatch) -> Ids:
@@ -227,14 +222,14 @@ class Vocabulary:
             if name not in table.schema.names:
                 raise UnknownName.among("field column", name, table.schema.names)
         ids = np.empty((table.num_rows, len(self.fields)), dtype=np.int32)
-        for index, one in enumerate(self.fields):
-            ids[:, index] = one.encode(table.column(one.name))
+        for index, field in enumerate(self.fields):
+            ids[:, index] = field.encode(table.column(field.name))
         return ids
 
     @cached_property
     def fingerprint(self) -> str:
         """Changes whenever a field, its place, or any value or knot of it changes."""
-        parts = [part for one in self.fields for part in (one.name, one.n_buckets, _ipc_bytes(one.values))]
+        parts = [part for field in self.fields for part in (field.name, field.n_buckets, _ipc_bytes(field.values))]
         return fingerprint(*parts, *([self.numeric_names] if self.numeric_names else []))
 
     def save(self, path: str | Path) -> None:
@@ -278,8 +273,8 @@ class Vocabulary:
         return bytes(sink.getvalue())
 
     def _write(self, sink: Any) -> None:
-        rules = {one.text_rule for one in self.fields if isinstance(one, FieldVocabulary)} or {TEXT_RULE}
-        fields = [(one.name, one.values, one.n_buckets) for one in self.fields]
+        rules = {field.text_rule for field in self.fields if isinstance(field, FieldVocabulary)} or {TEXT_RULE}
+        fields = [(field.name, field.values, field.n_buckets) for field in self.fields]
         facts = {_RULE_KEY: str(min(rules)).encode()}
         if self.numeric_names:
             facts = {_RULE_KEY: _NUMERIC_RULE, _NUMERIC_KEY: json.dumps(self.numeric_names).encode()}

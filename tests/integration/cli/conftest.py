@@ -67,7 +67,7 @@ def monocal_command(capsys):
 
     def call(*arguments):
         capsys.readouterr()
-        code = main([str(one) for one in arguments])
+        code = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return Ended(code, captured.out, captured.err)
 

@@ -1,5 +1,8 @@
 """monocal compare."""
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 COLUMNS = ("--score", "pctr", "--label", "click", "--time", "timestamp")
@@ -12,10 +15,10 @@ def test_sorted_by_excess_with_ties(monocal_command, log_file):
     assert "split by time" in ended.err
     found = ended.json
     assert found["metric"] == "mfrce"
-    methods = [one["method"] for one in found["methods"]]
+    methods = [method["method"] for method in found["methods"]]
     assert methods[0] == "wide_logistic"
     assert methods[-1] == "none"
-    excesses = [one["report"]["metrics"]["mfrce"]["excess"] for one in found["methods"]]
+    excesses = [method["report"]["metrics"]["mfrce"]["excess"] for method in found["methods"]]
     assert excesses == sorted(excesses)
     worst = found["methods"][-1]
     assert worst["against_uncalibrated"] is None
@@ -29,7 +32,7 @@ def test_methods_that_cannot_be_told_apart_tie(monocal_command, log_file):
     ended = monocal_command("compare", log_file, *COLUMNS, *arguments)
     assert ended.code == 0
     assert "tie" in ended.out
-    assert "the data cannot tell" in ended.out
+    assert "not significantly different" in ended.out
     assert "floor" in ended.out
 
 
@@ -38,6 +41,14 @@ def test_a_method_that_cannot_be_fitted_is_listed_with_the_reason(monocal_comman
     last = found["methods"][-1]
     assert (last["method"], last["report"]) == ("per_segment", None)
     assert "field ids, which 'per_segment' needs" in last["problem"]
+
+
+def test_a_method_that_cannot_keep_the_order_says_so_in_options(monocal_command, log_file):
+    ended = monocal_command(
+        "compare", log_file, *COLUMNS, "--methods", "platt,isotonic", "--keep-order-within", "user_id"
+    )
+    assert ended.code == 0
+    assert "isotonic: --keep-order-within: got the method 'isotonic'" in ended.out
 
 
 def test_options_of_one_method(monocal_command, log_file):
@@ -66,3 +77,43 @@ def test_bad_arguments(monocal_command, log_file, arguments, message):
     ended = monocal_command("compare", log_file, *COLUMNS, *arguments)
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
+
+
+def test_what_was_believed_is_shown_with_the_option_that_overrides(monocal_command, tmp_path):
+    """A field whose values never come back is named, and the wish that is printed works as it stands."""
+    day = 86_400 * np.repeat(np.arange(12), 1_000) + 1_767_225_600
+    random = np.random.default_rng(0)
+    z, site, batch = random.normal(-1.0, 1.0, 12_000), random.integers(0, 5, 12_000), (day // 86_400).astype(str)
+    clicks = (random.random(12_000) < 1 / (1 + np.exp(-z - 0.3 * site))).astype(np.int8)
+    columns = {"pctr": 1 / (1 + np.exp(-z)), "click": clicks, "site": site.astype(str), "batch": batch, "ts": day}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    given = ("--score", "pctr", "--label", "click", "--time", "ts", "--fields", "site,batch")
+    shown = monocal_command("compare", tmp_path / "log.parquet", *given, "--methods", "wide_logistic").out
+    assert "Carried forward, as shares of what was learned:" in shown
+    told = " ".join(shown.split())
+    assert "wide_logistic: batch 0." in told
+    assert "other fields 0.75 or more" in told
+    wish = "--set 'wide_logistic.carry={\"batch\": 1.0}' keeps it"
+    assert f"batch cannot be told from time; {wish}" in told
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    option = ("--set", 'wide_logistic.carry={"batch": 1.0}', "--json")
+    found = monocal_command("compare", tmp_path / "log.parquet", *given, "--methods", "wide_logistic", *option).json
+    (wide,) = [one for one in found["methods"] if one["method"] == "wide_logistic"]
+    assert (wide["carried"]["batch"], wide["calendar"]) == (1.0, [])
+
+
+def test_fit_and_inspect_say_it_as_an_option_too(monocal_command, tmp_path):
+    log = pa.table(
+        {
+            "pctr": np.linspace(0.05, 0.6, 6_000),
+            "click": (np.arange(6_000) * 0.618034 % 1 < np.linspace(0.05, 0.6, 6_000)[::-1]).astype(np.int8),
+            "batch": (np.arange(6_000) // 500).astype(str),
+        }
+    )
+    pq.write_table(log, tmp_path / "log.parquet")
+    given = ("--score", "pctr", "--label", "click", "--fields", "batch", "--method", "wide_logistic")
+    ended = monocal_command("fit", tmp_path / "log.parquet", *given, "--set", "carry=auto", "--out", tmp_path / "model")
+    assert ended.code == 0, ended.err
+    wish = "--set 'carry={\"batch\": 1.0}' keeps it"
+    assert wish in ended.out
+    assert wish in monocal_command("inspect", tmp_path / "model").out

@@ -14,7 +14,7 @@ QUICK = ("--metrics", "pcoc,log_loss")
 def test_a_model_before_and_after(monocal_command, model_folder, log_file):
     ended = monocal_command("evaluate", model_folder, log_file)
     assert ended.code == 0
-    assert ended.err.startswith("warning: about 100% of the rows that the model was fitted on are among the rows it is")
+    assert ended.err.startswith("warning: the model was fitted on about 100% of the rows that it is judged on")
     for word in ("score", "calibrated", "floor", "mfrce", "better by"):
         assert word in ended.out
     assert "gauc" not in ended.out
@@ -71,7 +71,7 @@ def test_winners_judges_rows_that_were_shown(monocal_command, log_file, tmp_path
     table = pq.read_table(log_file)
     won = table["pctr"].to_numpy() > 0.3
     pq.write_table(table.append_column("won", pa.array(won)), tmp_path / "bids.parquet")
-    arguments = ("--score", "pctr", "--label", "click", "--winners", "won", *QUICK, "--json")
+    arguments = ("--score", "pctr", "--label", "click", "--selected", "won", *QUICK, "--json")
     found = monocal_command("evaluate", tmp_path / "bids.parquet", *arguments).json["tasks"]["click"]
     assert found["before"]["n_rows"] == won.sum()
     assert found["selection"]["before"]["n_rows"] == 20_000
@@ -143,7 +143,7 @@ def test_several_tasks(monocal_command, videos_file):
             "wanted a number, as in the time column (int64)",
         ),
         (("--score", "pctr", "--label", "click", "--time", "timestamp", "--until", "5"), "no rows"),
-        (("--score", "pctr", "--label", "click", "--winners", "win"), "winners column"),
+        (("--score", "pctr", "--label", "click", "--selected", "win"), "--selected: got 'win'"),
     ],
 )
 def test_bad_arguments(monocal_command, log_file, arguments, message):

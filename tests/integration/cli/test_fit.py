@@ -112,7 +112,7 @@ def test_several_tasks_with_missing_labels_and_their_product(monocal_command, vi
     found = ended.json
     assert list(found["tasks"]) == ["click", "view_given_click", "both"]
     assert found["tasks"]["view_given_click"]["before"]["n_rows"] < found["tasks"]["click"]["before"]["n_rows"]
-    stages = {one["stage"]: one for one in found["products"]}
+    stages = {product["stage"]: product for product in found["products"]}
     assert stages["score"]["ratio"] == pytest.approx(1.0, abs=0.02)
     assert stages["score"]["parts"] == ["pctr", "pcvr"]
     assert 0.8 < stages["calibrated"]["product_pcoc"] < 1.25
@@ -130,7 +130,7 @@ def test_repair_makes_the_known_product_hold(monocal_command, videos_file, tmp_p
         *("--method", "platt", "--repair", "--out", tmp_path / "m", "--json"),
     )
     assert ended.code == 0
-    after = next(one for one in ended.json["products"] if one["stage"] == "calibrated")
+    after = next(product for product in ended.json["products"] if product["stage"] == "calibrated")
     assert (after["ratio"], after["disagreeing_share"]) == (1.0, 0.0)
     p = monocal.load(tmp_path / "m").predict(str(videos_file))
     assert np.array_equal(p["both"], p["click"] * p["view_given_click"])

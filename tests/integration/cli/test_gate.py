@@ -18,7 +18,7 @@ def test_exit_codes_json_and_page(monocal_command, tmp_path):
     assert passed.code == 0
     assert passed.json["passed"]
     assert passed.json["tasks"]["click"]["verdict"] == "better"
-    assert "may take the old one" in page.read_text()
+    assert "The new model passes" in page.read_text()
     refused = monocal_command("gate", tmp_path / "platt", tmp_path / "none", fresh)
     assert refused.code == 3
     assert refused.out.startswith("not passed\nclick: worse: log-loss")

@@ -89,7 +89,7 @@ def test_a_refresh_on_young_labels_keeps_the_level(monocal_command, two_days, tm
     assert naive.code == late.code == 0
     assert "late labels: 0.0% of the rows are older than the window" in late.err
     assert "late labels" not in naive.err
-    before, seen, mature = (level(one, day) for one in (folder / "model", tmp_path / "naive", tmp_path / "late"))
+    before, seen, mature = (level(place, day) for place in (folder / "model", tmp_path / "naive", tmp_path / "late"))
     assert seen < before - 0.1
     assert abs(mature - 1.0) < abs(before - 1.0)
     assert monocal.load(tmp_path / "late").info["late_labels"]["mature_share"] == 0.0
@@ -113,7 +113,7 @@ def test_comparison_and_report_know_the_mature_share(monocal_command, late_file,
     assert REMARK in compared.err
     assert compared.json["late_labels"]["mature_share"] == pytest.approx(0.3, abs=0.01)
     assert compared.json["best"] == "platt"
-    problems = {one["method"]: one["problem"] for one in compared.json["methods"]}
+    problems = {method["method"]: method["problem"] for method in compared.json["methods"]}
     assert "one that maximises a weighted likelihood" in problems["gauss"]
     page = tmp_path / "report.html"
     reported = monocal_command("report", folder / "model", folder / "today.parquet", *LATE, "--out", page)

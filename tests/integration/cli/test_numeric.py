@@ -50,7 +50,7 @@ def test_numbers_without_fields_are_enough_and_other_methods_refuse_them(place, 
     assert monocal.load(place / "alone").field_names == ("price",)
     ended = monocal_command("fit", place / "log.parquet", *columns, "--method", "mbct", "--out", place / "no")
     assert ended.code == 2
-    assert "umc, sbcr or wide_logistic" in ended.err
+    assert "umc, sbcr, fac, desc, mcnet or wide_logistic" in ended.err
     ended = monocal_command("fit", place / "log.parquet", *columns[:4], "--fields", "price", "--out", place / "no")
     assert ended.code == 2
     assert "--numeric" in ended.err

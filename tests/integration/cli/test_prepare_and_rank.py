@@ -36,7 +36,7 @@ def test_from_a_raw_log_to_a_model(monocal_command, prepared, tmp_path):
 
     compared = monocal_command("compare", tmp_path / "ranked", "--methods", "platt", "--json")
     assert compared.code == 0
-    assert [one["method"] for one in compared.json["methods"]].count("platt") == 1
+    assert [method["method"] for method in compared.json["methods"]].count("platt") == 1
 
 
 def test_refit_uses_the_parts_after_training(monocal_command, prepared, tmp_path):
@@ -109,10 +109,17 @@ def test_a_network_learns_from_lists(monocal_command, prepared, tmp_path):
         )
         assert ended.code == 0, ended.err
         assert "scored 20,000 rows with deepfm for click" in ended.err
-    refused = monocal_command("rank", prepared, "--loss", "jrc", "--out", tmp_path / "x")
+    refused = monocal_command("rank", prepared, "--ranker", "hashed_logistic", "--loss", "jrc", "--out", tmp_path / "x")
     assert refused.code != 0
     assert "--loss: got 'jrc'" in refused.err or "--loss: got jrc" in refused.err
     assert "add --ranker deepfm" in refused.err
+
+
+def test_a_loss_alone_means_a_network(monocal_command, prepared, tmp_path):
+    arguments = ("--loss", "jrc", "--group", "user_id", "--set", "hidden=[8]", "--out", tmp_path / "ranked")
+    ended = monocal_command("rank", prepared, *arguments)
+    assert ended.code == 0, ended.err
+    assert "scored 20,000 rows with deepfm for click" in ended.err
 
 
 def test_a_ranker_may_learn_from_a_share_of_the_negatives(monocal_command, prepared, tmp_path):

@@ -7,7 +7,7 @@ COLUMNS = ("--time", "timestamp", "--group", "user_id")
 
 def test_writes_one_page(monocal_command, model_folder, log_file, tmp_path, monkeypatch):
     arguments = ["report", model_folder, log_file, *COLUMNS, "--fields", "device", "--title", "A page"]
-    arguments = [str(one) for one in [*arguments, "--out", tmp_path / "report.html"]]
+    arguments = [str(argument) for argument in [*arguments, "--out", tmp_path / "report.html"]]
     monkeypatch.setattr("sys.argv", ["monocal", *arguments])
     ended = monocal_command(*arguments)
     assert (ended.code, ended.out) == (0, "")

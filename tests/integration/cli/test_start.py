@@ -16,7 +16,7 @@ NAMES = [module.__name__.rsplit(".", 1)[-1] for module in VERBS]
 
 def options_of(verb):
     command = typer.main.get_command(app).commands[verb]
-    return {option for one in command.params for option in one.opts}
+    return {option for parameter in command.params for option in parameter.opts}
 
 
 def test_help_loads_nothing_heavy(python_process):
@@ -36,6 +36,22 @@ def test_help_loads_few_modules(python_process):
         "sys.stderr.write(str(len(sys.modules) - before))"
     )
     assert int(python_process(code).err) < 250
+
+
+def test_a_fit_of_umc_loads_what_it_needs_and_compiles_at_most_once_per_machine(python_process, tmp_path):
+    # scikit-learn brings scipy.stats, torch's Adam the compiler of torch, skip_init its algebra: seconds before a fit
+    unwanted = ("sklearn", "scipy.stats", "torch._dynamo", "sympy")
+    code = (
+        "import sys\nimport numpy as np\nfrom numba.core import event\nimport monocal\n"
+        "rng = np.random.default_rng(0)\np = rng.random(4000)\n"
+        "log = {'p': p, 'y': rng.binomial(1, p), 'site': rng.integers(0, 9, 4000).astype(str)}\n"
+        "with event.install_recorder('numba:compile') as compiled:\n"
+        f"    monocal.fit(log, score='p', label='y', fields=['site'], n_epochs=1).save({str(tmp_path / 'model')!r})\n"
+        f"loaded = [name for name in {unwanted!r} if name in sys.modules]\n"
+        "print('torch' in sys.modules, loaded, len(compiled.buffer))"
+    )
+    python_process(code)
+    assert python_process(code).out == "True [] 0\n"
 
 
 def test_help_names_every_verb_and_exit_code(monocal_command):

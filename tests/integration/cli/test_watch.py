@@ -59,7 +59,7 @@ def test_days_one_by_one_until_an_alarm(monocal_command, watched, tmp_path):
     assert ended.code == 4
     found = ended.json
     assert found["is_alarmed"]
-    assert ("store_id", "b") in {(one["field"], one["value"]) for one in found["alarms"]}
+    assert ("store_id", "b") in {(alarm["field"], alarm["value"]) for alarm in found["alarms"]}
     assert found["days"][0]["unseen"] == {"store_id": 0.0}
 
 

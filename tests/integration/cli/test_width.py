@@ -26,7 +26,7 @@ def test_tables_fit(monocal_command, model_folder, log_file, tmp_path, verb):
     for place, line in enumerate(lines):
         if line.startswith("──"):
             table = lines[place - 1 :]
-            assert max(len(one.rstrip()) for one in table[:3]) <= 80
+            assert max(len(line.rstrip()) for line in table[:3]) <= 80
             if verb not in ("methods", "metrics"):
                 # a folded row would begin with blanks
                 assert table[2][:1].strip()
@@ -38,5 +38,5 @@ def test_what_a_method_and_a_metric_say_of_themselves_fits_80_columns(monocal_co
     """Formulas and code are left as they are."""
     told = monocal_command("methods" if name in CALIBRATORS else "metrics", name)
     assert told.code == 0
-    blocks = [one for one in told.out.split("\n\n") if ">>>" not in one and "\\" not in one]
+    blocks = [part for part in told.out.split("\n\n") if ">>>" not in part and "\\" not in part]
     assert max(len(line) for block in blocks for line in block.splitlines()) <= 80

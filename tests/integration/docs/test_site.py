@@ -46,6 +46,16 @@ def test_every_method_and_metric_is_described(site):
     assert all(f'id="{name}"' in metrics for name in METRICS)
 
 
+def test_speed_is_told_by_the_tables_of_the_last_runs(site):
+    page = (site / "how_fast.html").read_text("utf-8")
+    assert "results:" not in page
+    for name in ("speed.md", "fit_speed.md"):
+        last = [
+            line for line in (ROOT / "benchmarks" / "results" / name).read_text("utf-8").splitlines() if "|" in line
+        ]
+        assert f"<td>{last[-1].split('|')[2].strip()}</td>" in page, name
+
+
 def test_formulas_are_drawn_by_the_browser_itself(site):
     for page in site.rglob("*.html"):
         content = page.read_text("utf-8")

@@ -86,7 +86,8 @@ def test_a_really_full_disk(tmp_path):
     try:
         model = monocal.fit(LOG, method="platt", score="pctr", label="click")
         folder = model.save(place / "model")
-        (place / "filler").write_bytes(b"x" * 240_000)
+        disk = os.statvfs(place)
+        (place / "filler").write_bytes(b"x" * (disk.f_bavail * disk.f_bsize - 4_096))
         wide = monocal.fit(LOG, method="wide_logistic", score="pctr", label="click", fields=["device", "site_id"])
         with pytest.raises(monocal.core.errors.DiskFull, match="disk full while writing .*model"):
             wide.save(folder)

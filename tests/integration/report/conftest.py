@@ -196,7 +196,7 @@ class Page:
         if kind == "Page.loadEventFired":
             self._loaded = True
         elif kind == "Runtime.consoleAPICalled":
-            self.messages.append(f"{facts['type']}: {[one.get('value') for one in facts['args']]}")
+            self.messages.append(f"{facts['type']}: {[argument.get('value') for argument in facts['args']]}")
         elif kind == "Runtime.exceptionThrown":
             self.messages.append(f"exception: {facts['exceptionDetails'].get('exception', facts)}")
         elif kind == "Log.entryAdded":

@@ -53,7 +53,7 @@ class Running:
                 self.lines.append({"event": "not JSON", "text": line})
 
     def events(self, name):
-        return [one for one in list(self.lines) if one["event"] == name]
+        return [line for line in list(self.lines) if line["event"] == name]
 
     def wait_for_event(self, name, count=1):
         def enough():
@@ -77,8 +77,8 @@ class Running:
             return False
 
     def living_workers(self):
-        dead = {one["worker"] for one in self.events("worker died")}
-        return [one["worker"] for one in self.events("worker started") if one["worker"] not in dead]
+        dead = {event["worker"] for event in self.events("worker died")}
+        return [event["worker"] for event in self.events("worker started") if event["worker"] not in dead]
 
     def ask(self, said, times=1, path="/v1/calibrate"):
         """Asks on fresh connections, so that every worker gets some."""
@@ -155,8 +155,8 @@ def start():
         return running[-1]
 
     yield start_one
-    for one in running:
-        one.end()
+    for service in running:
+        service.end()
 
 
 @pytest.fixture(scope="session")

@@ -36,8 +36,8 @@ def service(start, folder, tmp_path_factory):
 def answers(service, said, version, times=20):
     """Checks that all workers answer, and with one version."""
     found = service.ask(said, times)
-    assert {one.status_code for one in found} == {200}
-    assert {one.json()["version"] for one in found} == {version}
+    assert {answer.status_code for answer in found} == {200}
+    assert {answer.json()["version"] for answer in found} == {version}
 
 
 def lose(service, number):
@@ -53,7 +53,7 @@ def lose(service, number):
 
 def test_the_clock_really_jumps(service):
     assert not service.events("not JSON")
-    days = {one["time"][:10] for one in service.lines}
+    days = {line["time"][:10] for line in service.lines}
     assert len(days) >= 2
 
 
@@ -142,7 +142,7 @@ def test_a_full_temporary_folder_costs_no_answer(start, publish, small_disk, bod
     answers(service, said, versions["one"])
     # refusals of every kind make metrics that were never written before
     for wrong, path in (({}, "/v1/calibrate"), ([], "/v1/feedback"), ({"scores": 1}, "/v2/models/model/infer")):
-        assert {one.status_code for one in service.ask(wrong, 4, path)} <= {401, 422}
+        assert {answer.status_code for answer in service.ask(wrong, 4, path)} <= {401, 422}
     n_before = service.metric("monocal_requests_total", endpoint="calibrate", status="200")
     assert n_before == 20.0
     lose(service, signal.SIGKILL)

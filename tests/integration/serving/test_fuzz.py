@@ -56,14 +56,15 @@ def api(service):
 
 
 def test_every_operation_of_the_document_is_fuzzed(api):
-    found = {f"{one.ok().method.upper()} {one.ok().path}" for one in api.get_all_operations()}
+    found = {f"{operation.ok().method.upper()} {operation.ok().path}" for operation in api.get_all_operations()}
     assert found == set(OPERATIONS)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("operation", "mode"),
-    [(one, "positive") for one in OPERATIONS] + [(one, "negative") for one in OPERATIONS if one in WITH_BODY],
+    [(operation, "positive") for operation in OPERATIONS]
+    + [(operation, "negative") for operation in OPERATIONS if operation in WITH_BODY],
 )
 def test_nothing_made_from_the_document_gets_a_5xx(api, service, operation, mode):
     from schemathesis import GenerationMode

@@ -116,9 +116,9 @@ def test_labels_without_a_token_are_bounded(service):
     """Ten seconds' worth at once; afterwards one second's worth per second."""
     said = {"probabilities": {"click": [1.0] * 4000}, "labels": {"click": [0] * 4000}}
     answers = [service.client.post("/v1/feedback", json=said) for _ in range(40)]
-    n_taken = sum(one.status_code == 200 for one in answers)
-    refused = [one for one in answers if one.status_code != 200]
-    assert {one.status_code for one in refused} == {429}
+    n_taken = sum(answer.status_code == 200 for answer in answers)
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert {answer.status_code for answer in refused} == {429}
     assert refused[0].headers["retry-after"] == "1"
     assert "feedback without a token: got more than 1000 labels per second" in refused[0].json()["error"]
     assert 1 <= n_taken < 30

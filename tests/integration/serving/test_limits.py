@@ -89,6 +89,49 @@ def test_headers_without_end_are_cut_off(service, connect):
     assert received == b"" or b"400" in received.splitlines()[0]
 
 
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [(b"0\r\n", b"x-more: " + b"a" * 1000 + b"\r\n"), (b"5", b";more=" + b"a" * 1000)],
+    ids=["trailers", "chunk extensions"],
+)
+def test_a_chunked_body_s_lines_without_end_are_cut_off(service, connect, begin, more):
+    connection = connect()
+    connection.sendall(b"POST /v1/calibrate HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n" + begin)
+    with pytest.raises((BrokenPipeError, ConnectionResetError)):
+        for _ in range(1000):
+            connection.sendall(more)
+            time.sleep(0.001)
+
+
+@pytest.mark.parametrize("hosts", [b"", b"host: a\r\nhost: b\r\n"])
+def test_a_request_names_one_host(service, connect, hosts):
+    connection = connect()
+    connection.sendall(b"GET /healthz HTTP/1.1\r\n" + hosts + b"\r\n")
+    assert b"400" in read_all(connection).splitlines()[0]
+
+
+def test_requests_sent_ahead_are_answered_in_order_or_cut_off(service, connect):
+    few, many = connect(), connect()
+    ask = b"GET /v2/health/live HTTP/1.1\r\nhost: a\r\n\r\n"
+    few.sendall(5 * ask)
+    received = b""
+    while received.count(b'{"live":true}') < 5:
+        received += few.recv(65536)
+    assert received.count(b"HTTP/1.1 200 OK") == 5
+    many.sendall(10_000 * ask)
+    assert read_all(many).count(b"HTTP/1.1 200 OK") < 10_000
+
+
+def test_a_connection_ends_after_a_thousand_requests_and_says_so(service, connect):
+    connection = connect()
+    for number in range(1, 1001):
+        connection.sendall(b"GET /v2/health/live HTTP/1.1\r\nhost: a\r\n\r\n")
+        received = b""
+        while not received.endswith(b"}"):
+            received += connection.recv(65536)
+        assert (b"connection: close" in received) == (number == 1000)
+
+
 def test_a_head_that_drips_is_cut_off(service, connect):
     with pytest.raises((BrokenPipeError, ConnectionResetError)):
         drip(connect(), b"POST /v1/calibrate HTTP/1.1\r\n" + b"x" * 10_000)

@@ -284,7 +284,7 @@ def test_a_client_that_leaves_in_the_middle_harms_nobody(service, log, body):
         with pytest.raises(httpx.TransportError):
             httpx.post(f"{service.url}/v1/calibrate", content=dripping(), timeout=0.2)
     assert service.client.post("/v1/calibrate", json=body(log.slice(0, 1))).status_code == 200
-    assert not [one for one in service.lines if one["event"] == "request failed"]
+    assert not [line for line in service.lines if line["event"] == "request failed"]
 
 
 def dripping():

@@ -66,12 +66,12 @@ def test_health_and_metadata_as_the_client_asks_for_them(client, versions):
     assert client.get_server_metadata()["extensions"] == ["binary_tensor_data"]
     said = client.get_model_metadata("ads")
     assert said["versions"] == [versions["one"]]
-    assert [one["name"] for one in said["inputs"]] == [
+    assert [entry["name"] for entry in said["inputs"]] == [
         *[f"score.{task}" for task in SCORES],
         *[f"field.{name}" for name in FIELDS],
     ]
-    assert [one["name"] for one in said["outputs"]] == [*[f"probability.{task}" for task in SCORES], "fused"]
-    assert {one["datatype"] for one in said["outputs"]} == {"FP64"}
+    assert [output["name"] for output in said["outputs"]] == [*[f"probability.{task}" for task in SCORES], "fused"]
+    assert {output["datatype"] for output in said["outputs"]} == {"FP64"}
 
 
 @pytest.mark.parametrize("binary_in", [True, False])

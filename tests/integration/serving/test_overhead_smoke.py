@@ -28,7 +28,7 @@ def overhead():
 @pytest.fixture(scope="module")
 def ranked(overhead):
     world = overhead.world_of_requests()
-    fields = tuple(replace(one, size=min(one.size, 40)) for one in world.fields)
+    fields = tuple(replace(field, size=min(field.size, 40)) for field in world.fields)
     return overhead.prepare(2_000, 3, replace(world, fields=fields, n_users=40), hidden=(16, 8))
 
 

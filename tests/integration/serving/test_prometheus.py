@@ -155,12 +155,14 @@ def test_a_planted_bias_fires_and_a_right_forecast_does_not(start, models, prome
     send_back("click", 150)
 
     def firing():
-        found = [one for one in query("alerts").get("alerts", []) if one["state"] == "firing"]
-        return {(one["labels"]["alertname"], one["labels"].get("task")) for one in found}
+        found = [alert for alert in query("alerts").get("alerts", []) if alert["state"] == "firing"]
+        return {(alert["labels"]["alertname"], alert["labels"].get("task")) for alert in found}
 
     wait(firing, "an alarm")
     assert firing() == {("MonocalMiscalibrated", "click")}
-    found = {one["metric"]["task"]: float(one["value"][1]) for one in query("query?query=monocal_pcoc")["result"]}
+    found = {
+        sample["metric"]["task"]: float(sample["value"][1]) for sample in query("query?query=monocal_pcoc")["result"]
+    }
     assert found == pytest.approx({"click": 2.0, "long_view": 1.0})
 
     shown = {}
@@ -171,4 +173,4 @@ def test_a_planted_bias_fires_and_a_right_forecast_does_not(start, models, prome
             shown[panel["title"]] = answer["data"]["result"]
     for title, label in (("PCOC of recent labels", "task"), ("Models that serve", "version")):
         assert shown[title], title
-        assert all(label in one["metric"] for one in shown[title])
+        assert all(label in sample["metric"] for sample in shown[title])

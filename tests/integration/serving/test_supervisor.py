@@ -32,7 +32,7 @@ def ask(service, said, times=1):
 
 
 def test_metrics_add_up_over_workers(service, body, log, wait):
-    assert {one.status_code for one in ask(service, body(log.slice(0, 5)), 30)} == {200}
+    assert {answer.status_code for answer in ask(service, body(log.slice(0, 5)), 30)} == {200}
     assert service.metric("monocal_requests_total", endpoint="calibrate", status="200") == 30.0
     # rows are handed over once a second
     wait(lambda: service.metric("monocal_rows_total") == 150.0, "the rows of both workers")
@@ -52,7 +52,7 @@ def test_an_admin_call_reaches_every_worker(service, folder, publish, body, log,
     publish("two", folder)
     answer = service.load().json()
     assert answer["workers"] == {"pending": 0, "switched": 2, "unchanged": 0, "refused": 0}
-    assert {one.json()["version"] for one in ask(service, body(log.slice(0, 1)), 20)} == {versions["two"]}
+    assert {answer.json()["version"] for answer in ask(service, body(log.slice(0, 1)), 20)} == {versions["two"]}
 
 
 def test_a_killed_worker_is_restarted_and_counters_do_not_fall(service, body, log, versions):
@@ -65,9 +65,9 @@ def test_a_killed_worker_is_restarted_and_counters_do_not_fall(service, body, lo
     assert (died["worker"], died["exit_code"]) == (victim, -signal.SIGKILL)
     service.wait_for_event("worker started", n_started + 1)
     # the other worker answers meanwhile
-    assert {one.status_code for one in ask(service, body(log.slice(0, 1)), 10)} == {200}
+    assert {answer.status_code for answer in ask(service, body(log.slice(0, 1)), 10)} == {200}
     service.wait_for_event("model switched", n_switched + 1)
-    assert {one.json()["version"] for one in ask(service, body(log.slice(0, 1)), 10)} == {versions["two"]}
+    assert {answer.json()["version"] for answer in ask(service, body(log.slice(0, 1)), 10)} == {versions["two"]}
     service.client.close()
     service.client = httpx.Client(base_url=service.url, timeout=120.0)
     assert service.metric("monocal_requests_total", endpoint="calibrate", status="200") == before + 20
@@ -79,11 +79,11 @@ def test_a_worker_restarted_over_a_bad_artefact_serves_what_the_others_serve(
     damage(models / "one", folder)
     assert service.load().status_code == 409
     n_switched = len(service.events("model switched"))
-    living = {one["worker"] for one in service.events("worker started") if psutil.pid_exists(one["worker"])}
+    living = {event["worker"] for event in service.events("worker started") if psutil.pid_exists(event["worker"])}
     os.kill(min(living), signal.SIGKILL)
     again = service.wait_for_event("model switched", n_switched + 1)
     assert again["version"] == versions["two"]
-    assert {one.json()["version"] for one in ask(service, body(log.slice(0, 1)), 20)} == {versions["two"]}
+    assert {answer.json()["version"] for answer in ask(service, body(log.slice(0, 1)), 20)} == {versions["two"]}
 
 
 def slow_request(service, said):
@@ -97,8 +97,10 @@ def slow_request(service, said):
 
 def n_connections(service, pids):
     """Counts the accepted connections to the service's port."""
-    every = [one for pid in pids for one in psutil.Process(pid).net_connections("tcp")]
-    return sum(one.status == psutil.CONN_ESTABLISHED and one.laddr.port == service.port for one in every)
+    every = [connection for pid in pids for connection in psutil.Process(pid).net_connections("tcp")]
+    return sum(
+        connection.status == psutil.CONN_ESTABLISHED and connection.laddr.port == service.port for connection in every
+    )
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -108,7 +110,7 @@ def test_requests_in_hand_are_finished_before_the_end(start, models, body, log, 
     service.wait_until_ready()
     service.client.close()  # an idle connection of its own would be counted until the service tires of it
     pending = [slow_request(service, body(log.slice(0, 3))) for _ in range(4)]
-    pids = [one["worker"] for one in service.events("worker started")]
+    pids = [event["worker"] for event in service.events("worker started")]
     wait(lambda: n_connections(service, pids or [service.process.pid]) == 4, "the requests to be in hand")
     service.process.send_signal(signal.SIGTERM)
     time.sleep(1.0)
@@ -131,7 +133,7 @@ def test_requests_in_hand_are_finished_before_the_end(start, models, body, log, 
 def test_workers_end_when_their_supervisor_is_killed(start, models, wait):
     service = start(models / "platt", workers=2)
     service.wait_for_event("model switched", 2)
-    pids = [one["worker"] for one in service.events("worker started")]
+    pids = [event["worker"] for event in service.events("worker started")]
     service.process.kill()
     wait(lambda: not any(psutil.pid_exists(pid) for pid in pids), "the workers' end")
 
@@ -165,7 +167,7 @@ def test_swaps_in_quick_succession_from_several_callers_end_on_the_last_model(
     for thread in threads:
         thread.join()
     assert set(results) == {200}
-    assert {one.json()["version"] for one in ask(service, body(log.slice(0, 1)), 20)} == {versions["one"]}
+    assert {answer.json()["version"] for answer in ask(service, body(log.slice(0, 1)), 20)} == {versions["one"]}
 
 
 def _load(service):

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from monocal.calibrators.statistical.platt import PlattCalibrator
 from monocal.core.errors import UnknownName
+from monocal.lab.simulator import simulate_search
 from monocal.lab.studies.cell_runner import RunOptions
-from monocal.lab.studies.joint import METRICS, JointPlan
-from monocal.lab.studies.joint_table import JointRow, joint_markdown, paired
+from monocal.lab.studies.joint import METRICS, JointPlan, run_joint
+from monocal.lab.studies.joint_table import KL, JointRow, JointTable, joint_markdown, paired
 from monocal.lab.studies.run_study import run_file
 from monocal.lab.studies.study import read_entries
 
@@ -42,12 +44,47 @@ def test_from_plan_to_tables(tmp_path, monkeypatch):
     assert "▲" in rows[1].split(" | ")[5]
     assert "▲" not in rows[0]
     assert "▼" not in rows[0]
+    # the simulated log knows its truth: calibration comes nearer to it, with an interval of its own
+    head = next(line for line in text.splitlines() if line.startswith("| loss")).split(" | ")
+    assert head[8] == "KL to the truth"
+    assert "▲" in rows[1].split(" | ")[8]
+    # the practitioner's two questions: against the loss alone, and against log-loss with the same calibrator
+    assert [bool(cell.strip(" |")) for cell in rows[0].split(" | ")[9:]] == [False, False]
+    assert [bool(cell.strip(" |")) for cell in rows[1].split(" | ")[9:]] == [True, False]
+    assert [bool(cell.strip(" |")) for cell in rows[3].split(" | ")[9:]] == [True, True]
+
+
+def test_calibrators_are_told_when_rows_happened(tmp_path, monkeypatch):
+    told = []
+    fit = PlattCalibrator.fit
+
+    def listening(self, *arguments, times=None, **options):
+        told.append(times)
+        return fit(self, *arguments, times=times, **options)
+
+    monkeypatch.setattr(PlattCalibrator, "fit", listening)
+    plan = JointPlan.of({**PLAN, "logs": PLAN["logs"][:1], "losses": PLAN["losses"][:1]})
+    run_joint(plan, tmp_path)
+    part = simulate_search(3_000).encoded().part("calibration")
+    assert np.array_equal(told[0], part.times)
+
+
+def test_a_second_seed_draws_another_table(tmp_path):
+    plan = JointPlan.of({**PLAN, "logs": PLAN["logs"][:1], "losses": PLAN["losses"][:1], "seeds": [0, 1]})
+    text = run_joint(plan, tmp_path)
+    first, second = (part.splitlines()[6] for part in text.split("## search, seed ")[1:])
+    assert first.startswith("| log-loss | none")
+    assert first != second
 
 
 def test_the_shipped_plan_is_readable_and_small_runs_stay_small():
     plan = JointPlan.of(*read_entries("joint"))
     assert [loss.loss for loss in plan.losses] == ["log_loss", "jrc", "rcr", "calsoftmax", "clid", "sbcr", "bbp"]
     assert max(log.n_rows for log in plan.scaled(500).logs) == 500
+    assert plan.scaled(500).seeds == (0,)
+    assert [log.name for log in plan.only(["kuairand"]).logs] == ["kuairand"]
+    with pytest.raises(UnknownName, match="data of 'joint': got 'kuairant'"):
+        plan.only(["kuairant"])
     with pytest.raises(UnknownName, match="key of the plan: got 'logz'"):
         JointPlan.of({**PLAN, "logz": []})
 
@@ -61,5 +98,7 @@ def test_differences_are_paired_and_undefined_values_are_dashes():
     change, low, high = paired(rows[1], rows[0], "ece")
     assert (change, low, high) == pytest.approx((0.1, 0.1, 0.1))
     plan = JointPlan.of(PLAN)
-    cells = joint_markdown("n", "?", [(plan.logs[0], rows)], {}, METRICS).splitlines()[11].split(" | ")
+    cells = joint_markdown("n", "?", [JointTable(plan.logs[0], 0, rows)], {}, METRICS).splitlines()[11].split(" | ")
     assert cells[2:6] == ["1.1000 ▲", "–", "1.1000 ▲", "1.10000 ▼"]
+    assert cells[-2:] == ["", "+0.10000 (+0.10000 to +0.10000) |"]
+    assert KL not in "".join(cells)

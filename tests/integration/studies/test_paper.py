@@ -43,20 +43,41 @@ def write_aliccp(folder, random, n=300):
         (folder / f"sample_skeleton_{part}.csv").write_text("\n".join(rows) + "\n")
 
 
-def test_from_raw_files_to_the_papers_table(tmp_path):
+def test_from_raw_files_to_the_papers_table(tmp_path, monkeypatch):
+    monkeypatch.setattr("monocal.logs.source.find_spec", lambda name: None)
     random = np.random.default_rng(0)
     write_avazu(tmp_path / "avazu", random)
     write_aliccp(tmp_path / "aliccp", random)
     study = load_study("paper")
-    assert {name.split(",")[0] for name in (one.name for one in study.calibrators)} >= set(PUBLISHED["avazu"])
-    quick = tuple(one for one in study.calibrators if one.name in ("Uncalib", "Platt"))
+    names = {calibrator.name for calibrator in study.calibrators}
+    assert names >= set(PUBLISHED["avazu"])
+    assert names >= {name for curve in study.curves for name in curve.points}
+    quick = tuple(calibrator for calibrator in study.calibrators if calibrator.name in ("Uncalib", "Platt"))
+    points = {"Uncalib": 5.0, "Platt": 10.0}
+    curves = tuple(replace(curve, points=points) for curve in study.curves)
     small = {"hidden": [8], "n_dimensions": 4, "batch_rows": 64}
-    data = tuple(replace(one, ranker_arguments={**one.ranker_arguments, **small}) for one in study.data)
+    data = tuple(replace(spec, ranker_arguments={**spec.ranker_arguments, **small}) for spec in study.data)
     outcome = run_study(
-        replace(study, data=data, calibrators=quick, n_bootstrap=5), tmp_path / "out", RunOptions(data_folder=tmp_path)
+        replace(study, data=data, calibrators=quick, curves=curves, n_bootstrap=5),
+        tmp_path / "out",
+        RunOptions(data_folder=tmp_path),
     )
     text = outcome.leaderboard.read_text()
     assert outcome.n_run == 4
-    for numbers in (PUBLISHED["avazu"]["UMC"], PUBLISHED["aliccp"]["UMC"]):
+    assert "120 calibration rows, " in text
+    assert "with 21 fields; 120 test rows." in text
+    assert (tmp_path / "out" / "paper" / "paper-bins.svg").is_file()
+    without = PUBLISHED["avazu"]["UMC without SCLoss"]
+    for numbers in (PUBLISHED["avazu"]["UMC"], without, PUBLISHED["aliccp"]["UMC"]):
         assert " | ".join(f"{number:.4f}" for number in numbers) in text
     assert "complete_journey" in outcome.missing["promotions"]
+
+
+def test_published_recipes_may_learn_for_fewer_epochs_and_say_so():
+    study = load_study("paper")
+    short = study.trained_for(2)
+    of_method = {calibrator.name: calibrator for calibrator in short.calibrators}
+    assert of_method["UMC, 2 of its epochs"].arguments == {"preset": "paper", "n_epochs": 2}
+    assert of_method["Platt"].arguments == {}
+    assert "n_epochs" not in of_method["UMC, monocal default"].arguments
+    assert {name for curve in short.curves for name in curve.points} <= set(of_method)

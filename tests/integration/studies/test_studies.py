@@ -93,7 +93,7 @@ def test_search_uses_the_newest_calibration_rows_only(tmp_path):
 def test_calibrators_cannot_see_test_labels(tmp_path):
     data = prepare(DataSpec("world", n_calibration=500, n_test=500), tmp_path, None)
     (data.folder / "test_labels.npy").unlink()
-    answers = fit_and_predict("platt", {}, data.calibration(), data.test(), 0)
+    answers, _ = fit_and_predict("platt", {}, data.calibration(), data.test(), 0)
     assert answers.shape == (500,)
 
 
@@ -102,7 +102,9 @@ def test_calibrators_hear_when_rows_happened(tmp_path):
     rows = data.calibration()
     order = np.random.default_rng(0).permutation(3000)
     mixed = CalibrationRows(*(column[order] for column in (rows.logits, rows.labels, rows.features, rows.times)), None)
-    ours, theirs = (fit_and_predict("platt", {"recent_share": 0.2}, one, data.test(), 0) for one in (rows, mixed))
+    ours, theirs = (
+        fit_and_predict("platt", {"recent_share": 0.2}, given, data.test(), 0)[0] for given in (rows, mixed)
+    )
     np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 

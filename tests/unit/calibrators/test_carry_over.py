@@ -19,7 +19,7 @@ DAY = 86_400
 
 def drawn(lasting, n_rows=120_000, seed=0, level_walk=0.0, size=150, **field):
     """Rows of twenty days with one field per `Lasting`, whose scores know nothing of the shifts."""
-    fields = tuple(Field(one.name, size, exponent=0.3, **field) for one in lasting)
+    fields = tuple(Field(effect.name, size, exponent=0.3, **field) for effect in lasting)
     drifting = Drifting(tuple(lasting), n_periods=N_PERIODS, level_walk=level_walk)
     world = World("for a test", fields, 0.3, Compose(drifting), draws="score", days=N_PERIODS, seed=seed)
     log = simulate_log(n_rows, world=world)
@@ -121,8 +121,8 @@ def test_shares_are_at_their_optimum_within_bounds():
     def loss(first):
         a = np.array([first, 0.0, 1.0])
         total = 0.5 * strength[0] * (first - 1.0) ** 2
-        for one in range(10):
-            here = level == one
+        for number in range(10):
+            here = level == number
             offset = parts[here] @ a
             z = offset + solve_shift(offset, labels[here], np.ones(500))
             total += np.sum(np.logaddexp(0.0, z) - labels[here] * z)
@@ -199,7 +199,7 @@ def test_rows_that_say_the_same_ten_times_count_once():
     level = np.arange(3000) // 50
     effects = []
     for n_times in (1, 10):
-        repeated = [np.repeat(one, n_times, axis=0) for one in (*columns, level, level)]
+        repeated = [np.repeat(column, n_times, axis=0) for column in (*columns, level, level)]
         effects.append(solve_shares(LaterRows(*repeated), prior=np.ones(1)).design_effects[0])
     assert effects == pytest.approx([1.0, 10.0], rel=0.25)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
-from monocal.calibrators.statistical import wide_solver
+from monocal.calibrators.statistical import compiled_loops
 from monocal.calibrators.statistical.field_shrinkage import LARGEST_PENALTY, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import add_loss_and_gradient, field_offsets, solve_wide
 from monocal.core.errors import InvalidInput
@@ -82,7 +82,7 @@ def test_the_solution_does_not_depend_on_the_loop(monkeypatch):
     *rows, _ = drawn((0.6, 0.2), n_rows=20_000)
     answers = []
     for least in (0, 10**12):
-        monkeypatch.setattr(wide_solver, "COMPILED_FROM_CELLS", least)
+        monkeypatch.setattr(compiled_loops, "COMPILED_FROM_CELLS", least)
         answers.append(solve_wide(*rows, l2=10.0, tolerance=1e-12, max_iterations=300).shifts)
     np.testing.assert_allclose(answers[0], answers[1], atol=1e-7)
 

@@ -1,4 +1,4 @@
-"""The two penalties of MCNet."""
+"""The two penalties of MCNet, which are all that it adds to UMC."""
 
 import numpy as np
 import pytest
@@ -35,3 +35,19 @@ def test_penalty_brings_bins_back_into_order():
         falls[weight] = p[(z > -0.5) & (z < 0.0)].mean() - p[(z > 0.0) & (z < 0.5)].mean()
     assert falls[0.0] > 0.2
     assert falls[20.0] < 0.5 * falls[0.0]
+
+
+def test_without_its_penalties_it_is_umc():
+    random = np.random.default_rng(1)
+    z, features = random.normal(-1.0, 1.5, 4000), random.integers(1, 30, (4000, 2))
+    clicks = random.random(4000) < 1.0 / (1.0 + np.exp(-0.7 * z - 0.3 * (features[:, 0] % 3)))
+    answers = {}
+    for name, options in {
+        "umc": {},
+        "without": {"order_weight": 0.0, "sc_weight": 0.0},
+        "balanced": {"order_weight": 0.0},
+    }.items():
+        method = calibrator("umc" if name == "umc" else "mcnet", **options)
+        answers[name] = method.fit(z, clicks, features=features, scores_are="logit").predict(z, features=features)
+    assert np.array_equal(answers["without"], answers["umc"])
+    assert not np.array_equal(answers["balanced"], answers["umc"])

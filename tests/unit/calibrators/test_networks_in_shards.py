@@ -70,8 +70,8 @@ def test_one_shard_is_the_fit_without_shards_to_the_bit():
 def test_four_shards_are_worth_as_much_as_one():
     later = {"features": FEATURES[N_FIT:]}
     losses = [
-        log_loss(logit(one.predict(SCORES[N_FIT:], **later)), LABELS[N_FIT:])
-        for one in (fitted(Alone(), n, seed=seed, carry="none", **SMALL) for n in (1, 4) for seed in (0, 1))
+        log_loss(logit(network.predict(SCORES[N_FIT:], **later)), LABELS[N_FIT:])
+        for network in (fitted(Alone(), n, seed=seed, carry="none", **SMALL) for n in (1, 4) for seed in (0, 1))
     ]
     raw = log_loss(logit(SCORES[N_FIT:]), LABELS[N_FIT:])
     assert max(losses) < raw

@@ -4,7 +4,6 @@ import copy
 
 import numpy as np
 import pytest
-import torch
 from sklearn.base import clone
 
 import monocal.training
@@ -15,6 +14,7 @@ from monocal.core.monotonicity import assert_monotone
 from monocal.core.samples import Samples
 from monocal.lab.simulator import simulate_log
 from monocal.training import evaluate
+from monocal.training.dense_adam import DenseAdam
 
 SMALL = {
     "umc": {"size": "small"},
@@ -336,7 +336,7 @@ def test_training_itself_counts_weights(log, method):
 def test_interrupted_fit_goes_on_from_its_checkpoint(log, tmp_path, monkeypatch):
     folder = str(tmp_path / "run")
     expected = predict(fit(small("umc", n_epochs=3), log), log)
-    real = torch.optim.Adam.step
+    real = DenseAdam.step
     n_left = [30]
 
     def interrupted(self, *arguments, **keywords):
@@ -346,7 +346,7 @@ def test_interrupted_fit_goes_on_from_its_checkpoint(log, tmp_path, monkeypatch)
         return real(self, *arguments, **keywords)
 
     with monkeypatch.context() as patch:
-        patch.setattr(torch.optim.Adam, "step", interrupted)
+        patch.setattr(DenseAdam, "step", interrupted)
         with pytest.raises(KeyboardInterrupt):
             fit(small("umc", n_epochs=3, checkpoint=folder), log)
     np.testing.assert_array_equal(predict(fit(small("umc", n_epochs=3, checkpoint=folder), log), log), expected)

@@ -62,7 +62,7 @@ def test_one_column_unseen_values_and_saved_state(log):
 def test_whole_numbers_stay_ids(log):
     scores, labels, _, hour = log
     fitted = monocal.calibrator("wide_logistic").fit(scores, labels, features=(hour + 1)[:, None])
-    assert not hasattr(fitted, "field_values_")
+    assert fitted.field_values_ is None
     assert "field_values_" not in fitted.state().values
 
 

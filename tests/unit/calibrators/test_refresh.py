@@ -5,6 +5,7 @@ import pytest
 
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.calibrators.statistical.refreshing.filtering import moved_on, seen
+from monocal.calibrators.statistical.refreshing.posterior import values_information
 from monocal.calibrators.statistical.refreshing.rates import SHOCKS, WALKS, believed_rates
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import sigmoid
@@ -166,3 +167,14 @@ def test_a_fit_that_kept_no_precisions_is_refused():
         del fitted.posterior_
         with pytest.raises(InvalidInput, match="kept no precisions .* Way out: fit once anew"):
             fitted.refresh(z, y, features=x)
+
+
+def test_information_of_values_has_the_same_bits_in_any_blocks(monkeypatch):
+    rng = np.random.default_rng(0)
+    features, curvature = rng.integers(0, 5, (1_000, 2)).astype(np.int32), rng.random(1_000)
+    plain = np.concatenate([np.bincount(features[:, field], curvature, 5) for field in range(2)])
+    plain[[0, 5]] = 0.0
+    for block in (1 << 20, 7):
+        monkeypatch.setattr("monocal.calibrators.statistical.refreshing.posterior._BLOCK_ROWS", block)
+        found = values_information(curvature, features, np.array([0, 5, 10]))
+        assert found.tobytes() == plain.tobytes()

@@ -15,11 +15,11 @@ N = 6_000
 QUICK = {"size": "small", "n_threads": 1, "show_progress": False, "batch_rows": 256}
 
 
-def day(number, bend=0.0):
-    """Two sites; on the second one scores above −1 are too high by a factor that `bend` sets."""
+def day(number, curved=0.0):
+    """Two sites; on the second one scores above −1 are too high by a factor that `curved` sets."""
     random = np.random.default_rng(number)
     z, site = random.normal(-1.0, 1.2, N), random.integers(1, 3, N)
-    truth = z - np.where(site == 2, 0.8 * np.maximum(z + 1.0, 0.0), 0.0) + bend * np.abs(z + 1.0)
+    truth = z - np.where(site == 2, 0.8 * np.maximum(z + 1.0, 0.0), 0.0) + curved * np.abs(z + 1.0)
     labels = (random.random(N) < sigmoid(truth)).astype(float)
     return {"scores": z, "labels": labels, "features": site[:, None], "scores_are": "logit"}
 
@@ -28,7 +28,7 @@ def day(number, bend=0.0):
 def fitted():
     """Believes its network: nothing is held back."""
     rows = [day(number) for number in range(3)]
-    joined = {name: np.concatenate([one[name] for one in rows]) for name in ("scores", "labels", "features")}
+    joined = {name: np.concatenate([row[name] for row in rows]) for name in ("scores", "labels", "features")}
     return calibrator("umc", carry="none", **QUICK).fit(**joined, scores_are="logit")
 
 
@@ -37,23 +37,23 @@ def bent(fitted):
     """Three days after a day on which the curves became others."""
     generations = [fitted]
     for number in range(3):
-        generations.append(generations[-1].refresh(**day(10 + number, bend=0.8)))
+        generations.append(generations[-1].refresh(**day(10 + number, curved=0.8)))
     return generations
 
 
 def verdicts(generations):
-    return [one.moved_["trained_network"]["verdict"] for one in generations[1:]]
+    return [generation.moved_["trained_network"]["verdict"] for generation in generations[1:]]
 
 
 def test_a_network_that_pays_on_later_rows_comes_in(fitted, bent):
     assert verdicts(bent)[:2] == ["begun", "adopted"]
     assert not np.array_equal(bent[2].weights_["curve.beta"], fitted.weights_["curve.beta"])
-    later = day(20, bend=0.8)
+    later = day(20, curved=0.8)
     inputs = {name: later[name] for name in ("scores", "features", "scores_are")}
     alone = replace_network(bent[-1], fitted)
     losses = [
         -np.mean(np.log(np.where(later["labels"] == 1, p, 1 - p)))
-        for p in (one.predict(**inputs) for one in (bent[-1], alone))
+        for p in (network.predict(**inputs) for network in (bent[-1], alone))
     ]
     assert losses[0] < losses[1] - 0.002
 
@@ -79,7 +79,7 @@ def test_refreshed_networks_are_monotone_repeatable_and_leave_the_old_one_alone(
     assert "challenger_" not in vars(fitted)
     again = fitted
     for number in range(3):
-        again = again.refresh(**day(10 + number, bend=0.8))
+        again = again.refresh(**day(10 + number, curved=0.8))
     grid = np.linspace(-20.0, 20.0, 20_001)
     for site in (1, 2, 9):
         ids = np.full((grid.size, 1), site)
@@ -87,7 +87,7 @@ def test_refreshed_networks_are_monotone_repeatable_and_leave_the_old_one_alone(
         assert np.all(np.diff(p) >= 0.0)
         assert np.array_equal(p, again.predict(grid, features=ids, scores_are="logit"))
     restored = calibrator("umc", **bent[1].get_params()).restore(bent[1].state())
-    following = restored.refresh(**day(11, bend=0.8))
+    following = restored.refresh(**day(11, curved=0.8))
     assert all(np.array_equal(following.weights_[name], array) for name, array in bent[2].weights_.items())
 
 
@@ -123,9 +123,9 @@ def test_every_network_goes_on_or_says_why_not(method):
 
 
 def test_what_became_of_the_network_is_said_in_words(bent):
-    moved = [{"level": {"moved": 0.0}, **one.moved_, "fields": {}} for one in bent[1:]]
+    moved = [{"level": {"moved": 0.0}, **generation.moved_, "fields": {}} for generation in bent[1:]]
     entry = {"generation": 2, "parent": "0123456789", "n_rows": 10, "new_values": {}}
-    first, second, _ = history_lines({"history": [{**entry, "tasks": {"click": one}} for one in moved]})
+    first, second, _ = history_lines({"history": [{**entry, "tasks": {"click": fact}} for fact in moved]})
     assert "network left alone (a second one was trained, which the next rows will judge)" in first
     assert "network replaced by the one trained on the rows before (log-loss -0." in second
 
@@ -141,7 +141,7 @@ def test_several_tasks_and_a_network(tmp_path):
     entry = following.info["history"][-1]["tasks"]
     assert set(entry) == {"click", "second"}
     assert set(entry["second"]) & {"network", "slope"}
-    assert all(one["trained_network"]["verdict"] in ("begun", "none") for one in entry.values())
+    assert all(task["trained_network"]["verdict"] in ("begun", "none") for task in entry.values())
     answers = following.predict(two.slice(28_000))
     for task in tasks:
         assert np.all((answers[task] > 0.0) & (answers[task] < 1.0))

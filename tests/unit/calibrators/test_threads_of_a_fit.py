@@ -1,21 +1,26 @@
-"""A fit borrows torch's number of threads and gives it back."""
+"""A fit borrows torch's number of threads and gives it back; how many threads share it changes nothing but the time."""
 
+import threading
+
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import monocal  # noqa: E402
+from monocal.calibrators.statistical import wide_solver  # noqa: E402
+from monocal.core.threads import allowed_threads, threads_for_rows, usable_cores  # noqa: E402
 from monocal.training.history import TrainingHistory  # noqa: E402
 
 
 @pytest.fixture
 def threads(monkeypatch):
-    """The numbers of threads that training steps ran with, while the caller has three."""
+    """The numbers of threads that training steps ran with, while the caller has three, and who ran them."""
     before, seen = torch.get_num_threads(), []
     add = TrainingHistory.add
 
     def adding(history, loss):
-        seen.append(torch.get_num_threads())
+        seen.append((torch.get_num_threads(), threading.current_thread().name))
         add(history, loss)
 
     monkeypatch.setattr(TrainingHistory, "add", adding)
@@ -24,15 +29,80 @@ def threads(monkeypatch):
     torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("n_threads", [1, 2, None])
 @pytest.mark.parametrize("method", ["umc", "desc"])
-def test_a_fit_trains_with_one_thread_and_gives_the_callers_number_back(threads, method):
+def test_a_training_has_one_thread_of_torch_and_the_caller_gets_its_number_back(threads, method, n_threads):
     log = monocal.simulate_log(600, seed=2)
-    monocal.calibrator(method, n_epochs=1).fit(log.scores, log.labels, features=log.features[:, 3:])
-    assert set(threads) == {1}
+    calibrator = monocal.calibrator(method, n_epochs=1, n_threads=n_threads)
+    calibrator.fit(log.scores, log.labels, features=log.features[:, 3:])
+    assert {number for number, _ in threads} == {1}
     assert torch.get_num_threads() == 3
+    found = []
+    asking = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    asking.start()
+    asking.join()
+    assert found == [3]
+    assert allowed_threads() == 1
 
 
-def test_none_keeps_the_callers_number(threads):
-    log = monocal.simulate_log(600, seed=2)
-    monocal.calibrator("umc", n_epochs=1, n_threads=None).fit(log.scores, log.labels, features=log.features[:, 3:])
-    assert set(threads) == {3}
+def test_two_trainings_go_on_at_once_with_two_threads(threads):
+    log = monocal.simulate_log(20_000, seed=2)
+    monocal.calibrator("umc", size="small", n_epochs=1, n_threads=2).fit(log.scores, log.labels, features=log.features)
+    assert {name for _, name in threads} == {"monocal-trial", threading.current_thread().name}
+
+
+@pytest.mark.parametrize("method", ["umc", "sbcr"])
+def test_a_fit_by_two_threads_has_the_bits_of_one(method, monkeypatch):
+    monkeypatch.setattr(wide_solver, "_BLOCK_ROWS", 4_096)
+    monkeypatch.setattr("monocal.calibrators.statistical.compiled_loops.COMPILED_FROM_CELLS", 1)
+    monkeypatch.setattr("monocal.calibrators.neural.neural_calibrator.CHUNK_ROWS", 3_000)
+    log = monocal.simulate_log(30_000, seed=5)
+    fits = []
+    for n_threads in (1, 2, 3):
+        calibrator = monocal.calibrator(method, n_epochs=1, batch_rows=1_024, n_threads=n_threads)
+        fits.append(calibrator.fit(log.scores, log.labels, features=log.features))
+    for other in fits[1:]:
+        assert fits[0].weights_.keys() == other.weights_.keys()
+        for name, array in fits[0].weights_.items():
+            assert np.array_equal(array, other.weights_[name]), name
+        assert fits[0].recent_shift_ == other.recent_shift_
+        assert fits[0].carry_["network"] == other.carry_["network"]
+
+
+def test_a_wide_fit_by_two_threads_has_the_bits_of_one(monkeypatch):
+    monkeypatch.setattr(wide_solver, "_BLOCK_ROWS", 1_000)
+    monkeypatch.setattr("monocal.calibrators.statistical.compiled_loops.COMPILED_FROM_CELLS", 1)
+    shared, add = [], wide_solver.add_in_threads
+    monkeypatch.setattr(wide_solver, "add_in_threads", lambda *given: shared.append(1) or add(*given))
+    log = monocal.simulate_log(20_500, seed=1)
+    sizes = log.features.max(axis=0).astype(np.int64) + 1
+    rows = log.scores, log.labels.astype(float), np.random.default_rng(0).random(20_500), log.features, sizes
+    found = []
+    for n_threads in (1, 2, 5):
+        with threads_for_rows(n_threads):
+            found.append(wide_solver.solve_wide(*rows, l2=1.0, tolerance=1e-9, max_iterations=50))
+        assert bool(shared) == (n_threads > 1)
+    for other in found[1:]:
+        assert np.array_equal(found[0].shifts, other.shifts)
+        assert (found[0].slope, found[0].intercept) == (other.slope, other.intercept)
+
+
+def test_an_error_in_the_trial_reaches_the_caller(monkeypatch):
+    from monocal.calibrators.neural import neural_calibrator
+
+    def broken(self, wish, *_):
+        if wish.is_trial:
+            raise ValueError("trial")
+        return train(self, wish, *_)
+
+    train = neural_calibrator.NeuralCalibrator._train
+    monkeypatch.setattr(neural_calibrator.NeuralCalibrator, "_train", broken)
+    log = monocal.simulate_log(4_000, seed=2)
+    with pytest.raises(ValueError, match="trial"):
+        monocal.calibrator("umc", size="small", n_epochs=1, n_threads=2).fit(
+            log.scores, log.labels, features=log.features
+        )
+
+
+def test_the_cores_of_this_process_are_counted():
+    assert usable_cores() >= 1

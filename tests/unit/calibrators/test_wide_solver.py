@@ -109,9 +109,9 @@ def test_centring_keeps_fitted_values_and_leaves_fields_with_unseen_values_alone
     drift[found.offsets[1] + 1 : found.offsets[2]] = 0.4
     moved = replace(found, shifts=found.shifts + np.where(found.curvature > 0, drift, 0.0))
     centred = recentred(moved)
-    for one in (moved, centred):
-        z = add_shifts(one.slope * rows[0] + one.intercept, features, one.shifts, one.offsets)
-        if one is moved:
+    for solution in (moved, centred):
+        z = add_shifts(solution.slope * rows[0] + solution.intercept, features, solution.shifts, solution.offsets)
+        if solution is moved:
             before = z
     np.testing.assert_allclose(z, before, atol=1e-12)
     first = slice(centred.offsets[0], centred.offsets[1])

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "numba", "pandas", "polars", "sklearn", "matplotlib", "altair", "optuna", "lightgbm")
+HEAVY = ("torch", "numba", "pandas", "polars", "sklearn", "matplotlib", "altair", "optuna", "lightgbm", "pyspark")
 
 
 def loaded_after(code: str) -> set[str]:

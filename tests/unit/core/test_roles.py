@@ -50,21 +50,27 @@ def test_toml_without_labels(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("schema", "missing", "role", "near"),
+    ("schema", "missing", "argument", "near"),
     [
-        (Roles(labels="clicks", fields=["site"]), "clicks", "label of task 'clicks'", "click"),
-        (Roles(labels="click", fields=["siteid"]), "siteid", "field", "site"),
+        (Roles(labels="clicks", fields=["site"]), "clicks", "label", "click"),
+        (Roles(labels="click", fields=["siteid"]), "siteid", "fields", "site"),
         (Roles(labels="click", time="hours"), "hours", "time", "hour"),
         (Roles(labels="click", group="user"), "user", "group", "user_id"),
         (Roles(labels="click", weight="wight"), "wight", "weight", "weight"),
-        (Roles(labels="click", scores="ctr"), "ctr", "score of task 'click'", "pctr"),
+        (Roles(labels="click", scores="ctr"), "ctr", "score", "pctr"),
+        (Roles(labels="click", numeric=["our"]), "our", "numeric", "hour"),
+        (Roles(labels="click", sampling_rate="pctrr"), "pctrr", "sampling_rate", "pctr"),
+        (Roles(labels="click", fields=["hour"], parents={"hour": "hours"}), "hours", "parents", "hour"),
+        (Roles(labels="click", keep_order_within="user"), "user", "keep_order_within", "user_id"),
+        (Roles(labels="click", selected="clicked"), "clicked", "selected", "click"),
+        (Roles(labels=["click", "site"], scores={"click": "pctr", "site": "pctrs"}), "pctrs", "tasks", "pctr"),
     ],
 )
-def test_missing_column_is_named_with_its_role_and_the_nearest_column(schema, missing, role, near):
+def test_missing_column_is_named_with_its_argument_and_the_nearest_column(schema, missing, argument, near):
     available = ["click", "site", "hour", "user_id", "weight", "pctr"]
     with pytest.raises(UnknownName) as caught:
         schema.check_columns(available)
-    assert str(caught.value).startswith(f"{role} column: got '{missing}'")
+    assert str(caught.value).startswith(f"{argument}: got '{missing}'")
     assert str(caught.value).endswith(f"did you mean '{near}'?")
 
 
@@ -76,7 +82,7 @@ def test_missing_column_is_named_with_its_role_and_the_nearest_column(schema, mi
         ({"labels": "click", "fields": ["a", "a"]}, "fields: got 'a' twice"),
         ({"labels": "click", "fields": ["click"]}, "fields: got 'click', which is also a label"),
         ({"labels": "click", "fields": ["s"], "scores": "s"}, "fields: got 's', which is also"),
-        ({"labels": "click", "fields": [""]}, "field: got ''; wanted a column name"),
+        ({"labels": "click", "fields": [""]}, "fields: got ''; wanted a column name"),
         ({"labels": "click", "sampling_rate": 0.0}, "sampling_rate: got 0.0"),
         ({"labels": ["a", "b"], "scores": "s"}, "scores: got 's'; wanted a column per task"),
         ({"labels": ["click"], "scores": {"clik": "s"}}, "task of scores: got 'clik'.*did you mean 'click'"),
@@ -86,3 +92,27 @@ def test_missing_column_is_named_with_its_role_and_the_nearest_column(schema, mi
 def test_roles_that_cannot_work_is_refused(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         Roles(**arguments)
+
+
+def test_the_old_name_of_selected_still_works():
+    with pytest.warns(DeprecationWarning, match="'winners' is now called 'selected'"):
+        roles = Roles.from_dict({"labels": "click", "winners": "won"})
+    assert roles == Roles("click", selected="won")
+    with pytest.warns(DeprecationWarning, match="now called Roles.selected"):
+        assert roles.winners == "won"
+
+
+def test_parents_are_fields_and_lists_are_read():
+    roles = Roles("click", ["ad"], parents={"ad": "advertiser"}, keep_order_within="query")
+    assert roles.fields == ("ad", "advertiser")
+    assert roles.category_columns == ("ad", "advertiser", "query")
+    assert Roles.from_dict(roles.to_dict()) == roles
+
+
+@pytest.mark.parametrize("missing", ["event_time", "label_time", "window"])
+def test_late_labels_take_three_together(missing):
+    given = {"event_time": "ts", "label_time": "paid", "window": "7d"}
+    assert Roles("click", **given).has_late_labels
+    assert not Roles("click").has_late_labels
+    with pytest.raises(InvalidInput, match=f"^{missing}: got None"):
+        _ = Roles("click", **{**given, missing: None}).has_late_labels

@@ -23,7 +23,7 @@ def test_the_same_shards_give_the_same_bits_for_any_team(n):
     alone = summed(Alone(), n)
     for size in (2, 3, 4):
         for member in run_team(size, lambda team: summed(team, n)):
-            assert [one.tobytes() for one in member] == [one.tobytes() for one in alone]
+            assert [array.tobytes() for array in member] == [array.tobytes() for array in alone]
 
 
 def test_sums_are_right_to_the_53rd_bit_of_the_largest():

@@ -72,7 +72,7 @@ def test_a_value_that_moved_is_named(make_rows, world):
     late = np.arange(40_000) > 20_000
     after = truth * np.where(site == 7, np.where(late, 2.0, 0.7), 1.0)
     found = drift(make_rows(labels, truth, after, {"site": site}))
-    assert [one.value for one in found.moved] == ["site_7"]
+    assert [segment.value for segment in found.moved] == ["site_7"]
     assert found.moved[0].first_pcoc < 1.0 < found.moved[0].second_pcoc
     assert found.n_values == 50
 

@@ -16,14 +16,14 @@ def test_only_the_planted_value_is_flagged_and_calibration_mends_it(make_rows, w
     truth, labels, rng = world
     site, hour = rng.integers(0, 200, 40_000), rng.integers(0, 24, 40_000)
     rows = make_rows(labels, np.where(site == 3, 2.0 * truth, truth), truth, {"site": site, "hour": hour})
-    found = {one.name: one for one in field_results(rows)}
+    found = {field.name: field for field in field_results(rows)}
     before = found["site"].errors.before
     assert before.flagged.nonzero()[0].tolist() == [3]
     assert found["site"].errors.after.n_flagged + sum(side.n_flagged for side in found["hour"].errors) == 0
     assert before.low[3] < 2.0 < before.high[3]
     assert 1.0 < before.cells.shrunk_pcoc[3] < before.cells.pcoc[3]
     assert before.is_significant
-    assert not any(one.errors.after.is_significant for one in found.values())
+    assert not any(field.errors.after.is_significant for field in found.values())
 
 
 def test_a_right_forecast_raises_few_alarms(make_rows):
@@ -33,9 +33,9 @@ def test_a_right_forecast_raises_few_alarms(make_rows):
         truth = rng.uniform(0.02, 0.2, 6_000)
         fields = {f"f{size}": rng.integers(0, size, 6_000) for size in (3, 10, 40, 400)}
         found = field_results(make_rows((rng.random(6_000) < truth).astype(float), truth, fields=fields))
-        found = [one.errors.after for one in found]
-        alarms.append(any(one.is_significant for one in found))
-        assert all(one.is_significant or one.n_flagged == 0 for one in found)
+        found = [field.errors.after for field in found]
+        alarms.append(any(errors.is_significant for errors in found))
+        assert all(errors.is_significant or errors.n_flagged == 0 for errors in found)
     assert np.mean(alarms) <= 0.13
 
 

@@ -13,6 +13,9 @@ from monocal.findings.monotone_sweep import sweep_monotone
 from monocal.findings.rows import model_ids, sample_contexts
 from monocal.tables.read import read
 
+# what is shown is asked here, not how good a model is: rows of its fit will do
+pytestmark = pytest.mark.filterwarnings("ignore:the model was fitted on about")
+
 
 def learned(method, **arguments):
     log = monocal.simulate_log(8_000, seed=4).table()

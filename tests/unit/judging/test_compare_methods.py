@@ -1,5 +1,7 @@
 """Several methods on the same rows."""
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from monocal.core.errors import UnknownName
@@ -20,7 +22,7 @@ def test_reports_equal_those_of_a_single_fit():
 
 def test_proper_scores_are_sorted_by_value():
     found = compare_methods(LOG, ["platt", "temperature"], metric="log_loss", **COLUMNS)
-    losses = [one.report.value("log_loss") for one in found.results]
+    losses = [result.report.value("log_loss") for result in found.results]
     assert losses == sorted(losses)
     assert found.best.method == "platt"
     assert found.verdict_against_best(found.best) is None
@@ -55,3 +57,24 @@ def test_of_a_prepared_log_one_task_is_compared():
     assert labels[0] > labels[1]
     with pytest.raises(UnknownName, match="task: got 'views'; wanted one of click, view"):
         compare_methods(log, ["platt"], label="views")
+
+
+def test_numbers_and_parents_are_those_of_a_single_fit():
+    """A method that cannot use them is listed with the reason; one that looks at the score alone does without."""
+    log = simulate_log(4_000, seed=1).table()
+    above = [name[:4] for name in log["ad_id"].to_pylist()]
+    log = log.append_column("campaign", pa.array(above)).append_column("price", pa.array(np.arange(4_000) % 97 / 7))
+    asked = {"fields": ["ad_id"], "parents": {"ad_id": "campaign"}, "numeric": ["price"], **COLUMNS}
+    chosen = {"wide_logistic": {"l2": "auto"}}
+    found = compare_methods(log, ["wide_logistic", "mbct"], arguments=chosen, n_bootstrap=20, **asked)
+    alone = fit_and_judge(log, method="wide_logistic", l2="auto", n_bootstrap=20, **asked).tasks["click"]
+    assert found.result("wide_logistic").report.value("log_loss") == alone.after.value("log_loss")
+    assert "parents: got" in found.result("mbct").problem
+    assert found.result("none").problem == ""
+
+
+def test_a_method_that_reorders_lists_is_listed_with_the_reason():
+    found = compare_methods(LOG, ["platt", "isotonic"], keep_order_within="user_id", n_bootstrap=20, **COLUMNS)
+    assert found.best.method == "platt"
+    assert found.result("isotonic").report is None
+    assert "order" in found.result("isotonic").problem

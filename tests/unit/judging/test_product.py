@@ -49,7 +49,7 @@ def test_weight_means_repetition():
 def test_known_names_are_checked_without_asking():
     columns = {"pCTR": CLICK, "pCVR": BUY, "pCTCVR": CLICK * BUY, "other": BUY}
     found = check_products({"score": columns})
-    assert [(one.parts, one.whole, one.stage) for one in found] == [(("pCTR", "pCVR"), "pCTCVR", "score")]
+    assert [(check.parts, check.whole, check.stage) for check in found] == [(("pCTR", "pCVR"), "pCTCVR", "score")]
     assert check_products({"score": {"pctr": CLICK}}) == []
     asked = check_products({"score": columns}, products=[Product(("pctr", "other"), "pctcvr")])
     assert len(asked) == 2

@@ -19,11 +19,11 @@ def test_chance_alone_is_rarely_called_an_error(n_values, exponent):
     ids = rng.choice(n_values, 20_000, p=popularity / popularity.sum())
     p = rng.beta(1.0, 15.0, 20_000)
     found = [spread_of(counts_of(ids, p, rng.random(20_000) < p, n_values)) for _ in range(300)]
-    p_values = np.array([one.p_value for one in found])
+    p_values = np.array([spread.p_value for spread in found])
     # three standard errors around 5 %
     assert 0.012 < np.mean(p_values < 0.05) < 0.088
     assert 0.4 < p_values.mean() < 0.6
-    assert np.mean([one.is_visible for one in found]) < 0.06
+    assert np.mean([spread.is_visible for spread in found]) < 0.06
 
 
 @pytest.mark.parametrize("n_values", [10, 400, 8_000])

@@ -70,6 +70,6 @@ def test_the_page_of_the_demo_changes_after_the_ranker_was_trained():
     old = slice(0, 12_000)
     assert np.ptp(logit(truth[old]) - scores[old]) < 1e-9
     rises = [
-        np.ptp((logit(truth) - 0.5 * scores)[12_000:][device[12_000:] == one]) for one in np.unique(device)
+        np.ptp((logit(truth) - 0.5 * scores)[12_000:][device[12_000:] == value]) for value in np.unique(device)
     ]  # fmt: skip
     assert min(rises) > 0.5

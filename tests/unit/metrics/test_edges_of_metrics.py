@@ -12,7 +12,8 @@ def test_smooth_ece_sees_both_ends_alike():
     p = np.array([0.0, 0.0, 0.001, 0.02, 0.3, 0.9])
     labels = np.array([1, 1, 0, 1, 0, 1])
     there, back = (
-        metric("smooth_ece").of(one).number for one in (Forecast.of(labels, p), Forecast.of(1 - labels, 1 - p))
+        metric("smooth_ece").of(forecast).number
+        for forecast in (Forecast.of(labels, p), Forecast.of(1 - labels, 1 - p))
     )
     assert there == pytest.approx(back, abs=1e-9)
     assert there > 0.1
@@ -31,13 +32,12 @@ def test_a_score_without_bins_is_refused():
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_part_without_groups_leaves_the_whole_without_them(order):
+def test_a_part_without_groups_beside_one_with_them_is_refused(order):
     gauc = metric("gauc")
     whole = Forecast.of([0, 1, 1, 0], [0.2, 0.7, 0.4, 0.1], groups=[0, 0, 1, 1])
     parts = [gauc.summarize(whole), gauc.summarize(Forecast.of([0, 1], [0.2, 0.7]))][::order]
-    found = gauc.value(gauc.merge(*parts))
-    assert np.isnan(found.number)
-    assert "groups" in found.reason
+    with pytest.raises(InvalidInput, match="groups: got a piece of the rows with groups and one without"):
+        gauc.merge(*parts)
     assert gauc.value(parts[::order][0]).number == 1.0
 
 

@@ -41,7 +41,7 @@ def test_a_field_that_names_the_day_is_named_with_the_way_out(table):
         dated, method="wide_logistic", carry="auto", score="pctr", label="click", fields=["product_id", "day"],
         time="timestamp",
     )  # fmt: skip
-    assert any('carry={"day": 1.0} believes it' in line for line in model.carried("click"))
+    assert any('carry={"day": 1.0} keeps it' in line for line in model.carried("click"))
 
 
 def test_a_method_that_believes_everything_says_nothing(table):

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.models import Fusion
 
 N = 400
@@ -63,11 +63,32 @@ def test_time_column_orders_the_rows():
     np.testing.assert_allclose(by_time.predict(TABLE), in_order.predict(TABLE), atol=1e-9)
 
 
-def test_mistyped_columns_suggest_the_nearest():
-    with pytest.raises(UnknownName, match="did you mean 'site_id'"):
-        monocal.fit(TABLE, **(ARGUMENTS | {"fields": ["site"]}))
-    with pytest.raises(UnknownName, match="score of task 'click' column: got 'pctrr'.*did you mean 'pctr'"):
-        monocal.fit(TABLE, **(ARGUMENTS | {"score": "pctrr"}))
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"fields": ["sit_id"]}, "fields"),
+        ({"score": "sit_id"}, "score"),
+        ({"label": "sit_id"}, "label"),
+        ({"weight": "sit_id"}, "weight"),
+        ({"time": "sit_id"}, "time"),
+        ({"numeric": ["sit_id"]}, "numeric"),
+        ({"parents": {"hour": "sit_id"}}, "parents"),
+        ({"keep_order_within": "sit_id"}, "keep_order_within"),
+        ({"selected": "sit_id"}, "selected"),
+        ({"sampling_rate": "sit_id"}, "sampling_rate"),
+        ({"score": None, "label": None, "tasks": {"a": ("click", "pctr"), "b": ("click", "sit_id")}}, "tasks"),
+    ],
+)
+def test_a_mistyped_column_is_told_by_its_argument_with_the_nearest_one(given, named):
+    with pytest.raises(UnknownName, match=f"^{named}: got 'sit_id'; wanted one of .* did you mean 'site_id'"):
+        monocal.fit(TABLE, **(ARGUMENTS | given))
+
+
+def test_the_time_column_as_a_number_warns():
+    """Later rows lie beyond its last knot."""
+    dated = TABLE.append_column("when", pa.array(np.arange(N)))
+    with pytest.warns(MonocalWarning, match="numeric: got 'when', the column that orders rows"):
+        monocal.fit(dated, **ARGUMENTS, time="when", numeric=["when"])
 
 
 def test_renamed_field_at_predict_names_both_sides():
@@ -86,7 +107,7 @@ def test_field_of_the_wrong_type():
 
 def test_score_column_that_is_text_or_null():
     text = TABLE.set_column(0, "pctr", pa.array(["high"] * N))
-    with pytest.raises(InvalidInput, match="score column 'pctr': got values of type string; wanted numbers"):
+    with pytest.raises(InvalidInput, match="score column 'pctr': got 'high' at row 0 of the table; wanted a number"):
         monocal.fit(text, **ARGUMENTS)
     gap = TABLE.set_column(0, "pctr", pa.array([None, *np.full(N - 1, 0.1)]))
     with pytest.raises(InvalidInput, match="score column 'pctr': got null at row 0"):
@@ -122,8 +143,8 @@ def test_several_tasks_with_missing_labels():
         table, method="platt", tasks={"click": ("click", "pctr"), "view": ("view", "plv")}, fields=["site_id"]
     )
     answers = model.predict(table)
-    observed = np.array([one is not None for one in labels])
-    assert answers["view"][observed].mean() == pytest.approx(np.mean([one for one in labels if one is not None]))
+    observed = np.array([label is not None for label in labels])
+    assert answers["view"][observed].mean() == pytest.approx(np.mean([label for label in labels if label is not None]))
     fused = model.with_fusion(Fusion({"click": 1.0, "view": 2.0}))
     assert fused.fusion.fuse(answers)[0] == pytest.approx(answers["click"][0] + 2 * answers["view"][0])
     with pytest.raises(UnknownName, match="task: got 'vieww'"):

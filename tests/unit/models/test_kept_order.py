@@ -27,10 +27,10 @@ def make_lists(seed: int = 0) -> dict[str, Any]:
     return {
         "logit": z,
         "click": (random.random(z.size) < truth).astype(int),
-        "query_id": [f"q{one}" for one in np.repeat(np.arange(N_LISTS), N_ITEMS)],
-        "page": [f"page {one}" for one in page],
-        "country": [f"country {one}" for one in country],
-        "item": [f"item {one}" for one in random.integers(0, 30, z.size)],
+        "query_id": [f"q{number}" for number in np.repeat(np.arange(N_LISTS), N_ITEMS)],
+        "page": [f"page {number}" for number in page],
+        "country": [f"country {number}" for number in country],
+        "item": [f"item {number}" for number in random.integers(0, 30, z.size)],
     }
 
 
@@ -42,7 +42,7 @@ def fit_lists(log: dict[str, Any], method: str, **arguments: Any) -> Model:
 
 def n_swaps_and_ties(scores: Any, probabilities: Any) -> tuple[int, int]:
     """Neighbours inside lists whose probabilities fall, and such with different scores that are equal."""
-    z, p = (np.reshape(one, (-1, N_ITEMS)) for one in (scores, probabilities))
+    z, p = (np.reshape(column, (-1, N_ITEMS)) for column in (scores, probabilities))
     steps = np.diff(np.take_along_axis(p, np.argsort(z, axis=1), axis=1), axis=1)
     return int((steps < 0.0).sum()), int((steps == 0.0).sum())
 

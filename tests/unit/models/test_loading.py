@@ -18,6 +18,9 @@ from monocal.models.inspection import inspect_folder
 from monocal.serving.engine.engine import Engine
 from monocal.vocabulary.vocabulary import Vocabulary
 
+# what is shown is asked here, not how good a model is: rows of its fit will do
+pytestmark = pytest.mark.filterwarnings("ignore:the model was fitted on about")
+
 LOG = monocal.simulate_log(600, seed=4).table()
 
 

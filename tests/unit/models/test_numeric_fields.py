@@ -185,17 +185,37 @@ REFUSING = [name for name, kind in CALIBRATORS.items() if kind.class_tags.uses_f
 @pytest.mark.parametrize("name", REFUSING)
 def test_methods_that_cannot_use_numbers_say_so(name):
     kind = CALIBRATORS[name]
-    with pytest.raises(InvalidInput, match=f"numeric: got the method '{name}'; wanted .*umc, sbcr or wide_logistic"):
+    with pytest.raises(
+        InvalidInput, match=f"numeric: got the method '{name}'; wanted .*umc, sbcr, fac, desc, mcnet or wide_logistic"
+    ):
         kind().fit([0.1, 0.2], [0, 1], features=[[2], [3]], numeric_knots=[2])
 
 
 def test_the_list_of_methods_in_that_refusal_is_the_whole():
-    assert {name for name, kind in CALIBRATORS.items() if kind.uses_numbers} == {"umc", "sbcr", "wide_logistic"}
+    using = {name for name, kind in CALIBRATORS.items() if kind.uses_numbers}
+    assert using == {"umc", "sbcr", "fac", "desc", "mcnet", "wide_logistic"}
+
+
+def test_a_refresh_moves_everything_but_the_curve(model):
+    """On the day everything is clicked less, site 0 far less, and there is a new site."""
+    later, truth = priced_log(12_000, seed=2)
+    site = later["site"].to_numpy()
+    moved = truth - 0.5 - 1.0 * (site == 0)
+    clicks = (np.random.default_rng(3).random(12_000) < sigmoid(moved)).astype(int)
+    later = later.set_column(1, "click", pa.array(clicks)).set_column(3, "site", pa.array(np.where(site == 4, 9, site)))
+    following = model.refresh(later)
+    before, after = (np.abs(logit(each.predict(later)) - moved).mean() for each in (model, following))
+    assert after < 0.75 * before  # one day may be a shock, so it is not believed in full
+    prices = [3.0, 8.0, 20.0]
+    steps = [np.diff(logits_at(each, prices)) for each in (model, following)]
+    np.testing.assert_allclose(steps[0], steps[1], atol=1e-9)
+    assert set(following.info["history"][-1]["tasks"]["click"]["fields"]) == {"site"}
+    assert following.info["history"][-1]["new_values"] == {"site": 1, "price": 0}
+    again = following.refresh(later.slice(0, 6_000).set_column(0, "pctr", pa.array(later["pctr"].to_numpy()[6_000:])))
+    assert again.info["generation"] == 3
 
 
 def test_what_numbers_do_not_reach_is_refused_by_name(model, log, tmp_path):
-    with pytest.raises(InvalidInput, match="the method 'wide_logistic' with numeric fields"):
-        model.refresh(priced_log(seed=2)[0])
     with pytest.raises(InvalidInput, match="numeric: got 'price', which is named already"):
         monocal.fit(log, method="platt", score="pctr", label="click", fields=["price"], numeric=["price"])
     with pytest.raises(InvalidInput, match="numeric: got 'click', which is also a label"):
@@ -203,7 +223,7 @@ def test_what_numbers_do_not_reach_is_refused_by_name(model, log, tmp_path):
     with pytest.raises(InvalidInput, match=r"numeric: got \['price'\]; wanted no numeric fields in a prepared log"):
         encode_log(log, Roles("click", numeric=["price"]), tmp_path / "log")
     text = log.set_column(2, "price", pa.array(["cheap"] * N))
-    with pytest.raises(InvalidInput, match="numeric field 'price': got values of type string; wanted numbers"):
+    with pytest.raises(InvalidInput, match="numeric field 'price': got 'cheap' at row 0 of the table; wanted a number"):
         monocal.fit(text, method="wide_logistic", **COLUMNS)
 
 

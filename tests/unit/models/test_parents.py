@@ -29,7 +29,7 @@ def _log(n_rows: int, seed: int, *, first_ad: int = 0) -> dict[str, Any]:
     return {
         "pctr": 1 / (1 + np.exp(-z)),
         "click": (random.random(n_rows) < truth).astype(int),
-        "ad": [f"ad {one}" for one in ad],
+        "ad": [f"ad {number}" for number in ad],
         "category": category.tolist(),
     }
 
@@ -79,8 +79,8 @@ def test_parents_lower_the_loss_where_values_are_new(older: dict[str, Any], mode
     alone = monocal.fit(older, method="wide_logistic", l2="auto", **ROLES)
     later = _log(6_000, 1, first_ad=1000)  # no ad of the fit
     with_parent, without = (
-        evaluate_table(later, model=one, metrics=["log_loss", "pcoc"], n_bootstrap=10).tasks["click"]
-        for one in (model, alone)
+        evaluate_table(later, model=each, metrics=["log_loss", "pcoc"], n_bootstrap=10).tasks["click"]
+        for each in (model, alone)
     )
     (never,) = with_parent.seen["ad"]
     assert (never.title, never.n_rows) == ("never", 6_000)
@@ -92,8 +92,8 @@ def test_parents_lower_the_loss_where_values_are_new(older: dict[str, Any], mode
 def test_bands_hold_every_row_once_and_are_in_the_json_of_evaluate(model: Model) -> None:
     found = evaluate_table(_log(3_000, 2), model=model, metrics=["log_loss"], n_bootstrap=10)
     plain = json.loads(json.dumps(found.as_dict()))["tasks"]["click"]["new_and_rare_values"]["ad"]
-    assert sum(one["n_rows"] for one in plain) == 3_000
-    assert [one["least"] for one in plain] == [0, 1, 10, 100, 1000]
+    assert sum(band["n_rows"] for band in plain) == 3_000
+    assert [band["least"] for band in plain] == [0, 1, 10, 100, 1000]
 
 
 def test_counts_are_saved_and_grow_with_a_refresh(model: Model, older: dict[str, Any], tmp_path: Any) -> None:
@@ -101,7 +101,7 @@ def test_counts_are_saved_and_grow_with_a_refresh(model: Model, older: dict[str,
     ids = model.vocabulary["ad"].encode(pa.array(names))
     assert model.value_counts[0][ids].tolist() == counts.tolist()
     loaded = monocal.load(model.save(tmp_path / "model"))
-    assert [one.tolist() for one in loaded.value_counts] == [one.tolist() for one in model.value_counts]
+    assert [counts.tolist() for counts in loaded.value_counts] == [counts.tolist() for counts in model.value_counts]
     following = loaded.refresh(_log(2_000, 3, first_ad=390))
     assert int(following.value_counts[0].sum()) == 14_000
     assert following.value_counts[0].size == following.vocabulary["ad"].size > model.vocabulary["ad"].size

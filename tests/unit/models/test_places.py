@@ -13,7 +13,7 @@ MODEL = monocal.fit(LOG, method="wide_logistic", score="pctr", label="click", fi
 
 def test_bytes_are_what_a_folder_holds(tmp_path):
     save_model(MODEL, tmp_path / "model")
-    written = {one.name: one.read_bytes() for one in (tmp_path / "model").iterdir()}
+    written = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
     assert model_files(MODEL) == written
 
 

@@ -63,7 +63,7 @@ def test_a_later_part_learns_only_where_the_earlier_one_happened(model: Model, l
     older = log.slice(0, 16_000)
     clicked = older.filter(pc.equal(older["click"], 1))
     alone = monocal.fit(clicked, method="wide_logistic", score="pcvr", label="long_view", fields=FIELDS)
-    found, wanted = (one.predict(clicked, task=name) for one, name in ((model, "long"), (alone, "long_view")))
+    found, wanted = (fitted.predict(clicked, task=name) for fitted, name in ((model, "long"), (alone, "long_view")))
     # the vocabulary of all rows numbers values otherwise, so that sums are rounded otherwise
     np.testing.assert_allclose(found, wanted, atol=1e-4)
     assert model.info["tasks"]["long"]["n_rows"] == clicked.num_rows
@@ -94,7 +94,10 @@ def test_the_engine_answers_with_the_same_bits_and_names_a_missing_part(model: M
 def test_a_judged_fit_repairs_only_if_asked(log: pa.Table) -> None:
     options: dict[str, Any] = {"method": "platt", "tasks": TASKS, "products": [PRODUCT], "n_bootstrap": 10}
     checked, repaired = (fit_and_judge(log.slice(0, 8_000), repair=asked, **options) for asked in (False, True))
-    gaps = [next(one for one in run.products if one.stage == "calibrated").mean_gap for run in (checked, repaired)]
+    gaps = [
+        next(product for product in run.products if product.stage == "calibrated").mean_gap
+        for run in (checked, repaired)
+    ]
     assert gaps[0] > 1e-3
     assert gaps[1] <= 1e-12
 

@@ -75,7 +75,7 @@ def test_command_line_and_evaluation_of_winners(rounds, tmp_path, capsys):
     model = monocal.load(tmp_path / "m")
     chosen = model.predict(table, selected=True)
     np.testing.assert_array_equal(pq.read_table(out)["pctr_calibrated"].to_numpy(), chosen)
-    found = evaluate_table(tmp_path / "fresh.parquet", model=model, winners="won").tasks["click"]
+    found = evaluate_table(tmp_path / "fresh.parquet", model=model, selected="won").tasks["click"]
     observed = fresh.labels[top].mean()
     assert found.selections["after"].selected_pcoc == pytest.approx(chosen[top].mean() / observed)
     assert main([*fit[:-1], str(tmp_path / "n"), "--selected", "weather"]) == 2
@@ -87,5 +87,5 @@ def test_what_cannot_learn_from_winners_says_why(rounds):
     few = past.slice(0, 5000)
     with pytest.raises(InvalidInput, match="no selected row"):
         monocal.fit(few, fields=["device"], selected="won", **FIT)
-    with pytest.raises(InvalidInput, match="interval: got the method 'platt'"):
+    with pytest.raises(InvalidInput, match="selected: got the method 'platt'"):
         monocal.fit(past, method="platt", score="pctr", label="click", selected="won")

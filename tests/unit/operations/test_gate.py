@@ -30,8 +30,8 @@ def equally_good(random, n, n_cells=0):
 def test_equally_good_models_differ_as_often_as_promised():
     random = np.random.default_rng(5)
     found = [paired_losses(*equally_good(random, 1_000)[:3]) for _ in range(N_WORLDS)]
-    called_worse = np.mean([one.p_above(0.0)[0] < 0.05 for one in found])
-    called_better = np.mean([one.p_below(0.0)[0] < 0.05 for one in found])
+    called_worse = np.mean([paired.p_above(0.0)[0] < 0.05 for paired in found])
+    called_better = np.mean([paired.p_below(0.0)[0] < 0.05 for paired in found])
     # three binomial standard errors of 600 worlds beside the promised 5 %
     assert called_worse < 0.05 + 3 * 0.009
     assert called_better < 0.05 + 3 * 0.009
@@ -126,7 +126,7 @@ def test_harm_in_one_guarded_segment_is_found(log, models):
         harmed = monocal.fit(biased, method="wide_logistic", score="pctr", label="click", fields=["device"])
     found = gate(models["platt"], harmed, fresh, by=["device"], max_harm=0.2)
     worse = found.tasks["click"].worse
-    assert [(one.column, one.value) for one in worse] == [("device", str(device))]
+    assert [(segment.column, segment.value) for segment in worse] == [("device", str(device))]
     assert not found.passed
     assert f"worse where device is {device}" in found.reasons()[0] or found.tasks["click"].shows_harm
 
@@ -160,7 +160,7 @@ def test_the_page_and_the_json_say_the_same(log, models, tmp_path):
     found = gate(models["none"], models["platt"], log.slice(20_000), by=["device"])
     html = write_gate_page(found, tmp_path / "gate.html").read_text()
     facts = json.loads(json.dumps(found.as_dict()))
-    assert "<h1>The new model may take the old one&#x27;s place</h1>" in html
+    assert "<h1>The new model passes</h1>" in html
     assert f"{facts['tasks']['click']['difference']:+.5f}" in html
     for segment in facts["tasks"]["click"]["segments"]:
         assert f"{segment['new']:.5f}" in html

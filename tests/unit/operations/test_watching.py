@@ -101,9 +101,9 @@ def test_one_value_of_ten_thousand_with_a_bias_of_a_fifth_is_found_alone(model):
     table["store"] = np.where(planted, 123, table["store"])
     table["y"] = (rng.random(planted.size) < np.where(planted, 1.2, 1.0) * table["p"]).astype(int)
     found = watch(model, table, time="day", by=["store"])
-    slices = {(one.field, one.value) for one in found.alarms if one.field}
+    slices = {(alarm.field, alarm.value) for alarm in found.alarms if alarm.field}
     assert slices == {("store", "123")}
-    alarm = next(one for one in found.alarms if one.field and one.chart == "pcoc")
+    alarm = next(alarm for alarm in found.alarms if alarm.field and alarm.chart == "pcoc")
     assert alarm.calibration.pcoc == pytest.approx(1 / 1.2, abs=0.05)
     assert alarm.log10_evidence >= alarm.log10_limit
     assert found.n_charts == 2 * 10_001
@@ -120,7 +120,7 @@ def test_shares_of_all_slices_stay_below_one():
 
 def test_a_wrong_slope_is_seen_in_the_log_loss_alone(model):
     found = watch(model, table_of(np.random.default_rng(2), 5, 20_000, slope=0.3), time="day")
-    assert {one.chart for one in found.alarms} == {"log_loss"}
+    assert {alarm.chart for alarm in found.alarms} == {"log_loss"}
     seen = found.alarms[0].calibration
     assert seen.log_loss > seen.expected_log_loss
 
@@ -135,7 +135,7 @@ def test_a_late_change_is_found_soon_and_an_alarm_ends_after_its_cause(model, tm
     assert bad.n_periods == 46
     later = watch(model, table_of(rng, 20, 2_000, first_day=46), time="day", state=state)
     assert watch(model, table_of(rng, 1, 2_000, first_day=66), time="day", state=state).alarms == ()
-    assert [one.period for one in later.days] == [str(day) for day in range(46, 66)]
+    assert [day.period for day in later.days] == [str(day) for day in range(46, 66)]
 
 
 def test_day_by_day_is_the_same_as_all_days_at_once(model, tmp_path):
@@ -146,11 +146,11 @@ def test_day_by_day_is_the_same_as_all_days_at_once(model, tmp_path):
     for day in range(4):
         rows = {name: column[day * 3_000 : (day + 1) * 3_000] for name, column in table.items()}
         last = watch(model, rows, time="day", by=["store"], state=tmp_path / "state")
-    standing = {(one.field, one.value, one.chart): one.log10_evidence for one in last.alarms}
+    standing = {(alarm.field, alarm.value, alarm.chart): alarm.log10_evidence for alarm in last.alarms}
     assert standing
-    for one in at_once.alarms:
-        if one.period == "3":
-            assert standing[one.field, one.value, one.chart] == pytest.approx(one.log10_evidence, rel=1e-12)
+    for alarm in at_once.alarms:
+        if alarm.period == "3":
+            assert standing[alarm.field, alarm.value, alarm.chart] == pytest.approx(alarm.log10_evidence, rel=1e-12)
     assert (last.n_periods, last.n_charts) == (at_once.n_periods, at_once.n_charts)
 
 
@@ -159,7 +159,7 @@ def test_a_day_is_read_once_and_settings_stay(model, tmp_path):
     state, table = tmp_path / "state", table_of(rng, 3, 100)
     watch(model, table, time="day", state=state)
     before = (state / "watch.json").read_bytes()
-    with pytest.raises(InvalidInput, match=r"rows of 0, which was read before; wanted rows after 2 .* --since 3"):
+    with pytest.raises(InvalidInput, match=r"rows of 0, which was read before; wanted rows after 2 .* since=\"3\""):
         watch(model, table, time="day", state=state)
     with pytest.raises(InvalidInput, match="tolerance: got 0.1; wanted 0.05, with which this watch was begun"):
         watch(model, table_of(rng, 1, 100, first_day=3), time="day", state=state, tolerance=0.1)
@@ -175,7 +175,7 @@ def test_a_damaged_state_is_refused(model, tmp_path):
     watch(model, table_of(rng, 1, 100), time="day", state=state)
     wealth = state / "wealth.safetensors"
     wealth.write_bytes(wealth.read_bytes()[:-8] + bytes(8))
-    with pytest.raises(ArtefactError, match=r"wealth\.safetensors.*begin a new watch with another --state"):
+    with pytest.raises(ArtefactError, match=r"wealth\.safetensors.*begin a new watch with another state="):
         watch(model, table_of(rng, 1, 100, first_day=1), time="day", state=state)
 
 

@@ -13,6 +13,9 @@ from monocal.report import build_report
 from monocal.report.page.carried_forward import carried_forward as drawn
 from monocal.report.page.document import render
 
+# what is shown is asked here, not how good a model is: rows of its fit will do
+pytestmark = pytest.mark.filterwarnings("ignore:the model was fitted on about")
+
 QUICK = {"n_bootstrap": 10, "n_floor": 10}
 UMC = {"size": "small", "n_epochs": 6, "n_threads": 1, "show_progress": False}
 COLUMNS = {"score": "score", "label": "label", "fields": ["site", "day<1>"], "time": "time"}
@@ -45,14 +48,14 @@ def test_the_findings_are_the_numbers_of_the_fit(turned):
     model = monocal.fit(turned, method="wide_logistic", carry={"day<1>": 0.25}, **COLUMNS)
     kept = model.task().calibrator.carry_
     found = carried_forward(model.task().calibrator, model.field_names)
-    assert [one.name for one in found.fields] == ["site", "day<1>"]
-    assert [one.n_values for one in found.fields] == [4, 20]
-    assert [one.share for one in found.fields] == kept["share"].tolist()
-    assert [one.given for one in found.fields] == [False, True]
+    assert [field.name for field in found.fields] == ["site", "day<1>"]
+    assert [field.n_values for field in found.fields] == [4, 20]
+    assert [field.share for field in found.fields] == kept["share"].tolist()
+    assert [field.given for field in found.fields] == [False, True]
     assert (found.fields[1].share, found.network, found.judged) == (0.25, None, True)
     assert found.fields[0].error == kept["error"][0] > 0.0
     assert np.isnan(found.fields[1].error)
-    assert [one.returning for one in found.fields] == [1.0, 0.0]
+    assert [field.returning for field in found.fields] == [1.0, 0.0]
     assert found.remarks == ()
 
 
@@ -68,7 +71,7 @@ def test_the_report_draws_every_field_and_says_what_was_rejected(found):
     assert f"<li>{LEFT_OUT}</li>" in html
     assert "judged on its later rows" in html
     # the name of a field is data: it is shown, never markup
-    assert "carry={&quot;day&lt;1&gt;&quot;: 1.0} believes it" in html
+    assert "carry={&quot;day&lt;1&gt;&quot;: 1.0} keeps it" in html
     assert "day<1>" not in html
     assert html in render(found)
 
@@ -106,7 +109,7 @@ def test_a_comparison_says_whose_network_was_rejected(turned, capsys):
     assert compared.result("umc").remark == LEFT_OUT
     assert compared.result("wide_logistic").remark == "l2=auto, carry=auto"
     assert compared.result("per_segment").remark == ""
-    entries = {one["method"]: one for one in compared.as_dict()["methods"]}
+    entries = {method["method"]: method for method in compared.as_dict()["methods"]}
     assert (entries["umc"]["network_share"], entries["wide_logistic"]["network_share"]) == (0.0, None)
     assert list(entries["umc"]["carried"]) == ["site", "day<1>"]
     assert list(entries["wide_logistic"]["carried"]) == ["site", "day<1>"]

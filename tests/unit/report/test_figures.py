@@ -34,7 +34,7 @@ def test_the_reliability_figure_draws_both_curves(task):
 
 def test_the_value_figure_draws_the_most_frequent_values(task):
     axes = pcoc_by_value_figure(task.fields[1], n_values=4).axes[0]
-    assert [one.get_text() for one in axes.get_yticklabels()] == list(task.fields[1].values[:4])
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(task.fields[1].values[:4])
     assert axes.lines[1].get_xdata() == pytest.approx(task.fields[1].errors.after.cells.pcoc[:4])
 
 
@@ -49,7 +49,7 @@ def test_the_curves_figure_draws_every_curve(task):
 
 def test_the_heat_map_figure_names_the_fields(task):
     figure = heat_map_figure(task.heat_map)
-    assert [one.get_text() for one in figure.axes[0].get_yticklabels()] == ["device", "position"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["device", "position"]
 
 
 def test_every_figure_can_be_saved_and_pyplot_stays_unloaded(task, tmp_path):

@@ -7,6 +7,9 @@ import monocal
 from monocal.report import build_report, verdict
 from monocal.report.page.overview import key_figures, sentences
 
+# what is shown is asked here, not how good a model is: rows of its fit will do
+pytestmark = pytest.mark.filterwarnings("ignore:the model was fitted on about")
+
 QUICK = {"n_bootstrap": 50, "n_floor": 20}
 
 
@@ -20,9 +23,9 @@ def test_help_is_called_help(log):
     found = build_report(model, log.slice(10_000), **QUICK).task()
     assert verdict(found).startswith("Calibration helped: log-loss fell by ")
     assert found.headline.mood == "good"
-    assert any(one.startswith("Overall the score over-predicts by ") for one in sentences(found))
-    assert any("significantly off after calibration" in one for one in sentences(found))
-    assert [one.title for one in key_figures(found)][:2] == ["Predicted / observed", "Log-loss"]
+    assert any(sentence.startswith("Overall the score over-predicts by ") for sentence in sentences(found))
+    assert any("significantly off after calibration" in sentence for sentence in sentences(found))
+    assert [figure.title for figure in key_figures(found)][:2] == ["Predicted / observed", "Log-loss"]
 
 
 def test_harm_is_called_harm(log):
@@ -52,7 +55,7 @@ def test_the_worst_value_left_is_named_with_its_size():
     found = build_report(model, table, value="bid", **QUICK).task()
     assert (found.headline.worst.after.field, found.headline.worst.after.value) == ("site", "bad")
     assert found.headline.costliest.name == "site=bad"
-    worst = next(one for one in sentences(found) if one.startswith("The largest error left"))
+    worst = next(sentence for sentence in sentences(found) if sentence.startswith("The largest error left"))
     assert "over-predicts by" in worst
     assert "on site=bad" in worst
-    assert any("predicted too much on site=bad" in one for one in sentences(found))
+    assert any("predicted too much on site=bad" in sentence for sentence in sentences(found))

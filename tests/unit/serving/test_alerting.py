@@ -33,7 +33,7 @@ def exported():
 
 
 def expressions():
-    yield from ((one.name, one.expression) for one in ALERTS)
+    yield from ((alert.name, alert.expression) for alert in ALERTS)
     yield from ((panel["title"], target["expr"]) for panel in dashboard()["panels"] for target in panel["targets"])
 
 
@@ -53,9 +53,9 @@ def test_every_metric_and_label_is_exported(name, expression, exported):
 
 def test_every_alarm_has_its_section_in_the_runbook():
     sections = re.findall(r"^## (\w+)$", (DOCS / "guides" / "runbook.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sections == [one.name for one in ALERTS]
-    for one in ALERTS:
-        assert f"runbook: guides/runbook.html#{one.name.lower()}" in rules_text()
+    assert sections == [alert.name for alert in ALERTS]
+    for alert in ALERTS:
+        assert f"runbook: guides/runbook.html#{alert.name.lower()}" in rules_text()
 
 
 def test_panels_do_not_overlap():

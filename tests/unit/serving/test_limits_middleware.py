@@ -19,7 +19,7 @@ def scope_of(path, headers=()):
 
 
 async def acall(app, body=b"", headers=(), chunks=None, path="/x"):
-    messages = [{"type": "http.request", "body": one, "more_body": True} for one in (chunks or [])]
+    messages = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in (chunks or [])]
     messages.append({"type": "http.request", "body": body, "more_body": False})
     sent = []
 
@@ -30,7 +30,7 @@ async def acall(app, body=b"", headers=(), chunks=None, path="/x"):
         sent.append(message)
 
     await app(scope_of(path, headers), receive, send)
-    return sent[0]["status"], b"".join(one.get("body", b"") for one in sent[1:])
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
 
 
 async def answer(scope, receive, send):
@@ -100,8 +100,8 @@ def test_a_request_whose_body_is_still_coming_takes_no_place():
         waiting = [asyncio.ensure_future(app(scope_of("/x"), stuck, None)) for _ in range(5)]
         await asyncio.sleep(0.01)
         found = await acall(app)
-        for one in waiting:
-            one.cancel()
+        for pending in waiting:
+            pending.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
         return found
 

@@ -19,7 +19,7 @@ def folder(tmp_path, monkeypatch):
 
 def told(folder):
     found = MultiProcessCollector(None, str(folder)).collect()
-    return {(one.name, *one.labels.values()): one.value for metric in found for one in metric.samples}
+    return {(sample.name, *sample.labels.values()): sample.value for metric in found for sample in metric.samples}
 
 
 def metrics():
@@ -30,9 +30,9 @@ def metrics():
 
 def test_every_byte_is_allocated(folder):
     metric_files.allocate(folder, 2, 100_000)
-    facts = [one.stat() for one in folder.iterdir()]
+    facts = [path.stat() for path in folder.iterdir()]
     assert len(facts) == 6
-    assert all(one.st_size == 100_000 <= one.st_blocks * 512 for one in facts)
+    assert all(fact.st_size == 100_000 <= fact.st_blocks * 512 for fact in facts)
 
 
 def test_without_room_for_all_there_is_none(folder, monkeypatch):
@@ -76,5 +76,5 @@ def test_what_would_not_fit_is_left_out_and_logged_and_no_file_grows(folder, cap
         for place in range(50):
             counter.labels(f"somebody {place}").inc()
     assert 2 <= len(told(folder)) < 20
-    assert {one.stat().st_size for one in folder.iterdir()} == {1000}
+    assert {path.stat().st_size for path in folder.iterdir()} == {1000}
     assert "metric left out" in caplog.text

@@ -66,14 +66,18 @@ def test_a_copy_is_removed_unless_it_was_kept(folder, tmp_path):
     for version, before in (("a", ""), ("b", "a"), ("c", "b")):
         with snapshots.copy_of(folder) as copy:
             snapshots.keep(copy, version, besides=before)
-    assert sorted(one.name for one in snapshots.home.iterdir()) == ["good-b", "good-c"]
+    assert sorted(path.name for path in snapshots.home.iterdir()) == ["good-b", "good-c"]
 
 
 def test_only_files_of_the_model_are_copied(folder, tmp_path):
     (folder / "notes.txt").write_text("not a part of the model")
     (folder / "large").mkdir()
     with Snapshots(tmp_path / "copies").copy_of(folder) as copy:
-        assert sorted(one.name for one in copy.iterdir()) == ["manifest.json", "state.safetensors", "vocabulary.arrow"]
+        assert sorted(path.name for path in copy.iterdir()) == [
+            "manifest.json",
+            "state.safetensors",
+            "vocabulary.arrow",
+        ]
 
 
 def test_copies_that_a_killed_worker_left_behind_are_removed(folder, tmp_path):
@@ -213,7 +217,7 @@ def test_a_model_that_falls_somewhere_does_not_start(folder, model, make):
 @pytest.mark.parametrize("what", ["fields", "tasks", "fusion rule"])
 def test_a_model_for_other_requests_is_refused(store, folder, model, log, what):
     fields = ["site_id"] if what == "fields" else list(model.field_names)
-    tasks = {one.name: (one.label, one.score) for one in model.tasks[: 1 if what == "tasks" else 3]}
+    tasks = {task.name: (task.label, task.score) for task in model.tasks[: 1 if what == "tasks" else 3]}
     different = monocal.fit(log, method="wide_logistic", tasks=tasks, fields=fields)
     if what != "fusion rule":
         different = different.with_fusion(type(model.fusion)({"click": 1.0}))
@@ -230,9 +234,9 @@ def test_workers_hear_of_a_load_and_tell_how_it_went(tmp_path):
     assert board[2].version_in_force(0) == ""
     with board[0].exclusive():
         number = board[0].put_in_force(0, "a" * 64)
-    assert [one.version_in_force(0) for one in board] == ["a" * 64] * 3
+    assert [worker.version_in_force(0) for worker in board] == ["a" * 64] * 3
     assert board[1].version_in_force(1) == ""
-    assert [one.wanted(0) for one in board] == [number] * 3
+    assert [worker.wanted(0) for worker in board] == [number] * 3
     assert board[1].wanted(1) == 0
     board[0].report(0, number, "switched")
     board[2].report(0, number, "refused")

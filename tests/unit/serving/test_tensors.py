@@ -19,10 +19,10 @@ def described(name, datatype, n, size):
 @given(texts=st.lists(st.text(), max_size=5))
 def test_texts_come_back_as_they_were_written(texts):
     try:
-        encoded = [one.encode() for one in texts]
+        encoded = [text.encode() for text in texts]
     except UnicodeEncodeError:
         return
-    raw = b"".join(struct.pack("<I", len(one)) + one for one in encoded)
+    raw = b"".join(struct.pack("<I", len(text)) + text for text in encoded)
     (found,) = read_tensors([described("field.a", "BYTES", len(texts), len(raw))], raw, 10)
     assert found.values == texts
 
@@ -59,3 +59,18 @@ def test_outputs_are_written_as_asked():
     assert told[0] == {"name": "a", "datatype": "FP64", "shape": [2], "parameters": {"binary_data_size": 16}}
     assert told[1]["data"].tolist() == [1.0]
     assert np.frombuffer(raw, "<f8").tolist() == [0.25, 0.5]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(max_size=12) | st.sampled_from(["", "\0", "a\0b", "Zürich"]), max_size=8), st.integers(0, 2))
+def test_texts_of_all_kinds_come_back_and_wrong_lengths_are_refused(texts, n_missing):
+    raw = b"".join(struct.pack("<I", len(text.encode())) + text.encode() for text in texts)
+    said = {"name": "field.a", "shape": [len(texts)], "datatype": "BYTES", "parameters": {"binary_data_size": len(raw)}}
+    assert read_tensors([said], raw, 100)[0].values == texts
+    said["shape"] = [len(texts) + 1 + n_missing]
+    with pytest.raises(InvalidInput, match=f"got {len(texts)} values; wanted {len(texts) + 1 + n_missing}"):
+        read_tensors([said], raw, 100)
+    if len(raw) > n_missing + 1:
+        said["parameters"] = {"binary_data_size": len(raw) - n_missing - 1}
+        with pytest.raises(InvalidInput):
+            read_tensors([said], raw[: len(raw) - n_missing - 1], 100)

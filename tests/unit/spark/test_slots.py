@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from monocal.core.errors import InvalidInput
-from monocal.spark.barrier import _check_slots
+from monocal.spark.barrier import check_slots
 
 
 def session(slots, **settings):
@@ -13,8 +13,8 @@ def session(slots, **settings):
 
 
 def test_too_few_slots_and_dynamic_allocation_are_refused():
-    _check_slots(session(4), 4)
+    check_slots(session(4), 4)
     with pytest.raises(InvalidInput, match="workers: got 5; wanted at most the 4 slots"):
-        _check_slots(session(4), 5)
+        check_slots(session(4), 5)
     with pytest.raises(InvalidInput, match=r"spark\.dynamicAllocation\.enabled: got true"):
-        _check_slots(session(4, **{"spark.dynamicAllocation.enabled": "true"}), 2)
+        check_slots(session(4, **{"spark.dynamicAllocation.enabled": "true"}), 2)

@@ -5,7 +5,8 @@ import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables import csv_rows as module
-from monocal.tables.csv_rows import CsvFormat, csv_rows
+from monocal.tables.csv_records import CsvFormat
+from monocal.tables.csv_rows import csv_rows
 from monocal.tables.row_problems import RowProblems
 
 PLAIN = CsvFormat(quote=None)
@@ -27,7 +28,7 @@ def _file(tmp_path, content, name="log.csv"):
 
 @pytest.fixture(params=[16, 1 << 24], ids=["tiny blocks", "one block"])
 def _blocks(request, monkeypatch):
-    monkeypatch.setattr(module, "_BLOCK_BYTES", request.param)
+    monkeypatch.setattr(module, "BLOCK_BYTES", request.param)
 
 
 @pytest.mark.usefixtures("_blocks")

@@ -13,7 +13,7 @@ from monocal.core.roles import Roles
 from monocal.logs.encoder import encode_log
 from monocal.tables.categories import as_text
 from monocal.tables.read import read
-from monocal.tables.stream import open_table, read_columns
+from monocal.tables.stream import open_table
 from monocal.tables.writer import write_table
 
 N = 400
@@ -110,7 +110,7 @@ def test_damaged_pages_are_noticed(tmp_path):
     whole[place + 3] ^= 1
     path.write_bytes(bytes(whole))
     with pytest.raises(InvalidInput, match=r"log\.parquet.*CRC.*Way out"):
-        read_columns(str(path), ["s"])
+        list(open_table(path).batches(["s"]))
 
 
 def test_what_is_written_has_page_checksums(tmp_path):
@@ -122,7 +122,7 @@ def test_what_is_written_has_page_checksums(tmp_path):
     whole[1500] ^= 1  # inside the only page
     path.write_bytes(bytes(whole))
     with pytest.raises(InvalidInput, match="CRC"):
-        read_columns(str(path), ["s"])
+        list(open_table(path).batches(["s"]))
 
 
 @pytest.mark.parametrize("cuts", [{"test": 0}, {"calibration": 50, "test": 10_000}])
@@ -139,6 +139,19 @@ def test_a_field_that_copies_the_label_is_warned_about(tmp_path):
     with pytest.warns(MonocalWarning, match=r"field 'watched' tells 'y'"):
         encode_log(table, Roles("y", ["site", "watched"]), tmp_path / "out")
     monocal.fit(table, method="platt", score="s", label="y", fields=["site"])
+
+
+def test_a_value_that_always_has_one_outcome_is_warned_about_when_named_by_hand():
+    """One click in thirteen is followed up, so the field explains little of all clicks."""
+    random = np.random.default_rng(11)
+    scores = random.uniform(0.2, 0.8, 14_000)
+    labels = (random.random(14_000) < scores).astype(int)
+    followed = np.where((labels == 1) & (random.random(14_000) < 0.08), "yes", "no")
+    table = {"s": scores, "y": labels, "followed": followed, "site": random.integers(0, 5, 14_000)}
+    columns = {"method": "platt", "score": "s", "label": "y"}
+    with pytest.warns(MonocalWarning, match=r"field 'followed' tells 'y': always 1 where it is 'yes' \(\d+ rows\)"):
+        monocal.fit(table, **columns, fields=["site", "followed"])
+    monocal.fit(table, **columns, fields=["site"])
 
 
 def test_a_field_that_leaks_or_names_rows_is_warned_about_when_named_by_hand():

@@ -26,7 +26,7 @@ def log(n=4000):
 
 
 def test_columns_that_know_the_outcome_are_objected_to():
-    found = {one.name: one.objection for one in propose_fields(log(), label="click")}
+    found = {field.name: field.objection for field in propose_fields(log(), label="click")}
     assert found["row"] == "most values occur once"
     assert found["constant"] == "one value only"
     assert found["bought"].startswith("it seems to know click: it explains")
@@ -59,9 +59,9 @@ def test_outcomes_of_real_logs_are_found():
     folder = Path(os.environ.get("MONOCAL_SHARED_DATA", SHARED))
     if not (folder / "retrosheet_pa.parquet").is_file():
         pytest.skip("the real logs are not beside the checkout")
-    videos = {one.name: one.objection for one in propose_fields(folder / "kuairand_pure.parquet", label="label")}
+    videos = {field.name: field.objection for field in propose_fields(folder / "kuairand_pure.parquet", label="label")}
     assert all(videos[name] for name in ("is_click", "long_view", "play_time_ms"))
     assert not any(videos[name] for name in ("user_id", "video_id", "tab", "tag", "hour"))
-    plays = {one.name: one.objection for one in propose_fields(folder / "retrosheet_pa.parquet", label="label")}
+    plays = {field.name: field.objection for field in propose_fields(folder / "retrosheet_pa.parquet", label="label")}
     assert all(plays[name] for name in ("event", "is_k", "is_hit", "is_hr", "is_walk"))
     assert not any(plays[name] for name in ("batter", "pitcher", "park", "season"))

@@ -56,11 +56,11 @@ def test_ids_are_given_by_first_row_from_memory_parquet_and_dictionaries(tmp_pat
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=100)
     place = table.schema.get_field_index("site")
     reverse = pa.DictionaryArray.from_arrays(
-        pa.array([None if one is None else "cba".index(one) for one in columns["site"]], pa.int8()),
+        pa.array([None if value is None else "cba".index(value) for value in columns["site"]], pa.int8()),
         pa.array(["c", "b", "a"]),
     )
     coded = table.set_column(place, "site", reverse)
-    found = [read(one, ROLES) for one in (columns, str(tmp_path / "log.parquet"), coded)]
+    found = [read(table, ROLES) for table in (columns, str(tmp_path / "log.parquet"), coded)]
     for rows in found[1:]:
         for name in ("site", "hour"):
             assert np.array_equal(rows.fields[name].ids, found[0].fields[name].ids)
@@ -112,9 +112,9 @@ def test_rows_are_counted_over_batches_in_errors(tmp_path):
 
 
 def test_columns_that_do_not_fit_their_part_are_named():
-    with pytest.raises(UnknownName, match="weight column: got 'wt'"):
+    with pytest.raises(UnknownName, match="weight: got 'wt'"):
         read({"s": [0.1], "y": [1], "w": [1.0]}, Roles.of(score="s", label="y", weight="wt"))
-    with pytest.raises(InvalidInput, match="field 'f': got 0.5 in a column of type double.*--numeric"):
+    with pytest.raises(InvalidInput, match="field 'f': got 0.5 in a column of type double.*numeric="):
         read({"s": [0.1], "y": [1], "f": [0.5]}, Roles.of(score="s", label="y", fields=["f"]))
 
 

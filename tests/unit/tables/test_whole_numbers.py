@@ -78,3 +78,13 @@ def test_a_fraction_is_refused_with_the_advice(value):
         model.predict({"pctr": [0.3], "campaign": [value]})
     with pytest.raises(InvalidInput, match="field 'campaign': got .*fitted on with numeric"):
         Engine(model).calibrate(Request({"click": [0.3]}, fields={"campaign": [value]}))
+
+
+def test_a_model_that_saw_empty_texts_takes_nulls_for_them(tmp_path):
+    model = fitted_on(log_with(pa.array(["9", "", "", "11"])))
+    expected = model.predict({"pctr": [0.3], "campaign": [""]})[0]
+    assert expected != model.predict({"pctr": [0.3], "campaign": ["never seen"]})[0]
+    (tmp_path / "log.csv").write_text("pctr,campaign\n0.3,9\n0.3,\n")
+    assert model.predict(str(tmp_path / "log.csv"))[1] == expected
+    answer = Engine(model).calibrate(Request({"click": [0.3, 0.3]}, fields={"campaign": [None, ""]}))
+    assert answer.probabilities["click"].tolist() == [expected, expected]

@@ -91,8 +91,8 @@ def test_weight_k_is_the_row_k_times_in_every_step():
     rows = rows_of(300, weights=times)
     repeated = Samples(rows.logits, rows.labels, rows.features).take(np.repeat(np.arange(300), times.astype(int)))
     networks = [network_of(), network_of()]
-    for network, one in zip(networks, (rows, repeated), strict=True):
-        train(network, one, options=TrainingOptions(10, 10_000, 0.01))
+    for network, columns in zip(networks, (rows, repeated), strict=True):
+        train(network, columns, options=TrainingOptions(10, 10_000, 0.01))
     np.testing.assert_allclose(evaluate(networks[0], rows), evaluate(networks[1], rows), atol=1e-5)
 
 

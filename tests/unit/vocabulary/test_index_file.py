@@ -23,7 +23,7 @@ def test_ids_are_the_same_with_a_read_index(null_at):
     built = Vocabulary((FieldVocabulary("user", pa.array(values)), FieldVocabulary("small", pa.array(["a"]))))
     read = read_indexes(write_indexes(built, least=10), built)
     asked = pa.array([*values[::7], "nobody", None])
-    expected = [values.index(one) + 1 if one in values else 0 for one in asked.to_pylist()]
+    expected = [values.index(value) + 1 if value in values else 0 for value in asked.to_pylist()]
     assert read["user"].encode(asked).tolist() == built["user"].encode(asked).tolist() == expected
     assert "index" in vars(read["user"])
     assert "index" not in vars(read["small"])

@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from monocal.vocabulary.text_hash import hash_one, hash_text
+from monocal.vocabulary.text_hash import hash_text
 
 
 def test_texts_of_up_to_eight_bytes_and_equal_length_never_share_a_hash():
@@ -24,11 +24,6 @@ def test_a_slice_hashes_like_a_copy():
     sliced = hash_text(texts.slice(2, 3))
     copied = hash_text(pa.array(texts.slice(2, 3).to_pylist()))
     assert all(np.array_equal(a, b) for a, b in zip(sliced, copied, strict=True))
-
-
-def test_one_text_hashes_as_it_does_in_a_column():
-    texts = ["", "a", "12345678", "123456789", "é日本" * 7, "x" * 64]
-    assert [hash_one(text) for text in texts] == hash_text(pa.array(texts))[0].tolist()
 
 
 def test_blocks_do_not_matter(monkeypatch):

@@ -5,45 +5,46 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.neural.arrays.context_table import ContextTable, Weights
 from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, believed_share, by_arrays, curve_weights
-from monocal.calibrators.neural.fitting.carried import Trained, fit_believed
+from monocal.calibrators.neural.fitting.carried import believed_steps
 from monocal.calibrators.neural.fitting.challenger import going_on, judge_challenger, train_challenger
-from monocal.calibrators.neural.fitting.encoders import Embeddings, encoder_arrays, encoder_for
+from monocal.calibrators.neural.fitting.encoders import encoder_arrays, encoder_for
 from monocal.calibrators.neural.fitting.field_values import field_sizes
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
-from monocal.calibrators.neural.fitting.objective import Auxiliary, objective, refuse_auxiliary
-from monocal.calibrators.neural.fitting.presets import PRESETS, FitSettings, Preset, batch_rows_for
+from monocal.calibrators.neural.fitting.objective import refuse_auxiliary
+from monocal.calibrators.neural.fitting.presets import FitSettings
 from monocal.calibrators.neural.fitting.refreshed import (
     known_by_network,
     known_to_network,
     refresh_network,
     spread_of_network,
 )
+from monocal.calibrators.neural.fitting.steps import Steps, Trained, Wish, run_alone
 from monocal.calibrators.neural.fitting.warm_start import Start, logistic_start, refit_shifts, split_off_recent
 from monocal.calibrators.neural.graph_parts import write_context, write_shifts
+from monocal.calibrators.neural.neural_arguments import NeuralArguments
 from monocal.calibrators.neural.packages import need
 from monocal.calibrators.onnx.builder import GraphBuilder
-from monocal.calibrators.statistical.carry_over import Carry, carry_among
-from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, Penalty, check_penalty
+from monocal.calibrators.statistical.carry_over import carry_among, score_curve_beside
+from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, check_penalty
 from monocal.calibrators.statistical.row_variance import spread_or_refused
 from monocal.calibrators.tags import Tags
-from monocal.core.errors import UnknownName
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats
+from monocal.core.threads import row_workers, threads_for_rows
 
 if TYPE_CHECKING:
     from torch import nn
 
     from monocal.calibrators.neural.modules.monotone_map import MonotoneMap
-    from monocal.losses import Loss
     from monocal.training import TrainingOptions
 
 CHUNK_ROWS = 65_536
@@ -51,14 +52,15 @@ CHUNK_ROWS = 65_536
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NeuralCalibrator(LogitCalibrator):
+class NeuralCalibrator(NeuralArguments):
     r"""A monotone map trained by gradient descent, between two exact convex fits.
 
-    .. math:: z' = (1 - \alpha)\,t + \alpha f(t,\ x) + \sum_k \alpha_k \delta_{k, x_k}, \qquad t = a z + c
+    .. math:: z' = (1 - \alpha)\,t + \alpha f(t,\ x) + \sum_k \alpha_k \delta_{k, x_k}, \qquad t = a\,g(z) + c
 
     1. Shares α in [0, 1] are learned on rows later than those the effects were learned from: one per field, and one
        for the map f, which is trained on the older rows for that purpose. A field whose effect does not last, or a map
        that says nothing about later rows, gets 0.
+       Where the map is rejected, the score may enter along a broken line g that always rises; otherwise g(z) is z.
     2. Slope a, intercept c and one L2-regularised shift δ per field value are fitted as a logistic regression on all
        rows. f starts as the identity, so training starts at that solution.
     3. f is trained on all rows, and the shifts are refitted beside it, which is convex and exact.
@@ -68,71 +70,13 @@ class NeuralCalibrator(LogitCalibrator):
     Fitting needs torch; predicting does not. For a fixed feature row the shifts are constants, a ≥ 0, and a mix of two
     increasing functions increases, so the whole is as monotone in the score as f.
 
-    A method is a dataclass: its fields are its arguments, and those below are declared here for all methods.
-
-    Arguments:
-        preset: `monocal`, or `paper` and `authors` for training as UMC's publication and code do it (see
-            `PRESETS`). The arguments below whose default is None are taken from it.
-        embeddings: Where vectors of field values come from: `own` trains them, `ranker` takes the frozen ones handed
-            to `fit`, `none` leaves the map to the score alone, `auto` prefers the ranker's if there are any.
-        n_dimensions: Length of an own vector.
-        min_count: Values with fewer rows share the vector of unseen ones.
-        wide: Whether there are shifts per field value.
-        warm_start: Whether the map starts as the identity on top of the logistic fit, or at random.
-        carry: How much of what was learned is carried into the future. `auto` learns one share in [0, 1] per field and
-            one for the map, on rows later than those they were learned from; `none` believes everything; a mapping
-            from a field's position (by name through `monocal.fit`) to a share fixes some. See `carry_`.
-        l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss; `auto` learns one per field from the
-            scatter of its shifts.
-        sc_weight: Factor λ of the auxiliary loss beside the cross-entropy; 0 leaves it out.
-        sc_preset: Which form of the smooth calibration loss, see `monocal.losses.PRESETS`.
-        n_bins: Its number of bins.
-        tau: How much of earlier batches its averages keep.
-        auxiliary: `sc` for the smooth calibration loss, `field` for its field-wise form, `mse` for squared error.
-        n_epochs: Passes over the rows.
-        batch_rows: Rows per step; if neither this nor the preset says so, it is adapted to the number of rows.
-        learning_rate: Adam's rate at its highest.
-        held_out_share: Share of the most recent rows for early stopping; 0 trains on all. With `carry` none are needed.
-        seed: Of the initial weights and the row order.
-        n_threads: Threads of torch while training, restored afterwards. A step's products are too small to share: a
-            second thread mostly waits, and on a busy machine it waits for its turn. None keeps torch's present number.
-        checkpoint: A folder from which an interrupted training goes on.
-        show_progress: True or False; None asks whether somebody watches.
-        recent_share: See `Calibrator`; with `carry`, a positive one asks for the level that earlier levels support.
-        guard: See `Calibrator`.
+    Takes the arguments of `NeuralArguments`.
     """
 
     class_tags: ClassVar[Tags] = Tags(monotone="weak", features="optional", weights_exactly=False)
 
-    default_epochs: ClassVar[int] = PRESETS["monocal"].n_epochs
-    """Passes over the rows with the preset `monocal`; maps that cannot start as the identity need more."""
-
     network_is_kept: ClassVar[bool] = True
     """Whether the arrays of a fitted map are those of its network, so that a refresh can train it on."""
-
-    preset: Preset = "monocal"
-    embeddings: Embeddings = "auto"
-    n_dimensions: int = 16
-    min_count: int = 20
-    wide: bool | None = None
-    warm_start: bool | None = None
-    carry: Carry | None = None
-    l2: Penalty = "auto"
-    sc_weight: float | None = None
-    sc_preset: str | None = None
-    n_bins: int = 10
-    tau: float = 0.95
-    auxiliary: Auxiliary = "sc"
-    n_epochs: int | None = None
-    batch_rows: int | None = None
-    learning_rate: float | None = None
-    held_out_share: float | None = None
-    seed: int = 0
-    n_threads: int | None = 1
-    checkpoint: str | None = None
-    show_progress: bool | None = None
-    recent_share: float | None = None  # type: ignore[assignment]  # None asks the preset
-    guard: bool = False
 
     # Hooks of a method
 
@@ -154,6 +98,9 @@ class NeuralCalibrator(LogitCalibrator):
     def _columns(self, _n_fields: int) -> list[int] | None:
         """Which fields the method may look at; None for all."""
         return None
+
+    def _looked_at(self, n_fields: int) -> Sequence[int]:
+        return self._columns(n_fields) or range(n_fields)
 
     def _encoder(self, samples: Samples, sizes: Sequence[int]) -> nn.Module | None:
         """Returns what makes the map's context from field ids, in torch."""
@@ -181,47 +128,68 @@ class NeuralCalibrator(LogitCalibrator):
         """Returns the fitted map as one function, ready for many calls."""
         return by_arrays(weights, self._curve(curve_weights(weights)), self._context(weights))
 
-    def _published_sc_weight(self) -> float:
-        """The factor of the auxiliary loss that this method has by default with the present preset."""
-        return 0.0
-
     # The fit
 
-    def _fit_believing(self, samples: Samples, sizes: list[int], settings: FitSettings) -> None:
+    def _believing_steps(self, samples: Samples, sizes: list[int], settings: FitSettings) -> Steps[None]:
+        if self.base == "curve":
+            samples = self._along(samples, sizes, settings)
         older, held_out = split_off_recent(samples, settings.stopping_share)
         start = self._start(older, sizes, settings)
-        self.weights_, self.history_ = self._train(older, held_out, sizes, start, settings)
+        self.weights_, self.history_ = yield Wish(older, held_out, start)
         if start.shifts is not None:
             shifts = refit_shifts(self._logits(samples), samples, sizes, self.l2, start)
             self.weights_ = {**self.weights_, **shifts}
 
-    def _fit_carried(self, samples: Samples, sizes: list[int], settings: FitSettings) -> None:
-        def train(older: Samples, held_out: Samples | None, start: Start, hidden: Any, **options: Any) -> Trained:
-            return self._train(older, held_out, sizes, start, settings, hidden, **options)
-
+    def _carried_steps(self, samples: Samples, sizes: list[int], settings: FitSettings) -> Steps[None]:
         columns = self._columns(self.n_fields_) or list(range(self.n_fields_))
         settings = replace(settings, carry=carry_among(settings.carry, columns))
-        fitted = fit_believed(samples, sizes, settings, self.l2, train, self._map_logits)
+        fitted = yield from believed_steps(samples, sizes, settings, self.l2, self.base, self._map_logits)
         self.weights_, self.history_, self._level = fitted.weights, fitted.history, fitted.level
         self.carry_ = {"field": np.array(columns), **fitted.believed}
+        if fitted.curve is not None:
+            self.base_ = fitted.curve.as_arrays()
+
+    def _along(self, samples: Samples, sizes: list[int], settings: FitSettings) -> Samples:
+        """Learns the curve of the score beside a logistic fit, and returns the rows with their logits along it."""
+        start = logistic_start(samples, sizes if settings.wide and sizes else None, self.l2)
+        curve = score_curve_beside(samples, start.beside(samples, sizes))
+        if curve is None:
+            return samples
+        self.base_ = curve.as_arrays()
+        return curve.applied(samples)
 
     def _fit(self, samples: Samples) -> None:
+        samples = self._seen(samples)
+        sizes, settings = self._sizes(samples), self._settings()
+        n_threads = self._threads(samples)
+        need("torch", f"fitting {self.name!r}", "neural")
+        from monocal.training.threads import torch_threads
+
+        with threads_for_rows(n_threads), torch_threads(1):
+            run_alone(
+                self._fit_steps(samples, sizes), lambda wish: self._train(wish, sizes, settings), n_threads=n_threads
+            )
+
+    @staticmethod
+    def _sizes(samples: Samples) -> list[int]:
+        """Returns how many ids each field has, among all members of a team."""
+        sizes = [] if samples.features is None else field_sizes(samples.features, samples.numeric_knots)
+        found: list[int] = samples.in_shards.most(np.array(sizes, dtype=np.int64)).tolist()
+        return found
+
+    def _fit_steps(self, samples: Samples, sizes: list[int]) -> Steps[None]:
+        """Fits everything but the map, for whose training it asks."""
         need("torch", f"fitting {self.name!r}", "neural")
         check_penalty(self.l2)
         settings = self._settings()
-        samples = self._seen(samples)
-        sizes = [] if samples.features is None else field_sizes(samples.features, samples.numeric_knots)
-        sizes = samples.in_shards.most(np.array(sizes, dtype=np.int64)).tolist()
-        if self._carries(settings) and sizes:
-            self._fit_carried(samples, sizes, settings)
-        else:
-            self._fit_believing(samples, sizes, settings)
-        if samples.numeric_knots is None:
-            logits = self._logits(samples)
-            self.posterior_ = known_to_network(self.weights_, logits, samples)
-            if samples.shards is None:
-                shares = vars(self).get("carry_", {}).get("share")
-                self.spread_ = spread_of_network(self.weights_, logits, samples, self.posterior_, shares)
+        carries = self._carries(settings) and sizes
+        yield from (self._carried_steps if carries else self._believing_steps)(samples, sizes, settings)
+        samples = self._through_base_curve(samples)
+        logits = self._logits(samples)
+        self.posterior_ = known_to_network(self.weights_, logits, samples)
+        if samples.shards is None:
+            shares = vars(self).get("carry_", {}).get("share")
+            self.spread_ = spread_of_network(self.weights_, logits, samples, self.posterior_, shares)
 
     def _refresh(self, samples: Samples) -> None:
         samples, kept = self._seen(samples), vars(self).get("challenger_") or {}
@@ -248,50 +216,33 @@ class NeuralCalibrator(LogitCalibrator):
     def _known_logits(self, samples: Samples) -> KnownLogits:
         spread = spread_or_refused(vars(self).get("spread_"), self.name)
         shares = vars(self).get("carry_", {}).get("share")
-        return known_by_network(self._map_logits, self.weights_, self.posterior_, spread, shares, self._seen(samples))
+        knots, seen = vars(self).get("numeric_knots_"), self._seen(samples)
+        return known_by_network(self._map_logits, self.weights_, self.posterior_, spread, shares, knots, seen)
 
     def _map_logits(self, weights: Weights, samples: Samples) -> Floats:
         return self._apply(self._prepare(weights), samples)
 
-    def _train(
-        self,
-        older: Samples,
-        held_out: Samples | None,
-        sizes: list[int],
-        start: Start,
-        settings: FitSettings,
-        hidden: NDArray[np.bool_] | None = None,
-        **options: Any,
-    ) -> Trained:
-        """Trains a map on top of a start and returns its arrays and how the training went.
-
-        Arguments:
-            older: The rows to train on.
-            held_out: Rows that choose when to stop.
-            sizes: How many ids each field has.
-            start: Slope, intercept and shifts that stay while the map is trained.
-            settings: Of the preset.
-            hidden: Fields whose values all count as unseen in the map's context.
-            options: Training options that differ from the calibrator's.
-        """
+    def _train(self, wish: Wish, sizes: list[int], settings: FitSettings) -> Trained:
+        """Trains a map on top of a start and returns its arrays and how the training went."""
         from monocal.calibrators.neural.modules.field_map import ChosenValues, FieldMap
         from monocal.calibrators.neural.modules.wide_shift import WideShift
         from monocal.training import train
 
-        rows = start.entering(older)
+        start = wish.start
+        rows = start.entering(wish.older)
         if rows.shards is not None:
             refuse_auxiliary(self._sc_weight())
         encoder = self._encoder(rows, sizes)
-        if isinstance(encoder, ChosenValues) and hidden is not None:
-            encoder.hide_(np.flatnonzero(hidden).tolist())
-        width = int(getattr(encoder, "width", 0))
+        if isinstance(encoder, ChosenValues) and wish.hidden is not None:
+            encoder.hide_(np.flatnonzero(wish.hidden).tolist())
+        width = encoder.width if isinstance(encoder, ChosenValues) else 0
         curve = self._build(MapInputs(rows, sizes, width, width // max(len(sizes), 1), settings.warm_start))
         history = train(
             FieldMap(curve, encoder=encoder, wide=WideShift.frozen(sizes, start.shifts)),
             rows,
-            held_out=None if held_out is None else start.entering(held_out),
+            held_out=None if wish.held_out is None else start.entering(wish.held_out),
             loss=self._objective(settings, sizes),
-            options=replace(self._options(settings, rows), **options),
+            options=self._wish_options(wish, settings, rows),
         )
         weights: Weights = {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
         weights["affine"] = np.array([start.slope, start.intercept])
@@ -299,38 +250,13 @@ class NeuralCalibrator(LogitCalibrator):
             weights |= encoder_arrays(encoder)
         return weights, history.as_dict()
 
-    def _threads(self, rows: Samples) -> int | None:
-        return self.n_threads if rows.shards is None else 1  # members of a team must round alike
-
-    def _carries(self, settings: FitSettings) -> bool:
-        """Whether effects are judged on later rows; that needs a start and shifts to judge."""
-        return settings.carry != "none" and settings.wide and settings.warm_start
-
-    def _adds_shifts(self) -> bool:
-        return self._settings().wide
-
-    def _settings(self) -> FitSettings:
-        if self.preset not in PRESETS:
-            raise UnknownName.among("preset", self.preset, PRESETS)
-        given = {
-            name: getattr(self, name)
-            for name in (
-                "wide",
-                "warm_start",
-                "carry",
-                "held_out_share",
-                "recent_share",
-                "n_epochs",
-                "batch_rows",
-                "learning_rate",
-                "sc_preset",
-            )
-            if getattr(self, name) is not None
-        }
-        settings = PRESETS[self.preset]
-        if self.preset == "monocal":
-            settings = replace(settings, n_epochs=self.default_epochs)
-        return replace(settings, **given)
+    def _wish_options(self, wish: Wish, settings: FitSettings, rows: Samples) -> TrainingOptions:
+        options = self._options(settings, rows)
+        if not wish.is_trial:
+            return options
+        # an interrupted fit resumes its last training; a trial is done again; two trainings at once have one bar
+        shown = options.show_progress if self._threads(rows) == 1 else False
+        return replace(options, checkpoint=None, show_progress=shown)
 
     def _start(self, older: Samples, sizes: Sequence[int], settings: FitSettings) -> Start:
         wide = settings.wide and bool(sizes)
@@ -338,27 +264,6 @@ class NeuralCalibrator(LogitCalibrator):
             return logistic_start(older, sizes if wide else None, self.l2)
         penalty = FIRST_PENALTY if self.l2 == "auto" else self.l2
         return Start(shifts=np.zeros(sum(sizes)), penalties=np.full(len(sizes), penalty)) if wide else Start()
-
-    def _sc_weight(self) -> float:
-        return self._published_sc_weight() if self.sc_weight is None else self.sc_weight
-
-    def _objective(self, settings: FitSettings, sizes: Sequence[int]) -> Loss:
-        return objective(self.auxiliary, self._sc_weight(), settings.sc_preset, self.n_bins, self.tau, sizes)
-
-    def _options(self, settings: FitSettings, rows: Samples) -> TrainingOptions:
-        from monocal.training import TrainingOptions
-
-        n_rows = int(rows.in_shards.team.count(np.array([rows.n_rows]))[0])
-        return TrainingOptions(
-            n_epochs=settings.n_epochs,
-            batch_rows=settings.batch_rows or batch_rows_for(n_rows),
-            learning_rate=settings.learning_rate,
-            schedule=settings.schedule,
-            seed=self.seed,
-            n_threads=self._threads(rows),
-            checkpoint=self.checkpoint,
-            show_progress=self.show_progress,
-        )
 
     # Prediction
 
@@ -371,12 +276,19 @@ class NeuralCalibrator(LogitCalibrator):
     @staticmethod
     def _apply(fitted: FittedMap, samples: Samples) -> Floats:
         result = np.empty(samples.n_rows)
+
+        def fill(rows: slice) -> None:
+            ids = None if samples.features is None else samples.features[rows]
+            result[rows] = fitted(samples.logits[rows], ids)
+
         # chunks end with a shard, because a matrix product may round by the number of rows
-        for _, part in samples.in_shards.parts():
-            for first in range(part.start, part.stop, CHUNK_ROWS):
-                rows = slice(first, min(first + CHUNK_ROWS, part.stop))
-                ids = None if samples.features is None else samples.features[rows]
-                result[rows] = fitted(samples.logits[rows], ids)
+        chunks = [
+            slice(first, min(first + CHUNK_ROWS, part.stop))
+            for _, part in samples.in_shards.parts()
+            for first in range(part.start, part.stop, CHUNK_ROWS)
+        ]
+        with row_workers() as do_all:
+            do_all([partial(fill, rows) for rows in chunks])
         return result
 
     def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
@@ -417,13 +329,6 @@ class NeuralCalibrator(LogitCalibrator):
         return replace(samples, features=samples.features[:, columns], numeric_knots=chosen)
 
     # What the base class asks for
-
-    def _recent_share(self) -> float:
-        return self._settings().recent_share
-
-    def _looks_at_time(self) -> bool:
-        settings = self._settings()
-        return super()._looks_at_time() or settings.stopping_share > 0.0 or self._carries(settings)
 
     def _recent_shift(self, samples: Samples) -> float:
         return self._level if "carry_" in vars(self) else super()._recent_shift(samples)

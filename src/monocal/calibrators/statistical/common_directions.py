@@ -68,16 +68,16 @@ class CommonDirections:
         alive = length > 0.0
         length[~alive] = 1.0
         self._direction = direction / np.repeat(length, self._sizes)
-        bend = together.copy()
+        common_curvature = together.copy()
         own_penalty = (
             np.add.reduceat(np.where(moved[:n_shifts], penalty, 0.0), offsets[:-1]) if n_fields else np.zeros(0)
         )
-        bend[np.arange(n_fields), np.arange(n_fields)] += own_penalty
-        bend /= np.outer(length, length)
-        bend[~alive] = 0.0
-        bend[:, ~alive] = 0.0
-        bend[~alive, ~alive] = 1.0
-        values, vectors = np.linalg.eigh(0.5 * (bend + bend.T))
+        common_curvature[np.arange(n_fields), np.arange(n_fields)] += own_penalty
+        common_curvature /= np.outer(length, length)
+        common_curvature[~alive] = 0.0
+        common_curvature[:, ~alive] = 0.0
+        common_curvature[~alive, ~alive] = 1.0
+        values, vectors = np.linalg.eigh(0.5 * (common_curvature + common_curvature.T))
         values = np.maximum(values, _SMALLEST_EIGENVALUE)
         self._shrink = (vectors * (values**-0.5 - 1.0)) @ vectors.T
         self._stretch = (vectors * (values**0.5 - 1.0)) @ vectors.T

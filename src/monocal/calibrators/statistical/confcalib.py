@@ -97,13 +97,13 @@ class ConfCalibCalibrator(Calibrator):
             raise InvalidInput.of("cap", self.cap, "a number of standard errors above 0", "1.96 is the usual one")
         n_fields = samples.features.shape[1]
         cells = [_sums_per_value(samples, field) for field in range(n_fields)]
-        tables = [_deviations(_without_unseen(one), self.cap, self.fusion) for one in cells]
-        self.offsets_: NDArray[np.int64] = field_offsets(np.array([len(one) for one in tables], dtype=np.int64))
+        tables = [_deviations(_without_unseen(sums), self.cap, self.fusion) for sums in cells]
+        self.offsets_: NDArray[np.int64] = field_offsets(np.array([len(table) for table in tables], dtype=np.int64))
         if isinstance(self.field_weights, str):
             self.field_weights_ = self._learned_weights(samples, cells)
         else:
             self.field_weights_ = _checked_weights(self.field_weights, n_fields)
-        believed = _joined([w * one for w, one in zip(self.field_weights_, tables, strict=True)])
+        believed = _joined([w * table for w, table in zip(self.field_weights_, tables, strict=True)])
         # factors instead of their logarithms: a product of stored numbers rounds alike in every row
         self.effects_: Floats = np.exp(believed) if self.fusion == "geometric" else believed
 
@@ -112,7 +112,7 @@ class ConfCalibCalibrator(Calibrator):
             raise InvalidInput.of(
                 "field_weights", repr(self.field_weights), '"frce" or one number per field', "leave it out"
             )
-        errors = np.array([_relative_error(one) for one in cells])
+        errors = np.array([_relative_error(sums) for sums in cells])
         total = float(errors.sum())
         shares = errors / total if total > 0.0 else np.full(errors.shape, 1.0 / max(errors.size, 1))
         step = np.zeros(samples.n_rows)
@@ -162,13 +162,26 @@ def believed_rate(n_rows: Floats, positives: Floats, predicted: Floats, cap: flo
         >>> believed_rate(np.array([50.0, 50.0]), np.array([10.0, 0.0]), np.array([0.12, 0.12]), 1.96).round(4).tolist()
         [0.1331, 0.0549]
     """
-    n, q = n_rows, predicted
+    n = n_rows
     r = positives / n
-    deviation = (r - q) / np.sqrt(q * (1.0 - q) / n)
-    kept = cap * np.tanh(deviation / cap)
+    _, kept = deviation(n_rows, positives, predicted, cap)
     spread = np.sqrt(np.maximum(r * (1.0 - r), 0.0) / n + (kept / (2.0 * n)) ** 2)
     bound: Floats = (r + kept**2 / (2.0 * n) - kept * spread) / (1.0 + kept**2 / n)
     return bound
+
+
+def deviation(n_rows: Floats, positives: Floats, predicted: Floats, cap: float) -> tuple[Floats, Floats]:
+    r"""Returns t, how many standard errors the observed rate lies above the mean prediction, and the capped t'.
+
+    .. math:: t = \frac{r - q}{\sqrt{q(1-q)/n}}, \qquad t' = \lambda \tanh(t/\lambda)
+
+    Example:
+        >>> t, capped = deviation(np.array([50.0, 5000.0]), np.array([10.0, 1000.0]), np.full(2, 0.12), 1.96)
+        >>> t.round(2).tolist(), capped.round(2).tolist()
+        ([1.74, 17.41], [1.39, 1.96])
+    """
+    t: Floats = (positives / n_rows - predicted) / np.sqrt(predicted * (1.0 - predicted) / n_rows)
+    return t, cap * np.tanh(t / cap)
 
 
 class _ValueSums(NamedTuple):

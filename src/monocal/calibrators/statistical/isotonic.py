@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import final
 
 import numpy as np
-from sklearn.isotonic import IsotonicRegression
 
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.onnx.builder import GraphBuilder
@@ -70,6 +69,8 @@ class IsotonicCalibrator(Calibrator):
 
 
 def _solve(scores: Floats, targets: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    from sklearn.isotonic import IsotonicRegression  # a second to load, and other methods go without
+
     solver = IsotonicRegression(y_min=0.0, y_max=1.0, increasing=True, out_of_bounds="clip")
     solver.fit(scores, targets, sample_weight=weights)
     return np.asarray(solver.X_thresholds_, dtype=np.float64), np.asarray(solver.y_thresholds_, dtype=np.float64)

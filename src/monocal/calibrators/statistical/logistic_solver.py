@@ -107,13 +107,18 @@ def _newton(rows: _Rows, penalty: Floats, max_iterations: int) -> Floats:
     scores = rows.offset
     loss = rows.loss(scores)
     gradient = np.zeros_like(theta)
+    last_decrement = np.inf
     for _ in range(max_iterations):
         gradient, hessian = rows.derivatives(scores)
         gradient = gradient + penalty @ theta
         step = np.linalg.lstsq(hessian + penalty, gradient, rcond=None)[0]
         decrement = float(gradient @ step)
-        if decrement <= 1e-18 * (1.0 + abs(loss)):
+        # This near the optimum a Newton step squares the distance; where it does not, only rounding is left, as along
+        # a direction that rows of one constant score do not determine.
+        is_rounding = decrement < 1e-12 * (1.0 + abs(loss)) and decrement > 0.25 * last_decrement
+        if decrement <= 1e-18 * (1.0 + abs(loss)) or is_rounding:
             return theta
+        last_decrement = decrement
         scale = 1.0
         while scale > 1e-10:
             trial = theta - scale * step

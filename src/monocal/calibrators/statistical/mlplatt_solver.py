@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -11,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from monocal.calibrators.statistical.common_directions import CommonDirections
+from monocal.calibrators.statistical.compiled_loops import loop_for
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
-from monocal.calibrators.statistical.wide_solver import COMPILED_FROM_CELLS
 from monocal.core.log_loss import log_losses
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
@@ -79,7 +77,7 @@ class _Rows:
         self.context, self.offsets = np.ascontiguousarray(context), offsets
         self.n_values = int(offsets[-1])
         self.held = np.concatenate([offsets[:-1], self.n_values + offsets[:-1]])
-        self._add = self._loop()
+        self._add = loop_for(self.context.size, add_line_loss_and_gradient, "list_loss")
 
     def loss_and_gradient(self, theta: Floats, penalty: Floats) -> tuple[float, Floats]:
         gradient = penalty * theta
@@ -93,21 +91,13 @@ class _Rows:
         slopes, levels = _slopes_and_levels(self.context, self.offsets, theta)
         steep = slopes * self.z
         p = sigmoid(steep + levels)
-        bend = self.w * p * (1.0 - p)
+        curvature = self.w * p * (1.0 - p)
         diagonal = np.zeros_like(theta)
-        _gather(self.context, self.offsets, bend * steep**2, bend, diagonal)
+        _gather(self.context, self.offsets, curvature * steep**2, curvature, diagonal)
         known = self.context > 0
         columns = [known * steep[:, None], known, steep[:, None], np.ones((steep.size, 1))]
         common = np.concatenate(columns, axis=1)
-        return diagonal, (common.T * bend) @ common
-
-    def _loop(self) -> Callable[..., float]:
-        if self.context.size < COMPILED_FROM_CELLS or find_spec("numba") is None:
-            return add_line_loss_and_gradient
-        from monocal.kernels.list_loss import add_line_loss_and_gradient as compiled
-
-        quick: Callable[..., float] = compiled
-        return quick
+        return diagonal, (common.T * curvature) @ common
 
 
 def add_line_loss_and_gradient(

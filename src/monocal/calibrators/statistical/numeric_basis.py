@@ -47,9 +47,9 @@ def smooth_basis(n_knots: int) -> Floats:
         line = np.arange(n_knots) - (n_knots - 1) / 2.0
         at_knots = (line / np.sqrt(np.mean(line**2)))[:, None]
         if n_knots > 2:
-            bends, sizes, _ = np.linalg.svd(np.linalg.pinv(np.diff(np.eye(n_knots), n=2, axis=0)), full_matrices=False)
-            bends = bends * sizes
-            at_knots = np.column_stack([at_knots, bends / np.sqrt(np.sum(bends**2) / n_knots)])
+            curved, sizes, _ = np.linalg.svd(np.linalg.pinv(np.diff(np.eye(n_knots), n=2, axis=0)), full_matrices=False)
+            curved = curved * sizes
+            at_knots = np.column_stack([at_knots, curved / np.sqrt(np.sum(curved**2) / n_knots)])
         places = np.arange(basis.shape[0] - FIRST_ID) / STEPS
         left = np.minimum(places.astype(np.int64), n_knots - 2)
         share = (places - left)[:, None]
@@ -77,7 +77,7 @@ class FieldCoefficients:
 
     def __init__(self, sizes: NDArray[np.int64], n_knots: Sequence[int]) -> None:
         self._bases = [smooth_basis(n) if n else None for n in n_knots]
-        counts = [size if one is None else one.shape[1] for size, one in zip(sizes, self._bases, strict=True)]
+        counts = [size if basis is None else basis.shape[1] for size, basis in zip(sizes, self._bases, strict=True)]
         self.sizes: NDArray[np.int64] = np.array(counts, dtype=np.int64)
         self.offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(self.sizes)])
         self._ids: NDArray[np.int64] = np.concatenate([[0], np.cumsum(sizes)])
@@ -101,16 +101,16 @@ class FieldCoefficients:
     def common(self, ids: NDArray[np.int32]) -> Floats:
         """Returns what every row's fields add when all coefficients of one field are 1, `(n, F)`."""
         columns = [
-            (ids[:, f] > 0).astype(np.float64) if one is None else one[:, 1:].sum(axis=1)[ids[:, f]]
-            for f, one in enumerate(self._bases)
+            (ids[:, f] > 0).astype(np.float64) if basis is None else basis[:, 1:].sum(axis=1)[ids[:, f]]
+            for f, basis in enumerate(self._bases)
         ]
         return np.column_stack(columns)
 
     def _each(self, values: Floats, offsets: NDArray[np.int64], turn: Callable[[Floats, Floats], Floats]) -> Floats:
         parts = []
-        for f, one in enumerate(self._bases):
+        for f, basis in enumerate(self._bases):
             here = values[offsets[f] : offsets[f + 1]]
-            parts.append(here if one is None else turn(one, here))
+            parts.append(here if basis is None else turn(basis, here))
         return np.concatenate(parts)
 
 

@@ -142,11 +142,11 @@ class PerSegmentCalibrator(Calibrator):
     def _state(self) -> CalibratorState:
         learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
         inner = {"global": learned.pop("global_")}
-        inner |= {f"segment{k}": one for k, one in enumerate(learned.pop("segments_"))}
+        inner |= {f"segment{k}": segment for k, segment in enumerate(learned.pop("segments_"))}
         state = pack(learned)
         state.values["inner"] = {}
-        for key, one in inner.items():
-            part = one.state()
+        for key, calibrator in inner.items():
+            part = calibrator.state()
             state.values["inner"][key] = part.values
             state.arrays.update(with_prefix(key, part.arrays))
         return state

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators.statistical.unexplained import unexplained_spread
+from monocal.calibrators.statistical.numeric_basis import smooth_basis
+from monocal.calibrators.statistical.unexplained import MOST_ROWS, unexplained_spread
 from monocal.calibrators.statistical.wide_solver import add_shifts
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Ids, Samples
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.spaces import Floats
 
 State = dict[str, NDArray[Any]]
+
+LEAST_RESPONSE = 0.4
+"""Beyond a spread of 1.5 the approximation behind the response to a deviation is not to be trusted."""
 
 
 def spread_at_fit(
@@ -31,12 +37,10 @@ def spread_at_fit(
     """
     leverages = None
     if samples.features is not None and len(offsets) > 1:
-        pull = np.repeat(posterior["penalties"], np.diff(offsets))
-        taken = (1.0 if shares is None else np.repeat(shares, np.diff(offsets))) / (pull + posterior["information"])
-        leverages = taken[samples.features + offsets[:-1]]
-    p = sigmoid(logits)
-    centre = np.average(samples.logits, weights=samples.weights_or_ones * p * (1.0 - p) + 1e-12)
-    return {**unexplained_spread(logits, samples, leverages), "centre": np.array([centre])}
+        taken = _by_id(posterior, offsets, shares, samples.numeric_knots, lambda pull, share, own: share / (pull + own))
+        # those of all rows would be the largest array of a fit, and only the newest are looked at
+        leverages = taken[samples.features[-MOST_ROWS:] + offsets[:-1]]
+    return unexplained_spread(logits, samples, leverages)
 
 
 def spread_or_refused(state: State | None, method: str) -> State:
@@ -44,15 +48,16 @@ def spread_or_refused(state: State | None, method: str) -> State:
     if state is None:
         raise InvalidInput.of(
             "interval",
-            f"a fit of {method!r} that did not measure how far it misses (by an earlier version, in shards, or with "
-            "numeric fields)",
-            "a model that knows how surely it knows its answers",
-            "fit it once anew with this version, on one machine, with categories",
+            f"a fit of {method!r} that measured no error for intervals (by an earlier version, or in shards)",
+            "a model with what row intervals need",
+            "fit it once anew with this version, on one machine",
         )
     return state
 
 
-def value_variances(posterior: State, offsets: NDArray[np.int64], shares: Floats | None) -> Floats:
+def value_variances(
+    posterior: State, offsets: NDArray[np.int64], shares: Floats | None, n_knots: Sequence[int] | None = None
+) -> Floats:
     r"""Returns the variance of what every field value adds to the logit; that of an unseen value stands at id 0.
 
     A shift of prior variance 1/λ that was fitted with information I, and of which a share α is carried, is
@@ -61,23 +66,49 @@ def value_variances(posterior: State, offsets: NDArray[np.int64], shares: Floats
 
     from its lasting part: the first term is the error of the fit, the second what the fitted effect does not say about
     the lasting one. An unseen value has α/λ. Precisions are those along each shift alone (the diagonal of the Hessian):
-    values of one field never share a row, and fields that are nearly independent share few of each pair's.
+    values of one field never share a row, and fields that are nearly independent share few of each pair's. A number has
+    the variances of its coefficients, each times the square of what it adds there (`smooth_basis`).
 
     Arguments:
         posterior: What the fit or the last refresh kept.
         offsets: Where each field starts.
         shares: Which share of each field's effect is carried; None means all.
+        n_knots: Knots per field, 0 for categories; None means categories alone.
     """
     penalties = posterior["penalties"]
-    carried = np.ones(len(penalties)) if shares is None else shares
-    sizes = np.diff(offsets)
     if "evidence" in posterior:
         variances: Floats = 1.0 / posterior["precision"]
     else:
-        pull, share = np.repeat(penalties, sizes), np.repeat(carried, sizes)
-        variances = share**2 / (pull + posterior["information"]) + share * (1.0 - share) / pull
-    variances[offsets[:-1]] = carried / penalties
+        variances = _by_id(
+            posterior,
+            offsets,
+            shares,
+            n_knots,
+            lambda pull, share, own: share**2 / (pull + own) + share * (1.0 - share) / pull,
+        )
+    variances[offsets[:-1]] = (np.ones(len(penalties)) if shares is None else shares) / penalties
     return variances
+
+
+def _by_id(
+    posterior: State,
+    offsets: NDArray[np.int64],
+    shares: Floats | None,
+    n_knots: Sequence[int] | None,
+    formula: Callable[[float, float, Floats], Floats],
+) -> Floats:
+    """Returns a formula of penalty, share and information for every id of every field."""
+    parts = []
+    for field, (start, end) in enumerate(pairwise(offsets)):
+        of_field = float(posterior["penalties"][field]), 1.0 if shares is None else float(shares[field])
+        information, knots = posterior["information"][start:end], 0 if n_knots is None else n_knots[field]
+        squares = smooth_basis(knots) ** 2 if knots else None
+        parts.append(
+            formula(*of_field, information)
+            if squares is None
+            else squares @ formula(*of_field, squares.T @ information)
+        )
+    return np.concatenate([*parts, np.zeros(0)])
 
 
 def row_variances(
@@ -89,7 +120,11 @@ def row_variances(
     spread: State,
     moved: tuple[Floats, float] | None = None,
 ) -> KnownLogits:
-    """Returns how surely every row's logit is known.
+    r"""Returns how surely every row's logit is known.
+
+    A probability that is a mean over deviations of variance τ² answers to one of them by
+    :math:`p (1 - p) / \sqrt{1 + \pi \tau^2 / 8}`, so the spread S that residuals over p (1 − p) show is
+    :math:`\tau^2 / (1 + \pi \tau^2 / 8)`, and what is missed is :math:`\tau^2 = S / (1 - \pi S / 8)`.
 
     Arguments:
         samples: The rows.
@@ -102,11 +137,15 @@ def row_variances(
     """
     single = posterior["single_precision" if "evidence" in posterior else "single"]
     level = 1.0 / max(float(single[0]), 1e-6)
-    missed = sum(float(spread[name][0]) for name in ("of_time", "of_score", "of_fields"))
-    base = np.full(samples.n_rows, level + missed)
+    seen = sum(float(spread[name][0]) for name in ("of_time", "of_score", "of_fields"))
+    away = (samples.logits - float(spread["centre"][0])) ** 2
+    base = np.full(samples.n_rows, level)
     if moved is not None:
         step, share = moved
         base += (1.0 - share**2 + 1.0 / max(float(single[1]), 1.0)) * step**2
     elif single[1] > 0.0:
-        base += (samples.logits - float(spread["centre"][0])) ** 2 / float(single[1])
-    return KnownLogits(add_shifts(base, features, variances, offsets), missed)
+        base += away / float(single[1])
+    missed = seen / max(1.0 - np.pi * seen / 8.0, LEAST_RESPONSE)
+    # a model of an earlier version measured no slopes
+    bent = float(spread["of_slopes"][0]) * away if "of_slopes" in spread else np.zeros_like(away)
+    return KnownLogits(add_shifts(base, features, variances, offsets), missed, bent)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
+from monocal.core.numeric_ids import FIRST_ID, STEPS
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, sigmoid
 
@@ -15,8 +16,14 @@ MOST_ROWS = 100_000
 """The newest rows on which the spread is measured; a pair of fields costs a few milliseconds."""
 
 N_SCORE_BINS = 20
-BEYOND_NOISE = 2.0
+BEYOND_NOISE = 1.0
 """A spread counts if it exceeds zero by so many standard errors: among hundreds of pairs noise would add up."""
+
+MOST_VARIANCE = 400.0
+"""Of logits, as far as it is believed: with answers that are 0 or 1 in all digits moments have no bound."""
+
+_ROUNDS = 6
+"""Rounds in which weights of cells and variances settle."""
 
 LEAST_LEFT = 0.5
 """Cells from which the fit took more than half of the residual say nothing about what it misses; nor does a kind of
@@ -29,7 +36,7 @@ Cells = NDArray[np.int64]
 
 
 def unexplained_spread(logits: Floats, samples: Samples, leverages: Floats | None = None) -> dict[str, Floats]:
-    r"""Returns variances of what the calibrated logits miss, by where it was seen: time, score and fields.
+    r"""Returns variances of what the calibrated logits miss, by where it was seen: time, score, slopes and fields.
 
     Rows are put into cells: a time block, a twentieth of the score, a value of a field, and every pair of these. If
     rows of cell c share a deviation :math:`d_c` of variance τ², residuals add up to :math:`R_c = \sum w (y - p)` with
@@ -40,7 +47,9 @@ def unexplained_spread(logits: Floats, samples: Samples, leverages: Floats | Non
     the leverage h of a row is 1 / (information + penalty) of those of its values that make the cell. What one kind of
     cell explains (its shrunken deviations) is added to the logits before the next is looked at, so nothing counts
     twice. Cells of a time block and a field value hold shocks: effects that came and went, of which the next forecast
-    will meet new ones.
+    will meet new ones. Deviations in cells of the score have the variance :math:`\tau^2 + \beta^2 (z - c)^2` around the
+    middle c of the scores: where slopes differ, rows with low and high scores are missed by more, and low ones are so
+    rare among positives that one variance for all would not notice.
 
     It sees nothing that takes three columns to see, and a network's fit to its own rows is not taken out: a lower
     bound.
@@ -51,7 +60,7 @@ def unexplained_spread(logits: Floats, samples: Samples, leverages: Floats | Non
     Arguments:
         logits: Calibrated, one per row.
         samples: The rows of the fit, in time order.
-        leverages: 1 / (information + penalty) of every row's values, `(n, F)`; None where no shifts were fitted.
+        leverages: 1 / (information + penalty) of the newest rows' values, `(n, F)`; None where no shifts were fitted.
 
     Example:
         Two fields that only matter together; the deviation has a standard deviation of 0.5.
@@ -67,26 +76,58 @@ def unexplained_spread(logits: Floats, samples: Samples, leverages: Floats | Non
     newest = samples.take(slice(max(samples.n_rows - MOST_ROWS, 0), None))
     weights, labels = newest.weights_or_ones, newest.known_labels
     z = logits[-newest.n_rows :].copy()
-    found = {"of_time": 0.0, "of_score": 0.0, "of_fields": 0.0}
+    p = sigmoid(z)
+    centre = float(np.average(newest.logits, weights=weights * p * (1.0 - p) + 1e-12))
+    found = {"of_time": 0.0, "of_score": 0.0, "of_slopes": 0.0, "of_fields": 0.0, "centre": centre}
     pull = None if leverages is None else leverages[-newest.n_rows :]
+    residuals, curvature = weights * (labels - p), weights * p * (1.0 - p)
     for kind, cells, own in _kinds_of_cells(newest):
-        p = sigmoid(z)
-        bend = weights * p * (1.0 - p)
-        residual = np.bincount(cells, weights * (labels - p))
-        information = np.bincount(cells, bend)
+        residual = np.bincount(cells, residuals)
+        information: Floats = np.bincount(cells, curvature).astype(np.float64)
         left = np.ones_like(information)
         if pull is not None and own:
-            left -= np.bincount(cells, bend * pull[:, own].sum(axis=1))
+            left -= np.bincount(cells, curvature * pull[:, own].sum(axis=1))
         judged = left >= LEAST_LEFT
         known = (information * left)[judged]
         square = float(known @ known)
         if square <= 0.0 or information[judged].sum() < LEAST_LEFT * information.sum():
             continue
         variance = (float(np.sum(residual[judged] ** 2)) - float(known.sum())) / square
-        if variance > BEYOND_NOISE * np.sqrt(2.0 / square):
-            found[kind] += variance
-            z += (residual / (information + 1.0 / variance))[cells]
+        if variance <= BEYOND_NOISE * np.sqrt(2.0 / square):
+            continue
+        variance = min(variance, MOST_VARIANCE)
+        by_cell = np.full(information.shape, variance)
+        if kind == "of_score":
+            rows = np.maximum(np.bincount(cells), 1)
+            away = (np.bincount(cells, newest.logits - centre) / rows) ** 2
+            variance, of_slopes = _even_and_slope_variance(residual[judged] ** 2 - known, known, away[judged], variance)
+            found["of_slopes"] += of_slopes
+            by_cell = variance + of_slopes * away
+        found[kind] += variance
+        z += (residual * by_cell / (information * by_cell + 1.0))[cells]
+        p = sigmoid(z)
+        residuals, curvature = weights * (labels - p), weights * p * (1.0 - p)
     return {kind: np.array([variance]) for kind, variance in found.items()}
+
+
+def _even_and_slope_variance(excess: Floats, information: Floats, away: Floats, variance: float) -> tuple[float, float]:
+    """Returns τ² and β², none of them negative, by least squares in which a cell weighs as much as it can say."""
+    even, of_slopes = variance, 0.0
+    if not away.any():
+        return even, of_slopes
+    for _ in range(_ROUNDS):
+        weights = 1.0 / (1.0 + (even + of_slopes * away) * information) ** 2
+        squares = weights * information**2
+        a, b, c = squares.sum(), squares @ away, squares @ away**2
+        first, second = weights @ excess, (weights * away) @ excess
+        area = a * c - b * b
+        if area > 1e-9 * a * c:
+            even, of_slopes = (c * first - b * second) / area, (a * second - b * first) / area
+        if area <= 1e-9 * a * c or even < 0.0 or of_slopes < 0.0:
+            flat = bool(c * first * abs(first) >= a * second * abs(second))
+            even, of_slopes = max(float(first / a), 0.0) * flat, max(float(second / c), 0.0) * (not flat)
+        even, of_slopes = min(even, MOST_VARIANCE), min(of_slopes, MOST_VARIANCE)
+    return float(even), float(of_slopes)
 
 
 def _kinds_of_cells(samples: Samples) -> Iterator[tuple[str, Cells, list[int]]]:
@@ -95,6 +136,10 @@ def _kinds_of_cells(samples: Samples) -> Iterator[tuple[str, Cells, list[int]]]:
     edges = np.unique(np.quantile(samples.logits, np.linspace(0.0, 1.0, N_SCORE_BINS + 1)[1:-1]))
     bins = np.searchsorted(edges, samples.logits).astype(np.int64)
     fields = [] if samples.features is None else list(samples.features.T)
+    for number in np.flatnonzero(samples.numeric_knots or ()).tolist():
+        # numbers between two knots are one value
+        ids = fields[number]
+        fields[number] = np.where(ids < FIRST_ID, ids, FIRST_ID + (ids - FIRST_ID) // STEPS)
     yield "of_score", bins, []
     yield "of_time", blocks, []
     for place, column in enumerate(fields):

@@ -9,15 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.base import LogitCalibrator
+from monocal.calibrators.base_curve import Base
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.statistical.carry_over import (
     Carry,
+    ScoreCurve,
     block_level,
     check_carry,
     fit_carried,
     learn_carry_over,
+    learn_score_curve,
     left_out,
+    score_curve_beside,
 )
 from monocal.calibrators.statistical.field_shrinkage import Penalty, check_penalty, solve_shrunk
 from monocal.calibrators.statistical.refreshing import centred, known_at_fit, refresh_effects, resumed
@@ -53,6 +57,9 @@ class WideLogisticCalibrator(LogitCalibrator):
             share in [0, 1] per field on rows later than those its effect was learned from (see `learn_carry_over`),
             and the recent level by what earlier levels held; a mapping from a field's position (by name through
             `monocal.fit`) to a share fixes some and learns the others. What was believed is in `carry_`.
+        base: How the ranker's logit enters. `slope` takes it as it is; `curve` first sends it along a broken line g
+            that always rises, learned beside the shifts (see `fit_curve`): p = σ(a g(z) + c + …). `auto` believes bends
+            to the share that held on later rows (see `learn_score_curve`), which needs `carry` to look at them.
         tolerance: L-BFGS stops when the loss falls by less than this share.
         max_iterations: L-BFGS steps allowed.
 
@@ -76,6 +83,7 @@ class WideLogisticCalibrator(LogitCalibrator):
         *,
         l2: Penalty = 10.0,
         carry: Carry = "none",
+        base: Base = "auto",
         tolerance: float = 1e-9,
         max_iterations: int = 200,
         recent_share: float = 0.0,
@@ -84,6 +92,7 @@ class WideLogisticCalibrator(LogitCalibrator):
         super().__init__(recent_share=recent_share, guard=guard)
         self.l2 = l2
         self.carry = carry
+        self.base = base
         self.tolerance = tolerance
         self.max_iterations = max_iterations
 
@@ -96,14 +105,29 @@ class WideLogisticCalibrator(LogitCalibrator):
             penalties = self._fit_carried(samples, sizes)
         else:
             penalties = self._fit_believing(samples, features, sizes)
-        if samples.numeric_knots is None:
-            logits = self._predict_logits(samples)
-            self.posterior_ = known_at_fit(logits, samples, features, self.offsets_, penalties)
-            if samples.shards is None:
-                shares = vars(self).get("carry_", {}).get("share")
-                self.spread_ = spread_at_fit(logits, samples, self.posterior_, self.offsets_, shares)
+        samples = self._through_base_curve(samples)
+        logits = self._predict_logits(samples)
+        self.posterior_ = known_at_fit(logits, samples, features, self.offsets_, penalties)
+        if samples.shards is None:
+            shares = vars(self).get("carry_", {}).get("share")
+            self.spread_ = spread_at_fit(logits, samples, self.posterior_, self.offsets_, shares)
 
     def _fit_believing(self, samples: Samples, features: Ids, sizes: NDArray[np.int64]) -> Floats:
+        penalties = self._fit_all(samples, features, sizes)
+        if self.base == "curve":
+            beside = add_shifts(np.zeros(samples.n_rows), features, self.shifts_, self.offsets_)
+            samples = self._along(score_curve_beside(samples, beside), samples)
+            penalties = self._fit_all(samples, features, sizes)
+        return penalties
+
+    def _along(self, curve: ScoreCurve | None, samples: Samples) -> Samples:
+        """Keeps the curve and returns the rows with their logits along it."""
+        if curve is None:
+            return samples
+        self.base_ = curve.as_arrays()
+        return curve.applied(samples)
+
+    def _fit_all(self, samples: Samples, features: Ids, sizes: NDArray[np.int64]) -> Floats:
         rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes
         options: dict[str, Any] = {"tolerance": self.tolerance, "max_iterations": self.max_iterations}
         options |= {"shards": samples.shards, "n_knots": samples.numeric_knots}
@@ -127,6 +151,7 @@ class WideLogisticCalibrator(LogitCalibrator):
     def _fit_carried(self, samples: Samples, sizes: NDArray[np.int64]) -> Floats:
         l2 = None if self.l2 == "auto" else float(self.l2)
         believed = learn_carry_over(samples, sizes, self.carry, l2)
+        samples = self._along(learn_score_curve(samples, sizes, believed, self.base, l2), samples)
         fitted = fit_carried(
             samples, sizes, believed, l2=l2, tolerance=self.tolerance, max_iterations=self.max_iterations
         )
@@ -155,7 +180,7 @@ class WideLogisticCalibrator(LogitCalibrator):
     def _known_logits(self, samples: Samples) -> KnownLogits:
         spread = spread_or_refused(vars(self).get("spread_"), self.name)
         shares = vars(self).get("carry_", {}).get("share")
-        variances = value_variances(self.posterior_, self.offsets_, shares)
+        variances = value_variances(self.posterior_, self.offsets_, shares, vars(self).get("numeric_knots_"))
         features = _features_or_none_at_all(samples)
         return row_variances(samples, features, variances, self.offsets_, self.posterior_, spread)
 
@@ -170,7 +195,8 @@ class WideLogisticCalibrator(LogitCalibrator):
         return True
 
     def _predict_logits(self, samples: Samples) -> Floats:
-        base = self.slope_ * samples.logits + self.intercept_
+        base = self.slope_ * samples.logits
+        base += self.intercept_
         return add_shifts(base, _features_or_none_at_all(samples), self.shifts_, self.offsets_)
 
     def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:

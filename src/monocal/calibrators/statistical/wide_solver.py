@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,16 +11,16 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from monocal.calibrators.statistical.common_directions import CommonDirections
+from monocal.calibrators.statistical.compiled_loops import loop_for
 from monocal.calibrators.statistical.numeric_basis import FieldCoefficients
+from monocal.calibrators.statistical.threaded_loss import add_in_threads
 from monocal.core.log_loss import log_losses
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.core.team import Shards
+from monocal.core.threads import allowed_threads, row_workers
 
 _BLOCK_ROWS = 1 << 18
-
-COMPILED_FROM_CELLS = 500_000
-"""Rows times fields from which the compiled loop, if numba is there, is worth loading."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,13 @@ def field_offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 def add_shifts(logits: Floats, features: Ids, shifts: Floats, offsets: NDArray[np.int64]) -> Floats:
     """Returns `logits` plus every row's shifts; ids beyond a field's table count as unseen (id 0, shift 0)."""
     total = np.array(logits, dtype=np.float64)
-    for field in range(features.shape[1]):
-        start, end = offsets[field], offsets[field + 1]
-        ids = features[:, field]
-        total += shifts[start + np.where(ids < end - start, ids, 0)]
+    # by blocks, whose columns of places stay small beside many rows
+    for first in range(0, total.shape[0], _BLOCK_ROWS):
+        rows = slice(first, first + _BLOCK_ROWS)
+        for field in range(features.shape[1]):
+            start, end = offsets[field], offsets[field + 1]
+            ids = features[rows, field]
+            total[rows] += shifts[start + np.where(ids < end - start, ids, 0)]
     return total
 
 
@@ -157,8 +159,9 @@ def _first_parameters(rows: _Rows, offsets: NDArray[np.int64]) -> WideParameters
     sums = []
     for _, part in rows.shards.parts():
         w = rows.weights[part]
-        columns = w * rows.labels[part], w * sigmoid(rows.logits[part]), w
-        sums.append([np.array([column.sum() for column in columns])])
+        expected = sigmoid(rows.logits[part])
+        expected *= w
+        sums.append([np.array([(w * rows.labels[part]).sum(), expected.sum(), w.sum()])])
     positive, predicted, weight = rows.shards.add(sums)[0]
     rate, mean = positive / weight, float(np.clip(predicted / weight, 1e-9, 1.0 - 1e-9))
     intercept = float(np.log(rate / (1.0 - rate)) - np.log(mean / (1.0 - mean)))
@@ -189,7 +192,10 @@ def _search(
         theta = _beside_line(theta, numbers.coefficients)
     n_shifts = int(starts[-1])
     scaling = CommonDirections(curvature, together, penalty, starts, slope_is_free=slope_is_free)
-    add_rows = _loss_of_rows(rows)
+    # one loop for all members of a team: it must not depend on who has how many rows
+    n_cells = np.inf if rows.shards.n > 1 else rows.features.size
+    add_rows = loop_for(n_cells, add_loss_and_gradient, "wide_loss")
+    n_threads = 1 if add_rows is add_loss_and_gradient else allowed_threads()
     held = np.append(starts[:-1], [] if slope_is_free else [n_shifts]).astype(np.int64)
 
     def loss_and_gradient(scaled: Floats) -> tuple[float, Floats]:
@@ -203,8 +209,12 @@ def _search(
                 loss = 0.5 * float(pull @ at[:n_shifts])
                 if numbers is None:
                     gradient[:n_shifts] = pull
-            for z, y, w, features, _ in rows.blocks(part):
-                loss += add_rows(z, y, w, np.ascontiguousarray(features), offsets, table, gradient)
+            if n_threads > 1 and part.stop - part.start > _BLOCK_ROWS:
+                blocks = [block[:4] for block in rows.blocks(part)]
+                loss = add_in_threads(blocks, offsets, table, gradient, loss, do_all, n_threads)
+            else:
+                for z, y, w, features, _ in rows.blocks(part):
+                    loss += add_rows(z, y, w, np.ascontiguousarray(features), offsets, table, gradient)
             sums.append([gradient, loss])
         gradient, total = rows.shards.add(sums)
         if numbers is not None:
@@ -213,13 +223,9 @@ def _search(
         gradient[held] = 0.0
         return float(total), scaling.gradient(gradient)
 
-    found = minimize(
-        loss_and_gradient,
-        scaling.scaled(theta),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": max_iterations, "maxfun": 2 * max_iterations, "ftol": tolerance, "gtol": 0.0, "maxcor": 10},
-    )
+    options = {"maxiter": max_iterations, "maxfun": 2 * max_iterations, "ftol": tolerance, "gtol": 0.0, "maxcor": 10}
+    with row_workers() as do_all:
+        found = minimize(loss_and_gradient, scaling.scaled(theta), jac=True, method="L-BFGS-B", options=options)
     theta = scaling.parameters(found.x)
     slope = float(theta[n_shifts]) if slope_is_free else start.slope
     shifts = theta[:n_shifts] if numbers is None else numbers.shifts(theta[:n_shifts])
@@ -243,28 +249,17 @@ def _second_derivatives(
         for z, _, w, features, _ in rows.blocks(part):
             ids = np.asarray(features)
             p = sigmoid(add_shifts(theta[n_shifts] * z + theta[n_shifts + 1], ids, theta[:n_shifts], offsets))
-            bend = w * p * (1.0 - p)
+            curvature = w * p * (1.0 - p)
             for field in range(n_fields):
                 here = slice(offsets[field], offsets[field + 1])
-                diagonal[here] += np.bincount(ids[:, field], bend, here.stop - here.start)
+                diagonal[here] += np.bincount(ids[:, field], curvature, here.stop - here.start)
             known: NDArray[Any] = ids > 0 if numbers is None else numbers.common(ids)
             common = np.column_stack([known, z, np.ones_like(z)])
-            together += (common.T * bend) @ common
+            together += (common.T * curvature) @ common
         sums.append([diagonal, together])
     diagonal, together = rows.shards.add(sums)
     diagonal[n_shifts:] = together[n_fields, n_fields], together[-1, -1]
     return diagonal, together
-
-
-def _loss_of_rows(rows: _Rows) -> Callable[..., float]:
-    # one loop for all members: it must not depend on who has how many rows
-    compiles = rows.shards.n > 1 or rows.features.size >= COMPILED_FROM_CELLS
-    if not compiles or find_spec("numba") is None:
-        return add_loss_and_gradient
-    from monocal.kernels.wide_loss import add_loss_and_gradient as compiled
-
-    quick: Callable[..., float] = compiled
-    return quick
 
 
 def add_loss_and_gradient(

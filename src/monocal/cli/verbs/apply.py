@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -67,12 +67,14 @@ def apply(
     from monocal.models import load_model
     from monocal.models.apply import apply_model
 
-    loaded = load_model(model)
+    loaded = load_model(model)  # refuses before a session starts
     if rate is not None:
         loaded = replace(loaded, sampling_rate=arguments.sampling_rate(rate))
     columns = arguments.pairs("--column", column)
-    if is_spark(engine, master, conf, {"--interval": interval, "--selected": selected}):
-        _apply_on_spark(loaded, table, out, columns, master, conf, as_json)
+    if is_spark(engine, master, conf, {}):
+        df = spark_table(spark_session(master, conf), table)
+        # workers read a model that is too large to travel from its place, where it has the rate that it was saved with
+        _apply_on_spark(model if rate is None else loaded, df, out, columns, interval, selected, as_json)
         return
     done = apply_model(loaded, table, out, column=columns, n_threads=threads, interval=interval, selected=selected)
     if as_json:
@@ -87,19 +89,17 @@ def apply(
 
 
 def _apply_on_spark(
-    model: Model,
-    table: str | list[str],
+    model: Model | str,
+    df: Any,
     out: str,
     columns: dict[str, str] | str | None,
-    master: str | None,
-    conf: list[str] | None,
+    interval: float | None,
+    selected: bool,
     as_json: bool,
 ) -> None:
     from monocal.spark import apply, check_rows
 
-    session = spark_session(master, conf)
-    df = spark_table(session, table)
-    scored = apply(df, model, column=columns)
+    scored = apply(df, model, column=columns, interval=interval, selected=selected)
     # a bad row would fail its task four times over before the job ends
     check_rows(df, model)
     try:

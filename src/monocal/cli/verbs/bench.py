@@ -15,7 +15,9 @@ EXAMPLES = """
 monocal bench --list
 monocal bench main --out runs/main
 monocal bench main --out runs/smoke --rows 2000
-monocal bench promotions --data "promotions, 100,000 rows" --calibrator isotonic --data-dir logs/
+monocal bench promotions --data "promotions, 100,000 rows" --calibrator isotonic
+monocal bench paper --out runs/paper --data promotions --epochs 2
+monocal bench persistence --data-dir logs/
 monocal bench ab --out runs/ab
 monocal bench my_study.toml --out runs/mine --data-dir logs/ --workers 2
 """
@@ -28,9 +30,11 @@ def bench(
     ] = None,
     out: Annotated[
         Path,
-        typer.Option("--out", metavar="FOLDER", help="Keeps cells and results; the same folder goes on where it was."),
+        typer.Option("--out", metavar="FOLDER", help="Keeps cells and results; the same folder resumes."),
     ] = Path("runs"),
-    data_dir: Annotated[Path | None, typer.Option("--data-dir", metavar="FOLDER", help="Where real logs lie.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", metavar="FOLDER", help="The folder of real logs.")
+    ] = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Cells at once, one thread each.")] = 2,
     memory_gib: Annotated[
         float, typer.Option("--memory-gib", min=0.1, help="Memory of all running cells together.")
@@ -45,6 +49,10 @@ def bench(
     calibrator: Annotated[
         list[str] | None,
         typer.Option("--calibrator", metavar="NAME", help="Only this calibrator of the study; may be repeated."),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option("--epochs", min=1, help="Passes of published recipes, instead of their own number; rows say so."),
     ] = None,
     finished_only: Annotated[
         bool, typer.Option("--finished-only", help="Run nothing; write the table of the cells that are finished.")
@@ -75,7 +83,9 @@ def bench(
     if study is None:
         raise InvalidInput.of("STUDY", None, "a TOML file or a shipped study", "see monocal bench --list")
     options = RunOptions(workers, int(memory_gib * 2**30), data_dir, retry_skipped, finished_only)
-    leaderboard = run_file(study, out, options, smoke_rows=rows, data=data or (), calibrators=calibrator or ())
+    leaderboard = run_file(
+        study, out, options, smoke_rows=rows, data=data or (), calibrators=calibrator or (), n_epochs=epochs
+    )
     text = leaderboard.read_text(encoding="utf-8")
     if as_json:
         print_json({"leaderboard": leaderboard, "markdown": text})

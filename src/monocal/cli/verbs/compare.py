@@ -7,41 +7,23 @@ from typing import Annotated
 import typer
 
 from monocal.cli import arguments
-from monocal.cli.options import (
-    Debug,
-    EventTime,
-    Fields,
-    Group,
-    Holdout,
-    Json,
-    Label,
-    LabelTime,
-    Logits,
-    MaxSize,
-    MinCount,
-    SamplingRate,
-    Score,
-    Seed,
-    SoftLabels,
-    TableArgument,
-    Time,
-    Weight,
-    Window,
-)
+from monocal.cli.option_groups import FitSettings, LateLabels, ScoredColumns
+from monocal.cli.options import Debug, Fields, Json, Seed, TableArgument
 from monocal.cli.output import print_json, remark
 
 EXAMPLES = """
 monocal compare log.parquet --score pctr --label click --fields site_id,app_id --time timestamp
 monocal compare log.parquet --score pctr --label click --fields site_id --methods platt,wide_logistic,umc
 monocal compare log.parquet --score pctr --label click --methods histogram --set histogram.n_bins=20 --metric ece
+monocal compare log.parquet --score pctr --label click --fields ad_id --parent ad_id=advertiser --numeric price
 monocal compare ranked/ --label long_view --methods wide_logistic,umc
 """
 
 
 def compare(
     tables: TableArgument,
-    score: Score = None,
-    label: Label = None,
+    *,
+    columns: ScoredColumns,
     fields: Fields = None,
     methods: Annotated[
         list[str] | None,
@@ -55,19 +37,9 @@ def compare(
         str | None,
         typer.Option("--metric", metavar="NAME", help="What to sort by: mfrce with fields, else ece."),
     ] = None,
-    time: Time = None,
-    weight: Weight = None,
-    group: Group = None,
-    rate: SamplingRate = None,
-    logits: Logits = False,
-    soft_labels: SoftLabels = False,
-    holdout: Holdout = 0.2,
-    min_count: MinCount = 1,
-    max_size: MaxSize = None,
+    fitting: FitSettings,
     seed: Seed = 0,
-    event_time: EventTime = None,
-    label_time: LabelTime = None,
-    window: Window = None,
+    late: LateLabels,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -82,24 +54,13 @@ def compare(
     found = compare_methods(
         table,
         arguments.names(methods) or None,
-        score=score,
-        label=label,
-        fields=[name for name in arguments.names(fields) if name != "none"],
-        weight=weight,
-        time=time,
-        group=group,
-        sampling_rate=arguments.sampling_rate(rate),
-        scores_are="logit" if logits else "probability",
-        soft_labels=soft_labels,
-        min_count=min_count,
-        max_size=max_size,
-        holdout=holdout,
+        fields=arguments.names_or_none(fields),
         metric=metric,
         arguments=arguments.settings_by_method(options),
         seed=seed,
-        event_time=event_time,
-        label_time=label_time,
-        window=window,
+        **columns.arguments(),
+        **fitting.arguments(),
+        **late.arguments(),
     )
     remark(found.holdout.explanation)
     if found.late_labels is not None:

@@ -8,28 +8,8 @@ import typer
 
 from monocal.cli import arguments
 from monocal.cli.engines import Conf, Engine, Master, is_spark, spark_session, spark_table
-from monocal.cli.options import (
-    Debug,
-    EventTime,
-    Fields,
-    Group,
-    Json,
-    Label,
-    LabelTime,
-    Logits,
-    MetricNames,
-    Products,
-    SamplingRate,
-    Score,
-    Seed,
-    Since,
-    SoftLabels,
-    Tasks,
-    Time,
-    Until,
-    Weight,
-    Window,
-)
+from monocal.cli.option_groups import LateLabels, Period, ScoredColumns
+from monocal.cli.options import Debug, Fields, Json, MetricNames, Products, Seed, Tasks
 from monocal.cli.output import print_json, print_lines, remark
 
 EXAMPLES = """
@@ -37,7 +17,7 @@ monocal evaluate model/ test.parquet
 monocal evaluate model/ test.parquet --by site_id --group user_id
 monocal evaluate scored.parquet --score pctr_calibrated --label click --fields site_id,app_id
 monocal evaluate model/ test.parquet --group query_id --top-k 3
-monocal evaluate model/ bids.parquet --winners won --time ts --since 2024-05-01 --json
+monocal evaluate model/ bids.parquet --selected won --time ts --since 2024-05-01 --json
 monocal evaluate model/ hdfs:///log/ --group user_id --engine spark --master yarn
 """
 
@@ -46,33 +26,23 @@ def evaluate(
     paths: Annotated[
         list[str], typer.Argument(metavar="[MODEL] TABLE", help="A model to judge on a table, or a table with a score.")
     ],
-    score: Score = None,
-    label: Label = None,
+    *,
+    columns: ScoredColumns,
     task: Tasks = None,
     fields: Fields = None,
     by: Annotated[
         list[str] | None, typer.Option("--by", metavar="COLUMNS", help="Judge every value of these columns.")
     ] = None,
-    group: Group = None,
     top_k: Annotated[
         int | None,
         typer.Option("--top-k", min=1, help="Only the rows that the forecast puts on top of each group."),
     ] = None,
-    winners: Annotated[
-        str | None, typer.Option("--winners", metavar="COLUMN", help="Only rows that were shown or won (1, not 0).")
+    selected: Annotated[
+        str | None, typer.Option("--selected", metavar="COLUMN", help="Only rows that were shown or won (1, not 0).")
     ] = None,
-    time: Time = None,
-    since: Since = None,
-    until: Until = None,
-    weight: Weight = None,
-    rate: SamplingRate = None,
-    logits: Logits = False,
-    soft_labels: SoftLabels = False,
+    period: Period,
     metrics: MetricNames = None,
     product: Products = None,
-    event_time: EventTime = None,
-    label_time: LabelTime = None,
-    window: Window = None,
     seed: Seed = 0,
     exact: Annotated[
         bool, typer.Option("--exact", help="With --engine spark: AUC from all rows instead of a sketch.")
@@ -80,6 +50,7 @@ def evaluate(
     engine: Engine = "local",
     master: Master = None,
     conf: Conf = None,
+    late: LateLabels,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -94,22 +65,15 @@ def evaluate(
 
     names = arguments.names(metrics)
     asked: dict[str, Any] = {
-        "score": score,
-        "label": label,
+        **columns.arguments(),
+        **period.arguments(),
         "tasks": arguments.tasks(task),
-        "fields": None if fields is None else [name for name in arguments.names(fields) if name != "none"],
-        "group": group,
-        "weight": weight,
-        "time": time,
-        "since": since,
-        "until": until,
-        "winners": winners,
-        "sampling_rate": arguments.sampling_rate(rate),
-        "scores_are": "logit" if logits else "probability",
+        "fields": None if fields is None else arguments.names_or_none(fields),
+        "selected": selected,
         "metrics": list(METRICS) if names == ["all"] else names or None,
     }
-    not_on_spark = {"--by": by, "--top-k": top_k, "--product": product, "--label-time": label_time}
-    if is_spark(engine, master, conf, {**not_on_spark, "--soft-labels": soft_labels}):
+    not_on_spark = {"--by": by, "--top-k": top_k, "--product": product, "--label-time": late.label_time}
+    if is_spark(engine, master, conf, {**not_on_spark, "--soft-labels": asked.pop("soft_labels")}):
         from monocal.cli.tables import print_measured
         from monocal.spark import evaluate as evaluate_on_spark
 
@@ -130,10 +94,8 @@ def evaluate(
         top_k=top_k,
         products=arguments.products(product),
         seed=seed,
-        soft_labels=soft_labels,
-        event_time=event_time,
-        label_time=label_time,
-        window=window,
+        soft_labels=columns.soft_labels,
+        **late.arguments(),
         **asked,
     )
     if as_json:
@@ -143,7 +105,7 @@ def evaluate(
 
     if found.late_labels is not None:
         remark(str(found.late_labels))
-    for name, one in found.tasks.items():
-        print_task(name, one)
+    for name, judged in found.tasks.items():
+        print_task(name, judged)
     for check in found.products:
         print_lines(str(check))

@@ -20,35 +20,10 @@ from monocal.cli.engines import (
     spark_session,
     spark_table,
 )
-from monocal.cli.options import (
-    Debug,
-    EventTime,
-    Fields,
-    Group,
-    Holdout,
-    Json,
-    KeepOrderWithin,
-    Label,
-    LabelTime,
-    Logits,
-    MaxSize,
-    Method,
-    MinCount,
-    Numeric,
-    Out,
-    Parent,
-    Products,
-    SamplingRate,
-    Score,
-    Set,
-    SoftLabels,
-    TableArgument,
-    Tasks,
-    Time,
-    Weight,
-    Window,
-)
+from monocal.cli.option_groups import FitSettings, LateLabels, ScoredColumns
+from monocal.cli.options import Debug, Fields, Json, Method, Out, Products, Set, TableArgument, Tasks
 from monocal.cli.output import print_json, print_lines, print_table, remark
+from monocal.cli.spelling import carry_as_option
 from monocal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -71,31 +46,23 @@ monocal fit hdfs:///log/ --score pctr --label click --method platt --out model/ 
 def fit(
     tables: TableArgument,
     out: Out,
-    score: Score = None,
-    label: Label = None,
+    *,
+    columns: ScoredColumns,
     task: Tasks = None,
+    shared_network: Annotated[
+        bool, typer.Option("--shared-network", help="One network for all tasks instead of one each (umc).")
+    ] = False,
     fields: Fields = None,
-    parent: Parent = None,
-    keep_order_within: KeepOrderWithin = None,
-    numeric: Numeric = None,
     method: Method = "umc",
     options: Set = None,
-    time: Time = None,
-    weight: Weight = None,
-    group: Group = None,
-    rate: SamplingRate = None,
-    logits: Logits = False,
-    soft_labels: SoftLabels = False,
+    fitting: FitSettings,
     selected: Annotated[
         str | None,
         typer.Option("--selected", metavar="COLUMN", help="Which rows were chosen (1, not 0): learn from winners."),
     ] = None,
-    holdout: Holdout = 0.2,
     refit: Annotated[
         bool, typer.Option("--refit", help="After judging, fit once more on all rows and save that model.")
     ] = False,
-    min_count: MinCount = 1,
-    max_size: MaxSize = None,
     product: Products = None,
     repair: Annotated[
         bool,
@@ -106,9 +73,7 @@ def fit(
     workers: Workers = 2,
     master: Master = None,
     conf: Conf = None,
-    event_time: EventTime = None,
-    label_time: LabelTime = None,
-    window: Window = None,
+    late: LateLabels,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -126,32 +91,30 @@ def fit(
     from monocal.models.artefact import MODEL_FOLDER
 
     MODEL_FOLDER.check_target(out)
-    not_on_spark = {"--refit": refit, "--group": group, "--product": product, "--shards": n_shards}
+    not_on_spark = {"--refit": refit, "--group": columns.group, "--product": product, "--shards": n_shards}
     not_on_spark |= {
-        "--keep-order-within": keep_order_within,
-        "--label-time": label_time,
-        "--numeric": numeric,
-        "--parent": parent,
+        "--keep-order-within": fitting.keep_order_within,
+        "--label-time": late.label_time,
+        "--numeric": fitting.numeric,
+        "--parent": fitting.parent,
         "--selected": selected,
-        "--soft-labels": soft_labels,
+        "--shared-network": shared_network,
+        "--soft-labels": columns.soft_labels,
     }
+    scored = columns.arguments()
     if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
         from monocal.spark import fit as fit_on_spark
 
         model = fit_on_spark(
             spark_table(spark_session(master, conf), table),
             method=method,
-            score=score,
-            label=label,
-            fields=[name for name in arguments.names(fields) if name != "none"],
+            fields=arguments.names_or_none(fields),
             tasks=arguments.tasks(task),
-            weight=weight,
-            time=time,
-            sampling_rate=arguments.sampling_rate(rate),
-            scores_are="logit" if logits else "probability",
-            min_count=min_count,
-            max_size=max_size,
+            time=fitting.time,
+            min_count=fitting.min_count,
+            max_size=fitting.max_size,
             workers=workers,
+            **{name: value for name, value in scored.items() if name not in ("group", "soft_labels")},
             **arguments.settings(options),
         )
         model.save(out)
@@ -170,38 +133,25 @@ def fit(
             raise InvalidInput.of(
                 "TABLE", repr(table), "a prepared log, of which every process reads its part", "run monocal prepare"
             )
-    tasks, numbers = arguments.tasks(task), arguments.names(numeric)
+    tasks, numbers = arguments.tasks(task), arguments.names(fitting.numeric)
     if numbers and not fields:
         fields = ["none"]
-    others: list[str | None] = [time, weight, group, rate, event_time, label_time]
+    taken = [fitting.time, columns.weight, columns.group, columns.rate, late.event_time, late.label_time, *numbers]
     judged = fit_and_judge(
         table,
         method=method,
-        score=score,
-        label=label,
-        fields=_fields(table, fields, method, score, label, tasks, [*others, *numbers]),
-        numeric=numbers,
-        keep_order_within=keep_order_within,
-        parents=arguments.pairs_only("--parent", parent),
+        fields=_fields(table, fields, method, columns, tasks, taken),
         tasks=tasks,
-        weight=weight,
-        time=time,
-        group=group,
-        sampling_rate=arguments.sampling_rate(rate),
-        scores_are="logit" if logits else "probability",
-        soft_labels=soft_labels,
+        shared_network=shared_network,
         selected=selected,
-        min_count=min_count,
-        max_size=max_size,
-        holdout=holdout,
         refit=refit,
         products=arguments.products(product),
         repair=repair,
         team=team,
         n_shards=n_shards,
-        event_time=event_time,
-        label_time=label_time,
-        window=window,
+        **scored,
+        **fitting.arguments(),
+        **late.arguments(),
         **arguments.settings(options),
     )
     if team is not None and team.rank > 0:
@@ -220,7 +170,7 @@ def fit(
     for name in judged.model.task_names:
         carried = judged.model.carried(name)
         if carried:
-            print_lines("\n".join([f"{name}: what is carried forward", *carried]))
+            print_lines(carry_as_option("\n".join([f"{name}: what is carried forward", *carried])))
     for check in judged.products:
         print_lines(str(check))
     remark(f"saved the model{' (fitted again on all rows)' if refit and judged.tasks else ''} to {out}")
@@ -230,8 +180,7 @@ def _fields(
     table: str | list[str],
     given: list[str] | None,
     method: str,
-    score: str | None,
-    label: str | None,
+    columns: ScoredColumns,
     tasks: dict[str, tuple[str, str]] | None,
     others: list[str | None],
 ) -> list[str]:
@@ -247,9 +196,9 @@ def _fields(
         return names
     if is_any_log_folder(table):
         return []
-    labels = [one[0] for one in (tasks or {}).values()] or ([label] if label else [])
-    scores = [one[1] for one in (tasks or {}).values()] or ([score] if score else [])
-    taken = [*labels, *scores, *(one for one in others if one)]
+    labels = [columns[0] for columns in (tasks or {}).values()] or ([columns.label] if columns.label else [])
+    scores = [columns[1] for columns in (tasks or {}).values()] or ([columns.score] if columns.score else [])
+    taken = [*labels, *scores, *(column for column in others if column)]
     proposed = propose_fields(table, exclude=taken, label=labels[0] if labels else None)
     usable = usable_fields(proposed)
     if names == ["auto"]:
@@ -267,9 +216,7 @@ def _fields(
 
 def _print_proposal(proposed: list[ProposedField]) -> None:
     rows: list[list[Any]] = [
-        [one.name, f"{one.n_values:,}", f"{one.most_common} ({one.most_common_share:.0%})", one.objection]
-        for one in proposed
+        [field.name, f"{field.n_values:,}", f"{field.most_common} ({field.most_common_share:.0%})", field.objection]
+        for field in proposed
     ]
-    print_table(
-        "Categorical columns", ["column", "values", "most common", "speaks against it"], rows, left=4, is_result=False
-    )
+    print_table("Categorical columns", ["column", "values", "most common", "objection"], rows, left=4, is_result=False)

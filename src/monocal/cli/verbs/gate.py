@@ -8,21 +8,10 @@ from typing import Annotated
 import typer
 
 from monocal.cli import arguments
+from monocal.cli.engines import TablePlace
 from monocal.cli.exits import REFUSED
-from monocal.cli.options import (
-    Debug,
-    EventTime,
-    Group,
-    Json,
-    Label,
-    LabelTime,
-    Since,
-    TableArgument,
-    Time,
-    Until,
-    Weight,
-    Window,
-)
+from monocal.cli.option_groups import LateLabels, Period
+from monocal.cli.options import Debug, Group, Json, Label, TableArgument, Weight
 from monocal.cli.output import print_json, print_lines
 
 EXAMPLES = """
@@ -46,27 +35,25 @@ def gate(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="The folder of the model in force.", show_default=False)],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder of the challenger.", show_default=False)],
     tables: TableArgument,
+    *,
     by: By = None,
     max_harm: MaxHarm = 0.002,
     label: Label = None,
     group: Group = None,
     weight: Weight = None,
-    time: Time = None,
-    since: Since = None,
-    until: Until = None,
+    period: Period,
     html: Html = None,
-    event_time: EventTime = None,
-    label_time: LabelTime = None,
-    window: Window = None,
+    late: LateLabels,
+    place: TablePlace,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Says whether a new model may take the old one's place.
+    """Says whether a new model may replace the old one.
 
     Both are compared row by row on rows that neither has seen. Exit code 0: it may. Exit code 3: it is worse, overall
     or in a guarded segment, or there are too few rows to exclude that; the message says how many it takes.
     """
-    table = arguments.table(tables)
+    table = place.open(tables)
     from monocal.operations import gate as gate_models
 
     found = gate_models(
@@ -78,12 +65,8 @@ def gate(
         label=label,
         group=group,
         weight=weight,
-        time=time,
-        since=since,
-        until=until,
-        event_time=event_time,
-        label_time=label_time,
-        window=window,
+        **period.arguments(),
+        **late.arguments(),
     )
     if html is not None:
         from monocal.report.gate_page import write_gate_page

@@ -9,6 +9,7 @@ import typer
 
 from monocal.cli.options import Debug, Json
 from monocal.cli.output import print_json, print_lines
+from monocal.cli.spelling import carry_as_option
 
 EXAMPLES = """
 monocal inspect model/
@@ -37,4 +38,4 @@ def inspect(
     if as_json:
         print_json(found.facts)
     else:
-        print_lines(found.text)
+        print_lines(carry_as_option(found.text))

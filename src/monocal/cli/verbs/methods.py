@@ -18,7 +18,7 @@ monocal methods --json
 
 def methods(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Tell everything about one method.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="Explain one method and its options.", show_default=False)
     ] = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -34,11 +34,19 @@ def methods(
         _explain(calibrator(name), as_json)
         return
     if as_json:
-        print_json({one.name: {"summary": one.summary, "tags": one.tags.as_dict()} for one in every_method()})
+        print_json(
+            {method.name: {"summary": method.summary, "tags": method.tags.as_dict()} for method in every_method()}
+        )
         return
     rows = [
-        (one.name, one.summary, one.tags.monotone, one.tags.features, "yes" if one.tags.keeps_mean else "")
-        for one in every_method()
+        (
+            method.name,
+            method.summary,
+            method.tags.monotone,
+            method.tags.features,
+            "yes" if method.tags.keeps_mean else "",
+        )
+        for method in every_method()
     ]
     notes = [
         "monotone: a higher score never gets a lower probability for the same features (weak: ties are allowed).",
@@ -48,7 +56,7 @@ def methods(
     print_table("Methods", ["method", "what it does", "monotone", "features", "keeps mean"], rows, notes, left=5)
 
 
-def _explain(one: object, as_json: bool) -> None:
+def _explain(calibrator: object, as_json: bool) -> None:
     from inspect import cleandoc
     from textwrap import wrap
 
@@ -56,21 +64,21 @@ def _explain(one: object, as_json: bool) -> None:
     from monocal.calibrators.arguments import arguments_of
     from monocal.cli.prose import wrapped
 
-    assert isinstance(one, Calibrator)
-    options = one.get_params(deep=False)
-    text = cleandoc(type(one).__doc__ or "")
+    assert isinstance(calibrator, Calibrator)
+    options = calibrator.get_params(deep=False)
+    text = cleandoc(type(calibrator).__doc__ or "")
     if as_json:
-        explained = {argument.name: argument.meaning for argument in arguments_of(type(one))}
-        facts = {"name": one.name, "tags": one.tags.as_dict(), "options": options, "meanings": explained}
+        explained = {argument.name: argument.meaning for argument in arguments_of(type(calibrator))}
+        facts = {"name": calibrator.name, "tags": calibrator.tags.as_dict(), "options": options, "meanings": explained}
         print_json({**facts, "text": text})
         return
-    # the arguments are listed below, those of the base classes with them
+    # the arguments are method below, those of the base classes with them
     about, _, example = text.partition("\nArguments:\n")
     example = example[example.index("\nExample:") :] if "\nExample:" in example else ""
-    tags = ", ".join(f"{key} {value}" for key, value in one.tags.as_dict().items())
-    told = wrapped(f"{one.name}: {about}{example}")
+    tags = ", ".join(f"{key} {value}" for key, value in calibrator.tags.as_dict().items())
+    told = wrapped(f"{calibrator.name}: {about}{example}")
     lines = [told, "", *wrap(f"Promises: {tags}", 80), "", "Options (--set name=value):"]
-    for argument in arguments_of(type(one)):
+    for argument in arguments_of(type(calibrator)):
         possible = f" Possible: {argument.wish}." if argument.wish else ""
         lines += [f"  {argument.name} = {argument.default!r}"]
         lines += wrap(argument.meaning + possible, 80, initial_indent="      ", subsequent_indent="      ")

@@ -17,9 +17,7 @@ monocal metrics --json
 
 
 def metrics(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Tell everything about one metric.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Explain one metric.", show_default=False)] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -33,8 +31,8 @@ def metrics(
     from monocal.metrics import METRICS, metric
 
     if name is not None:
-        one = metric(name)
-        text = cleandoc(type(one).__doc__ or "")
+        chosen = metric(name)
+        text = cleandoc(type(chosen).__doc__ or "")
         if as_json:
             print_json({"name": name, "goal": _goal(name), "text": text})
         else:

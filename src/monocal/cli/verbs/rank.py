@@ -16,7 +16,7 @@ monocal rank prepared/ --out ranked/
 monocal rank prepared/ --ranker deepfm --set hidden=[64,32] --out ranked/
 monocal rank prepared/ --ranker deepfm --negative-rate 0.1 --out ranked/
 monocal rank prepared/ --ranker precomputed --out ranked/
-monocal rank prepared/ --ranker deepfm --loss jrc --group user_id --out ranked/
+monocal rank prepared/ --loss jrc --group user_id --out ranked/
 """
 
 
@@ -24,9 +24,14 @@ def rank(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="A prepared log.", show_default=False)],
     out: Out,
     ranker: Annotated[
-        str,
-        typer.Option("--ranker", metavar="NAME", help="precomputed, hashed_logistic, deepfm, multitask_deepfm or qin."),
-    ] = "hashed_logistic",
+        str | None,
+        typer.Option(
+            "--ranker",
+            metavar="NAME",
+            help="precomputed, hashed_logistic, deepfm, multitask_deepfm or qin; by default hashed_logistic, "
+            "with --loss deepfm.",
+        ),
+    ] = None,
     loss: Annotated[
         str | None,
         typer.Option(
@@ -61,6 +66,8 @@ def rank(
     from monocal.lab.rankers import ranker as make_ranker
     from monocal.logs.encoded_log import EncodedLog
 
+    if ranker is None:
+        ranker = "hashed_logistic" if loss is None else "deepfm"
     settings = arguments.settings(options)
     given = {"loss": loss, "group": arguments.names(group) or None, "negative_rate": negative_rate}
     for name, value in given.items():

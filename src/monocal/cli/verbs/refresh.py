@@ -7,23 +7,10 @@ from typing import Annotated
 import typer
 
 from monocal.cli import arguments
+from monocal.cli.engines import TablePlace
 from monocal.cli.exits import REFUSED
-from monocal.cli.options import (
-    Debug,
-    EventTime,
-    Json,
-    Label,
-    LabelTime,
-    Logits,
-    ModelArgument,
-    Out,
-    Since,
-    TableArgument,
-    Time,
-    Until,
-    Weight,
-    Window,
-)
+from monocal.cli.option_groups import LateLabels, Period
+from monocal.cli.options import Debug, Json, Label, Logits, ModelArgument, Out, TableArgument, Weight
 from monocal.cli.output import print_json, print_lines, remark
 from monocal.cli.verbs.gate import By, MaxHarm
 
@@ -38,6 +25,7 @@ def refresh(
     model: ModelArgument,
     tables: TableArgument,
     out: Out,
+    *,
     gate: Annotated[
         bool, typer.Option("--gate", help="Write nothing unless a refresh on the older rows passes on the newest.")
     ] = False,
@@ -45,13 +33,10 @@ def refresh(
     max_harm: MaxHarm = 0.002,
     label: Label = None,
     weight: Weight = None,
-    time: Time = None,
-    since: Since = None,
-    until: Until = None,
+    period: Period,
     logits: Logits = False,
-    event_time: EventTime = None,
-    label_time: LabelTime = None,
-    window: Window = None,
+    late: LateLabels,
+    place: TablePlace,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -60,7 +45,7 @@ def refresh(
     Level, slope and shifts move as far as the rows and what was known before say; new field values get a shift, values
     unseen for long fade. The model itself stays as it is. Exit code 3: the gate did not let the refresh pass.
     """
-    table = arguments.table(tables)
+    table = place.open(tables)
     from monocal.models.inspection import history_lines
     from monocal.operations import refresh as refresh_folder
 
@@ -73,13 +58,9 @@ def refresh(
         max_harm=max_harm,
         label=label,
         weight=weight,
-        time=time,
-        since=since,
-        until=until,
         scores_are="logit" if logits else None,
-        event_time=event_time,
-        label_time=label_time,
-        window=window,
+        **period.arguments(),
+        **late.arguments(),
     )
     if done.late_labels is not None:
         remark(str(done.late_labels))

@@ -10,23 +10,18 @@ from typing import Annotated
 import typer
 
 from monocal.cli import arguments
+from monocal.cli.option_groups import LateLabels, Period
 from monocal.cli.options import (
     Debug,
-    EventTime,
     Fields,
     Group,
     Json,
-    LabelTime,
     ModelArgument,
     Out,
     SamplingRate,
     Seed,
-    Since,
     TableArgument,
-    Time,
-    Until,
     Weight,
-    Window,
 )
 from monocal.cli.output import print_json, remark
 
@@ -41,14 +36,13 @@ def report(
     model: ModelArgument,
     tables: TableArgument,
     out: Out,
+    *,
     label: Annotated[
         list[str] | None,
         typer.Option("--label", metavar="COLUMN|TASK=COLUMN", help="The outcome, if not the column of the fit."),
     ] = None,
     fields: Fields = None,
-    time: Time = None,
-    since: Since = None,
-    until: Until = None,
+    period: Period,
     group: Group = None,
     weight: Weight = None,
     value: Annotated[
@@ -58,9 +52,7 @@ def report(
     rate: SamplingRate = None,
     title: Annotated[str | None, typer.Option("--title", help="The headline of the page.")] = None,
     seed: Seed = 0,
-    event_time: EventTime = None,
-    label_time: LabelTime = None,
-    window: Window = None,
+    late: LateLabels,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -78,9 +70,6 @@ def report(
         table,
         out,
         label=arguments.pairs("--label", label),
-        time=time,
-        since=since,
-        until=until,
         value=value,
         group=group,
         weight=weight,
@@ -88,9 +77,8 @@ def report(
         title=title,
         command=shlex.join(["monocal", *sys.argv[1:]]),
         seed=seed,
-        event_time=event_time,
-        label_time=label_time,
-        window=window,
+        **period.arguments(),
+        **late.arguments(),
     )
     n_bytes = written.stat().st_size
     if as_json:

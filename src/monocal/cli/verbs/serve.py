@@ -69,7 +69,7 @@ def serve(
     from monocal.serving import Settings
     from monocal.serving import serve as start
 
-    known = [one.name for one in fields(Settings)]
+    known = [setting.name for setting in fields(Settings)]
     others = arguments.settings(options)
     for name in others:
         if name not in known:

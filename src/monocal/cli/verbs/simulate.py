@@ -46,9 +46,9 @@ def simulate(
 
     if list_worlds:
         if as_json:
-            print_json({**{name: one.summary for name, one in WORLDS.items()}, SEARCH: SEARCH_SUMMARY})
+            print_json({**{name: world.summary for name, world in WORLDS.items()}, SEARCH: SEARCH_SUMMARY})
         else:
-            table = [(name, one.summary, str(len(one.fields))) for name, one in WORLDS.items()]
+            table = [(name, world.summary, str(len(world.fields))) for name, world in WORLDS.items()]
             table.append((SEARCH, SEARCH_SUMMARY, str(len(FIELDS))))
             print_table("Worlds", ["world", "what it is", "fields"], table, left=2)
         return

@@ -57,6 +57,12 @@ def threshold(
     relation = "at most" if found.promise == "false_positive_rate" else "at least"
     name = found.promise.replace("_", " ")
     typer.echo(f"{name} {relation} {found.target:g} with probability {found.confidence:g}: take rows with p >=")
+    if found.by:
+        each = (1.0 - found.confidence) / len(found.by)
+        typer.echo(
+            f"  {len(found.by):,} values of {by}, each tested at {each:.3g} = {1.0 - found.confidence:.3g}/"
+            f"{len(found.by):,}, so that all of them hold together"
+        )
     cuts = {"all rows": found.overall, **found.by} if found.overall is not None else found.by
     for value, cut in cuts.items():
         if cut.value is None:

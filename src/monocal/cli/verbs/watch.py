@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from monocal.cli import arguments
+from monocal.cli.engines import TablePlace
 from monocal.cli.exits import ALARM
 from monocal.cli.options import (
     Debug,
@@ -41,6 +42,7 @@ def watch(
     model: ModelArgument,
     tables: TableArgument,
     time: Annotated[str, typer.Option("--time", metavar="COLUMN", help="When a row happened.")],
+    *,
     by: Annotated[
         list[str] | None,
         typer.Option("--by", metavar="COLUMNS", help="Every value of these columns gets charts of its own."),
@@ -63,7 +65,7 @@ def watch(
         float, typer.Option("--false-alarm-rate", help="The chance of any false alarm, ever, in any chart.")
     ] = 0.05,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", min=0.0, help="How far off, as a share, a forecast may be unalarmed.")
+        float, typer.Option("--tolerance", min=0.0, help="Relative error of a forecast that is tolerated.")
     ] = 0.05,
     max_unseen: Annotated[
         float | None, typer.Option("--max-unseen", metavar="SHARE", help="Alarm, too, beyond this share of unseen.")
@@ -76,6 +78,7 @@ def watch(
     rate: SamplingRate = None,
     label_time: LabelTime = None,
     window: Window = None,
+    place: TablePlace,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -85,7 +88,7 @@ def watch(
     the watch began, is at most the stated rate. Every day is read once. Exit code 4 is an alarm, 0 none. Days without
     labels show what the forecast expects of itself, and are read again when their labels are there.
     """
-    table = arguments.table(tables)
+    table = place.open(tables)
     from monocal.models import load_model
     from monocal.operations import watch as watch_table
 
@@ -139,14 +142,14 @@ def _print(found: Watch) -> None:
     if found.alarms:
         shown = [
             [
-                one.where,
-                one.task,
-                one.chart,
-                one.since,
-                f"{one.calibration.n_rows:,}",
-                significant(one.calibration.pcoc),
+                alarm.where,
+                alarm.task,
+                alarm.chart,
+                alarm.since,
+                f"{alarm.calibration.n_rows:,}",
+                significant(alarm.calibration.pcoc),
             ]
-            for one in found.alarms[:_SHOWN_ALARMS]
+            for alarm in found.alarms[:_SHOWN_ALARMS]
         ]
         more = f" ({_SHOWN_ALARMS} of {len(found.alarms):,})" if len(found.alarms) > _SHOWN_ALARMS else ""
         print_table(f"Alarms{more}", ["where", "task", "chart", "since", "rows", "PCOC"], shown, left=4)

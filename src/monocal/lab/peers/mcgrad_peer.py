@@ -10,6 +10,9 @@ import numpy as np
 from monocal.core.spaces import Floats, sigmoid
 from monocal.lab.studies.study_data import CalibrationRows, TestRows
 
+_ROWS_AT_ONCE = 1 << 18
+"""A frame of text columns takes some hundred bytes for every value."""
+
 
 def fit_and_predict(rows: CalibrationRows, test: TestRows, arguments: Mapping[str, Any], seed: int) -> Floats:
     """Fits `mcgrad.methods.MCGrad` on a data frame of scores, labels and categorical fields."""
@@ -27,7 +30,11 @@ def fit_and_predict(rows: CalibrationRows, test: TestRows, arguments: Mapping[st
     options = {"lightgbm_params": {"num_threads": 1}, "random_state": seed, **arguments}
     model = MCGrad(**options)
     model.fit(fitted, "score", "label", categorical_feature_column_names=names)
-    answers = model.predict(
-        frame(test.logits, np.asarray(test.features)), "score", categorical_feature_column_names=names
-    )
-    return np.asarray(answers, dtype=np.float64)
+    parts = [slice(start, start + _ROWS_AT_ONCE) for start in range(0, len(test.logits), _ROWS_AT_ONCE)]
+    answers = [
+        model.predict(
+            frame(test.logits[part], np.asarray(test.features[part])), "score", categorical_feature_column_names=names
+        )
+        for part in parts
+    ]
+    return np.concatenate(answers).astype(np.float64)

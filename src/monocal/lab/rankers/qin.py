@@ -175,6 +175,6 @@ class QIN(NeuralRanker):
 def _histories(log: EncodedLog) -> Histories:
     if log.histories is None:
         raise InvalidInput.of(
-            "log", "no histories", "what each row's user did before", "prepare it again with --history user_id"
+            "log", "no histories", "what each row's user did before", 'prepare it again with history="user_id"'
         )
     return log.histories

@@ -41,7 +41,7 @@ def references_of(
                 "reference",
                 f"a log without scores of task {task!r}",
                 f"another ranker's scores for {type(loss).__name__}",
-                "name what rank wrote: --reference ranked/, or prepare the log with its score column",
+                "name what rank wrote with reference=, or prepare the log with its score column",
             )
     return {task: to_logits(log.scores[task], log.roles.scores_are, f"score of task {task!r}") for task in tasks}
 
@@ -58,7 +58,7 @@ def expected_rates(log: EncodedLog, task: str, fields: str | Sequence[str] | Non
 
     names = [fields] if isinstance(fields, str) else list(fields or ())
     if not names:
-        raise InvalidInput.of("group", None, "the fields of user and item", "name them: --group user_id,item_id")
+        raise InvalidInput.of("group", None, "the fields of user and item", 'name them, group="user_id,item_id"')
     labels = np.asarray(log.labels[task])
     seen, positive = labels >= 0, labels == 1
     total = np.zeros(log.n_rows)

@@ -28,7 +28,7 @@ def lists_of(log: EncodedLog, group: str | Sequence[str] | None) -> Lists:
     column = None if log.groups is None else log.roles.group
     names = [column] if group is None else [group] if isinstance(group, str) else list(group)
     if names == [None]:
-        raise InvalidInput.of("group", None, "the column whose values make a list", "name it: --group user_id")
+        raise InvalidInput.of("group", None, "the column whose values make a list", 'name it, group="user_id"')
     lists = np.zeros(log.n_rows, np.int64)
     alone = np.zeros(log.n_rows, bool)
     n_lists = 1

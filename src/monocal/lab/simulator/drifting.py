@@ -89,14 +89,14 @@ class Drifting(Shift):
         random = random_stream(*space.key, "level")
         level = self.level_walk * np.cumsum(random.standard_normal(self.n_periods))
         level += self.level_shock * random.standard_normal(self.n_periods)
-        return DriftTables(level, {space.index(one.name): self._shifts(one, space) for one in self.fields})
+        return DriftTables(level, {space.index(field.name): self._shifts(field, space) for field in self.fields})
 
-    def _shifts(self, one: Lasting, space: FieldSpace) -> Floats:
-        place = space.index(one.name)
-        table = np.tile(one.persistent * value_table(space, place, "persistent"), (self.n_periods, 1))
-        passing = random_stream(*space.key, "passing", one.name)
-        table += one.transient * passing.standard_normal(table.shape)
-        table += one.walk * np.cumsum(passing.standard_normal(table.shape), axis=0)
+    def _shifts(self, field: Lasting, space: FieldSpace) -> Floats:
+        place = space.index(field.name)
+        table = np.tile(field.persistent * value_table(space, place, "persistent"), (self.n_periods, 1))
+        passing = random_stream(*space.key, "passing", field.name)
+        table += field.transient * passing.standard_normal(table.shape)
+        table += field.walk * np.cumsum(passing.standard_normal(table.shape), axis=0)
         table[:, 0] = 0.0
         return table
 

@@ -257,8 +257,8 @@ def _as_log(
         true_logits=rows(columns["logit"]),
         logits=logit(rows(scores["click"])),
         labels=rows(labels["click"]),
-        task_labels={task: rows(one) for task, one in labels.items()},
-        task_scores={task: rows(one) for task, one in scores.items()},
-        task_truths={task: rows(one) for task, one in truths.items()},
+        task_labels={task: rows(column) for task, column in labels.items()},
+        task_scores={task: rows(column) for task, column in scores.items()},
+        task_truths={task: rows(column) for task, column in truths.items()},
         given_click={task: rows(columns[task]) for task in TASKS[1:]},
     )

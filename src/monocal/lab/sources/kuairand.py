@@ -15,9 +15,10 @@ from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.lab.sources.side_table import SideTable
 from monocal.logs.source import Source
-from monocal.tables.csv_rows import CsvFormat, csv_rows
-from monocal.tables.moments import parse_text
+from monocal.tables.csv_records import CsvFormat
+from monocal.tables.csv_rows import csv_rows
 from monocal.tables.row_problems import RawRows, RowProblems
+from monocal.tables.text_numbers import parse_text
 
 NOTICE = "KuaiRand: Gao et al., KuaiRand: an unbiased sequential recommendation dataset, CIKM 2022. CC BY-SA 4.0."
 VIDEO_FIELDS = ("author_id", "video_type", "upload_type", "music_id", "music_type", "tag")

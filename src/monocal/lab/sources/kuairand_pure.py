@@ -12,7 +12,6 @@ import pyarrow as pa
 from monocal.core.roles import Roles
 from monocal.lab.sources.kuairand import FIELDS, NOTICE, derived_columns, kuairand_schema
 from monocal.logs.source import Source, find_file
-from monocal.logs.table_source import table_rows
 from monocal.tables.row_problems import RawRows, RowProblems
 from monocal.tables.stream import open_table
 
@@ -35,7 +34,8 @@ class KuaiRandPure(Source):
 
     def _rows(self, files: Sequence[Path], problems: RowProblems) -> Iterator[RawRows]:
         for path in files:
-            for rows in table_rows(open_table(path), [*_NUMBERS, *_OTHERS, *FIELDS], FIELDS, problems):
+            wanted = [*_NUMBERS, *_OTHERS, *FIELDS]
+            for rows in open_table(path).placed_batches(wanted, dictionary_columns=FIELDS, problems=problems):
                 kept = rows.keep(np.asarray(rows.batch.column("is_dup").to_numpy() == 0))
                 time_ms, play_ms, duration_ms = (kept.batch.column(name).to_numpy() for name in _NUMBERS)
                 columns = {name: kept.batch.column(name) for name in ("is_click", "long_view", *FIELDS)}

@@ -58,4 +58,4 @@ class Retrosheet(Source):
 
     def _rows(self, files: Sequence[Path], problems: RowProblems) -> Iterator[RawRows]:
         for path in files:
-            yield from table_rows(open_table(path), self.schema.columns, FIELDS, problems)
+            yield from table_rows(open_table(path), self.schema, problems)

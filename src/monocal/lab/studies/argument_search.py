@@ -50,7 +50,7 @@ def search_arguments(cell: Cell, rows: CalibrationRows) -> Found:
             trial.set_user_attr("losses", losses)
             trial.set_user_attr("chosen", {"n_epochs": int(np.argmin(losses)) + 1})
             return float(min(losses))
-        p = fit_and_predict(cell.spec.method, {**cell.spec.arguments, **chosen}, older, newest, cell.seed)
+        p, _ = fit_and_predict(cell.spec.method, {**cell.spec.arguments, **chosen}, older, newest, cell.seed)
         return log_loss(logit(p), labels)
 
     n_candidates = int(np.prod([len(values) for values in cell.spec.search.values()]))

@@ -63,7 +63,7 @@ def list_cells(study: Study, cache: Path, options: RunOptions) -> tuple[list[Cel
                 cells += [
                     cell_of(spec.name, data, method, seed, cache)
                     for method in study.calibrators
-                    for seed in study.seeds[: method.n_seeds or None]
+                    for seed in study.seeds[: spec.n_seeds or None][: method.n_seeds or None]
                 ]
             bar.advance(1)
     return cells, missing

@@ -25,6 +25,8 @@ from monocal.lab.studies.study_data import CalibrationRows, PreparedData, TestRo
 
 ANSWERS = "test_probabilities.npy"
 
+_SHARES = {"fields": "share", "network": "network"}
+
 CELL_FOLDER = FolderFormat(
     "monocal study cell", 1, "result.json", called="the result of a cell", remedy="delete the folder and run again"
 )
@@ -83,26 +85,28 @@ def run_cell(cell: Cell) -> None:
         found = search_arguments(cell, rows)
         arguments |= found.arguments
         facts["search"] = {"arguments": found.arguments, "n_trials": found.n_trials, "holdout_log_loss": found.loss}
-    answers = fit_and_predict(cell.spec.method, arguments, rows, test, cell.seed)
+    answers, fitted = fit_and_predict(cell.spec.method, arguments, rows, test, cell.seed)
     facts |= {
         "status": "ok",
         "wall_seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu,
         "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "arguments": arguments,
+        "believed": _believed(fitted),
     }
     finish(cell, facts, answers)
 
 
 def fit_and_predict(
     method: str, arguments: Mapping[str, Any], rows: CalibrationRows, test: TestRows, seed: int
-) -> Floats:
-    """Fits a calibrator or a peer on calibration rows and predicts other rows."""
+) -> tuple[Floats, Calibrator | None]:
+    """Fits a calibrator or a peer on calibration rows; returns its answers to other rows, and the calibrator."""
     if method in PEERS:
-        return peer(method)(rows, test, arguments, seed)
+        return peer(method)(rows, test, arguments, seed), None
     if method not in CALIBRATORS:
         raise UnknownName.among("method", method, [*CALIBRATORS, *PEERS])
-    return fit(method, arguments, rows, seed).predict(test.logits, features=test.features)
+    fitted = fit(method, arguments, rows, seed)
+    return fitted.predict(test.logits, features=test.features), fitted
 
 
 def fit(method: str, arguments: Mapping[str, Any], rows: CalibrationRows, seed: int) -> Calibrator:
@@ -117,6 +121,12 @@ def fit(method: str, arguments: Mapping[str, Any], rows: CalibrationRows, seed: 
         scores_are="logit",
         embeddings=rows.embeddings,
     )
+
+
+def _believed(fitted: Calibrator | None) -> dict[str, Any]:
+    """Returns the shares to which fields and network are believed; nothing of a method without carry-over."""
+    carry = getattr(fitted, "carry_", {})
+    return {name: [float(share) for share in carry[key]] for name, key in _SHARES.items() if key in carry}
 
 
 def finish(cell: Cell, facts: Mapping[str, Any], answers: Floats | None = None) -> None:

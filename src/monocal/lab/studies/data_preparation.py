@@ -30,9 +30,10 @@ def prepare(spec: DataSpec, cache: Path, data_folder: Path | None) -> PreparedDa
 
 def _simulate(spec: DataSpec, folder: Path) -> PreparedData:
     world = find_world(spec.world).with_seed(spec.world_seed)
-    n = spec.n_calibration + spec.n_test
-    log = simulate_log(n, seed=spec.seed, world=world)
-    cut = spec.n_calibration
+    n, cut = spec.n_calibration + spec.n_test, spec.n_calibration
+    log = simulate_log(spec.n_log or n, seed=spec.seed, world=world)
+    if spec.n_log:
+        log = log.take(slice(spec.n_train, spec.n_train + n))
     n_fields = spec.max_fields or len(log.field_names)
     features = log.features[:, :n_fields]
     names = list(log.field_names[:n_fields])

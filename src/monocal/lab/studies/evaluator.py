@@ -46,7 +46,7 @@ def judge(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
                     reports[cell.spec.name, cell.seed] = judged[cell.folder]
             best = _best(reports)
             for cell in group:
-                found = _rows(study, data_name, cell, reports, best, truth)
+                found = _rows(study, data, data_name, cell, reports, best, truth)
                 rows += found
                 if periods[data_name] and found[0]["status"] == "ok":
                     rows += _rows_by_period(periods[data_name], found[0], cell.answers(), truth)
@@ -81,6 +81,7 @@ def _best(reports: dict[tuple[str, int], Report]) -> str | None:
 
 def _rows(
     study: Study,
+    data: PreparedData,
     data_name: str,
     cell: Cell,
     reports: dict[tuple[str, int], Report],
@@ -97,6 +98,10 @@ def _rows(
         "reason": result.get("reason", ""),
         "cpu_seconds": result.get("cpu_seconds", math.nan),
         "peak_rss_bytes": result.get("peak_rss_bytes", 0),
+        "n_calibration": data.facts["n_calibration"],
+        "n_test": data.facts["n_test"],
+        "n_fields": len(data.field_names),
+        "rate": data.facts["label_rate_calibration"],
     }
     report = reports.get((cell.spec.name, cell.seed))
     if report is None:
@@ -161,7 +166,15 @@ def errors_to_truth(answers: Floats, truth: Floats) -> dict[str, float]:
         >>> round(errors["error_to_truth"], 3), round(errors["kl_to_truth"], 5)
         (0.05, 0.01021)
     """
+    return {
+        "kl_to_truth": float(np.mean(divergences(answers, truth))),
+        "error_to_truth": float(np.mean(np.abs(answers - truth))),
+    }
+
+
+def divergences(answers: Floats, truth: Floats) -> Floats:
+    """Returns each row's Kullback-Leibler divergence from its true probability: what its log-loss costs in excess."""
     p = np.clip(answers, 1e-7, 1.0 - 1e-7)
     q = np.clip(np.asarray(truth), 1e-12, 1.0 - 1e-12)
-    divergence = q * np.log(q / p) + (1.0 - q) * np.log((1.0 - q) / (1.0 - p))
-    return {"kl_to_truth": float(np.mean(divergence)), "error_to_truth": float(np.mean(np.abs(answers - truth)))}
+    costs: Floats = q * np.log(q / p) + (1.0 - q) * np.log((1.0 - q) / (1.0 - p))
+    return costs

@@ -16,9 +16,9 @@ from monocal.core.progress import progress
 from monocal.core.spaces import Floats
 from monocal.lab.rankers import DeepFM, ScoredLog, rank_log
 from monocal.lab.rankers.whole_lists import lists_of
-from monocal.lab.studies.joint_logs import JointLog, open_joint_log
-from monocal.lab.studies.joint_table import JointRow, joint_markdown
-from monocal.logs.encoded_log import EncodedLog
+from monocal.lab.studies.evaluator import divergences
+from monocal.lab.studies.joint_logs import JointLog, OpenedLog, open_joint_log
+from monocal.lab.studies.joint_table import KL, JointRow, JointTable, joint_markdown
 from monocal.metrics import Forecast, metric, noise_floor
 
 METRICS = ("auc", "gauc", "ndcg", "log_loss", "ece", "mfrce")
@@ -58,6 +58,8 @@ class JointPlan:
         calibrators: Methods that follow the ranker; `none` is the ranker alone.
         ranker: Arguments of the DeepFM that every loss trains.
         teacher: Arguments that make it the larger teacher.
+        seeds: One table of each log per seed; a seed draws the simulated log, the rankers' starting points and what
+            calibrators draw.
         n_bootstrap: Replicates behind intervals.
         kind: Always `joint`.
     """
@@ -69,7 +71,8 @@ class JointPlan:
     calibrators: tuple[str, ...] = ("none", "isotonic", "wide_logistic", "umc")
     ranker: Mapping[str, Any] = field(default_factory=dict)
     teacher: Mapping[str, Any] = field(default_factory=dict)
-    n_bootstrap: int = 40
+    seeds: tuple[int, ...] = (0,)
+    n_bootstrap: int = 200
     kind: str = "joint"
 
     @classmethod
@@ -83,16 +86,25 @@ class JointPlan:
                     if key not in known:
                         raise UnknownName.among(f"key of {origin}", key, known)
         return cls(
-            logs=tuple(JointLog(**one) for one in plain.pop("logs", [])),
-            losses=tuple(LossSpec(**one) for one in plain.pop("losses", [])),
+            logs=tuple(JointLog(**table) for table in plain.pop("logs", [])),
+            losses=tuple(LossSpec(**table) for table in plain.pop("losses", [])),
             calibrators=tuple(plain.pop("calibrators", cls.calibrators)),
+            seeds=tuple(plain.pop("seeds", cls.seeds)),
             **plain,
         )
 
+    def only(self, data: Sequence[str] = ()) -> JointPlan:
+        """Returns the same study on these logs alone; none named means all."""
+        known = [spec.name for spec in self.logs]
+        for name in data:
+            if name not in known:
+                raise UnknownName.among(f"data of {self.name!r}", name, known)
+        return replace(self, logs=tuple(spec for spec in self.logs if not data or spec.name in data))
+
     def scaled(self, rows: int) -> JointPlan:
-        """Returns the same study on at most so many rows of each log."""
-        logs = tuple(replace(one, n_rows=min(one.n_rows, rows) if one.n_rows else rows) for one in self.logs)
-        return replace(self, logs=logs, n_bootstrap=min(self.n_bootstrap, 5))
+        """Returns the same study on at most so many rows of each log, with one seed."""
+        logs = tuple(replace(spec, n_rows=min(spec.n_rows, rows) if spec.n_rows else rows) for spec in self.logs)
+        return replace(self, logs=logs, seeds=self.seeds[:1], n_bootstrap=min(self.n_bootstrap, 5))
 
 
 def run_joint(plan: JointPlan, folder: Path, data_folder: Path | None = None) -> str:
@@ -106,30 +118,33 @@ def run_joint(plan: JointPlan, folder: Path, data_folder: Path | None = None) ->
         data_folder: Where real logs lie; logs that are not there are named in the result.
     """
     tables, missing = [], {}
-    for spec in plan.logs:
-        found = open_joint_log(spec, folder, data_folder)
-        if isinstance(found, str):
-            missing[spec.name] = found
-            continue
-        tables.append((spec, _one_log(plan, spec, found, folder / spec.name)))
+    for seed in plan.seeds:
+        for spec in plan.logs:
+            found = open_joint_log(spec, folder, data_folder, seed)
+            if isinstance(found, str):
+                missing[spec.name] = found
+                continue
+            rows = _one_log(plan, spec, found, folder / spec.name / f"seed{seed}", seed)
+            tables.append(JointTable(spec, seed, rows))
     return joint_markdown(plan.name, plan.question, tables, missing, METRICS)
 
 
-def _one_log(plan: JointPlan, spec: JointLog, log: EncodedLog, folder: Path) -> list[JointRow]:
+def _one_log(plan: JointPlan, spec: JointLog, opened: OpenedLog, folder: Path, seed: int) -> list[JointRow]:
+    log = opened.log
     task = log.tasks[0]
-    arguments = {"task": task, **plan.ranker}
-    made: dict[str, ScoredLog] = {}
-    for one in (LossSpec(DEPLOYED, "log_loss"), LossSpec(TEACHER, "log_loss", {})):
-        if one.name == DEPLOYED or any(loss.reference == TEACHER for loss in plan.losses):
-            more = plan.teacher if one.name == TEACHER else {}
-            made[one.name] = rank_log(log, DeepFM(**{**arguments, **more}), folder / one.name)
+    arguments = {"task": task, "seed": seed, **plan.ranker}
+    made = {DEPLOYED: rank_log(log, DeepFM(**arguments), folder / DEPLOYED)}
+    if any(loss.reference == TEACHER for loss in plan.losses):
+        made[TEACHER] = rank_log(log, DeepFM(**{**arguments, **plan.teacher}), folder / TEACHER)
     test = log.part("test")
     groups = np.unique(lists_of(test, spec.group), return_inverse=True)[1]
     counts = np.random.default_rng(0).poisson(1.0, (plan.n_bootstrap, int(groups.max()) + 1)).astype(np.float64)
+    columns = {name: np.asarray(test.features[:, place]) for place, name in enumerate(test.field_names)}
     rows: list[JointRow] = []
-    with progress(f"{spec.name}: losses and calibrators", len(plan.losses) * len(plan.calibrators), "cells") as bar:
+    n_cells = len(plan.losses) * len(plan.calibrators)
+    with progress(f"{spec.name}: losses and calibrators", n_cells, "cells") as bar:
         for loss in plan.losses:
-            scored = made.get(loss.reference, made[DEPLOYED])
+            scored = made[DEPLOYED]
             if loss.loss != "log_loss":
                 group = spec.rates if loss.loss == "bbp" else spec.group
                 ranker = DeepFM(
@@ -138,35 +153,35 @@ def _one_log(plan: JointPlan, spec: JointLog, log: EncodedLog, folder: Path) -> 
                 reference = made[loss.reference] if loss.reference else None
                 scored = rank_log(log, ranker, folder / loss.loss, reference=reference)
             for method in plan.calibrators:
-                answers = _calibrated(scored, task, method)
-                rows.append(_judged(loss.name, method, answers, test, task, groups, counts))
+                answers = _calibrated(scored, task, method, seed)
+                forecast = Forecast.of(test.labels[task], answers, fields=columns, groups=groups)
+                rows.append(_judged(loss.name, method, forecast, groups, counts, opened.truth))
                 bar.advance(1)
     return rows
 
 
-def _calibrated(scored: ScoredLog, task: str, method: str) -> Floats:
+def _calibrated(scored: ScoredLog, task: str, method: str, seed: int) -> Floats:
     rows, test = scored.part("calibration").samples(task), scored.part("test").samples(task)
-    fitted = calibrator(method).fit(rows.logits, rows.known_labels, features=rows.features, scores_are="logit")
+    chosen = calibrator(method)
+    if "seed" in chosen.get_params(deep=False):
+        chosen.set_params(seed=seed)
+    fitted = chosen.fit(rows.logits, rows.known_labels, features=rows.features, times=rows.times, scores_are="logit")
     return fitted.predict(test.logits, features=test.features)
 
 
 def _judged(
-    loss: str,
-    method: str,
-    answers: Floats,
-    test: EncodedLog,
-    task: str,
-    groups: NDArray[np.int64],
-    counts: Floats,
+    loss: str, method: str, forecast: Forecast, groups: NDArray[np.int64], counts: Floats, truth: Floats | None
 ) -> JointRow:
-    columns = {name: np.asarray(test.features[:, place]) for place, name in enumerate(test.field_names)}
-    forecast = Forecast.of(test.labels[task], answers, fields=columns, groups=groups)
     values, replicates = {}, {}
     for name in METRICS:
         chosen = metric(name)
         values[name] = chosen.of(forecast).number
         states: Sequence[Any] = list(chosen.summary.replay(forecast).reweighted(groups, counts))
         replicates[name] = np.array([chosen.value(state).number for state in states])
+    if truth is not None:
+        distances = divergences(forecast.probabilities, truth)
+        values[KL] = float(distances.mean())
+        replicates[KL] = counts @ np.bincount(groups, distances) / (counts @ np.bincount(groups))
     judged = {name: metric(name) for name in _WITH_FLOOR}
     floors = {name: float(draws.mean()) for name, draws in noise_floor(judged, forecast, n_draws=20).items()}
     return JointRow(loss, method, values, replicates, floors)

@@ -10,6 +10,7 @@ from typing import final
 import numpy as np
 
 from monocal.core.errors import InvalidInput
+from monocal.core.spaces import Floats
 from monocal.lab.simulator import simulate_search
 from monocal.lab.sources import SOURCES
 from monocal.logs.encoded_log import EncodedLog
@@ -31,7 +32,6 @@ class JointLog:
         file: Where raw files or the prepared log lie, relative to the data folder.
         n_rows: At most about so many rows; 0 means all. The simulated log is drawn with so many; of a prepared log all
             rows of every k-th value of the last field of `rates` are kept, so that every list keeps the same share.
-        seed: Draws a simulated log.
         note: What readers should know.
     """
 
@@ -42,14 +42,30 @@ class JointLog:
     source: str = ""
     file: str = ""
     n_rows: int = 0
-    seed: int = 0
     note: str = ""
 
 
-def open_joint_log(spec: JointLog, folder: Path, data_folder: Path | None) -> EncodedLog | str:
-    """Returns the log, or why it is not there."""
+@final
+@dataclass(frozen=True, eq=False)
+class OpenedLog:
+    """A log of the study.
+
+    Attributes:
+        log: Its rows, with their parts.
+        truth: The true probabilities of the test part, if somebody knows them.
+    """
+
+    log: EncodedLog
+    truth: Floats | None = None
+
+
+def open_joint_log(spec: JointLog, folder: Path, data_folder: Path | None, seed: int = 0) -> OpenedLog | str:
+    """Returns the log, or why it is not there; the seed draws a simulated one."""
     if spec.kind == "search":
-        return simulate_search(spec.n_rows, seed=spec.seed).encoded()
+        simulated = simulate_search(spec.n_rows, seed=seed)
+        log = simulated.encoded()
+        part = log.parts["test"]
+        return OpenedLog(log, simulated.true_probabilities[part.start : part.stop])
     if spec.kind not in ("source", "prepared"):
         raise InvalidInput.of("kind of log", repr(spec.kind), "search, source or prepared", "choose one of the three")
     if data_folder is None or not (data_folder / spec.file).exists():
@@ -57,9 +73,9 @@ def open_joint_log(spec: JointLog, folder: Path, data_folder: Path | None) -> En
     raw = data_folder / spec.file
     if spec.kind == "source":
         log = encode_log(SOURCES[spec.source]().open(raw), None, folder / "encoded" / spec.name)
-        return log if not spec.n_rows else _newest(log, spec.n_rows)
+        return OpenedLog(log if not spec.n_rows else _newest(log, spec.n_rows))
     log = EncodedLog.open(raw)
-    return _thinned(log, spec) if spec.n_rows and spec.n_rows < log.n_rows else log
+    return OpenedLog(_thinned(log, spec) if spec.n_rows and spec.n_rows < log.n_rows else log)
 
 
 def _newest(log: EncodedLog, n_rows: int) -> EncodedLog:

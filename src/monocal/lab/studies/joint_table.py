@@ -8,11 +8,16 @@ from typing import final
 
 import numpy as np
 
+from monocal.core.goals import minimize
 from monocal.core.spaces import Floats
 from monocal.lab.studies.joint_logs import JointLog
 from monocal.metrics import METRICS
 
-_DIGITS = {"log_loss": 5}
+KL = "kl_to_truth"
+"""The mean divergence from true probabilities, where somebody knows them."""
+
+_DIGITS = {"log_loss": 5, KL: 5}
+_HEADS = {"ndcg": "NDCG@10", "log_loss": "log-loss", KL: "KL to the truth"}
 
 
 @final
@@ -35,31 +40,54 @@ class JointRow:
     floors: Mapping[str, float]
 
 
-def joint_markdown(
-    name: str,
-    question: str,
-    tables: Sequence[tuple[JointLog, Sequence[JointRow]]],
-    missing: Mapping[str, str],
-    metrics: Sequence[str],
-) -> str:
-    """Returns the study's tables as Markdown."""
-    lines = [f"# Study `{name}`", "", question, ""]
-    for spec, rows in tables:
-        first = rows[0]
-        lines += [f"## {spec.name}", "", f"Lists by {', '.join(spec.group)}. {spec.note}".strip(), ""]
-        lines += ["| loss | then | " + " | ".join(_head(metric) for metric in metrics) + " |"]
-        lines += ["|" + " --- |" * (len(metrics) + 2)]
-        for row in rows:
-            cells = [_cell(row, first, metric) for metric in metrics]
-            lines.append(f"| {row.loss} | {row.method} | " + " | ".join(cells) + " |")
-        lines += [
+@final
+@dataclass(frozen=True, eq=False)
+class JointTable:
+    """All rows of one log with one seed; the first is plain log-loss without a calibrator.
+
+    Attributes:
+        log: The log.
+        seed: The seed.
+        rows: Losses × calibrators.
+    """
+
+    log: JointLog
+    seed: int
+    rows: Sequence[JointRow]
+
+    def markdown(self, metrics: Sequence[str]) -> list[str]:
+        """Returns the lines of the table, with its legend."""
+        first = self.rows[0]
+        shown = [*metrics, *([KL] if KL in first.values else [])]
+        found = {(row.loss, row.method): row for row in self.rows}
+        heads = ["loss", "then", *(_HEADS.get(metric, metric.upper()) for metric in shown)]
+        heads += ["log-loss minus the loss alone", "log-loss minus log-loss, then the same"]
+        lines = [f"## {self.log.name}, seed {self.seed}", ""]
+        lines += [f"Lists by {', '.join(self.log.group)}. {self.log.note}".strip(), ""]
+        lines += ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+        for row in self.rows:
+            cells = [row.loss, row.method, *(_cell(row, first, metric) for metric in shown)]
+            cells += [_change(row, found[other]) for other in ((row.loss, first.method), (first.loss, row.method))]
+            lines.append("| " + " | ".join(cells) + " |")
+        return [
+            *lines,
             "",
             f"▲ better, ▼ worse than {first.loss} with {first.method}: the 95 % interval of the paired difference, by "
             f"bootstrap over lists ({len(first.replicates[metrics[0]])} replicates), excludes 0. In brackets: what a "
-            "perfect forecast would score on these rows.",
+            "perfect forecast would score on these rows. The last two columns: paired differences with their 95 % "
+            "intervals, by the same bootstrap.",
             "",
         ]
-    lines += [f"{one}: not run ({reason})." for one, reason in missing.items()]
+
+
+def joint_markdown(
+    name: str, question: str, tables: Sequence[JointTable], missing: Mapping[str, str], metrics: Sequence[str]
+) -> str:
+    """Returns the study's tables as Markdown."""
+    lines = [f"# Study `{name}`", "", question, ""]
+    for table in tables:
+        lines += table.markdown(metrics)
+    lines += [f"{log}: not run ({reason})." for log, reason in missing.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -67,6 +95,13 @@ def paired(row: JointRow, other: JointRow, metric: str) -> tuple[float, float, f
     """Returns the difference of a metric between two rows of a table, and its 95 % interval."""
     low, high = np.quantile(row.replicates[metric] - other.replicates[metric], [0.025, 0.975])
     return row.values[metric] - other.values[metric], float(low), float(high)
+
+
+def _change(row: JointRow, other: JointRow) -> str:
+    if row is other:
+        return ""
+    change, low, high = paired(row, other, "log_loss")
+    return f"{change:+.5f} ({low:+.5f} to {high:+.5f})"
 
 
 def _cell(row: JointRow, first: JointRow, metric: str) -> str:
@@ -79,9 +114,7 @@ def _cell(row: JointRow, first: JointRow, metric: str) -> str:
     _, low, high = paired(row, first, metric)
     if not (low > 0.0 or high < 0.0):
         return text
-    is_better = METRICS[metric].goal.is_better(1.0 if low > 0.0 else 0.0, than=0.0 if low > 0.0 else 1.0)
+    has_risen = low > 0.0
+    goal = minimize if metric == KL else METRICS[metric].goal
+    is_better = goal.is_better(float(has_risen), than=float(not has_risen))
     return f"{text} {'▲' if is_better else '▼'}"
-
-
-def _head(metric: str) -> str:
-    return {"ndcg": "NDCG@10", "log_loss": "log-loss"}.get(metric, metric.upper())

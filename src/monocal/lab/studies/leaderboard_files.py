@@ -64,7 +64,7 @@ def markdown(
         parts += [f"![{title}]({study.name}-{name}.svg)", ""]
     for section in sections(study, rows):
         parts += _markdown_section(section)
-        parts += _size_line(study, section.data)
+        parts += _size_line(rows, section.data)
         parts += [line for spec in study.data if spec.name == section.data for line in published_section(spec.source)]
     for name, reason in (missing or {}).items():
         parts += [f"## {name}", "", f"Skipped: {reason}", ""]
@@ -100,11 +100,14 @@ def _seeds(study: Study) -> str:
     return ", ".join(map(str, study.seeds))
 
 
-def _size_line(study: Study, data: str) -> list[str]:
-    for spec in study.data:
-        if spec.name == data and spec.n_calibration:
-            return [f"{spec.n_calibration:,} calibration rows, {spec.n_test:,} test rows.", ""]
-    return []
+def _size_line(rows: Sequence[dict[str, Any]], data: str) -> list[str]:
+    """Says how large a data set is, in rows, fields and positives."""
+    row = next(row for row in rows if row["data"] == data)
+    return [
+        f"{row['n_calibration']:,} calibration rows, {row['rate']:.2%} positive, with {row['n_fields']} fields; "
+        f"{row['n_test']:,} test rows.",
+        "",
+    ]
 
 
 def _markdown_section(section: Section) -> list[str]:

@@ -28,18 +28,34 @@ def rank_real_log(spec: DataSpec, folder: Path, cache: Path, data_folder: Path |
     """Encodes a raw log, trains the ranker on its oldest part, and keeps scores of the calibration and test parts."""
     if spec.source not in SOURCES:
         raise UnknownName.among(f"source of {spec.name!r}", spec.source, SOURCES)
-    if data_folder is None:
-        raise DataMissing(f"{spec.source}: no data folder was given; pass --data-dir")
-    raw = data_folder / spec.file
-    if not raw.exists():
-        raise DataMissing(f"{spec.source}: {spec.file or 'its raw files'} not found in the data folder")
-    stream = SOURCES[spec.source]().open(raw)
+    stream = _open(spec, data_folder)
     chosen = ranker(spec.ranker, **spec.ranker_arguments)
     if spec.cuts:
         return _keep(spec, _rank_by_cuts(spec, stream, chosen, cache), folder)
-    log = _cut(encode_log(stream, None, cache / "encoded" / fingerprint(spec.source, spec.file)), spec)
+    where = [spec.source, spec.file, *([dict(spec.source_arguments)] if spec.source_arguments else [])]
+    log = _cut(encode_log(stream, None, cache / "encoded" / fingerprint(*where)), spec)
     scored = rank_log(log, chosen, cache / "ranked" / fingerprint(spec.identity()))
     return _keep(spec, scored, folder)
+
+
+def _open(spec: DataSpec, data_folder: Path | None) -> SourceStream:
+    """Opens the raw log in the data folder, or in the installed package that brings it."""
+    source = SOURCES[spec.source](**spec.source_arguments)
+    packaged = bool(source.package) and not spec.file
+    raw = None if data_folder is None else data_folder / spec.file
+    if raw is not None and raw.exists():
+        try:
+            return source.open(raw)
+        except InvalidInput:
+            if not packaged:
+                raise
+    package = source.installed_folder() if packaged else None
+    if package is not None:
+        return source.open(package)
+    remedy = f"; or install {source.package}" if packaged else ""
+    if data_folder is None:
+        raise DataMissing(f"{spec.source}: no data folder was given; pass --data-dir{remedy}")
+    raise DataMissing(f"{spec.source}: {spec.file or 'its raw files'} not found in the data folder{remedy}")
 
 
 def _rank_by_cuts(spec: DataSpec, stream: SourceStream, chosen: Ranker, cache: Path) -> ScoredLog:
@@ -48,7 +64,7 @@ def _rank_by_cuts(spec: DataSpec, stream: SourceStream, chosen: Ranker, cache: P
         raise InvalidInput.of(
             f"cuts of {spec.name!r}", dict(spec.cuts), "where calibration and test begin", "name these two, in order"
         )
-    where = [spec.source, spec.file, dict(spec.cuts)]
+    where = [spec.source, spec.file, dict(spec.cuts), *([dict(spec.source_arguments)] if spec.source_arguments else [])]
     log = encode_log(stream, None, cache / "encoded" / fingerprint(*where), cuts=spec.cuts)
     train = log.parts["train"]
     start = max(train.start, train.stop - (spec.n_train or train.n_rows))

@@ -75,14 +75,14 @@ class RefreshPlan:
                 if key not in known:
                     raise UnknownName.among(f"key of {origin}", key, known)
         plan = cls(
-            logs=tuple(RefreshLog(**one) for one in logs),
-            methods=tuple(RefreshMethod(**one) for one in methods),
+            logs=tuple(RefreshLog(**entry) for entry in logs),
+            methods=tuple(RefreshMethod(**entry) for entry in methods),
             **plain,
         )
-        for way in (way for one in plan.methods for way in one.ways):
+        for way in (way for method in plan.methods for way in method.ways):
             if way not in WAYS:
                 raise UnknownName.among(f"way of {origin}", way, WAYS)
-        names = [f"{one.name}, {way}" for one in plan.methods for way in one.ways]
+        names = [f"{method.name}, {way}" for method in plan.methods for way in method.ways]
         if plan.reference not in names:
             raise UnknownName.among(f"reference of {origin}", plan.reference, names)
         return plan
@@ -90,8 +90,8 @@ class RefreshPlan:
     def only(self, data: Sequence[str] = (), calibrators: Sequence[str] = ()) -> RefreshPlan:
         """Returns the same study with these logs and methods alone, and that of the reference; none named means all."""
         for what, wanted, known in (
-            ("data", data, [one.name for one in self.logs]),
-            ("calibrator", calibrators, [one.name for one in self.methods]),
+            ("data", data, [log.name for log in self.logs]),
+            ("calibrator", calibrators, [method.name for method in self.methods]),
         ):
             for name in wanted:
                 if name not in known:
@@ -99,13 +99,13 @@ class RefreshPlan:
         kept = {*calibrators, self.reference.rpartition(", ")[0]}
         return replace(
             self,
-            logs=tuple(one for one in self.logs if not data or one.name in data),
-            methods=tuple(one for one in self.methods if not calibrators or one.name in kept),
+            logs=tuple(log for log in self.logs if not data or log.name in data),
+            methods=tuple(method for method in self.methods if not calibrators or method.name in kept),
         )
 
     def scaled(self, rows: int) -> RefreshPlan:
         """Returns the same study on at most so many rows of each log."""
-        logs = tuple(replace(one, n_rows=min(one.n_rows, rows) if one.n_rows else rows) for one in self.logs)
+        logs = tuple(replace(log, n_rows=min(log.n_rows, rows) if log.n_rows else rows) for log in self.logs)
         return replace(self, logs=logs)
 
 
@@ -118,7 +118,7 @@ def run_refresh(plan: RefreshPlan, data_folder: Path | None = None) -> str:
     """
     tables: dict[str, list[str]] = {}
     missing: dict[str, str] = {}
-    n_ways = sum(len(one.ways) for one in plan.methods)
+    n_ways = sum(len(method.ways) for method in plan.methods)
     for spec in plan.logs:
         found = open_steps(spec, data_folder)
         if isinstance(found, str):
@@ -135,7 +135,9 @@ def run_refresh(plan: RefreshPlan, data_folder: Path | None = None) -> str:
                     bar.note(f"{method.name}, {way}")
                     walked.append(walk(method, way, found, spec.n_first))
                     bar.advance(1)
-        n_rows = [sum(one.n_rows for one in part) for part in (found.rows[: spec.n_first], found.rows[spec.n_first :])]
+        n_rows = [
+            sum(step.n_rows for step in part) for part in (found.rows[: spec.n_first], found.rows[spec.n_first :])
+        ]
         said = (
             f"Fitted on {n_rows[0]:,} rows in {spec.n_first} steps, then {n_rows[1]:,} in "
             f"{len(found.rows) - spec.n_first}. {spec.note}"
@@ -153,8 +155,8 @@ def walk(method: RefreshMethod, way: str, steps: Steps, n_first: int) -> WalkedW
     cpu = 0.0
     for number in range(n_first, len(rows)):
         today = rows[number]
-        for answers, one in zip(told, (model, previous), strict=True):
-            answers.append(one.predict(today.logits, features=today.features, scores_are="logit"))
+        for answers, forecaster in zip(told, (model, previous), strict=True):
+            answers.append(forecaster.predict(today.logits, features=today.features, scores_are="logit"))
         previous = model
         start = time.process_time()
         if way == "refreshed":
@@ -167,7 +169,7 @@ def walk(method: RefreshMethod, way: str, steps: Steps, n_first: int) -> WalkedW
         cpu += time.process_time() - start
     later = rows[n_first:]
     off = [
-        [abs(p.sum() / one.known_labels.sum() - 1.0) for p, one in zip(answers, later, strict=True)] for answers in told
+        [abs(p.sum() / day.known_labels.sum() - 1.0) for p, day in zip(answers, later, strict=True)] for answers in told
     ]
     losses = np.array([_losses(answers, later) for answers in told])
     return WalkedWay(f"{method.name}, {way}", losses, np.array(off), cpu / len(later))
@@ -175,7 +177,7 @@ def walk(method: RefreshMethod, way: str, steps: Steps, n_first: int) -> WalkedW
 
 def _fitted(method: RefreshMethod, steps: Sequence[Samples]) -> Calibrator:
     logits, labels, features, times = (
-        np.concatenate([getattr(one, name) for one in steps]) for name in ("logits", "labels", "features", "times")
+        np.concatenate([getattr(step, name) for step in steps]) for name in ("logits", "labels", "features", "times")
     )
     return calibrator(method.method, **method.arguments).fit(
         logits, labels, features=features, times=times, scores_are="logit"
@@ -185,4 +187,4 @@ def _fitted(method: RefreshMethod, steps: Sequence[Samples]) -> Calibrator:
 def _losses(told: Sequence[Floats], steps: Sequence[Samples]) -> Floats:
     """Returns the mean log-loss of every step."""
     pairs = zip(told, steps, strict=True)
-    return np.array([log_losses(logit(p), one.known_labels).mean() for p, one in pairs])
+    return np.array([log_losses(logit(p), day.known_labels).mean() for p, day in pairs])

@@ -37,17 +37,17 @@ def refresh_table(ways: Sequence[WalkedWay], reference: str, truth: Floats | Non
 
     Intervals are Student's over steps, because rows of one step share its shocks.
     """
-    ours = next(one for one in ways if one.name == reference)
+    ours = next(way for way in ways if way.name == reference)
     head = [text.format(reference) for text in _HEAD]
     lines = [f"| way | {' | '.join(head)} | labels a step late: {' | '.join(head)} | CPU s per update |"]
     lines.append("|" + " --- |" * 10)
-    for one in ways:
+    for way in ways:
         cells = []
         for late in (0, 1):
-            for values, base, digits in ((one.losses, ours.losses, 5), (one.off, ours.off, 3)):
+            for values, base, digits in ((way.losses, ours.losses, 5), (way.off, ours.off, 3)):
                 mean, half = paired(values[late] - base[late])
                 cells += [f"{values[late].mean():.{digits}f}", f"{mean:+.{digits}f} ± {half:.{digits}f}"]
-        lines.append(f"| {one.name} | {' | '.join(cells)} | {one.cpu_seconds:.2f} |")
+        lines.append(f"| {way.name} | {' | '.join(cells)} | {way.cpu_seconds:.2f} |")
     if truth is not None:
         lines.append(f"| the truth | {truth.mean():.5f} |" + " |" * 8)
     return lines
@@ -72,5 +72,5 @@ def refresh_markdown(name: str, question: str, tables: Mapping[str, Sequence[str
     for log, table in tables.items():
         lines += [f"## {log}", "", *table, ""]
     lines += ["Differences with 95 % intervals over steps (Student): rows of one step share its shocks.", ""]
-    lines += [f"{one}: not run ({reason})." for one, reason in missing.items()]
+    lines += [f"{name}: not run ({reason})." for name, reason in missing.items()]
     return "\n".join(lines) + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -10,10 +10,13 @@ from typing import Any, final
 from monocal.core.files import atomic_file
 from monocal.lab.ab import AbPlan, run_experiment
 from monocal.lab.studies.cell_runner import RunOptions, list_cells, run_cells
+from monocal.lab.studies.cells import Cell
 from monocal.lab.studies.evaluator import judge
 from monocal.lab.studies.joint import JointPlan, run_joint
 from monocal.lab.studies.leaderboard_files import write_results
+from monocal.lab.studies.levels_table import levels_table
 from monocal.lab.studies.refresh import RefreshPlan, run_refresh
+from monocal.lab.studies.rivals_table import rivals_table
 from monocal.lab.studies.study import Study, read_entries
 
 
@@ -23,7 +26,7 @@ class StudyOutcome:
     """What a run produced.
 
     Attributes:
-        rows: One row per cell and metric.
+        rows: One row per cell and metric; without metrics where the study's table is not the leaderboard.
         leaderboard: Path of the Markdown table.
         n_run: Cells that were run now; finished ones are not repeated.
         n_cells: Cells in all.
@@ -49,9 +52,24 @@ def run_study(study: Study, folder: str | Path, options: RunOptions | None = Non
     chosen = options or RunOptions()
     cells, missing = list_cells(study, folder, chosen)
     n_run = 0 if chosen.finished_only else run_cells(cells, chosen)
-    rows = judge(study, [cell for cell in cells if cell.is_finished])
-    path = write_results(study, rows, folder / study.name, missing)
+    finished = [cell for cell in cells if cell.is_finished]
+    if study.table == "leaderboard":
+        rows = judge(study, finished)
+        path = write_results(study, rows, folder / study.name, missing)
+    else:
+        rows = [{"data": cell.data_name, "calibrator": cell.spec.name, **cell.result()} for cell in finished]
+        path = _write_table(study, finished, folder / study.name, missing)
     return StudyOutcome(rows, path, n_run, len(cells), missing)
+
+
+def _write_table(study: Study, cells: Sequence[Cell], folder: Path, missing: Mapping[str, str]) -> Path:
+    table = rivals_table if study.table == "rivals" else levels_table
+    absent = [f"{name}: not run, {reason}\n" for name, reason in missing.items()]
+    path = folder / "leaderboard.md"
+    with atomic_file(path) as temporary:
+        lines = [f"# Study `{study.name}`", "", study.question, "", *table(study, cells), "", *absent]
+        temporary.write_text("\n".join(lines), encoding="utf-8")
+    return path
 
 
 def run_file(
@@ -62,16 +80,18 @@ def run_file(
     smoke_rows: int | None = None,
     data: Sequence[str] = (),
     calibrators: Sequence[str] = (),
+    n_epochs: int | None = None,
 ) -> Path:
     """Runs a study or an online experiment from its file or name and returns the path of its table.
 
     Arguments:
-        path_or_name: A TOML file, or a shipped study: main, ablation, sensitivity, recipe, scale, ab, joint, refresh.
+        path_or_name: A TOML file, or a shipped study: main, promotions, ablation, recipe, scale, ab, joint, refresh.
         folder: Keeps everything; running again goes on where it stopped.
         options: Workers, memory, data folder.
         smoke_rows: At most so many rows and one seed, to see that everything runs.
         data: Only these data sets of a study.
         calibrators: Only these calibrators of a study.
+        n_epochs: Published recipes of a study learn for so many passes instead of their own number.
     """
     entries, origin = read_entries(path_or_name)
     if entries.get("kind") == "ab":
@@ -82,7 +102,7 @@ def run_file(
             temporary.write_text(outcome.markdown(), encoding="utf-8")
         return path
     if entries.get("kind") == "joint":
-        joint = JointPlan.of(entries, origin)
+        joint = JointPlan.of(entries, origin).only(data)
         path = Path(folder) / joint.name / "leaderboard.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         joint = joint if smoke_rows is None else joint.scaled(smoke_rows)
@@ -100,4 +120,5 @@ def run_file(
             temporary.write_text(text, encoding="utf-8")
         return path
     study = Study.of(entries, origin).only(data, calibrators)
+    study = study if n_epochs is None else study.trained_for(n_epochs)
     return run_study(study if smoke_rows is None else study.scaled(smoke_rows), folder, options).leaderboard

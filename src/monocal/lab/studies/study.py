@@ -12,6 +12,9 @@ from typing import Any, final
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.studies.study_figures import CurveSpec
 
+TABLES = ("leaderboard", "rivals", "levels")
+_LATER_KEYS = ("cuts", "n_log", "source_arguments")
+
 DEFAULT_METRICS = ("auc", "gauc", "log_loss", "pcoc", "ece", "frce", "mfrce")
 
 
@@ -27,8 +30,12 @@ class DataSpec:
         world: Name of the simulated world.
         world_seed: Draws the world.
         seed: Draws the rows.
+        n_log: Rows of the simulated log, spread over the world's days; the first `n_train` of them are left out, then
+            calibration and test rows follow. 0 simulates these two alone.
         source: Name of the log's source.
-        file: Where the log lies, relative to the data folder.
+        source_arguments: Its constructor arguments, such as the tasks to take.
+        file: Where the log lies, relative to the data folder; empty takes the data folder itself or, where that does
+            not hold the log, the installed package that does.
         ranker: Who scores a real log: `deepfm` or `hashed_logistic`.
         ranker_arguments: Its constructor arguments.
         n_train: Rows that train the ranker (simulated worlds bring their own scores and need none).
@@ -42,6 +49,7 @@ class DataSpec:
         max_fields: Use only so many fields; 0 means all.
         period: What the time column counts, such as `week`: PCOC is listed for each of its values too. Empty lists
             none.
+        n_seeds: Only the first so many of the study's seeds, for large data that are drawn more than once; 0 means all.
     """
 
     name: str
@@ -49,7 +57,9 @@ class DataSpec:
     world: str = "default"
     world_seed: int = 0
     seed: int = 0
+    n_log: int = 0
     source: str = ""
+    source_arguments: Mapping[str, Any] = field(default_factory=dict)
     file: str = ""
     ranker: str = "deepfm"
     ranker_arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -60,11 +70,12 @@ class DataSpec:
     max_fields: int = 0
     cuts: Mapping[str, int | str] = field(default_factory=dict)
     period: str = ""
+    n_seeds: int = 0
 
     def identity(self) -> dict[str, Any]:
-        """Returns what prepared data depend on; without cuts it is what it was before there were any."""
-        entries = {key: value for key, value in asdict(self).items() if key != "period"}
-        return {key: value for key, value in entries.items() if key != "cuts" or value}
+        """Returns what prepared data depend on; without keys that came later it is what it was before them."""
+        entries = {key: value for key, value in asdict(self).items() if key not in ("period", "n_seeds")}
+        return {key: value for key, value in entries.items() if key not in _LATER_KEYS or value}
 
 
 @final
@@ -111,6 +122,11 @@ class Study:
         n_bootstrap: Replicates behind intervals.
         reference: The calibrator that the others are compared with, beside the best.
         curves: Figures drawn from the results.
+        table: What is made of the finished cells: `leaderboard` (every metric with intervals), `rivals` (one line per
+            data set: the challenger beside the best of its rivals) or `levels` (one line per calibrator and seed:
+            paired differences to the challenger, PCOC by period, and what right levels would give).
+        challenger: The calibrator that the tables `rivals` and `levels` are about.
+        rivals: The calibrators whose best the challenger is compared with.
     """
 
     name: str
@@ -122,6 +138,9 @@ class Study:
     n_bootstrap: int = 100
     reference: str = "none"
     curves: tuple[CurveSpec, ...] = ()
+    table: str = "leaderboard"
+    challenger: str = ""
+    rivals: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, entries: Mapping[str, Any], origin: str = "the study") -> Study:
@@ -142,13 +161,18 @@ class Study:
         calibrators = tuple(
             _build(CalibratorSpec, entry, f"calibrators of {origin}") for entry in plain.pop("calibrators")
         )
-        lists: dict[str, Any] = {key: tuple(plain.pop(key)) for key in ("seeds", "metrics") if key in plain}
+        lists: dict[str, Any] = {key: tuple(plain.pop(key)) for key in ("seeds", "metrics", "rivals") if key in plain}
         curves = tuple(_curve(entry, f"curves of {origin}") for entry in plain.pop("curves", []))
         study = cls(data=data, calibrators=calibrators, curves=curves, **lists, **plain)
         for kind, names in (("data", [d.name for d in data]), ("calibrator", [c.name for c in calibrators])):
             twice = [name for name in names if names.count(name) > 1]
             if twice:
                 raise InvalidInput.of(f"{kind} name", f"{twice[0]!r} twice", "every name once", "rename one of them")
+        if study.table not in TABLES:
+            raise UnknownName.among(f"table of {origin}", study.table, TABLES)
+        for name in (study.challenger, *study.rivals) if study.table != "leaderboard" else ():
+            if name not in [spec.name for spec in calibrators]:
+                raise UnknownName.among(f"challenger or rival of {origin}", name, [spec.name for spec in calibrators])
         return study
 
     def only(self, data: Sequence[str] = (), calibrators: Sequence[str] = ()) -> Study:
@@ -166,6 +190,31 @@ class Study:
             calibrators=tuple(spec for spec in self.calibrators if not calibrators or spec.name in calibrators),
         )
 
+    def trained_for(self, n_epochs: int) -> Study:
+        """Returns the same study in which published recipes learn for so many passes; their rows say so.
+
+        Example:
+            >>> names = [spec.name for spec in load_study("paper").trained_for(2).calibrators]
+            >>> names[5], names[6]
+            ('Gauss', 'FAC, 2 of its epochs')
+        """
+        names = {
+            spec.name: f"{spec.name}, {n_epochs} of its epochs"
+            for spec in self.calibrators
+            if "preset" in spec.arguments
+        }
+        calibrators = tuple(
+            replace(spec, name=names[spec.name], arguments={**spec.arguments, "n_epochs": n_epochs})
+            if spec.name in names
+            else spec
+            for spec in self.calibrators
+        )
+        curves = tuple(
+            replace(curve, points={names.get(name, name): x for name, x in curve.points.items()})
+            for curve in self.curves
+        )
+        return replace(self, calibrators=calibrators, curves=curves)
+
     def scaled(self, rows: int, seeds: int = 1) -> Study:
         """Returns the same study with at most so many calibration and test rows and seeds: a smoke run."""
         data = tuple(
@@ -174,6 +223,7 @@ class Study:
                 n_train=min(spec.n_train or 2 * rows, 2 * rows),
                 n_calibration=min(spec.n_calibration or rows, rows),
                 n_test=min(spec.n_test, rows),
+                n_log=0,
             )
             for spec in self.data
         )

@@ -62,10 +62,14 @@ class JointRankingCalibration(RankingLoss):
         _references: Tensor | None,
     ) -> Tensor:
         assert groups is not None
-        own = torch.where(labels > 0.5, logits[:, 1], logits[:, 0])
         pointwise = functional.softplus(torch.where(labels > 0.5, -1.0, 1.0) * (logits[:, 1] - logits[:, 0]))
-        listwise = self._denominators(logits, labels, weights, Lists(groups), own) - own
+        listwise = self.per_row(logits, labels, weights, Lists(groups))
         return self.alpha * weighted_mean(pointwise, weights) + (1.0 - self.alpha) * weighted_mean(listwise, weights)
+
+    def per_row(self, logits: Tensor, labels: Tensor, weights: Tensor | None, lists: Lists) -> Tensor:
+        """Returns the ranking term of each row: how unlikely it is among its competitors, seen through its label."""
+        own = torch.where(labels > 0.5, logits[:, 1], logits[:, 0])
+        return self._denominators(logits, labels, weights, lists, own) - own
 
     def _denominators(
         self, logits: Tensor, labels: Tensor, weights: Tensor | None, lists: Lists, own: Tensor

@@ -159,8 +159,8 @@ def records_of(path: Path) -> Iterator[Mapping[str, Any]]:
         yield _record(path, line)
 
 
-def _same_rules(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    plain = [json.loads(json.dumps([facts["rules"], facts["field_sizes"]])) for facts in (one, other)]
+def _same_rules(found: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    plain = [json.loads(json.dumps([facts["rules"], facts["field_sizes"]])) for facts in (found, other)]
     return bool(plain[0] == plain[1])
 
 

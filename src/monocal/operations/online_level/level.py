@@ -117,7 +117,7 @@ class OnlineLevel:
         tasks = {
             name: {
                 "overall": task.overall.to_json(),
-                "by_field": {one: filter_.to_json() for one, filter_ in task.by_field.items()},
+                "by_field": {column: filter_.to_json() for column, filter_ in task.by_field.items()},
                 "waiting": {part: list(rows) for part, rows in task.waiting.items()},
                 "n_steps": task.n_steps,
             }
@@ -133,8 +133,8 @@ class OnlineLevel:
         for name, said in facts["tasks"].items():
             task = level._tasks[name] = level._new_task()
             task.overall.restore(said["overall"])
-            for one, filter_ in task.by_field.items():
-                filter_.restore(said["by_field"][one])
+            for column, filter_ in task.by_field.items():
+                filter_.restore(said["by_field"][column])
             task.waiting = {**said["waiting"], "ids": [tuple(row) for row in said["waiting"]["ids"]]}
             task.n_steps = int(said["n_steps"])
         return level
@@ -148,7 +148,7 @@ class OnlineLevel:
                 "n_steps": task.n_steps,
                 "rows_waiting": len(task.waiting["base"]),
                 "largest_by_field": {
-                    one: float(np.abs(filter_.shifts).max(initial=0.0)) for one, filter_ in task.by_field.items()
+                    column: float(np.abs(filter_.shifts).max(initial=0.0)) for column, filter_ in task.by_field.items()
                 },
             }
             for name, task in self._tasks.items()

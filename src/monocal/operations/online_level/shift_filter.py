@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats
 
 RATES = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.16])
@@ -69,7 +70,7 @@ class ShiftFilter:
             before = self._means[number, present]
             variance = self._variances[number, present] + rate**2
             predicted = offsets + before[place]
-            likelihoods[number] = float(np.sum(labels * predicted - np.logaddexp(0.0, predicted)))
+            likelihoods[number] = -float(np.sum(log_losses(predicted, labels)))
             mean = before.copy()
             for _ in range(_NEWTON_STEPS):
                 p = expit(offsets + mean[place])

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from monocal.core.log_loss import log_loss
 from monocal.core.spaces import Floats, logit
 
 
@@ -36,8 +37,7 @@ def expected_performance(probabilities: Floats) -> Expected:
         >>> round(found.rate, 2), round(found.log_loss, 3), round(found.auc, 3)
         (0.25, 0.499, 0.7)
     """
-    logits = logit(probabilities)
-    loss = float(np.mean(np.logaddexp(0.0, logits) - probabilities * logits))
+    loss = log_loss(logit(probabilities), probabilities)
     values, places = np.unique(probabilities, return_inverse=True)
     positives = np.bincount(places, weights=probabilities)
     negatives = np.bincount(places, weights=1.0 - probabilities)

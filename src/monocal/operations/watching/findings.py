@@ -46,7 +46,7 @@ class Calibration:
     @classmethod
     def of(cls, totals: Floats) -> Calibration:
         """Returns what follows from sums in the order of `TOTALS`."""
-        n, observed, predicted, squares, loss, expected = (float(one) for one in totals)
+        n, observed, predicted, squares, loss, expected = (float(total) for total in totals)
         each = np.array([[n], [1.0], [observed], [predicted], [squares]])
         cells = Cells(*each)
         low, high = cells.interval(CONFIDENCE)
@@ -139,14 +139,14 @@ class Watch:
         return bool(self.alarms or self.beyond)
 
     def as_dict(self) -> dict[str, Any]:
-        return {"is_alarmed": self.is_alarmed, **asdict(self), "days": [_day(one) for one in self.days]}
+        return {"is_alarmed": self.is_alarmed, **asdict(self), "days": [_day(day) for day in self.days]}
 
 
 def _day(day: Day) -> dict[str, Any]:
     return {
         **asdict(day),
-        "expected": {task: one._asdict() for task, one in day.expected.items()},
-        "drift": {task: one._asdict() for task, one in day.drift.items()},
+        "expected": {task: figures._asdict() for task, figures in day.expected.items()},
+        "drift": {task: figures._asdict() for task, figures in day.drift.items()},
     }
 
 

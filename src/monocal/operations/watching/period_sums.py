@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from monocal.core.errors import InvalidInput
+from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, logit
 from monocal.operations.watching.evidence import log_growth
 from monocal.tables.encoded_column import EncodedColumn, IdColumn
@@ -67,7 +68,7 @@ def sums_by_period(
         tolerance: See `evidence`.
     """
     if rows.times is None:
-        raise InvalidInput.of("time", None, "the column that says when a row happened", "name it: --time timestamp")
+        raise InvalidInput.of("time", None, "the column that says when a row happened", 'name it, time="timestamp"')
     numbers = rows.times // length
     starts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
     if starts.size > MOST_PERIODS:
@@ -75,7 +76,7 @@ def sums_by_period(
             "every",
             f"{length}, which makes {starts.size:,} periods",
             f"at most {MOST_PERIODS:,} periods in one table",
-            "lengthen the period: --every 1d, or 86400 if the time column counts seconds",
+            'lengthen the period, every="1d", or 86400 if the time column counts seconds',
         )
     texts = {name: _texts(rows.fields[name]) for name in by}
     for start, stop in zip(starts, [*starts[1:], rows.n_rows], strict=True):
@@ -95,24 +96,23 @@ def _cells(
 ) -> dict[str, CellSums]:
     growth = log_growth(p, labels, tolerance)
     logits = logit(p)
-    expected = np.logaddexp(0.0, logits) - p * logits
     # the same clipped logits in both, so that their difference is (p − y) logit p
-    parts = [np.ones_like(p), labels, p, p * p, np.logaddexp(0.0, logits) - labels * logits, expected]
+    parts = [np.ones_like(p), labels, p, p * p, log_losses(logits, labels), log_losses(logits, p)]
     found = {
-        "": CellSums([""], _by_cell(parts, None, 1), {name: _by_cell(one, None, 1) for name, one in growth.items()})
+        "": CellSums([""], _by_cell(parts, None, 1), {name: _by_cell(bet, None, 1) for name, bet in growth.items()})
     }
     for name, ids in columns.items():
         present, places = np.unique(ids, return_inverse=True)
         n = present.size
-        bets = {chart: _by_cell(one, places, n) for chart, one in growth.items()}
+        bets = {chart: _by_cell(bet, places, n) for chart, bet in growth.items()}
         found[name] = CellSums([texts[name][at] for at in present], _by_cell(parts, places, n), bets)
     return found
 
 
 def _by_cell(amounts: list[Floats] | Floats, places: IdColumn | None, n_cells: int) -> Floats:
     if places is None:
-        return np.array([[one.sum() for one in amounts]])
-    return np.stack([np.bincount(places, weights=one, minlength=n_cells) for one in amounts], axis=1)
+        return np.array([[amount.sum() for amount in amounts]])
+    return np.stack([np.bincount(places, weights=amount, minlength=n_cells) for amount in amounts], axis=1)
 
 
 def _texts(column: EncodedColumn) -> list[str]:

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from monocal.core.durations import DAY, duration_of
 from monocal.core.errors import InvalidInput
 from monocal.core.locks import alone_in
-from monocal.core.roles import Roles
 from monocal.core.spaces import Floats
 from monocal.metrics.stability_index import StabilityIndex, stability_index
 from monocal.models.late_fit import known_delays
@@ -26,8 +24,7 @@ from monocal.operations.watching.findings import Alarm, Calibration, Day, Watch,
 from monocal.operations.watching.ledger import Ledger
 from monocal.operations.watching.period_sums import PeriodSums, sums_by_period
 from monocal.operations.watching.state_folder import STATE_FOLDER, read_state, write_state
-from monocal.tables.late_labels import check_late_columns, mature
-from monocal.tables.read import read
+from monocal.tables.late_labels import read_mature
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
 from monocal.vocabulary.bins import binned
@@ -92,23 +89,25 @@ def watch(
         ()
         >>> lost = {**log.to_pydict(), "click": log["click"].to_numpy() * (np.arange(40_000) % 2)}
         >>> found = watch(model, lost, time="timestamp", every="86400")
-        >>> [(one.chart, one.where, round(one.calibration.pcoc)) for one in found.alarms]
+        >>> [(alarm.chart, alarm.where, round(alarm.calibration.pcoc)) for alarm in found.alarms]
         [('pcoc', 'all rows', 2)]
     """
     for argument, value, top in (("false_alarm_rate", false_alarm_rate, 1.0), ("tolerance", tolerance, math.inf)):
         if not 0.0 <= value < top or (value == 0.0 and argument == "false_alarm_rate"):
             raise InvalidInput.of(argument, value, "a number such as 0.05", "use 0.05")
-    late = check_late_columns(time if label_time or window else None, label_time, window)
-    others = {"event_time": time, "label_time": label_time} if late else {}
-    rows = _read(model, table, label, sampling_rate, time, tuple(dict.fromkeys(by)), since, until, others)
-    if late:
-        rows, _ = mature(rows, str(window), known_delays(model))
+    columns: dict[str, Any] = {"sampling_rate": sampling_rate, "soft_labels": False, "time": time, "slices": by}
+    columns |= {"event_time": time if label_time or window else None, "label_time": label_time, "window": window}
+    stream = open_table(table)
+    model.check_columns(stream.column_names)
+    roles = model.roles(label, **columns)
+    rows, _ = read_mature(stream, roles, since=since, until=until, curve=known_delays(model), unlabelled=label is None)
+    rows = rows.in_time_order()
     length = duration_of(every, has_dates=rows.has_dates, argument="every") if every else DAY if rows.has_dates else 1
     forecasts = {task: rows.arrived(p) for task, p in model.predict_rows(rows).items()}
     by = rows.roles.slices
     judged = binned(rows, model.vocabulary)
     periods = list(sums_by_period(judged, forecasts, by=by, length=length, tolerance=tolerance))
-    days = tuple(_day(model, rows, forecasts, one, length) for one in periods)
+    days = tuple(_day(model, rows, forecasts, period, length) for period in periods)
     settings = {
         "tasks": list(forecasts),
         "by": list(by),
@@ -117,34 +116,12 @@ def watch(
         "every": length,
         "time_is_calendar": rows.has_dates,
     }
-    ledger, alarms = _keep(None if state is None else Path(state), settings, [one for one in periods if one.cells])
+    ledger, alarms = _keep(
+        None if state is None else Path(state), settings, [period for period in periods if period.cells]
+    )
     n_charts = len(N_BETS) * sum(len(scope.places) for scopes in ledger.scopes.values() for scope in scopes.values())
     beyond = tuple(_beyond(days, max_unseen, max_drift))
     return Watch(days, alarms, beyond, len(ledger.periods), n_charts, false_alarm_rate, tolerance)
-
-
-def _read(
-    model: Model,
-    table: Table,
-    label: str | Mapping[str, str] | None,
-    sampling_rate: float | str | None,
-    time: str,
-    by: tuple[str, ...],
-    since: str | None,
-    until: str | None,
-    others: Mapping[str, Any],
-) -> Rows:
-    stream = open_table(table)
-    model.check_columns(stream.column_names)
-    roles: Roles = model.roles(label, sampling_rate=sampling_rate, soft_labels=False, time=time, slices=by, **others)
-    without = [column for column in dict.fromkeys(roles.labels.values()) if column not in stream.column_names]
-    if without and label is None:
-        wanted = [column for column in roles.columns if column not in without]
-        whole = pa.Table.from_batches(stream.batches(wanted), stream.arrow_schema.empty_table().select(wanted).schema)
-        for column in without:
-            whole = whole.append_column(column, pa.nulls(whole.num_rows, pa.int8()))
-        stream = open_table(whole)
-    return read(stream, roles, since=since, until=until).in_time_order()
 
 
 def _day(model: Model, rows: Rows, forecasts: Mapping[str, Floats], period: PeriodSums, length: int) -> Day:
@@ -184,10 +161,10 @@ def _keep(state: Path | None, settings: dict[str, Any], periods: list[PeriodSums
         found: dict[tuple[str, str, str, str], Alarm] = {}
         for period in periods:
             ledger.add(period.number, period.cells)
-            found |= {(one.task, one.chart, one.field, one.value): one for one in alarms_of(ledger)}
+            found |= {(alarm.task, alarm.chart, alarm.field, alarm.value): alarm for alarm in alarms_of(ledger)}
         if state is not None and periods:
             write_state(ledger, state)
-    order = sorted(found.values(), key=lambda one: one.log10_limit - one.log10_evidence)
+    order = sorted(found.values(), key=lambda alarm: alarm.log10_limit - alarm.log10_evidence)
     return ledger, tuple(order)
 
 
@@ -198,7 +175,7 @@ def _check(ledger: Ledger, settings: dict[str, Any], periods: list[PeriodSums]) 
                 name,
                 value,
                 f"{ledger.settings[name]}, with which this watch was begun",
-                "go on with that, or begin a new watch with another --state",
+                "go on with that, or begin a new watch with another state=",
             )
     names = {"length": settings["every"], "has_dates": settings["time_is_calendar"]}
     if ledger.periods and periods and periods[0].number <= ledger.periods[-1]:
@@ -208,7 +185,7 @@ def _check(ledger: Ledger, settings: dict[str, Any], periods: list[PeriodSums]) 
             "table",
             f"rows of {period_name(periods[0].number, **names)}, which {seen}",
             f"rows after {period_name(last, **names)} only",
-            f"leave the others out with --since {period_name(last + 1, **names)}",
+            f'leave the others out with since="{period_name(last + 1, **names)}"',
         )
 
 

@@ -19,7 +19,7 @@ STATE_FOLDER = FolderFormat(
     1,
     "watch.json",
     called="the state of a watch",
-    remedy="restore this folder from a copy, or begin a new watch with another --state",
+    remedy="restore this folder from a copy, or begin a new watch with another state=",
     known=("wealth.safetensors", "values.json"),
 )
 """How the state of a watch lies on disk."""
@@ -34,8 +34,8 @@ def write_state(ledger: Ledger, folder: Path) -> None:
     entries: list[dict[str, Any]] = []
     for task, scopes in ledger.scopes.items():
         for name, scope in scopes.items():
-            for chart, one in scope.charts.items():
-                arrays |= {f"{len(entries)}.{chart}.{part}": getattr(one, part) for part in _PARTS}
+            for chart, sums in scope.charts.items():
+                arrays |= {f"{len(entries)}.{chart}.{part}": getattr(sums, part) for part in _PARTS}
             entries.append({"task": task, "scope": name, "share": scope.share, "n_first": scope.n_first})
             values.append(list(scope.places))
     with STATE_FOLDER.writing(folder) as temporary:

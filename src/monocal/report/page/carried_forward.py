@@ -22,12 +22,12 @@ def carried_forward(task: TaskReport, identifier: str) -> str:
     found = task.carried
     if found is None:
         return ""
-    remarks = "".join(f"<li>{text(one)}</li>" for one in found.remarks)
+    remarks = "".join(f"<li>{text(remark)}</li>" for remark in found.remarks)
     return section(
         identifier,
         "What was learned",
         text(_lead(found)),
-        table(f"{identifier}-shares", "What is carried forward", _COLUMNS, [_row(one) for one in found.fields]),
+        table(f"{identifier}-shares", "What is carried forward", _COLUMNS, [_row(field) for field in found.fields]),
         f"<ul>{remarks}</ul>" if remarks else "",
     )
 
@@ -35,8 +35,8 @@ def carried_forward(task: TaskReport, identifier: str) -> str:
 def _lead(found: CarriedForward) -> str:
     if found.judged:
         return (
-            "Effects learned on older rows of the fit were judged on its later rows. Each field is believed to the "
-            "share of its effect that held there: 1 keeps it, 0 leaves the field out."
+            "Effects learned on older rows of the fit were judged on its later rows. The model keeps the "
+            "share of each effect that held there: 1 keeps all of it, 0 leaves the field out."
         )
     return (
         "Nothing learned was judged on later rows of the fit: there were too few, or every share was given. Shares "
@@ -44,12 +44,14 @@ def _lead(found: CarriedForward) -> str:
     )
 
 
-def _row(one: CarriedField) -> Row:
-    if one.given:
+def _row(field: CarriedField) -> Row:
+    if field.given:
         beside = "given"
-    elif isfinite(one.error):
-        beside = f"± {one.error:.2f}"
+    elif isfinite(field.error):
+        beside = f"± {field.error:.2f}"
     else:
         beside = "assumed"
-    share = Cell(f"{one.share:.2f}<small>{text(beside)}</small>", one.share, "n")
-    return Row((words(one.name), number(count(one.n_values)), share, number(percent(one.returning), one.returning)))
+    share = Cell(f"{field.share:.2f}<small>{text(beside)}</small>", field.share, "n")
+    return Row(
+        (words(field.name), number(count(field.n_values)), share, number(percent(field.returning), field.returning))
+    )

@@ -33,7 +33,7 @@ _FIELD_COLUMNS = (
     Column("Uneven", "error after calibration once the overall bias is taken out", wide_only=True),
     Column("Off before", "values significantly off after correction", wide_only=True),
     Column("Off after", "values significantly off after correction"),
-    Column("Unseen", "rows whose value the model had never met", wide_only=True),
+    Column("Unseen", "rows whose value was not in the fit", wide_only=True),
 )
 
 _VALUE_COLUMNS = (
@@ -48,9 +48,7 @@ _VALUE_COLUMNS = (
         "both intervals on a logarithmic axis; sorts by the distance from 1 after calibration",
         numeric=False,
     ),
-    Column(
-        "Shrunk", "PCOC after calibration, pulled towards 1 as far as the value's own data are thin", wide_only=True
-    ),
+    Column("Shrunk", "PCOC after calibration, shrunk towards 1, the more the fewer rows the value has", wide_only=True),
 )
 
 
@@ -60,8 +58,7 @@ def fields(task: TaskReport, identifier: str) -> str:
         return section(
             identifier,
             "By field value",
-            "No fields were given, so nothing can be said about parts of the traffic. Name some with "
-            "<code>fields=</code>: that is where most errors hide.",
+            "No fields were given, so there is no calibration by segment. Name some with <code>fields=</code>.",
         )
     total, shown = task.headline.n_values, sum(len(field.shown) for field in task.fields)
     lead = (
@@ -69,7 +66,7 @@ def fields(task: TaskReport, identifier: str) -> str:
         "20&nbsp;% too much.</b> A value is called <em>off</em> only if its error is significant after correction: "
         "first the fields are tested, then the values of those that are off, with the false discovery rate held at "
         f"5&nbsp;% (Benjamini–Hochberg, {text(count(total))} values in all). Rare values are not folded into “other”: "
-        "each is estimated by itself and pulled towards 1 as far as its own data are thin."
+        "each is estimated by itself and shrunk towards 1, the more the fewer rows it has."
     )
     choices = [("", "all fields"), *((slug(field.name), field.name) for field in task.fields)]
     flags = [("", "all values"), ("off-after", "off after"), ("off-before", "off before")]

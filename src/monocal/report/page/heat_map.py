@@ -25,9 +25,9 @@ def heat_maps(task: TaskReport, identifier: str) -> str:
     if found is None:
         return ""
     lead = (
-        "Errors that no single field shows can hide where two fields meet. Each square is the typical error of their "
-        "joint values beyond chance, in percent of the prediction; the diagonal is one field alone. A point means that "
-        "nothing stands out of the noise."
+        "Two fields together can have errors that neither shows alone. Each square is the typical error of their "
+        "joint values beyond chance, in percent of the prediction; the diagonal is one field alone. A point means "
+        "that no error is distinguishable from noise."
     )
     grids = [
         pair(

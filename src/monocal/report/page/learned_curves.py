@@ -21,8 +21,8 @@ def learned_curves(task: TaskReport, identifier: str) -> str:
         return ""
     found = task.curves
     which = (
-        "What the calibrator turns a score into: for a typical row, for the rows it moves most, and for a row whose "
-        "values it has never met."
+        "What the calibrator turns a score into: for a typical row, for the rows it moves most, and for a row of "
+        "unseen values."
         if len(found.curves) > 1
         else "What the calibrator turns a score into. It looks at the score alone, so there is one curve."
     )
@@ -90,9 +90,9 @@ def _sweep(found: LearnedCurves) -> str:
         else ""
     )
     return (
-        f'<div class="proof"><h3>Does a higher score ever get a lower probability?</h3><p>{verdict}</p><ul>'
+        f'<div class="proof"><h3>Monotonicity</h3><p>{verdict}</p><ul>'
         f"<li>The score was raised step by step through its whole range for {text(count(sweep.n_contexts))} feature "
-        f"row{'s' if sweep.n_contexts > 1 else ''}, in places from one floating-point number to the very next: "
+        f"row{'s' if sweep.n_contexts > 1 else ''}, in places from one floating-point number to the next: "
         f"{text(count(sweep.n_steps))} steps in all.</li>"
         f"<li>{text(_sentence(sweep.fall)) if sweep.fall else 'No step decreased the probability.'}</li>"
         f"{ties}<li>The method guarantees: {_guarantee(sweep)}.</li>{refit}</ul></div>"

@@ -11,7 +11,7 @@ from monocal.judging.compare import MARGIN
 from monocal.report.page.elements import Cell, Column, Row, badge, details, number, section, table, text
 
 TITLES = {
-    "log_loss": ("Log-loss", "mean cost of the forecast in nats; the fairest single number"),
+    "log_loss": ("Log-loss", "mean negative log-likelihood in nats; a proper scoring rule"),
     "ne": ("Normalised entropy", "log-loss divided by that of always predicting the average rate"),
     "brier": ("Brier score", "mean squared distance between forecast and outcome"),
     "pcoc": ("PCOC", "predicted over observed positives; 1 is ideal"),
@@ -61,7 +61,7 @@ def metrics(task: TaskReport, identifier: str) -> str:
     lead = (
         f"Small numbers are {found.confidence:.0%} intervals from a bootstrap over {text(found.resampled)}. The "
         "noise floor is what a <em>perfect</em> forecast would score on as many rows: a value at its floor cannot be "
-        "improved. Log-loss, Brier and AUC also reward knowing more, so that nobody can say their best value. "
+        "improved. Log-loss, Brier and AUC also reward knowing more, so their best attainable value is unknown. "
         f"Differences below {text(percent(MARGIN))} of a metric are ties."
     )
     return section(identifier, "Metrics with intervals and noise floors", lead, *parts)

@@ -20,7 +20,7 @@ def numeric_fields(task: TaskReport, identifier: str) -> str:
     """The section on numeric fields; nothing if there are none."""
     if not task.numeric:
         return ""
-    figures = [figure(_drawing(one), one.name, legend=False, note=_note(one)) for one in task.numeric]
+    figures = [figure(_drawing(field), field.name, legend=False, note=_note(field)) for field in task.numeric]
     return section(identifier, "Numeric fields", text(_LEAD), pair(*figures))
 
 

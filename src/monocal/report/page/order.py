@@ -31,9 +31,7 @@ def order(task: TaskReport, identifier: str) -> str:
             f" Among pairs of a positive and a negative, {text(percent(found.corrected, 2))} are now in the right "
             f"order and were not, {text(percent(found.worsened, 2))} were and are no longer."
         )
-    return section(
-        identifier, "Order", why, table(f"{identifier}-facts", "What happened to the order", _COLUMNS, _rows(task))
-    )
+    return section(identifier, "Order", why, table(f"{identifier}-facts", "Changes of order", _COLUMNS, _rows(task)))
 
 
 def _rows(task: TaskReport) -> list[Row]:

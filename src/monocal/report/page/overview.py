@@ -44,7 +44,7 @@ def verdict(task: TaskReport) -> str:
     """One sentence: did calibration help?"""
     loss, bias = task.metrics.row("log_loss"), task.metrics.row("pcoc")
     if loss is None or not loss.verdict:
-        return "The data cannot say whether calibration helped."
+        return "There are too few data for a verdict on log-loss."
     change = percent(abs(loss.relative_change), digits=2)
     if loss.verdict == "worse":
         return f"Calibration did harm: log-loss rose by {change}."

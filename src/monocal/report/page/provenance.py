@@ -11,7 +11,7 @@ def provenance(found: Provenance, identifier: str) -> str:
     facts = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in found.facts)
     return section(
         identifier,
-        "How this was made",
+        "Provenance",
         "Equal fingerprints mean equal contents; the same model, rows and seed give the same page again.",
         f'<dl class="plain">{facts}</dl>',
         f'<pre tabindex="0" aria-label="How to reproduce"><code>{text(found.reproduce)}</code></pre>',

@@ -42,7 +42,7 @@ def segments(task: TaskReport, identifier: str) -> str:
         else " Name a bid or value column with <code>value=</code> to see gaps in value, too."
     )
     lead = (
-        f"Which parts of the traffic are wrong, ranked by what it costs. {text(count(found.n_flagged.before))} of "
+        f"Segments ranked by their gap. {text(count(found.n_flagged.before))} of "
         f"{text(count(found.n_candidates))} segments were significantly off before calibration, "
         f"{text(count(found.n_flagged.after))} after it. A gap is predicted minus observed positives; a dash means not "
         f"significant after correction.{value} Segments overlap, so gaps do not add up."

@@ -75,7 +75,7 @@ def dashboard() -> dict[str, Any]:
         "time": {"from": "now-24h", "to": "now"},
         "refresh": "1m",
         "templating": {"list": [source]},
-        "panels": [_panel(number, one) for number, one in enumerate(_PANELS)],
+        "panels": [_panel(number, panel) for number, panel in enumerate(_PANELS)],
     }
 
 

@@ -131,14 +131,14 @@ def rules_text() -> str:
         '- alert: MonocalAbsent'
     """
     lines = ["groups:", "  - name: monocal", "    rules:"]
-    for one in ALERTS:
+    for alert in ALERTS:
         lines += [
-            f"      - alert: {one.name}",
-            f"        expr: {json.dumps(one.expression)}",
-            f"        for: {one.lasts}",
-            f"        labels: {{severity: {one.severity}}}",
+            f"      - alert: {alert.name}",
+            f"        expr: {json.dumps(alert.expression)}",
+            f"        for: {alert.lasts}",
+            f"        labels: {{severity: {alert.severity}}}",
             "        annotations:",
-            f"          summary: {json.dumps(one.summary)}",
-            f"          runbook: {RUNBOOK}#{one.name.lower()}",
+            f"          summary: {json.dumps(alert.summary)}",
+            f"          runbook: {RUNBOOK}#{alert.name.lower()}",
         ]
     return "\n".join(lines) + "\n"

@@ -23,6 +23,7 @@ from monocal.models.verification import verify
 from monocal.serving.engine.field_encoder import FieldEncoder
 from monocal.serving.engine.quick_logits import quick_logits
 from monocal.serving.engine.request import Answer, MissingFields, Request
+from monocal.serving.engine.task_scorers import TaskScorers
 
 _WARM_UP_CALLS = 20
 
@@ -66,8 +67,8 @@ class Engine:
         self.products = model.products
         self.methods = {name: model.method_of(name) for name in model.task_names}
         self.info: Mapping[str, Any] = model.info
-        self._scorers = {one.name: one.calibrator.row_scorer() for one in model.tasks}
-        self._calibrators = {one.name: one.calibrator for one in model.tasks}
+        self._calibrators = {task.name: task.calibrator for task in model.tasks}
+        self._scorers = TaskScorers(self._calibrators)
         self._encoder = FieldEncoder(model.vocabulary, missing_fields)
         self._model_shift: Floats | float | None = None
         if isinstance(model.sampling_rate, int | float):
@@ -115,7 +116,7 @@ class Engine:
                 f"send one number per candidate for one or more of the tasks {', '.join(self.task_names)}",
             )
         ids = self._encoder.encode(request, n_rows)
-        probabilities = self.agreed({task: self._scorers[task](z, ids) for task, z in logits.items()})
+        probabilities = self.agreed(self._scorers(logits, ids))
         fused = self.fused(request, probabilities, n_rows)
         answer = Answer(probabilities, fused, self.version, logits, ids)
         if request.interval is not None:

@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Ids
-from monocal.serving.engine.field_lookup import FieldLookup
+from monocal.kernels.compiled import numba_is_installed
+from monocal.kernels.limits import TEXT_ROOM
+from monocal.serving.engine.field_texts import FieldTexts
 from monocal.serving.engine.number_lookup import NumberLookup
 from monocal.serving.engine.request import Request
 from monocal.vocabulary.vocabulary import NumericField, Vocabulary
 
+if TYPE_CHECKING:
+    from monocal.serving.engine.text_table import TextTable
+
+_END, _PADDING = "\0", "\0" * TEXT_ROOM
+"""What ends a text, and what follows the last one."""
+
+_LISTS = {list}
+
+_MOST_LAYOUTS = 64
+"""Different ways to give the fields that are remembered; callers have one or two, and none can make it grow."""
+
+
+class _Layout(NamedTuple):
+    """Which fields a request has, and how: known by the names it gives, so that these are checked once."""
+
+    columns: NDArray[np.int64]
+    n_varying: int
+    has_only_categories: bool
+
 
 @final
 class FieldEncoder:
-    """Turns a request's raw values into the ids that `Vocabulary.encode` would give them, without Arrow.
+    """Turns a request's raw values into the ids that `Vocabulary.encode` would give them.
 
     Arguments:
         vocabulary: Values and ids of the model's fields.
@@ -26,77 +47,96 @@ class FieldEncoder:
     """
 
     def __init__(self, vocabulary: Vocabulary, missing_fields: str) -> None:
-        self._lookups: dict[str, FieldLookup | NumberLookup] = {
-            one.name: NumberLookup(one) if isinstance(one, NumericField) else FieldLookup(one)
-            for one in vocabulary.fields
+        self._lookups: dict[str, FieldTexts | NumberLookup] = {
+            field.name: NumberLookup(field) if isinstance(field, NumericField) else FieldTexts(field)
+            for field in vocabulary.fields
         }
-        self._columns = [(name, place, lookup) for place, (name, lookup) in enumerate(self._lookups.items())]
+        self._places = {name: place for place, name in enumerate(self._lookups)}
         self._sizes = np.array(vocabulary.sizes, dtype=np.int64)
         self._refuses_missing = missing_fields == "refuse"
+        self._table = _table_of(vocabulary)
+        self._layouts: dict[Any, _Layout] = {}
 
     @property
     def n_bytes(self) -> int:
-        return sum(one.n_bytes for one in self._lookups.values())
+        return 0 if self._table is None else self._table.n_bytes
 
     def encode(self, request: Request, n_rows: int, *, refuses_missing: bool | None = None) -> Ids:
         """Returns the ids `(n_rows, fields)`; `refuses_missing` overrides what the encoder does by itself."""
         if request.ids is not None:
             return self._checked_ids(request, n_rows)
-        try:
-            refuses = self._refuses_missing if refuses_missing is None else refuses_missing
-            return self._look_up(request, n_rows, refuses)
-        except TypeError:
-            self._refuse_nested(request)
-            raise
-
-    def _look_up(self, request: Request, n_rows: int, refuses_missing: bool) -> Ids:
         fields, shared = request.fields, request.shared
-        n_columns = len(self._columns)
-        row = [0] * n_columns
-        varying: list[int] = []
-        parts: list[Any] = []
-        n_given = 0
-        for name, place, lookup in self._columns:
-            if name in fields:
-                n_given += 1
-                column = fields[name]
-                if type(column) is not list:
-                    column = _as_list(column, name)
-                if len(column) != n_rows:
-                    raise InvalidInput.of(
-                        f"field {name!r}",
-                        f"{len(column)} values",
-                        f"{n_rows}, one per candidate",
-                        "send a value that all candidates share once, under shared",
-                    )
-                if n_rows == 1:
-                    row[place] = lookup[column[0]]
-                    continue
-                varying.append(place)
-                parts.append(lookup.ids_of(column))
-            elif name in shared:
-                n_given += 1
-                row[place] = lookup[shared[name]]
-            elif refuses_missing:
-                raise InvalidInput.of(
-                    f"field {name!r}",
-                    "no values",
-                    "every field the model was fitted on",
-                    'send it under fields or shared, or start the service with missing fields taken as "unseen"',
-                )
-        if n_given != len(fields) + len(shared):
-            self._refuse_strangers(request)
-        if n_rows == 1:
-            return np.array([row], dtype=np.int32)
-        found = np.fromiter(chain.from_iterable(parts), dtype=np.int32, count=len(varying) * n_rows)
-        columns = found.reshape(len(varying), n_rows)
-        if len(varying) == n_columns:
-            return np.ascontiguousarray(columns.T)
-        ids = np.empty((n_rows, n_columns), dtype=np.int32)
-        ids[:] = row
-        if varying:
-            ids[:, varying] = columns.T
+        refuses = self._refuses_missing if refuses_missing is None else refuses_missing
+        names = (*fields, None, *shared, refuses)
+        layout = self._layouts.get(names) or self._new_layout(names, request, refuses)
+        ids = np.zeros((n_rows, self._sizes.shape[0]), dtype=np.int32)
+        columns: Any = fields.values()
+        values: Any = shared.values()
+        if (
+            layout.has_only_categories
+            and _LISTS.issuperset(map(type, columns))
+            and {n_rows}.issuperset(map(len, columns))
+        ):
+            try:
+                texts = _END.join([*map(_END.join, columns), *values, _PADDING])
+            except TypeError:  # not all of them are text
+                pass
+            else:
+                if self._find(texts, layout, ids):
+                    return ids
+        return self._encode_mixed(request, layout, ids)
+
+    def _find(self, texts: str, layout: _Layout, ids: Ids) -> bool:
+        return self._table is not None and self._table.find(texts, layout.columns, layout.n_varying, ids)
+
+    def _encode_mixed(self, request: Request, layout: _Layout, ids: Ids) -> Ids:
+        """Looks up values of all kinds: texts, integers, nulls, numbers of numeric fields."""
+        n_rows = ids.shape[0]
+        columns = {name: _column(column, n_rows, name) for name, column in request.fields.items()}
+        columns |= {name: [value] for name, value in request.shared.items()}
+        texts: dict[str, list[str | None]] = {}
+        for name, column in columns.items():
+            lookup = self._lookups[name]
+            if isinstance(lookup, NumberLookup):
+                ids[:, self._places[name]] = lookup.ids_of(column)
+            else:
+                texts[name] = lookup.texts_of(column)
+        joined = [_END.join([text or "" for text in column]) for column in texts.values()]
+        is_found = self._find(_END.join([*joined, _PADDING]), layout, ids)
+        for name, column in texts.items():
+            place, lookup = self._places[name], self._lookups[name]
+            assert isinstance(lookup, FieldTexts)
+            if not is_found:
+                ids[:, place] = lookup.encode(column)
+            elif None in column:
+                is_null = np.array([text is None for text in column])
+                ids[:, place] = np.where(is_null, lookup.null_id, ids[:, place])
         return ids
+
+    def _new_layout(self, names: tuple[Any, ...], request: Request, refuses_missing: bool) -> _Layout:
+        """Checks which fields are given; a request with the same names need not be checked again."""
+        fields, shared = request.fields, request.shared
+        given = [name for name in self._places if name in fields or name in shared]
+        if refuses_missing and len(given) < len(self._places):
+            missing = next(name for name in self._places if name not in given)
+            raise InvalidInput.of(
+                f"field {missing!r}",
+                "no values",
+                "every field the model was fitted on",
+                'send it under fields or shared, or start the service with missing fields taken as "unseen"',
+            )
+        if len(given) != len(fields) + len(shared):
+            self._refuse_strangers(request)
+        varying, single = (
+            [self._places[name] for name in part if isinstance(self._lookups[name], FieldTexts)]
+            for part in (fields, shared)
+        )
+        columns = np.array([*varying, *single], np.int64)
+        layout = _Layout(columns, len(varying), len(columns) == len(given))
+        if len(self._layouts) >= _MOST_LAYOUTS:
+            self._layouts.clear()
+        self._layouts[names] = layout
+        return layout
 
     def _checked_ids(self, request: Request, n_rows: int) -> Ids:
         if request.fields or request.shared:
@@ -122,12 +162,27 @@ class FieldEncoder:
         twice = next(name for name in request.fields if name in request.shared)
         raise InvalidInput.of(f"field {twice!r}", "values under both fields and shared", "one of the two", "drop one")
 
-    def _refuse_nested(self, request: Request) -> None:
-        given = chain(((name, [one]) for name, one in request.shared.items()), request.fields.items())
-        for name, column in given:
-            for value in column:
-                if not isinstance(value, str | int | float | None):
-                    self._lookups[name].__missing__(value)
+
+def _table_of(vocabulary: Vocabulary) -> TextTable | None:
+    """The compiled look-up; None without numba or without categories, where Arrow does the same."""
+    if not vocabulary.category_names or not numba_is_installed():
+        return None
+    # defining the loops loads numba, which a model without categories does not need
+    from monocal.serving.engine.text_table import TextTable
+
+    return TextTable(vocabulary)
+
+
+def _column(column: Any, n_rows: int, name: str) -> list[Any]:
+    values = column if type(column) is list else _as_list(column, name)
+    if len(values) != n_rows:
+        raise InvalidInput.of(
+            f"field {name!r}",
+            f"{len(values)} values",
+            f"{n_rows}, one per candidate",
+            "send a value that all candidates share once, under shared",
+        )
+    return values
 
 
 def _as_list(column: Any, name: str) -> list[Any]:

@@ -73,7 +73,7 @@ class Answer:
     def ends(self, level: float) -> dict[str, dict[str, Floats]]:
         """Returns the lower and the upper ends of all tasks, as `Model.predict` with this interval does."""
         found = {task: row_intervals(p, self.known[task], level) for task, p in self.probabilities.items()}
-        return {end: {task: getattr(one, end) for task, one in found.items()} for end in ("lower", "upper")}
+        return {end: {task: getattr(interval, end) for task, interval in found.items()} for end in ("lower", "upper")}
 
     @property
     def n_rows(self) -> int:

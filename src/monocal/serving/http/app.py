@@ -72,10 +72,10 @@ def create_app(settings: Settings, *, home: Path | None = None, board: WorkerBoa
             try:
                 yield
             finally:
-                for one in running:
-                    one.cancel()
+                for task in running:
+                    task.cancel()
                     with suppress(asyncio.CancelledError):
-                        await one
+                        await task
                 service.metrics.flush()
 
     return Starlette(

@@ -80,7 +80,7 @@ def ids_of(value: Any, max_rows: int, n_fields: int) -> Ids:
         raise InvalidInput.of(
             "ids", "something else than integers", "one integer per candidate and field", "use 0 for unseen"
         )
-    if any(one > 0xFFFFFFFF or one < 0 for one in chain.from_iterable(rows)):
+    if any(number > 0xFFFFFFFF or number < 0 for number in chain.from_iterable(rows)):
         raise InvalidInput.of("ids", "numbers beyond", "ids from 0 to 4294967295", "use 0 for unseen")
     # wider than the engine's ids until they were compared with the vocabulary's sizes
     ids: Ids = np.array(rows, dtype=np.int64).reshape(len(rows), n_fields)  # type: ignore[assignment]

@@ -115,7 +115,7 @@ def _columns(task: str, labels: Any, probabilities: Any, corrections: Any, max_r
 
 def _labels_of(value: Any, what: str, max_rows: int) -> Floats:
     column = list_of(value, what, max_rows)
-    for row, one in enumerate(column):
-        if one is not None and (type(one) not in _LABELS or one not in (0, 1)):
-            raise InvalidInput.of(what, f"{kind_of(one)} at row {row}", "0, 1 or null", "use null for unknown")
-    return np.array([np.nan if one is None else one for one in column], dtype=np.float64)
+    for row, label in enumerate(column):
+        if label is not None and (type(label) not in _LABELS or label not in (0, 1)):
+            raise InvalidInput.of(what, f"{kind_of(label)} at row {row}", "0, 1 or null", "use null for unknown")
+    return np.array([np.nan if label is None else label for label in column], dtype=np.float64)

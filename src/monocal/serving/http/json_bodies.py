@@ -90,9 +90,9 @@ def list_of(value: Any, what: str, max_rows: int) -> list[Any]:
 
 def numbers_of(value: Any, what: str, max_rows: int) -> Floats:
     column = list_of(value, what, max_rows)
-    for row, one in enumerate(column):
-        if type(one) not in NUMBERS:
-            raise InvalidInput.of(what, f"{kind_of(one)} at row {row}", "numbers", "send one number per candidate")
+    for row, entry in enumerate(column):
+        if type(entry) not in NUMBERS:
+            raise InvalidInput.of(what, f"{kind_of(entry)} at row {row}", "numbers", "send one number per candidate")
     return np.array(column, dtype=np.float64)
 
 

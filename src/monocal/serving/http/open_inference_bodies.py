@@ -53,12 +53,12 @@ def request_of(body: dict[str, Any], raw: bytes, max_rows: int, engine: Engine) 
         raise InvalidInput.of(
             "inputs", f"{len(described)} tensors", f"at most {len(known)}, one per name", "see the model's metadata"
         )
-    for one in described:
-        name = object_of(one, "input").get("name")
+    for entry in described:
+        name = object_of(entry, "input").get("name")
         if type(name) is str and name not in known:
             raise UnknownName.among("input", name, (f"{SCORE}<task>", f"{FIELD}<field>", IDS, SAMPLING_RATE))
     tensors = read_tensors(described, raw, max_rows * max(len(engine.field_names), 1))
-    n_rows = next((one.shape[0] for one in tensors if one.name.startswith(SCORE)), 0)
+    n_rows = next((tensor.shape[0] for tensor in tensors if tensor.name.startswith(SCORE)), 0)
     if n_rows > max_rows:
         raise Refusal(TOO_LARGE, f"inputs: got {n_rows} candidates; wanted at most {max_rows}. Way out: split them.")
     scores: dict[str, Floats] = {}
@@ -66,20 +66,20 @@ def request_of(body: dict[str, Any], raw: bytes, max_rows: int, engine: Engine) 
     fields: dict[str, list[Any]] = {}
     request = Request(scores, shared, fields)
     seen = set()
-    for one in tensors:
-        if one.name in seen:
-            raise InvalidInput.of(f"input {one.name!r}", "two tensors", "one", "name every input once")
-        seen.add(one.name)
-        if one.name == IDS:
-            request.ids = _ids(one)
-        elif one.name == SAMPLING_RATE:
-            rates = _numbers(one)
+    for tensor in tensors:
+        if tensor.name in seen:
+            raise InvalidInput.of(f"input {tensor.name!r}", "two tensors", "one", "name every input once")
+        seen.add(tensor.name)
+        if tensor.name == IDS:
+            request.ids = _ids(tensor)
+        elif tensor.name == SAMPLING_RATE:
+            rates = _numbers(tensor)
             request.sampling_rate = float(rates[0]) if rates.size == 1 else rates
-        elif one.name.startswith(SCORE):
-            scores[one.name.removeprefix(SCORE)] = _numbers(one)
+        elif tensor.name.startswith(SCORE):
+            scores[tensor.name.removeprefix(SCORE)] = _numbers(tensor)
         else:
-            name = one.name.removeprefix(FIELD)
-            values = _fields_numbers(one) if name in engine.numeric_names else _categories(one)
+            name = tensor.name.removeprefix(FIELD)
+            values = _fields_numbers(tensor) if name in engine.numeric_names else _categories(tensor)
             if len(values) == 1 and n_rows > 1:
                 shared[name] = values[0]
             else:
@@ -100,8 +100,8 @@ def outputs_of(body: dict[str, Any], answer: Answer) -> tuple[dict[str, Floats],
     if type(asked) is not list or len(asked) > len(columns):
         raise InvalidInput.of("outputs", "something else", "a list of output names", "leave it out for all outputs")
     chosen, as_binary = {}, {}
-    for one in asked:
-        description = object_of(one, "output")
+    for entry in asked:
+        description = object_of(entry, "output")
         name = description.get("name")
         if type(name) is not str:
             raise InvalidInput.of("name of an output", name, "text", "see the model's metadata")

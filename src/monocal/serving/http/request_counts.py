@@ -40,8 +40,7 @@ class RequestCounts:
             if message["type"] == "http.response.start":
                 seconds = time.perf_counter() - start
                 endpoint = getattr(scope.get("endpoint"), "__name__", _NOWHERE)
-                metrics.requests.labels(endpoint, str(message["status"])).inc()
-                metrics.seconds.labels(endpoint).observe(seconds)
+                metrics.observe_request(endpoint, message["status"], seconds)
                 if self.access_log:
                     log_event(
                         "request",

@@ -46,7 +46,7 @@ class LiveLevel:
         corrections = {}
         probabilities = {}
         for task, p in answer.probabilities.items():
-            is_product = any(task == one.whole for one in engine.products)
+            is_product = any(task == product.whole for product in engine.products)
             # a product follows its parts; it has no level of its own
             shift = np.zeros(answer.n_rows) if is_product else self._corrections(task, answer, engine)
             corrections[task] = shift

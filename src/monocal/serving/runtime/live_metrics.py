@@ -27,6 +27,9 @@ from monocal.serving.runtime.metric_files import METRICS_FOLDER_VARIABLE
 from monocal.serving.runtime.recent_sums import RecentSums, running_pcoc
 
 LATENCY_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_ROWS_AT_ONCE = 2048
+"""Rows that wait at most until they are counted: a few megabytes."""
+
 DIFFERENCES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 """Thresholds on |active − shadow| that are counted."""
 
@@ -35,8 +38,8 @@ DIFFERENCES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 class LiveMetrics:
     """Counts requests, rows, unseen values, scores per fit-time bin, feedback and shadow differences.
 
-    Arrays are added up per request and handed to Prometheus once a second and at each scrape, because 21 labelled
-    counters would cost more than the calibration.
+    Answers wait until there are enough rows for arrays to pay, are added up at once, and handed to Prometheus once a
+    second and at each scrape: 21 labelled counters per request would cost more than the calibration.
 
     Arguments:
         n_workers: Workers of the service. Several share a folder of files; without one (the disk was full when the
@@ -85,6 +88,9 @@ class LiveMetrics:
             "monocal_shadow_first_changed", "Requests in which another candidate comes first.", ["task"], **make
         )
         self._engine: Engine | None = None
+        self._waiting: list[Answer] = []
+        self._n_waiting_rows = 0
+        self._of_requests: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._unseen: np.ndarray[Any, np.dtype[np.int64]] = np.zeros(0, dtype=np.int64)
         self._n_rows = 0
         self._edges: dict[str, Floats] = {}
@@ -108,13 +114,34 @@ class LiveMetrics:
         """Counts what one request brought."""
         if self._engine is None or answer.version != self._engine.version:
             return
-        self._n_rows += answer.n_rows
-        self._unseen += np.count_nonzero(answer.ids == 0, axis=0)
-        for task, logits in answer.logits.items():
-            if task in self._edges:
+        self._waiting.append(answer)
+        self._n_waiting_rows += answer.n_rows
+        if self._n_waiting_rows >= _ROWS_AT_ONCE:
+            self._add_up()
+
+    def observe_request(self, endpoint: str, status: int, seconds: float) -> None:
+        """Counts one request by its outcome and its duration."""
+        key = endpoint, status
+        if key not in self._of_requests:
+            self._of_requests[key] = self.requests.labels(endpoint, str(status)), self.seconds.labels(endpoint)
+        n_requests, durations = self._of_requests[key]
+        n_requests.inc()
+        durations.observe(seconds)
+
+    def _add_up(self) -> None:
+        """Counts the answers that wait."""
+        answers, self._waiting = self._waiting, []
+        self._n_rows += self._n_waiting_rows
+        self._n_waiting_rows = 0
+        if not answers:
+            return
+        self._unseen += np.count_nonzero(np.concatenate([answer.ids for answer in answers]) == 0, axis=0)
+        for task, edges in self._edges.items():
+            parts = [answer.logits[task] for answer in answers if task in answer.logits]
+            if parts:
                 bins = self._bins[task]
-                places = np.searchsorted(self._edges[task], logits)
-                bins.add(np.bincount(places, minlength=bins.values.size).astype(np.float64), answer.n_rows)
+                places = np.searchsorted(edges, np.concatenate(parts))
+                bins.add(np.bincount(places, minlength=bins.values.size).astype(np.float64), places.size)
 
     def observe_feedback(self, task: str, probabilities: Floats, labels: Floats) -> None:
         """Counts labels that came back with the probabilities they belong to."""
@@ -130,6 +157,7 @@ class LiveMetrics:
         """Hands what was added up to Prometheus."""
         if self._engine is None:
             return
+        self._add_up()
         if self._n_rows:
             self.rows.inc(self._n_rows)
             for field, n_unseen in zip(self._engine.field_names, self._unseen.tolist(), strict=True):
@@ -160,7 +188,7 @@ class LiveMetrics:
         return generate_latest(_Fixed([*found, *self._derived(found), _info(versions), covers_all, *others]))
 
     def _derived(self, found: Iterable[Metric]) -> list[Metric]:
-        sums = {_key(one.name, **one.labels): one.value for metric in found for one in metric.samples}
+        sums = {_key(sample.name, **sample.labels): sample.value for metric in found for sample in metric.samples}
         labels_of: dict[str, list[dict[str, str]]] = {}
         for name, labels in sums:
             labels_of.setdefault(name, []).append(dict(labels))

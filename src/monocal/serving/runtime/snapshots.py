@@ -66,12 +66,12 @@ class Snapshots:
                 shutil.rmtree(old, ignore_errors=True)
 
     def _remove_copies_of_the_dead(self) -> None:
-        for one in self.home.glob(f"{_TRIED}*"):
-            process_id = one.name.removeprefix(_TRIED).partition("-")[0]
+        for folder in self.home.glob(f"{_TRIED}*"):
+            process_id = folder.name.removeprefix(_TRIED).partition("-")[0]
             try:
                 os.kill(int(process_id), 0)
             except (ValueError, ProcessLookupError):
-                shutil.rmtree(one, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
             except PermissionError:
                 continue
 

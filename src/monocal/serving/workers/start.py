@@ -56,8 +56,8 @@ def run(settings: Settings) -> None:
     start_logging()
     settings, listening = listen(settings)
     with ExitStack() as stack:
-        for one in listening:
-            stack.enter_context(one)
+        for listener in listening:
+            stack.enter_context(listener)
         admin = {} if settings.admin_port is None else {"admin_port": settings.admin_port}
         log_event(
             "listening", host=settings.host, port=settings.port, workers=settings.workers, model=settings.name, **admin

@@ -76,7 +76,7 @@ class Supervisor:
             "OMP_NUM_THREADS": "1",  # a request is scored on one thread; workers are the parallelism
             **self._metrics_folder(),
         }
-        before = {one: signal.signal(one, self._ask_to_stop) for one in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: signal.signal(number, self._ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             for slot in range(self.settings.workers):
                 self._start(slot, n_failures=0)
@@ -85,8 +85,8 @@ class Supervisor:
                 self._look_after_workers()
         finally:
             self._stop_workers()
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _metrics_folder(self) -> dict[str, str]:
         try:
@@ -104,7 +104,7 @@ class Supervisor:
         return {METRICS_FOLDER_VARIABLE: str(folder)}
 
     def _start(self, slot: int, n_failures: int) -> None:
-        handles = [one.fileno() for one in self.listening]
+        handles = [listener.fileno() for listener in self.listening]
         process = subprocess.Popen(
             [sys.executable, "-m", "monocal.serving.workers.worker"],
             stdin=subprocess.PIPE,
@@ -155,8 +155,8 @@ class Supervisor:
             worker.n_silent_looks = 0
 
     def _stop_workers(self) -> None:
-        for one in self.listening:
-            one.close()
+        for listener in self.listening:
+            listener.close()
         for worker in self._workers.values():
             if worker.process.poll() is None:
                 worker.process.send_signal(signal.SIGTERM)

@@ -24,9 +24,6 @@ from monocal.serving.runtime.worker_board import WorkerBoard
 from monocal.serving.settings import Settings
 from monocal.serving.workers.listening import BACKLOG
 
-HEADER_ROOM = 4
-"""The HTTP parser gives up on heads this many times longer than allowed; shorter ones get a worded refusal."""
-
 
 @final
 class FairServer(uvicorn.Server):  # type: ignore[misc]
@@ -38,8 +35,8 @@ class FairServer(uvicorn.Server):  # type: ignore[misc]
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        for one in sockets or []:
-            one.listen(BACKLOG)
+        for listener in sockets or []:
+            listener.listen(BACKLOG)
 
 
 def run_server(app: Starlette, settings: Settings, listening: list[socket.socket]) -> None:
@@ -56,7 +53,6 @@ def run_server(app: Starlette, settings: Settings, listening: list[socket.socket
         proxy_headers=False,
         timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=settings.drain_seconds,
-        h11_max_incomplete_event_size=HEADER_ROOM * settings.max_header_bytes,
     )
     with _signals_end_here():
         FairServer(config).run(sockets=listening)
@@ -65,12 +61,12 @@ def run_server(app: Starlette, settings: Settings, listening: list[socket.socket
 @contextmanager
 def _signals_end_here() -> Iterator[None]:
     """Keeps uvicorn's repetition of the signal that stopped it from killing a process that stopped in good order."""
-    before = {one: signal.signal(one, lambda _number, _frame: None) for one in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, lambda _number, _frame: None) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def main() -> None:
@@ -83,7 +79,7 @@ def main() -> None:
     board = WorkerBoard(home / "board", orders["slot"])
     if METRICS_FOLDER_VARIABLE in os.environ:
         use_files_of(orders["slot"])
-    listening = [socket.socket(fileno=one) for one in orders["sockets"]]
+    listening = [socket.socket(fileno=handle) for handle in orders["sockets"]]
     run_server(create_app(settings, home=home, board=board), settings, listening)
     log_event("worker stopped", slot=orders["slot"])
 

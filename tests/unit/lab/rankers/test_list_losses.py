@@ -38,8 +38,8 @@ def test_a_list_of_neighbouring_rows_is_whole_in_one_batch_and_no_row_is_lost(ba
     batch_of = np.empty(lists.size, int)
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         batch_of[order[start:end]] = number
-    for one in np.unique(lists):
-        rows = np.flatnonzero(lists == one)
+    for value in np.unique(lists):
+        rows = np.flatnonzero(lists == value)
         if rows[-1] - rows[0] < batch_rows:
             assert np.unique(batch_of[rows]).size == 1
     assert np.max(np.abs(np.argsort(order) - np.arange(lists.size))) < batch_rows
@@ -103,7 +103,7 @@ def test_the_first_batch_holds_whole_lists(click_log):
 def test_what_a_loss_lacks_is_named(saved_log, teacher, tmp_path):
     bare = simulate_log(500, seed=9).encoded()
     bare = type(bare).of(bare.features, bare.labels, bare.vocabulary, bare.roles)
-    with pytest.raises(InvalidInput, match="a log without scores of task 'click'.*--reference"):
+    with pytest.raises(InvalidInput, match="a log without scores of task 'click'.*reference="):
         DeepFM(**SMALL, loss="clid", group="site_id").fit(bare)
     with pytest.raises(InvalidInput, match="the fields of user and item"):
         DeepFM(**SMALL, loss="bbp").fit(bare)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.rankers import QIN, MultiTaskDeepFM, load_ranker, rank_log
@@ -50,8 +51,8 @@ def test_content_vectors_are_the_same_in_every_fit():
     rows = simulate_search(6000)
     clicked = rows.features[rows.labels == 1]
     found = [ContentVectors.fit(clicked[:, 1], clicked[:, 2], (401, 4001), 16) for _ in range(3)]
-    assert all(np.array_equal(one.items, found[0].items) for one in found)
-    assert all(np.array_equal(one.queries, found[0].queries) for one in found)
+    assert all(np.array_equal(vectors.items, found[0].items) for vectors in found)
+    assert all(np.array_equal(vectors.queries, found[0].queries) for vectors in found)
 
 
 def test_outcomes_of_the_row_and_of_later_ones_do_not_reach_its_inputs(log, fitted):
@@ -84,6 +85,20 @@ def test_without_a_query_the_item_alone_is_compared(log):
     assert np.all(np.isfinite(ranker.score(log.slice(4_000, 4_500))))
 
 
+def test_it_trains_with_a_list_loss(log):
+    """Joint training reads two logits of each task; the page is the list."""
+    train, later = log.slice(0, 20_000), log.slice(20_000, 24_000)
+    ranker = QIN(hidden=(32,), batch_rows=256, loss="jrc", group=("user_id", "query"), n_threads=1, **SHORT).fit(train)
+    raw = ranker.network_.score(torch.tensor(ranker._inputs(later, slice(None)))).detach().double().numpy()
+    assert raw.shape == (4_000, 6)
+    scores = ranker.score_tasks(later)
+    for place, task in enumerate(log.tasks):
+        np.testing.assert_allclose(scores[task], raw[:, 2 * place + 1] - raw[:, 2 * place], atol=1e-12)
+        found = Forecast.of(later.labels[task], 1.0 / (1.0 + np.exp(-scores[task])))
+        assert metric("auc").of(found).number > 0.55
+    assert not np.allclose(ranker.losses_[0], 3 * np.log(2.0), atol=0.05)  # what log-loss starts at
+
+
 def test_search_keeps_what_is_like_the_query_and_then_what_is_like_the_item():
     axes = np.eye(3, dtype=np.float32)
     # items 1, 2 are of the query's kind, item 3 is not; the target is like item 2
@@ -103,7 +118,7 @@ def test_a_user_without_a_past_has_no_events(log, fitted):
 
 def test_what_is_missing_is_named(log):
     small = log.slice(0, 1_000)
-    with pytest.raises(InvalidInput, match="no histories.*--history user_id"):
+    with pytest.raises(InvalidInput, match='no histories.*history="user_id"'):
         QIN(hidden=(8,)).fit(replace(small, histories=None))
     with pytest.raises(UnknownName, match="query: got 'qury'.*did you mean 'query'"):
         QIN(query="qury", hidden=(8,)).fit(small)

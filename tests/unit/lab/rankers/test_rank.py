@@ -71,17 +71,19 @@ def test_a_scored_log_opens_again_with_its_log(saved_log, tmp_path):
     assert np.array_equal(part.log.features, saved_log.features[rows])
 
 
-def test_samples_leave_out_what_was_not_observed_and_undo_the_sampling(saved_log):
+def test_samples_leave_out_what_was_not_observed_undo_the_sampling_and_keep_times(saved_log):
     labels = saved_log.labels["click"].copy()
     labels[::3] = -1
     rates = np.full(saved_log.n_rows, 0.1)
+    times = np.arange(saved_log.n_rows)
     log = EncodedLog.of(
-        saved_log.features, {"click": labels}, saved_log.vocabulary, saved_log.roles, sampling_rates=rates
+        saved_log.features, {"click": labels}, saved_log.vocabulary, saved_log.roles, times=times, sampling_rates=rates
     )
     samples = ScoredLog(log, {"click": np.zeros(log.n_rows)}, None, "mark").samples()
     assert samples.n_rows == np.count_nonzero(labels >= 0)
     assert np.allclose(samples.logits, np.log(0.1))
     assert np.array_equal(samples.known_labels, labels[labels >= 0])
+    assert np.array_equal(samples.times, times[labels >= 0])
 
 
 def test_what_does_not_belong_together_is_refused(saved_log, tmp_path):

@@ -10,7 +10,7 @@ from monocal.lab.simulator import Compose, Drifting, Field, Lasting, World, draw
 
 
 def world(*lasting, n_periods=10, size=400, **drift):
-    fields = tuple(Field(one.name, size, exponent=0.0) for one in lasting)
+    fields = tuple(Field(effect.name, size, exponent=0.0) for effect in lasting)
     drifting = Drifting(lasting, n_periods=n_periods, **drift)
     return World("for a test", fields, 0.3, Compose(drifting), draws="score", days=n_periods)
 

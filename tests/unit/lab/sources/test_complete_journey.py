@@ -126,6 +126,6 @@ def test_what_is_missing_or_out_of_order_is_named(tmp_path, monkeypatch):
     folder = write(tmp_path, PLACED[::-1])
     with pytest.raises(InvalidInput, match="week 6 after week 53"):
         list(CompleteJourney().open(folder).batches())
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr("monocal.logs.source.find_spec", lambda name: None)
     with pytest.raises(InvalidInput, match=r"monocal\[promotions\]"):
         module.installed_folder()

@@ -193,7 +193,7 @@ def test_aliccp_four_raw_files_are_joined(tmp_path):
 
 @pytest.fixture(params=[40, 1 << 24], ids=["tiny blocks", "one block"])
 def _tiny_blocks(request, monkeypatch):
-    monkeypatch.setattr(csv_module, "_BLOCK_BYTES", request.param)
+    monkeypatch.setattr(csv_module, "BLOCK_BYTES", request.param)
 
 
 def test_aliccp_malformed_lists_are_refused_or_skipped(tmp_path):
@@ -303,7 +303,7 @@ def test_a_users_text_table_is_read_with_care(tmp_path):
     with pytest.warns(MonocalWarning, match="left out 1"):
         log = _encode(source.open(tmp_path / "log.csv", on_error="skip"), tmp_path / "out")
     assert _decoded(log, "site") == ["a", "c"]
-    with pytest.raises(UnknownName, match=r"field column: got 'sites'.*did you mean 'site'"):
+    with pytest.raises(UnknownName, match=r"fields: got 'sites'.*did you mean 'site'"):
         TableSource(Roles(labels="y", fields=["sites"])).open(tmp_path / "log.csv")
 
 

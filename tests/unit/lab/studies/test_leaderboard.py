@@ -26,6 +26,10 @@ def row(data, calibrator, seed, metric, value, verdict="", is_best=False):
         "status": "ok",
         "reason": "",
         "cpu_seconds": 1.0,
+        "n_calibration": 10,
+        "n_test": 20,
+        "n_fields": 3,
+        "rate": 0.25,
         "metric": metric,
         "value": value,
         "low": value - 0.01,
@@ -76,13 +80,15 @@ def test_pcoc_by_period_is_a_table_of_its_own():
 
 
 def test_a_row_of_fewer_seeds_says_so():
-    text = markdown(STUDY, [one for one in rows_of("small", ("tie", "tie")) if one["calibrator"] == "a" or one["seed"]])
+    text = markdown(
+        STUDY, [entry for entry in rows_of("small", ("tie", "tie")) if entry["calibrator"] == "a" or entry["seed"]]
+    )
     assert "| a | " in text
     assert "| <b> (1 of 2 seeds) | " in text
 
 
 def test_cost_is_mean_cpu_and_largest_memory():
-    rows = [{**one, "peak_rss_bytes": (1 + one["seed"]) << 30} for one in rows_of("small", ("tie", "tie"))]
+    rows = [{**entry, "peak_rss_bytes": (1 + entry["seed"]) << 30} for entry in rows_of("small", ("tie", "tie"))]
     assert "| 1.0 | 2.0 |" in markdown(STUDY, rows)
 
 

@@ -42,7 +42,7 @@ class AdaCalibrator(NeuralCalibrator):
         Wei et al. Posterior probability matters: doubly-adaptive calibration for neural predictions in online
         advertising. SIGIR 2022.
 
-    Takes the arguments of `NeuralCalibrator` beside its own; of its vectors only their length is used.
+    Takes the arguments of `NeuralArguments` beside its own; of its vectors only their length is used.
 
     Arguments:
         field: Position of the field among the features.

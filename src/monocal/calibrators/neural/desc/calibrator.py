@@ -34,7 +34,7 @@ class DescCalibrator(NeuralCalibrator):
     References:
         Yang et al. Deep ensemble shape calibration: multi-field post-hoc calibration in online advertising. KDD 2024.
 
-    Takes the arguments of `NeuralCalibrator` beside its own.
+    Takes the arguments of `NeuralArguments` beside its own.
 
     Arguments:
         hidden: Widths of the mixing networks.
@@ -46,6 +46,7 @@ class DescCalibrator(NeuralCalibrator):
     """
 
     name = "desc"
+    uses_numbers = True
     class_tags = Tags(monotone="none", features="required", weights_exactly=False)
     default_epochs = 3
 

@@ -34,7 +34,7 @@ class FacCalibrator(NeuralCalibrator):
         Pan et al. Field-aware calibration: a simple and empirically strong method for reliable probabilistic
         predictions. WWW 2020.
 
-    Takes the arguments of `NeuralCalibrator` beside its own.
+    Takes the arguments of `NeuralArguments` beside its own.
 
     Arguments:
         n_knots: Knots at equally spaced probabilities.
@@ -51,6 +51,7 @@ class FacCalibrator(NeuralCalibrator):
     """
 
     name = "fac"
+    uses_numbers = True
     fits_in_shards = True
     class_tags = Tags(monotone="none", features="optional", weights_exactly=False)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.calibrators.base_curve import Base
 from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.neural.fitting.presets import FitSettings
+from monocal.calibrators.neural.fitting.steps import Steps, Wish
 from monocal.calibrators.neural.fitting.warm_start import (
     MAX_ITERATIONS,
     REFIT_ROUNDS,
@@ -23,9 +26,11 @@ from monocal.calibrators.recent_intercept import solve_shift
 from monocal.calibrators.statistical.carry_over import (
     CarryOver,
     LaterRows,
+    ScoreCurve,
     block_level,
     fit_carried,
     learn_carry_over,
+    learn_score_curve,
     left_out,
     line_beside,
     solve_shares,
@@ -42,9 +47,6 @@ NETWORK_PRIOR = 0.5
 """What is believed of the network without evidence; nothing at all if every row is of the same moment, since the
 network then has nothing but fields that cannot be told from time to look at."""
 
-Trained = tuple[Weights, dict[str, Any]]
-"""A map's arrays, and how its training went."""
-
 
 @final
 @dataclass(frozen=True)
@@ -56,22 +58,24 @@ class BelievedFit:
         history: How the last training went.
         believed: The table of shares that models keep and show.
         level: What the newest rows ask for beside it.
+        curve: The curve along which the score enters; None if it enters as it is.
     """
 
     weights: Weights
     history: dict[str, Any]
     believed: dict[str, NDArray[Any]]
     level: float
+    curve: ScoreCurve | None
 
 
-def fit_believed(
+def believed_steps(
     samples: Samples,
     sizes: list[int],
     settings: FitSettings,
     l2: Penalty,
-    train: Callable[..., Trained],
+    base: Base,
     logits: Callable[[Weights, Samples], Floats],
-) -> BelievedFit:
+) -> Steps[BelievedFit]:
     """Learns shares on later rows, then fits everything on all rows, believed to those shares.
 
     Arguments:
@@ -79,33 +83,45 @@ def fit_believed(
         sizes: How many ids each field has.
         settings: Of the preset.
         l2: Penalty on the shifts, or `auto`.
-        train: Trains a map: `(rows, held out, start, hidden fields, **options)`.
+        base: How the score enters; `auto` asks for a curve only where the network is left out.
         logits: Calibrated logits of rows, from a map's arrays.
     """
     counts = np.asarray(sizes, dtype=np.int64)
     penalty = None if l2 == "auto" else float(l2)
     believed = learn_carry_over(samples, counts, settings.carry, penalty)
+    curve = learn_score_curve(samples, counts, believed, base, penalty) if base == "curve" else None
     hidden = hidden_fields(believed)
     weights: Weights = {}
     history: dict[str, Any] = {}
     share = 0.0 if believed.blocks.one_moment else NETWORK_PRIOR
+
+    @cache
+    def last_wish(curve: ScoreCurve | None) -> Wish:
+        rows = samples if curve is None else curve.applied(samples)
+        fitted = fit_carried(
+            rows, counts, believed, l2=penalty, tolerance=START_TOLERANCE, max_iterations=MAX_ITERATIONS
+        )
+        start = Start(fitted.line.slope, fitted.line.intercept, fitted.line.shifts, fitted.penalties)
+        return Wish(*split_off_recent(rows, settings.stopping_share), start, hidden)
+
     if believed.cuts:
-        older, start = start_at_cut(samples, sizes, believed)
-        # an interrupted fit resumes its last training; this one is done again
-        weights, history = train(older, None, start, hidden, checkpoint=None)
-        later = believed.cuts[-1].later(samples, believed.blocks)
+        rows = samples if curve is None else curve.applied_at_cut(samples)
+        older, start = start_at_cut(rows, sizes, believed)
+        weights, history = yield Wish(older, None, start, hidden, is_trial=True, following=partial(last_wish, curve))
+        later = believed.cuts[-1].later(rows, believed.blocks)
         share = network_share(logits(weights, later), start, later, believed)
-    fitted = fit_carried(
-        samples, counts, believed, l2=penalty, tolerance=START_TOLERANCE, max_iterations=MAX_ITERATIONS
-    )
-    start = Start(fitted.line.slope, fitted.line.intercept, fitted.line.shifts, fitted.penalties)
+    if share < SMALLEST_NETWORK_SHARE and base == "auto":
+        # a network that is believed bends by itself, and starts best from a straight line
+        curve = learn_score_curve(samples, counts, believed, base, penalty)
+    start = last_wish(curve).start
+    samples = samples if curve is None else curve.applied(samples)
     if share < SMALLEST_NETWORK_SHARE:
         share = 0.0
         if not weights:
-            weights, history = train(samples, None, start, hidden)
+            weights, history = yield Wish(samples, None, start, hidden)
         weights["affine"] = np.array([start.slope, start.intercept])
     else:
-        weights, history = train(*split_off_recent(samples, settings.stopping_share), start, hidden)
+        weights, history = yield last_wish(curve)
     weights["mix"] = np.array([share])
     shifts, in_place = carried_shifts(logits(weights, samples), samples, sizes, l2, start, believed)
     level = block_level(in_place, samples, believed.blocks)
@@ -114,6 +130,7 @@ def fit_believed(
         history,
         believed.as_arrays(counts, samples.numeric_knots) | {"network": np.array([share])},
         level,
+        curve,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from monocal.calibrators.neural.arrays.context_table import Weights
+from monocal.calibrators.neural.arrays.context_table import SHARED, Weights
 from monocal.calibrators.neural.fitting.field_values import field_sizes
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
@@ -25,6 +25,7 @@ class MapInputs:
         n_dimensions: Length of one field's vector.
         warm_start: Whether the map should start as the identity.
         knots: Those of the map to go on from, if there is one and it has any.
+        keeps_hidden: Whether its hidden layers stay as they are, because other tasks have them, too.
     """
 
     rows: Samples
@@ -33,6 +34,7 @@ class MapInputs:
     n_dimensions: int
     warm_start: bool
     knots: Floats | None = None
+    keeps_hidden: bool = False
 
     @classmethod
     def going_on(cls, weights: Weights, rows: Samples, warm_start: bool) -> Self:
@@ -47,7 +49,7 @@ class MapInputs:
         table = weights.get("encoder.table", np.zeros((0, 0)))
         n_dimensions = int(table.shape[1])
         knots = weights.get("curve.curve.knots")
-        return cls(rows, sizes, len(sizes) * n_dimensions, n_dimensions, warm_start, knots)
+        return cls(rows, sizes, len(sizes) * n_dimensions, n_dimensions, warm_start, knots, SHARED in weights)
 
     @property
     def n_fields(self) -> int:

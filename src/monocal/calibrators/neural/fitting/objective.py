@@ -14,7 +14,13 @@ Auxiliary = Literal["sc", "field", "mse"]
 
 
 def objective(
-    auxiliary: Auxiliary, weight: float, sc_preset: str, n_bins: int, tau: float, field_sizes: Sequence[int]
+    auxiliary: Auxiliary,
+    weight: float,
+    sc_preset: str,
+    n_bins: int,
+    tau: float,
+    field_sizes: Sequence[int],
+    is_numeric: Sequence[bool] | None = None,
 ) -> Loss:
     """Returns cross-entropy, plus the auxiliary loss times its weight if that is positive."""
     from monocal.losses import (
@@ -37,7 +43,7 @@ def objective(
     elif auxiliary == "field":
         if not field_sizes:
             raise InvalidInput.of("auxiliary", '"field" without features', "features", 'pass features, or use "sc"')
-        second = FieldCalibrationLoss(field_sizes, tau)
+        second = FieldCalibrationLoss(field_sizes, tau, is_numeric)
     else:
         second = SmoothCalibrationLoss(n_bins, tau, sc_preset)
     return WeightedSum([(1.0, CrossEntropy()), (weight, second)])

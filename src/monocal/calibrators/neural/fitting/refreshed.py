@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.neural.arrays.fitted_map import believed_share
+from monocal.calibrators.statistical.carry_over import line_beside
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY
 from monocal.calibrators.statistical.refreshing import centred, known_at_fit, refresh_effects, resumed
 from monocal.calibrators.statistical.row_variance import row_variances, spread_at_fit, value_variances
+from monocal.calibrators.statistical.wide_solver import WideParameters, add_shifts
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats
@@ -91,9 +93,21 @@ def refresh_network(
 def spread_of_network(
     weights: Weights, logits: Floats, samples: Samples, state: Weights, shares: Floats | None
 ) -> Weights:
-    """Returns what the fit misses, for intervals; arguments as for `known_to_network` and `known_by_network`."""
+    """Returns what the fit misses, for intervals; arguments as for `known_to_network` and `known_by_network`.
+
+    A network explains more of the rows that it was trained on than of others. What it takes away from the spread beside
+    the best line through the same shifts is believed by half.
+    """
     features, offsets = _fields(weights, samples)
-    return spread_at_fit(logits, samples, state, offsets, shares if features.shape[1] else None)
+    rest = state, offsets, shares if features.shape[1] else None
+    found = spread_at_fit(logits, samples, *rest)
+    if believed_share(weights) > 0.0:
+        shifts = WideParameters(1.0, 0.0, weights.get("wide.shifts", np.zeros(0)), offsets, np.zeros(0))
+        line = line_beside(shifts, replace(samples, features=features))
+        beside = add_shifts(line.slope * samples.logits + line.intercept, features, line.shifts, offsets)
+        straight = spread_at_fit(beside, samples, *rest)
+        found = {name: 0.5 * (column + straight[name]) for name, column in found.items()}
+    return found
 
 
 def known_by_network(
@@ -102,6 +116,7 @@ def known_by_network(
     state: Weights,
     spread: Weights,
     shares: Floats | None,
+    n_knots: Sequence[int] | None,
     samples: Samples,
 ) -> KnownLogits:
     r"""Returns how surely every row's calibrated logit is known.
@@ -116,13 +131,14 @@ def known_by_network(
         state: What the fit or the last refresh kept.
         spread: What the fit misses.
         shares: Which share of each field's effect is carried; None means all.
+        n_knots: Knots per field, 0 for categories; None means categories alone.
         samples: The rows, with the fields that the method looks at.
     """
     features, offsets = _fields(weights, samples)
     share, moved = believed_share(weights), None
     if share > 0.0:
         moved = _network_moves(map_logits, weights, samples), share
-    variances = value_variances(state, offsets, shares if offsets.size > 1 else None)
+    variances = value_variances(state, offsets, shares if offsets.size > 1 else None, n_knots)
     return row_variances(samples, features, variances, offsets, state, spread, moved)
 
 

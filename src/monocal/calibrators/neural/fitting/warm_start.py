@@ -11,7 +11,7 @@ import numpy as np
 from monocal.calibrators.fit_rows import has_both_classes
 from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, Penalty, solve_shrunk
-from monocal.calibrators.statistical.wide_solver import WideParameters, field_offsets, solve_wide
+from monocal.calibrators.statistical.wide_solver import WideParameters, add_shifts, field_offsets, solve_wide
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 
@@ -46,6 +46,13 @@ class Start:
         if self.slope == 1.0 and self.intercept == 0.0:
             return samples
         return samples.with_logits(self.slope * samples.logits + self.intercept)
+
+    def beside(self, samples: Samples, sizes: Sequence[int]) -> Floats:
+        """Returns what the shifts add on every row."""
+        nothing = np.zeros(samples.n_rows)
+        if self.shifts is None or samples.features is None:
+            return nothing
+        return add_shifts(nothing, samples.features, self.shifts, field_offsets(np.asarray(sizes, dtype=np.int64)))
 
 
 def logistic_start(samples: Samples, sizes: Sequence[int] | None, l2: Penalty) -> Start:

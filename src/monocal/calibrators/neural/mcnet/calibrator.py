@@ -13,10 +13,10 @@ from monocal.calibrators.neural.fitting.objective import Auxiliary
 from monocal.calibrators.neural.fitting.presets import FitSettings
 from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.calibrators.neural.umc.arrays import CompiledUmc, KnotsCurve
-from monocal.calibrators.neural.umc.calibrator import score_knots
 from monocal.calibrators.neural.umc.onnx import write_umc
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.row_scorer import RowScorer
+from monocal.calibrators.score_knots import score_knots
 from monocal.calibrators.tags import Tags
 from monocal.kernels.compiled import numba_is_installed
 
@@ -45,7 +45,7 @@ class McnetCalibrator(NeuralCalibrator):
         MCNet: monotonic calibration networks for expressive uncertainty calibration in online advertising. WWW 2025,
         arXiv 2503.00334.
 
-    Takes the arguments of `NeuralCalibrator` beside its own; `sc_weight` is the factor λ_f, 1 by default.
+    Takes the arguments of `NeuralArguments` beside its own; `sc_weight` is the factor λ_f, 1 by default.
 
     Arguments:
         n_knots: Knots of the integral, at quantiles of the score; bins lie between them.
@@ -62,6 +62,7 @@ class McnetCalibrator(NeuralCalibrator):
     """
 
     name = "mcnet"
+    uses_numbers = True
     class_tags = Tags(monotone="weak", features="optional", weights_exactly=False, reconstruction=True)
 
     auxiliary: Auxiliary = "field"

@@ -42,7 +42,7 @@ def linear(n_in: int, n_out: int, generator: torch.Generator, bias_scale: float 
         >>> tuple(layer.weight.shape), layer.bias.tolist()
         ((2, 3), [0.0, 0.0])
     """
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out)
+    layer = _Unfilled(n_in, n_out)
     if n_in > 0:
         nn.init.xavier_normal_(layer.weight, gain=math.sqrt(2.0), generator=generator)
     if bias_scale > 0.0:
@@ -50,6 +50,16 @@ def linear(n_in: int, n_out: int, generator: torch.Generator, bias_scale: float 
     else:
         nn.init.zeros_(layer.bias)
     return layer
+
+
+class _Unfilled(nn.Linear):
+    """An affine layer that draws nothing by itself; `skip_init` of torch would load its symbolic algebra for that."""
+
+    def reset_parameters(self) -> None:
+        pass
+
+    def _get_name(self) -> str:
+        return "Linear"
 
 
 @final

@@ -65,10 +65,6 @@ class WideShift(nn.Module):
         rows = rows_of_ids(field_ids, self.field_sizes, self.offsets)
         return functional.embedding(rows, self.shifts, sparse=self.sparse).sum(dim=(1, 2))
 
-    def squared_norm(self) -> Tensor:
-        """Returns the sum of squared shifts, for an L2 penalty."""
-        return self.shifts.square().sum()
-
     @torch.no_grad()
     def set_(self, shifts: Sequence[Sequence[float]]) -> None:
         """Starts from given shifts, one list per field (for example those of a fitted logistic regression)."""

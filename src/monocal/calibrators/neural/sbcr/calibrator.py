@@ -33,7 +33,7 @@ class SbcrCalibrator(NeuralCalibrator):
     References:
         Zhang et al. A self-boosted framework for calibrated ranking. KDD 2024.
 
-    Takes the arguments of `NeuralCalibrator` beside its own.
+    Takes the arguments of `NeuralArguments` beside its own.
 
     Arguments:
         n_intervals: Number of score intervals K.

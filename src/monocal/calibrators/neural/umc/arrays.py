@@ -6,13 +6,14 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
-from monocal.calibrators.neural.arrays.context_table import ContextTable, Weights
+from monocal.calibrators.neural.arrays.context_table import SHARED, ContextTable, Weights
 from monocal.calibrators.neural.arrays.fitted_map import believed_share, curve_weights
 from monocal.calibrators.neural.arrays.layers import Layers
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.core.samples import Ids
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.spaces import Floats
 from monocal.kernels.limits import LOG_SCALE_LIMIT
 
 
@@ -76,13 +77,11 @@ class CompiledUmc:
         from monocal.kernels.umc_predictor import umc_predictor
 
         context = ContextTable.of(weights)
-        offsets = [weights[name] for name in ("encoder.offsets", "wide.offsets") if name in weights]
-        # a ranker's table and the fitting rows may know different numbers of values
-        sizes = np.max([np.diff(places) for places in offsets], axis=0) if offsets else np.zeros(0, np.int64)
+        sizes = sizes_of(weights)
         state = curve_weights(weights)
-        self.slope, self.intercept = (float(number) for number in weights["affine"])
         self.n_fields = len(sizes)
         self.share = believed_share(weights)
+        self.line = np.array([*weights["affine"], self.share, 0.0], np.float64)
         # the compiled loops add shifts to the curve; divided before, they are themselves again after the mix
         shifts = None if "wide.shifts" not in weights else weights["wide.shifts"] / self.share
         constant = float(weights["wide.intercept"][0]) / self.share if "wide.intercept" in weights else 0.0
@@ -90,27 +89,37 @@ class CompiledUmc:
             state,
             field_sizes=sizes.tolist(),
             integrand="knots" if "curve.knots" in state else "concat",
-            vectors=None if context is None else _per_id(context.vectors(), context.offsets, sizes),
-            wide_shifts=None if shifts is None else _per_id(shifts, weights["wide.offsets"], sizes),
+            vectors=None if context is None else per_id(context.vectors(), context.offsets, sizes),
+            wide_shifts=None if shifts is None else per_id(shifts, weights["wide.offsets"], sizes),
             intercept=constant,
+            beside_others=SHARED in weights,
         )
 
     def __call__(self, logits: Floats, features: Ids | None) -> Floats:
         ids = np.zeros((logits.shape[0], 0), np.int32) if features is None or self.n_fields == 0 else features
-        start = self.slope * logits + self.intercept
-        values = self.predictor.score(start, ids)
-        return values if self.share == 1.0 else (1.0 - self.share) * start + self.share * values
+        return self.predictor.score(logits, ids, self.line)
 
     def row_scorer(self, shift: float) -> RowScorer:
         """Returns probabilities of small requests, with `shift` added to every logit."""
+        line = self.line + np.array([0.0, 0.0, 0.0, shift])
+        n_fields, write = self.n_fields, self.predictor.write
 
         def score(logits: Floats, ids: Ids) -> Floats:
-            return sigmoid(self(logits, ids) + shift)
+            out = np.empty(logits.shape[0])
+            write(logits, ids if n_fields else ids[:, :0], line, out)
+            result: Floats = expit(out, out)
+            return result
 
         return score
 
 
-def _per_id(values: NDArray[Any], offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[Any]:
+def sizes_of(weights: Weights) -> NDArray[np.int64]:
+    """Returns how many ids each field has: a ranker's table and the fitting rows may know different numbers of them."""
+    offsets = [weights[name] for name in ("encoder.offsets", "wide.offsets") if name in weights]
+    return np.max([np.diff(places) for places in offsets], axis=0) if offsets else np.zeros(0, np.int64)
+
+
+def per_id(values: NDArray[Any], offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[Any]:
     """Lengthens every field's rows to its size; the rows added are those of id 0, as for any id out of range."""
     if np.array_equal(np.diff(offsets), sizes):
         return values

@@ -143,9 +143,16 @@ class UmcMap(MonotoneMap):
             raw = self.offsets(joined(context))
         else:
             raw = self.trunk(context)
+        return self._parted(raw)
+
+    def evaluate_outputs(self, logits: Tensor, outputs: Tensor) -> Tensor:
+        """Returns calibrated logits from what the last layer of a trunk says about each row (`knots`)."""
+        return self._evaluate(logits, self._prepared(*self._parted(outputs))).to(logits.dtype)
+
+    def _parted(self, raw: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if self.rescaling:
             return raw[:, :-2], raw[:, -2], raw[:, -1]
-        nothing = raw.new_zeros(n_rows)
+        nothing = raw.new_zeros(raw.shape[0])
         return raw, nothing, nothing
 
     def _offsets_and_scales(self, context: Tensor | FieldContext) -> tuple[Tensor, Tensor]:
@@ -155,7 +162,9 @@ class UmcMap(MonotoneMap):
         return self.offsets(vectors), self.rescaler(vectors)
 
     def _condition(self, context: Context, n_rows: int) -> Condition:
-        shape, log_scales, shifts = self.shape_and_scale(context, n_rows)
+        return self._prepared(*self.shape_and_scale(context, n_rows))
+
+    def _prepared(self, shape: Tensor, log_scales: Tensor, shifts: Tensor) -> Condition:
         scales = torch.exp(log_scales.clamp(-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT).to(torch.float64))
         start = scales * self.beta.to(torch.float64) + shifts.to(torch.float64)
         if isinstance(self.curve, KnotIntegral):

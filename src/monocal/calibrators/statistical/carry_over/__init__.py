@@ -10,23 +10,29 @@ from monocal.calibrators.statistical.carry_over.believed import (
 )
 from monocal.calibrators.statistical.carry_over.carried_fit import CarriedFit, fit_carried, left_out, line_beside
 from monocal.calibrators.statistical.carry_over.level import block_level
+from monocal.calibrators.statistical.carry_over.score_curve import ScoreCurve, learn_score_curve, score_curve_beside
 from monocal.calibrators.statistical.carry_over.shares import LaterRows, Shares, solve_shares
 from monocal.calibrators.statistical.carry_over.shown import (
     NETWORK_LEFT_OUT,
     carried_lines,
     carried_remarks,
     carried_rows,
+    curve_remarks,
+    is_calendar,
 )
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
 
 __all__ = [
     "NETWORK_LEFT_OUT",
+    "ScoreCurve",
     "Carry",
     "CarriedFit",
     "CarryOver",
     "LaterRows",
     "Shares",
     "TimeBlocks",
+    "score_curve_beside",
+    "curve_remarks",
     "block_level",
     "carried_lines",
     "carried_remarks",
@@ -35,6 +41,8 @@ __all__ = [
     "carry_by_position",
     "check_carry",
     "fit_carried",
+    "is_calendar",
+    "learn_score_curve",
     "learn_carry_over",
     "left_out",
     "line_beside",

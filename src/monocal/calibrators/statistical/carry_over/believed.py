@@ -115,7 +115,7 @@ def check_carry(carry: Carry, n_fields: int) -> Floats:
                 "carry", repr(field), f"the position of a field, 0 … {n_fields - 1}", "name fields through monocal.fit"
             )
         if not 0.0 <= share <= 1.0:
-            raise InvalidInput.of("carry", share, "a share between 0 and 1", "1 believes the field, 0 leaves it out")
+            raise InvalidInput.of("carry", share, "a share between 0 and 1", "1 keeps the field, 0 leaves it out")
         given[place] = share
     return given
 
@@ -176,7 +176,7 @@ def learn_carry_over(
     if not cuts:
         return CarryOver(np.where(np.isnan(given), 1.0, given), nothing, nothing, ~np.isnan(given), blocks)
     returning = cuts[-1].returning(samples, blocks)
-    found = solve_shares(judged_rows(samples, cuts, blocks), _prior(samples, returning), given)
+    found = solve_shares(judged_rows(samples, cuts, blocks, n_fields), _prior(samples, returning), given)
     errors = np.where(np.isnan(given), found.errors, np.nan)
     return CarryOver(found.values, errors, returning, ~np.isnan(given), blocks, tuple(cuts))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -14,7 +15,7 @@ from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
 from monocal.calibrators.statistical.field_shrinkage import N_ROUNDS, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import WideParameters, solve_wide
 from monocal.core.numeric_ids import FIRST_ID
-from monocal.core.samples import Samples
+from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats
 from monocal.core.team import Shards
 
@@ -46,12 +47,10 @@ class Cut:
     found: WideParameters
     penalties: Floats
 
-    def contributions(self, samples: Samples) -> Floats:
-        """Returns what each field adds on every given row, 0 for values without rows before the cut."""
-        assert samples.features is not None
-        offsets, shifts = self.found.offsets, self.found.shifts
-        columns = [shifts[offsets[f] + samples.features[:, f]] for f in range(samples.features.shape[1])]
-        return np.column_stack(columns)
+    def write_contributions(self, features: Ids, out: Floats) -> None:
+        """Writes what each field adds on every row, 0 for values without rows before the cut."""
+        for field, offset in enumerate(self.found.offsets[:-1]):
+            out[:, field] = self.found.shifts[offset + features[:, field]]
 
     def later(self, samples: Samples, blocks: TimeBlocks) -> Samples:
         """Returns the judged rows."""
@@ -121,26 +120,44 @@ def forward_chain(samples: Samples, sizes: NDArray[np.int64], blocks: TimeBlocks
     return cuts
 
 
-def judged_rows(samples: Samples, cuts: list[Cut], blocks: TimeBlocks) -> LaterRows:
-    """Returns the rows after every cut's gap with what the cut's fit says about them, shard after shard."""
-    found = []
-    for number, cut in enumerate(cuts):
-        later = cut.later(samples, blocks)
-        block = blocks.block_of_rows(cut.begin)
-        line = cut.found.slope * later.logits + cut.found.intercept
-        judged = line, cut.contributions(later), later.known_labels, later.weights_or_ones
-        found.append((later.in_shards, (*judged, block + number * blocks.n_blocks, block)))
+def said_by_fields(cut: Cut, later: Samples, rows: slice, written: Floats) -> Floats:
+    """Writes down what each field adds on some later rows, and returns the line of the cut's fit there."""
+    assert later.features is not None
+    cut.write_contributions(later.features[rows], written)
+    return cut.found.slope * later.logits[rows] + cut.found.intercept
+
+
+def judged_rows(
+    samples: Samples,
+    cuts: Sequence[Cut],
+    blocks: TimeBlocks,
+    n_parts: int,
+    said: Callable[[Cut, Samples, slice, Floats], Floats] = said_by_fields,
+) -> LaterRows:
+    """Returns the rows after every cut's gap with what was learned before the cut about them, shard after shard.
+
+    Arguments:
+        samples: All rows.
+        cuts: The chain.
+        blocks: The time blocks.
+        n_parts: How many contributions are judged.
+        said: Given a cut, its later rows and some of them, writes their contributions `(n, n_parts)` and returns their
+            logits without these.
+    """
+    judged = [(cut, cut.later(samples, blocks), blocks.block_of_rows(cut.begin)) for cut in cuts]
+    edges = np.concatenate([[0], np.cumsum(sum(np.diff(later.in_shards.edges) for _, later, _ in judged))])
+    contributions = np.empty((int(edges[-1]), n_parts))
+    pieces, begin = [], 0
     # a shard's rows after all cuts stay together
-    order = [
-        (cut, part)
-        for parts in zip(*(shards.parts() for shards, _ in found), strict=True)
-        for cut, (_, part) in enumerate(parts)
-    ]
-    columns = [np.concatenate([found[cut][1][column][part] for cut, part in order]) for column in range(6)]
-    shards = found[0][0]
-    lengths = sum(np.diff(one.edges) for one, _ in found)
-    shards = Shards(shards.team, shards.n, shards.numbers, np.concatenate([[0], np.cumsum(lengths)]))
-    seen = shards.team.most(np.bincount(columns[4], minlength=len(cuts) * blocks.n_blocks).astype(np.float64)) > 0.0
-    columns[4] = (np.cumsum(seen) - 1)[columns[4]]
-    offset, contributions, labels, weights, levels, block = columns
-    return LaterRows(offset, contributions, labels, weights, levels, block, shards)
+    for parts in zip(*(later.in_shards.parts() for _, later, _ in judged), strict=True):
+        for number, ((cut, later, block), (_, part)) in enumerate(zip(judged, parts, strict=True)):
+            end = begin + part.stop - part.start
+            line = said(cut, later, part, contributions[begin:end])
+            level = block[part] + number * blocks.n_blocks
+            pieces.append((line, later.known_labels[part], later.weights_or_ones[part], level, block[part]))
+            begin = end
+    offset, labels, weights, levels, block = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
+    first = judged[0][1].in_shards
+    shards = Shards(first.team, first.n, first.numbers, edges)
+    seen = shards.team.most(np.bincount(levels, minlength=len(cuts) * blocks.n_blocks).astype(np.float64)) > 0.0
+    return LaterRows(offset, contributions, labels, weights, (np.cumsum(seen) - 1)[levels], block, shards)

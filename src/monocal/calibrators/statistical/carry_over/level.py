@@ -90,7 +90,7 @@ def _block_levels(logits: Floats, samples: Samples, blocks: TimeBlocks) -> tuple
             shift = solve_shift(z, some.known_labels, weights, shards)
             levels[block] = np.clip(shift, -_LARGEST_LEVEL, _LARGEST_LEVEL)
         p = sigmoid(z + levels[block])
-        bend = p * (1.0 - p)
-        information = shards.add([[float(weights[part] @ bend[part])] for _, part in shards.parts()])[0]
+        curvature = p * (1.0 - p)
+        information = shards.add([[float(weights[part] @ curvature[part])] for _, part in shards.parts()])[0]
         noise[block] = 1.0 / max(float(information), 1e-9)
     return levels, noise

@@ -28,7 +28,7 @@ def blocks_of_shards(samples: Samples, shards: Shards) -> tuple[NDArray[np.int64
     assert shards.order is not None
     parts = [part for _, part in shards.parts()]
     weights = [samples.weights_or_ones[part] for part in parts]
-    total = float(shards.add([[float(one.sum())] for one in weights])[0])
+    total = float(shards.add([[float(w.sum())] for w in weights])[0])
     periods, n_periods, one_moment = _periods(samples, shards)
     edges = None
     if periods is not None:
@@ -36,7 +36,7 @@ def blocks_of_shards(samples: Samples, shards: Shards) -> tuple[NDArray[np.int64
     if edges is None:
         order = [shards.order[part] for part in parts]
         moments = np.unique(keys_at((np.arange(1, N_BLOCKS) / N_BLOCKS - 1e-12) * total, order, weights, shards))
-        edges = [np.concatenate([[0], np.searchsorted(one, moments), [len(one)]]) for one in order]
+        edges = [np.concatenate([[0], np.searchsorted(keys, moments), [len(keys)]]) for keys in order]
     before = [[np.concatenate([[0.0], np.cumsum(w)])[at]] for w, at in zip(weights, edges, strict=True)]
     shares = shards.add(before)[0] / total
     # moments that no row lies between, or none after
@@ -51,7 +51,7 @@ def _periods(samples: Samples, shards: Shards) -> tuple[NDArray[np.int64] | None
         return None, 0, False
     # a member without rows knows neither end
     ends = np.array([-float(times.min()), float(times.max())]) if times.size else np.full(2, -np.inf)
-    first, last = (int(one) for one in shards.team.most(ends) * [-1.0, 1.0])
+    first, last = (int(end) for end in shards.team.most(ends) * [-1.0, 1.0])
     day = day_length(last)
     unit, most = (1, MOST_PERIODS) if day is None else (day, MOST_DAYS)
     n_periods = last // unit - first // unit + 1
@@ -61,10 +61,10 @@ def _periods(samples: Samples, shards: Shards) -> tuple[NDArray[np.int64] | None
 def _period_edges(
     periods: list[NDArray[np.int64]], n_periods: int, weights: list[Floats], total: float, shards: Shards
 ) -> list[NDArray[np.int64]] | None:
-    sums = [[np.bincount(one, w, n_periods).astype(np.float64)] for one, w in zip(periods, weights, strict=True)]
+    sums = [[np.bincount(days, w, n_periods).astype(np.float64)] for days, w in zip(periods, weights, strict=True)]
     mass = shards.add(sums)[0]
     present = np.flatnonzero(mass)
     chosen = chosen_periods(np.concatenate([[0.0], np.cumsum(mass[present])]) / total)
     if chosen is None:
         return None
-    return [np.append(np.searchsorted(one, present[chosen]), len(one)) for one in periods]
+    return [np.append(np.searchsorted(days, present[chosen]), len(days)) for days in periods]

@@ -23,6 +23,8 @@ _LEVEL_PRECISION = 0.01
 _ROUNDS = 2
 _STEPS = 25
 _CLOSE = 1e-7
+_BLOCK_ROWS = 1 << 16
+_COLUMNS = 4
 
 
 @final
@@ -144,20 +146,20 @@ def _newton(
         parts, which, n = some.contributions, some.levels, levels.size
         p = sigmoid(some.offset + parts @ values + levels[which])
         residual = some.weights * (p - some.labels)
-        bend = some.weights * p * (1.0 - p)
-        by_level, level_bend = (_sums(one[:, None], which, n)[:, 0] for one in (residual, bend))
-        mixed = _sums(parts * bend[:, None], which, n)
-        return [by_level, parts.T @ residual, level_bend, mixed, (parts.T * bend) @ parts]
+        row_curvature = some.weights * p * (1.0 - p)
+        by_level, level_curvature = (_sums(amounts[:, None], which, n)[:, 0] for amounts in (residual, row_curvature))
+        mixed = _sums(parts, which, n, row_curvature)
+        return [by_level, parts.T @ residual, level_curvature, mixed, _products(parts, row_curvature)]
 
     now = loss(values, levels)
     free = high > low
     for _ in range(_STEPS):
-        by_level, by_part, level_bend, mixed, curvature = rows.add(derivatives)
+        by_level, by_part, level_curvature, mixed, curvature = rows.add(derivatives)
         by_level = by_level + _LEVEL_PRECISION * levels
         by_part = by_part + strength * (values - prior)
-        level_bend = level_bend + _LEVEL_PRECISION
-        curvature = curvature + np.diag(strength) - (mixed.T / level_bend) @ mixed
-        slope = by_part - mixed.T @ (by_level / level_bend)
+        level_curvature = level_curvature + _LEVEL_PRECISION
+        curvature = curvature + np.diag(strength) - (mixed.T / level_curvature) @ mixed
+        slope = by_part - mixed.T @ (by_level / level_curvature)
         step = np.zeros_like(values)
         if free.any():
             root = np.linalg.cholesky(curvature[np.ix_(free, free)])
@@ -165,7 +167,7 @@ def _newton(
             bounds = (low - values)[free] - 1e-12, (high - values)[free] + 1e-12
             # bvls lands on the bounds exactly, where a share of 0 or 1 belongs
             step[free] = lsq_linear(root.T, target, bounds, method="bvls").x
-        level_step = -(by_level + mixed @ step) / level_bend
+        level_step = -(by_level + mixed @ step) / level_curvature
         share = 1.0
         while share > 1e-4:
             a, u = np.clip(values + share * step, low, high), levels + share * level_step
@@ -187,22 +189,41 @@ def _scatter(rows: LaterRows, values: Floats, levels: Floats, n_blocks: int) -> 
     def sums(some: LaterRows) -> list[Floats | float]:
         parts, which, n = some.contributions, some.levels, levels.size
         p = sigmoid(some.offset + parts @ values + levels[which])
-        bend = some.weights * p * (1.0 - p)
-        scores = parts * (some.weights * (some.labels - p))[:, None]
+        row_curvature = some.weights * p * (1.0 - p)
+        residual = some.weights * (some.labels - p)
         return [
-            _sums(parts * bend[:, None], which, n),
-            np.bincount(which, bend, n),
-            (parts.T * bend) @ parts,
-            _sums(scores, which, n),
-            ((parts**2).T * bend).sum(axis=1),
-            _sums(scores, some.blocks, n_blocks),
+            _sums(parts, which, n, row_curvature),
+            _sums(row_curvature[:, None], which, n)[:, 0],
+            _products(parts, row_curvature),
+            _sums(parts, which, n, residual),
+            _squares(parts, row_curvature),
+            _sums(parts, some.blocks, n_blocks, residual),
         ]
 
-    mixed, level_bend, curvature, by_level, information, by_block = rows.add(sums)
-    curvature = curvature - (mixed.T / np.maximum(level_bend, 1e-12)) @ mixed
+    mixed, level_curvature, curvature, by_level, information, by_block = rows.add(sums)
+    curvature = curvature - (mixed.T / np.maximum(level_curvature, 1e-12)) @ mixed
     effects = np.maximum(1.0, (by_level**2).sum(axis=0) / np.maximum(information, 1e-12))
     return effects, by_block.T @ by_block, curvature
 
 
-def _sums(columns: Floats, which: NDArray[np.int64], n: int) -> Floats:
-    return np.column_stack([np.bincount(which, column, n) for column in columns.T])
+def _sums(columns: Floats, which: NDArray[np.int64], n: int, factors: Floats | float = 1.0) -> Floats:
+    # column after column: all products at once would be as large as the contributions
+    return np.column_stack([np.bincount(which, column * factors, n) for column in columns.T])
+
+
+def _squares(parts: Floats, row_curvature: Floats) -> Floats:
+    """Returns the sum of curvature · part² by column, row after row, with the memory of some rows."""
+    total = np.zeros(parts.shape[1])
+    for first in range(0, parts.shape[0], _BLOCK_ROWS):
+        rows = slice(first, first + _BLOCK_ROWS)
+        squares = parts[rows] ** 2 * row_curvature[rows, None]
+        squares[0] += total
+        total = squares.sum(axis=0)
+    return total
+
+
+def _products(parts: Floats, curvature: Floats) -> Floats:
+    """Returns the sum of curvature · part · part' for every pair of parts, with the memory of a few columns."""
+    return np.concatenate(
+        [(parts[:, first : first + _COLUMNS].T * curvature) @ parts for first in range(0, parts.shape[1], _COLUMNS)]
+    )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.calibrators.base_curve import BaseCurve
 from monocal.calibrators.statistical.carry_over.believed import RETURNING_ENOUGH
 
 HEADINGS = ("field", "values", "carried", "come back")
@@ -49,20 +50,44 @@ def carried_remarks(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> 
         >>> for sentence in carried_remarks(carry, ["hour"]):
         ...     print(sentence)
         the network is left out: what it learned said nothing about later rows
-        hour: its values do not come back, so it cannot be told from time; carry={"hour": 1.0} believes it
+        hour: its values do not come back, so it cannot be told from time; carry={"hour": 1.0} keeps it
     """
     remarks = []
     if "network" in carry:
         share = float(carry["network"][0])
-        remarks.append(f"the network is believed to a share of {share:.2f}" if share > 0.0 else NETWORK_LEFT_OUT)
+        remarks.append(f"share of the network that is kept: {share:.2f}" if share > 0.0 else NETWORK_LEFT_OUT)
     for place, field in enumerate(carry["field"].tolist()):
-        if carry["returning"][place] < RETURNING_ENOUGH and not carry["given"][place]:
+        if is_calendar(carry, place):
             name = names[field]
-            option = f'carry={{"{name}": 1.0}} believes it'
+            option = f'carry={{"{name}": 1.0}} keeps it'
             if carry["share"][place] == 1.0:
-                option = f'it follows the hour and is believed; carry={{"{name}": 0.0}} leaves it out'
+                option = f'it follows the hour and is kept; carry={{"{name}": 0.0}} leaves it out'
             remarks.append(f"{name}: its values do not come back, so it cannot be told from time; {option}")
     return remarks
+
+
+def is_calendar(carry: Mapping[str, NDArray[Any]], place: int) -> bool:
+    """Returns whether the field at a place of the table cannot be told from time, and nobody said what to believe."""
+    return bool(carry["returning"][place] < RETURNING_ENOUGH and not carry["given"][place])
+
+
+def curve_remarks(base: Mapping[str, NDArray[Any]] | None) -> list[str]:
+    """Returns a sentence about the curve along which the score enters; none if it enters as it is.
+
+    Arguments:
+        base: A fitted calibrator's `base_`, if it has one.
+
+    Example:
+        >>> curve_remarks({"knots": np.array([0.0, 1.0, 2.0]), "values": np.array([0.0, 0.6, 2.0]),
+        ...               "share": np.array([0.9])})
+        ['the score enters along a curve of 3 knots with slopes of 0.60 to 1.40, believed to a share of 0.90']
+    """
+    if base is None:
+        return []
+    curve = BaseCurve.of(base)
+    slopes = f"{curve.slopes.min():.2f} to {curve.slopes.max():.2f}"
+    shape = f"the score enters along a curve of {curve.knots.size} knots with slopes of {slopes}"
+    return [f"{shape}, believed to a share of {float(base['share'][0]):.2f}"]
 
 
 def carried_lines(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[str]:

@@ -108,7 +108,7 @@ def best_cut(
         by_order: True cuts between neighbouring values; False orders the values by their ratios first.
         limits: What a side must have.
     """
-    n, positive, predicted = (np.bincount(values, one) for one in (w, w * y, w * p))
+    n, positive, predicted = (np.bincount(values, amounts) for amounts in (w, w * y, w * p))
     known = np.flatnonzero(n > 0.0) if by_order else np.flatnonzero((n > 0.0) & (np.arange(len(n)) > 0))
     if len(known) < 2:
         return None
@@ -116,8 +116,11 @@ def best_cut(
         smooth = max(limits.kappa, 1e-12)
         shares = (positive[known] + limits.kappa) / (predicted[known] + smooth)
         known = known[np.lexsort((known, shares))]
-    sums = [np.cumsum(one[known]) for one in (n, positive, predicted)]
-    (rows, good, given), (all_rows, all_good, all_given) = ([one[:-1] for one in sums], [one[-1] for one in sums])
+    sums = [np.cumsum(amounts[known]) for amounts in (n, positive, predicted)]
+    (rows, good, given), (all_rows, all_good, all_given) = (
+        [running[:-1] for running in sums],
+        [running[-1] for running in sums],
+    )
     parent = ratio(float(all_good), float(all_given), limits.kappa)
     with np.errstate(divide="ignore", invalid="ignore"):
         gains = (good - parent * given) ** 2 / rows
@@ -178,7 +181,7 @@ def grow_tree(
             best_cut(values[rows, column], y[rows], w[rows], p[rows], column, column == last, limits)
             for column in range(last + 1)
         ]
-        cuts = sorted((one for one in found if one is not None), key=lambda one: -one.gain)
+        cuts = sorted((cut for cut in found if cut is not None), key=lambda cut: -cut.gain)
         for cut in cuts:
             side = np.append(cut.goes_left, cut.others_left)
             size = len(cut.goes_left)

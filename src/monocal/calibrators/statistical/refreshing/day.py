@@ -97,6 +97,9 @@ def refresh_effects(
     Variances of walk and shock are learned per part: candidates run side by side on the best-known values, and each is
     weighted by the probability that it gave to a day before it saw it.
 
+    The curve of a numeric field stays as the fit left it, and everything else moves beside it: neighbouring numbers
+    share coefficients, so that a filter value by value would tear it apart.
+
     References:
         West, Harrison. Bayesian forecasting and dynamic models. 1997.
 
@@ -110,6 +113,12 @@ def refresh_effects(
     """
     n_single, sizes = columns.shape[1], np.diff(offsets)
     features = samples.features if samples.features is not None else np.zeros((samples.n_rows, 0), dtype=np.int32)
+    numbers = [f for f in range(features.shape[1]) if samples.numeric_knots is not None and samples.numeric_knots[f]]
+    if numbers:
+        features = features.copy()
+        for field in numbers:
+            logits = logits + shifts[offsets[field] + features[:, field]]
+            features[:, field] = 0
     labels, weights = samples.known_labels, samples.weights_or_ones
     rates = believed_rates(posterior.evidence)
     walk, shock = (np.repeat(column[n_single:], sizes) for column in (rates.walk, rates.shock))
@@ -134,8 +143,8 @@ def refresh_effects(
     total = total + columns @ single
     single[0] += found.intercept
     p = sigmoid(total)
-    bend = weights * p * (1.0 - p)
-    single_information, information = bend @ columns**2, values_information(bend, features, offsets)
+    curvature = weights * p * (1.0 - p)
+    single_information, information = curvature @ columns**2, values_information(curvature, features, offsets)
     residual = weights * (labels - p)
     score = np.zeros_like(mean)
     for field in range(features.shape[1]):
@@ -157,6 +166,9 @@ def refresh_effects(
     updated[offsets[:-1]] = 0.0
     believed, certain = _mixed(means, precisions, believed_shares(evidence)[:, _part(posterior, offsets)])
     updated[watched], precision[watched] = believed[n_single:], certain[n_single:]
+    for field in numbers:
+        here = slice(offsets[field], offsets[field + 1])
+        updated[here], precision[here] = shifts[here], posterior.precision[here]
     moved = believed[:n_single]
     means[:, :n_single] -= moved
     known = Posterior(precision, certain[:n_single], posterior.penalties, watched, means, precisions, evidence)
@@ -188,5 +200,5 @@ def _watch(
     means, precisions, gained = seen(means, variances, observed, information, SHOCKS[:, None] ** 2)
     gained = np.where(information >= LEAST_INFORMATION, gained, 0.0)
     n_parts = posterior.evidence.shape[1]
-    added = np.stack([np.bincount(part, one, n_parts) for one in gained])
+    added = np.stack([np.bincount(part, gain, n_parts) for gain in gained])
     return means, precisions, EVIDENCE_KEPT * posterior.evidence + added

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.statistical.refreshing.posterior import Posterior, State, moved_places, values_information
+from monocal.calibrators.statistical.row_variance import value_variances
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, sigmoid
@@ -27,14 +28,15 @@ def known_at_fit(
         offsets: Where each field starts among the values.
         penalties: One per field.
     """
-    weights, shards = samples.weights_or_ones, samples.in_shards
+    shards = samples.in_shards
     sums: list[list[Floats | float]] = []
     for _, rows in shards.parts():
         z = samples.logits[rows]
-        p = sigmoid(logits[rows])
-        bend = weights[rows] * p * (1.0 - p)
-        values = values_information(bend, features[rows], offsets)
-        sums.append([float(bend.sum()), float(bend @ z), float(bend @ z**2), float(weights[rows].sum()), values])
+        weights = None if samples.weights is None else samples.weights[rows]
+        curvature = _curvature(logits[rows], weights)
+        values = values_information(curvature, features[rows], offsets)
+        mass = float(len(z)) if weights is None else float(weights.sum())
+        sums.append([float(curvature.sum()), float(curvature @ z), float(curvature @ z**2), mass, values])
     flat, turned, square, weight, information = shards.add(sums)
     level = float(flat)
     # turned around the rows that carry the information, a slope says nothing about the level
@@ -43,13 +45,23 @@ def known_at_fit(
     return {"information": information, "single": single, "penalties": penalties, "weight": np.atleast_1d(weight)}
 
 
+def _curvature(logits: Floats, weights: Floats | None) -> Floats:
+    """Returns w p (1 − p) without a third column: many rows are in memory here."""
+    p = sigmoid(logits)
+    other = 1.0 - p
+    if weights is not None:
+        p *= weights
+    p *= other
+    return p
+
+
 def kept_or_refused(state: State | None, method: str) -> State:
     """Returns what a fit kept; one that kept nothing is refused."""
     if state is None:
         raise InvalidInput.of(
             "model",
             f"a fit of {method!r} that kept no precisions (it was written by version 0.1)",
-            "a model that knows how surely it knows its effects",
+            "a model that kept the precision of its effects",
             "fit once anew with this version, and refresh that model from then on",
         )
     return state
@@ -77,6 +89,9 @@ def resumed(
     else:
         n_steps = max(float(state["weight"][0]) / float(samples.weights_or_ones.sum()), 1.0)
         known = Posterior.at_first(shifts, offsets, state["information"], state["single"], state["penalties"], n_steps)
+        for field in np.flatnonzero((samples.numeric_knots or ())[: len(offsets) - 1]).tolist():
+            here = slice(offsets[field], offsets[field + 1])
+            known.precision[here] = 1.0 / value_variances(state, offsets, None, samples.numeric_knots)[here]
     sizes = np.diff(offsets)
     if sizes.size and samples.features is not None:
         sizes = np.maximum(sizes, samples.features.max(axis=0) + 1)

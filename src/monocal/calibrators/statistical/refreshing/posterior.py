@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, final
 
@@ -17,21 +17,28 @@ from monocal.core.spaces import Floats
 MOST_WATCHED = 256
 """Values of each field, the best known ones, on which rates are learned; all values then move at these rates."""
 
+_BLOCK_ROWS = 1 << 20
+
 State = dict[str, NDArray[Any]]
 
 
-def values_information(bend: Floats, features: Ids, offsets: NDArray[np.int64]) -> Floats:
+def values_information(curvature: Floats, features: Ids, offsets: NDArray[np.int64]) -> Floats:
     r"""Returns the curvature :math:`\sum w\,p\,(1 - p)` of the loss along the shift of each field value.
 
     Arguments:
-        bend: w p (1 − p), one per row.
+        curvature: w p (1 − p), one per row.
         features: Field ids `(n, F)`.
         offsets: Where each field starts among the values.
     """
     values = np.zeros(int(offsets[-1]))
     for field in range(features.shape[1]):
         here = slice(offsets[field], offsets[field + 1])
-        values[here] += np.bincount(features[:, field], bend, here.stop - here.start)
+        places = np.arange(here.stop - here.start)
+        # ids are copied by blocks; sums so far come first, so that the bits are those of one pass
+        for first in range(0, len(curvature), _BLOCK_ROWS):
+            rows = slice(first, first + _BLOCK_ROWS)
+            ids, amounts = (places, features[rows, field]), (values[here], curvature[rows])
+            values[here] = np.bincount(np.concatenate(ids), np.concatenate(amounts))
     values[offsets[:-1]] = 0.0
     return values
 
@@ -126,7 +133,7 @@ class Posterior:
         places = moved_places(offsets, grown)
         precision = np.repeat(self.penalties, np.diff(grown))
         precision[places] = self.precision
-        return Posterior(**{**vars(self), "precision": precision, "watched": places[self.watched]})
+        return replace(self, precision=precision, watched=places[self.watched])
 
 
 def moved_places(offsets: NDArray[np.int64], grown: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,0 +1,1 @@
+"""The parts of the speed record: `python benchmarks/speed/record.py`."""

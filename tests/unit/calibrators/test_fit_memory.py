@@ -1,0 +1,80 @@
+"""What a fit measures for intervals and learns about later rows takes no more memory than it must."""
+
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+
+from monocal.calibrators.statistical import wide_solver
+from monocal.calibrators.statistical.carry_over.shares import LaterRows, solve_shares
+from monocal.calibrators.statistical.row_variance import spread_at_fit
+from monocal.core.roles import Roles
+from monocal.core.samples import Samples
+from monocal.logs.encoded_log import EncodedLog
+from monocal.models.fit_options import FitOptions
+from monocal.models.fitting import fit_log
+from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+
+
+def test_the_spread_of_a_fit_takes_memory_for_its_newest_rows_alone():
+    n_rows, n_fields = 600_000, 10
+    random = np.random.default_rng(0)
+    features = random.integers(1, 5, (n_rows, n_fields)).astype(np.int32)
+    logits = np.full(n_rows, -2.0)
+    samples = Samples(logits, (random.random(n_rows) < 0.12).astype(np.float64), features)
+    posterior = {"penalties": np.ones(n_fields), "information": np.full(5 * n_fields, 100.0)}
+    tracemalloc.start()
+    try:
+        spread_at_fit(logits, samples, posterior, 5 * np.arange(n_fields + 1), None)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # one double per row and field would be 48 MB
+    assert peak < 8 * n_rows * n_fields
+
+
+def test_shares_are_learned_with_one_array_as_large_as_the_contributions_at_a_time():
+    random = np.random.default_rng(0)
+    parts, block = random.normal(size=(200_000, 20)), np.arange(200_000) // 20_000
+    labels = (random.random(200_000) < 0.3).astype(np.float64)
+    rows = LaterRows(np.zeros(200_000), parts, labels, np.ones(200_000), block, block)
+    tracemalloc.start()
+    try:
+        solve_shares(rows, np.ones(20))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.8 * parts.nbytes
+
+
+class OneOfTwo:
+    """The first of two members, whose sums are taken to be those of the second, too."""
+
+    rank, size = 0, 2
+
+    def count(self, numbers):
+        return 2 * numbers
+
+    def most(self, numbers):
+        return numbers
+
+
+def test_a_member_of_a_team_holds_less_than_150_bytes_for_each_of_its_rows(monkeypatch):
+    monkeypatch.setattr(wide_solver, "_BLOCK_ROWS", 4096)  # what a block takes is beside many rows as little
+    n_rows, n_fields = 200_000, 21
+    random = np.random.default_rng(0)
+    features = random.integers(1, 5, (n_rows, n_fields)).astype(np.int32)
+    names = [f"f{number}" for number in range(n_fields)]
+    vocabulary = Vocabulary(tuple(FieldVocabulary(name, pa.array(["a", "b", "c", "d"])) for name in names))
+    roles = Roles.of(score="p", label="y", fields=names)
+    labels, scores = {"y": random.random(n_rows) < 0.2}, {"y": random.uniform(0.1, 0.3, n_rows)}
+    log = EncodedLog.of(features, labels, vocabulary, roles, scores=scores)
+    fit_log(log.slice(0, 20_000), FitOptions("wide_logistic", {"max_iterations": 2}), team=OneOfTwo())
+    tracemalloc.start()
+    try:
+        fit_log(log, FitOptions("wide_logistic", {"max_iterations": 2}), team=OneOfTwo())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # 84 are the ids, 40 scores, labels, logits, weights and answers; row numbers and masks are not held
+    assert peak / (n_rows / 2) < 145

@@ -1,0 +1,26 @@
+"""The spread of what a fit misses stays a number where answers or scores are extreme."""
+
+import numpy as np
+
+from monocal.calibrators.statistical.unexplained import MOST_VARIANCE, unexplained_spread
+from monocal.core.samples import Samples
+
+
+def spread(logits, scores, labels):
+    found = unexplained_spread(logits, Samples(scores, labels, None))
+    return {name: float(value[0]) for name, value in found.items()}
+
+
+def test_answers_of_0_and_1_in_all_digits_that_are_wrong_have_a_bounded_spread():
+    random = np.random.default_rng(0)
+    scores = random.normal(size=4_000)
+    labels = (random.random(4_000) < 0.5).astype(float)
+    found = spread(np.where(scores > 0.0, 90.0, -90.0), scores, labels)
+    assert 1.0 < found["of_score"] + found["of_slopes"] <= 2.0 * MOST_VARIANCE
+
+
+def test_rows_with_one_score_have_no_slope_to_miss():
+    labels = (np.random.default_rng(0).random(4_000) < 0.5).astype(float)
+    found = spread(np.full(4_000, -2.0), np.full(4_000, -2.0), labels)
+    assert found["of_slopes"] == 0.0
+    assert found["of_score"] > 1.0
