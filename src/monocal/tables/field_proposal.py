@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
+from monocal.core.roles import Roles
 from monocal.tables.categories import categorical_columns, distinct_text
 from monocal.tables.columns import numbers_in
 from monocal.tables.stream import Table, TableStream, open_table
@@ -51,9 +52,7 @@ class ProposedField:
         return asdict(self)
 
 
-def propose_fields(
-    table: Table, *, exclude: Iterable[str] = (), label: str | None = None, sample_rows: int = SAMPLE_ROWS
-) -> list[ProposedField]:
+def propose_fields(table: Table, roles: Roles, *, sample_rows: int = SAMPLE_ROWS) -> list[ProposedField]:
     """Looks at the first rows of a table and says which columns could be fields.
 
     A column is objected to if it has one value only, if most of its values occur once (it names rows), or if it seems
@@ -63,24 +62,24 @@ def propose_fields(
 
     Arguments:
         table: Anything `open_table` takes.
-        exclude: Columns with another part to play: scores, weights, times.
-        label: The 0/1 column.
+        roles: Columns that play a part already: they are no fields, and one that is missing is refused. The first
+            label is what a field must not know.
         sample_rows: How many rows to look at.
 
     Example:
         >>> n = np.arange(1000)
         >>> log = {"row": n, "site": n % 7, "watched": n % 3 == 0, "click": (n % 3 == 0).astype(int)}
-        >>> [(field.name, field.objection) for field in propose_fields(log, label="click")]
+        >>> [(field.name, field.objection) for field in propose_fields(log, Roles("click"))]
         [('row', 'most values occur once'), ('site', ''),
          ('watched', 'it seems to know click: it explains 100 % of it')]
     """
     stream = open_table(table)
-    if label is not None:
-        stream.require([label], "label column")
-    candidates = categorical_columns(stream.arrow_schema, [*exclude, *([label] if label else [])])
+    roles.check_columns(stream.column_names)
+    label = next(iter(roles.labels.values()))
+    candidates = categorical_columns(stream.arrow_schema, roles.columns)
     sample = _first_rows(stream, candidates, label, sample_rows)
-    labels = None if label is None else _labels(sample, label)
-    return [_look_at(sample, name, label or "", labels) for name in candidates]
+    labels = _labels(sample, label)
+    return [_look_at(sample, name, label, labels) for name in candidates]
 
 
 def usable_fields(proposed: Iterable[ProposedField]) -> list[str]:
@@ -88,8 +87,8 @@ def usable_fields(proposed: Iterable[ProposedField]) -> list[str]:
     return [field.name for field in proposed if not field.objection]
 
 
-def _first_rows(stream: TableStream, candidates: list[str], label: str | None, n_rows: int) -> pa.Table:
-    names = [*candidates, *([label] if label else [])]
+def _first_rows(stream: TableStream, candidates: list[str], label: str, n_rows: int) -> pa.Table:
+    names = [*candidates, label]
     batches, found = [], 0
     for batch in stream.batches(names, dictionary_columns=candidates):
         batches.append(batch.slice(0, n_rows - found))

@@ -75,6 +75,14 @@ def test_without_fields_it_proposes_them_with_the_command(monocal_command, log_f
     assert not (tmp_path / "m").exists()
 
 
+def test_a_mistyped_score_is_told_by_its_option_before_fields_are_proposed(monocal_command, log_file, tmp_path):
+    ended = monocal_command("fit", log_file, "--score", "pctrr", "--label", "click", "--out", tmp_path / "m")
+    assert ended.code == 2
+    assert "error: --score: got 'pctrr'" in ended.err
+    assert "did you mean 'pctr'?" in ended.err
+    assert "Categorical columns" not in ended.err
+
+
 def test_fields_auto_takes_the_proposal(monocal_command, log_file, tmp_path):
     ended = monocal_command(
         *("fit", log_file, *COLUMNS, "--time", "timestamp", "--fields", "auto"),

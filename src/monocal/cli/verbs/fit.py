@@ -136,11 +136,12 @@ def fit(
     tasks, numbers = arguments.tasks(task), arguments.names(fitting.numeric)
     if numbers and not fields:
         fields = ["none"]
-    taken = [fitting.time, columns.weight, columns.group, columns.rate, late.event_time, late.label_time, *numbers]
+    taken = {"tasks": tasks, "time": fitting.time, "numeric": numbers, "selected": selected}
+    taken |= {"keep_order_within": fitting.keep_order_within, **scored, **late.arguments()}
     judged = fit_and_judge(
         table,
         method=method,
-        fields=_fields(table, fields, method, columns, tasks, taken),
+        fields=_fields(table, fields, method, taken),
         tasks=tasks,
         shared_network=shared_network,
         selected=selected,
@@ -176,16 +177,10 @@ def fit(
     remark(f"saved the model{' (fitted again on all rows)' if refit and judged.tasks else ''} to {out}")
 
 
-def _fields(
-    table: str | list[str],
-    given: list[str] | None,
-    method: str,
-    columns: ScoredColumns,
-    tasks: dict[str, tuple[str, str]] | None,
-    others: list[str | None],
-) -> list[str]:
+def _fields(table: str | list[str], given: list[str] | None, method: str, taken: dict[str, Any]) -> list[str]:
     """Returns the fields to use; proposes some and stops if nothing was said and the method could use them."""
     from monocal.calibrators import calibrator
+    from monocal.core.roles import Roles
     from monocal.logs.log_folders import is_any_log_folder
     from monocal.tables.field_proposal import propose_fields, usable_fields
 
@@ -196,10 +191,7 @@ def _fields(
         return names
     if is_any_log_folder(table):
         return []
-    labels = [columns[0] for columns in (tasks or {}).values()] or ([columns.label] if columns.label else [])
-    scores = [columns[1] for columns in (tasks or {}).values()] or ([columns.score] if columns.score else [])
-    taken = [*labels, *scores, *(column for column in others if column)]
-    proposed = propose_fields(table, exclude=taken, label=labels[0] if labels else None)
+    proposed = propose_fields(table, Roles.of(**taken))
     usable = usable_fields(proposed)
     if names == ["auto"]:
         remark(f"fields: {', '.join(usable) or 'none'}")
