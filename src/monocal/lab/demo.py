@@ -42,6 +42,9 @@ SAVED_METHOD = "umc"
 RIVAL = "wide_logistic"
 """What a practitioner would use instead, in `compare_methods` at its best."""
 
+N_ROWS = 150_000
+"""So many that later rows accept the network of `SAVED_METHOD`, and no more: the first run should be short."""
+
 _MARK = "demo.json"
 _PLACES = ("log.parquet", "encoded", "ranked", "scored.parquet", "test.parquet", "model", "report.html")
 _SCORE, _LABEL, _TIME, _USER, _TRUTH = "pctr", "click", "timestamp", "user_id", "true_p"
@@ -78,7 +81,7 @@ class DemoOutcome:
 def run_demo(
     folder: str | Path,
     *,
-    n_rows: int = 200_000,
+    n_rows: int = N_ROWS,
     seed: int = 0,
     methods: tuple[str, ...] = METHODS,
     saved_method: str = SAVED_METHOD,

@@ -66,8 +66,8 @@ class LazyAdam:
     .. math:: m \leftarrow \beta_1 m + (1-\beta_1) g, \quad v \leftarrow \beta_2 v + (1-\beta_2) g^2, \quad
         x \leftarrow x - \eta\,\frac{m / (1-\beta_1^t)}{\sqrt{v / (1-\beta_2^t)} + \epsilon}
 
-    where t counts all steps of the training. When a batch touches every row this is torch's Adam. Like `DenseAdam` it is
-    no subclass of torch's optimisers, which load torch's compiler.
+    where t counts all steps of the training. When a batch touches every row this is torch's Adam. Like `DenseAdam` it
+    is no subclass of torch's optimisers, which load torch's compiler.
 
     Arguments:
         tables: The tables.
@@ -121,6 +121,8 @@ class LazyAdam:
             found: What it returned.
         """
         self.state = {
-            place: {name: value.detach().clone() if isinstance(value, Tensor) else value for name, value in kept.items()}
+            place: {
+                name: value.detach().clone() if isinstance(value, Tensor) else value for name, value in kept.items()
+            }
             for place, kept in found["state"].items()
         }
