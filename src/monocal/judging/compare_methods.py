@@ -26,6 +26,8 @@ from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.metrics import METRICS
 from monocal.models.fit_options import FitOptions, rows_to_fit
 from monocal.models.fitting import fit_log
+from monocal.models.late_fit import with_late_labels
+from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
 from monocal.tables.tabular import Tabular
@@ -59,6 +61,7 @@ class MethodResult:
         curve_share: Share to which the curve of the score is believed; None where the score enters as it is.
         calendar: Fields that cannot be told from time, of which nobody said what to believe.
         setting: Arguments that differ from the method's defaults, in words.
+        model: The model that was judged, fitted on the older rows alone; None if it could not be fitted.
     """
 
     method: str
@@ -72,6 +75,7 @@ class MethodResult:
     curve_share: float | None = None
     calendar: tuple[str, ...] = ()
     setting: str = ""
+    model: Model | None = None
 
     @property
     def remark(self) -> str:
@@ -276,7 +280,7 @@ def compare_methods(
         for name in chosen:
             bar.note(name)
             method = replace(asked, method=name, arguments=arguments.get(name, {}))
-            results.append(_run(method, rows, judging, maturity))
+            results.append(_run(method, rows, judging, maturity, labels))
             bar.advance(1)
     return MethodComparison(by, _ranked(results, by, margin), rows.holdout, margin, labels)
 
@@ -299,7 +303,9 @@ def _one_task(log: Rows | EncodedLog, task: str | None) -> Rows | EncodedLog:
     return replace(log, scores={name: log.scores[name] for name in names})
 
 
-def _run(asked: FitOptions, rows: HeldOut, judging: Judging, maturity: Floats | None) -> MethodResult:
+def _run(
+    asked: FitOptions, rows: HeldOut, judging: Judging, maturity: Floats | None, labels: LateLabels | None
+) -> MethodResult:
     started = clock.perf_counter()
     log = rows.fit
     if not CALIBRATORS[asked.method].class_tags.uses_features:
@@ -325,6 +331,7 @@ def _run(asked: FitOptions, rows: HeldOut, judging: Judging, maturity: Floats | 
         curve_share=float(fitted["base_"]["share"][0]) if "base_" in fitted else None,
         calendar=tuple(model.field_names[field] for place, field in enumerate(places) if is_calendar(carry, place)),
         setting=", ".join(f"{name}={value}" for name, value in asked.arguments.items()),
+        model=model if labels is None else with_late_labels(model, labels),
     )
 
 

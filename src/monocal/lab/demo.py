@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from monocal.lab.demo_world import AFTER, demo_log
 from monocal.lab.lead import Lead, explain_lead
 from monocal.lab.rankers import rank_log, ranker
 from monocal.logs.encoder import encode_log
-from monocal.models import Model, fit
+from monocal.models import Model
 from monocal.report import write_report
 
 METHODS = (
@@ -41,6 +41,9 @@ METHODS = (
 SAVED_METHOD = "umc"
 RIVAL = "wide_logistic"
 """What a practitioner would use instead, in `compare_methods` at its best."""
+
+N_ROWS = 150_000
+"""So many that later rows accept the network of `SAVED_METHOD`, and no more: the first run should be short."""
 
 _MARK = "demo.json"
 _PLACES = ("log.parquet", "encoded", "ranked", "scored.parquet", "test.parquet", "model", "report.html")
@@ -78,7 +81,7 @@ class DemoOutcome:
 def run_demo(
     folder: str | Path,
     *,
-    n_rows: int = 200_000,
+    n_rows: int = N_ROWS,
     seed: int = 0,
     methods: tuple[str, ...] = METHODS,
     saved_method: str = SAVED_METHOD,
@@ -96,7 +99,7 @@ def run_demo(
         n_rows: Rows of the simulated log.
         seed: Draws the log and the ranker's start.
         methods: Calibrators to compare.
-        saved_method: The one that is saved.
+        saved_method: The one of them that is saved, as it was judged.
     """
     folder = Path(folder)
     _claim(folder)
@@ -114,11 +117,13 @@ def run_demo(
     test, test_log = table.slice(cut), folder / "test.parquet"
     _write(table, folder / "scored.parquet")
     _write(test, test_log)
-    roles: dict[str, Any] = {"score": _SCORE, "label": _LABEL, "fields": fields, "time": _TIME}
     comparison = compare_methods(
         folder / "scored.parquet",
         methods,
-        **roles,
+        score=_SCORE,
+        label=_LABEL,
+        fields=fields,
+        time=_TIME,
         group=_USER,
         holdout=1.0 - cut / table.num_rows,
         metric="log_loss",
@@ -131,7 +136,8 @@ def run_demo(
         if result.report is not None
     }
     lead = explain_lead(comparison, test, fields, _SCORE, method=saved_method, other=RIVAL)
-    model = fit(table.slice(0, cut), method=saved_method, **roles)
+    model = comparison.result(saved_method).model
+    assert model is not None, comparison.result(saved_method).problem
     model.save(folder / "model")
     report = write_report(model, test_log, folder / "report.html", time=_TIME, group=_USER)
     return DemoOutcome(

@@ -15,7 +15,7 @@ from monocal.core.spaces import Floats
 from monocal.judging.cells import Cells, sum_cells
 from monocal.judging.compare import compare
 from monocal.judging.compare_methods import MethodComparison
-from monocal.judging.spread import spread_of
+from monocal.judging.spread import Spread, spread_of
 
 N_BANDS = 10
 """Bands of the score with equally many rows."""
@@ -30,13 +30,15 @@ class Lead:
         method: The one that was asked about.
         other: The one it is compared with.
         verdict: How much better or worse it is, or "tie".
-        field: The field in whose cells, value by band of the score, the two differ most.
+        field: The field in whose cells, value by band of the score, the two differ most, among those where errors of
+            the other stand out of the noise.
         error: Typical relative error of these cells beyond noise with the method.
         other_error: The same with the other.
         value: The value of the cell that the other has wrong most surely.
         scores: Both ends of that cell's scores.
         pcoc: Predicted over observed clicks of that cell with the method.
         other_pcoc: The same with the other.
+        is_visible: Whether the other's errors stand out of the noise in these cells; if not, they are no reason.
     """
 
     method: str
@@ -49,14 +51,18 @@ class Lead:
     scores: tuple[float, float]
     pcoc: float
     other_pcoc: float
+    is_visible: bool
 
     def __str__(self) -> str:
         if not self.verdict.startswith("better"):
             return f"{self.method} is not ahead of {self.other} on these rows (log-loss: {self.verdict})."
+        ahead = f"Log-loss of {self.method} is {self.verdict} than that of {self.other}"
+        if not self.is_visible:
+            return textwrap.fill(f"{ahead}; no field and score together show beyond noise where.", 79)
         low, high = self.scores
         told = (
-            f"Log-loss of {self.method} is {self.verdict} than that of {self.other}: errors depend on {self.field} and "
-            f"score together. By {self.field} and tenth of the score, {self.other} is typically off by "
+            f"{ahead}: errors depend on {self.field} and score together. By {self.field} and tenth of the score, "
+            f"{self.other} is typically off by "
             f"{percent(self.other_error, 2)} beyond noise, {self.method} by {percent(self.error, 2)}. Plainest where "
             f"{self.field} is {self.value} and the score {significant(low, 2)} to {significant(high, 2)}: predicted "
             f"over observed clicks are {ratio(self.other_pcoc)} with {self.other}, "
@@ -71,8 +77,9 @@ def explain_lead(
     """Says whether a method's log-loss is better than another's, and which field and score it is better about.
 
     Rows are put into cells: a value of one field and a tenth of the score. Per field the typical error of cells beyond
-    noise is measured for both methods; the field where it falls most is named. A method that shifts all scores of a
-    value alike leaves such errors where they depend on value and score together.
+    noise is measured for both methods; the field where it falls most is named, if what the other leaves stands out of
+    the noise. A method that shifts all scores of a value alike leaves such errors where they depend on value and score
+    together.
 
     Arguments:
         comparison: Methods on the same rows.
@@ -94,14 +101,19 @@ def explain_lead(
     scores = table[score].to_numpy()
     inner = np.quantile(scores, np.linspace(0.0, 1.0, N_BANDS + 1)[1:-1])
     band = np.searchsorted(inner, scores, side="right")
-    found: dict[str, tuple[float, float, Cells, Cells, list[str]]] = {}
+    found: dict[str, tuple[Spread, Spread, Cells, Cells, list[str]]] = {}
     for field in fields:
         coded = pc.dictionary_encode(table[field].combine_chunks())
         values = [str(value) for value in coded.dictionary.to_pylist()]
         cells = sum_cells(labels, forecasts, coded.indices.to_numpy() * N_BANDS + band, len(values) * N_BANDS)
-        errors = [spread_of(side.counts).relative_error for side in cells]
-        found[field] = (errors[0], errors[1], cells[0], cells[1], values)
-    chosen = max(found, key=lambda name: found[name][0] - found[name][1])
+        found[field] = (spread_of(cells[0].counts), spread_of(cells[1].counts), cells[0], cells[1], values)
+
+    def fall(name: str) -> tuple[bool, float]:
+        before, after, *_ = found[name]
+        less = before.relative_error - after.relative_error
+        return before.is_visible and less > 0.0, less
+
+    chosen = max(found, key=fall)
     before, after, was, now, values = found[chosen]
     worst = _surest(was)
     here = scores[band == worst % N_BANDS]
@@ -110,12 +122,13 @@ def explain_lead(
         other,
         compare(first, second).told("log_loss"),
         chosen,
-        after,
-        before,
+        after.relative_error,
+        before.relative_error,
         values[worst // N_BANDS],
         (float(here.min()), float(here.max())),
         float(now.pcoc[worst]),
         float(was.pcoc[worst]),
+        fall(chosen)[0],
     )
 
 

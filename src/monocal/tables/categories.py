@@ -19,6 +19,7 @@ NUMERIC = "name it under numeric= instead of fields= if it is a quantity, or cas
 LARGEST_WHOLE = 2.0**53
 """Beyond, neighbouring whole numbers are one float."""
 
+_BOOLEAN = r"^(true|True|TRUE|false|False|FALSE)$"
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 TEXT_RULE = 2
@@ -69,23 +70,27 @@ def whole_numbers(column: pa.Array, name: str) -> pa.Array:
 
 
 def holds_numbers(column: pa.Array) -> bool:
-    """Whether a column of texts holds numbers: at least one, and beside them only words for no value.
+    """Whether a column of texts holds numbers or booleans: at least one, and beside them only words for no value.
 
     Example:
-        >>> [holds_numbers(pa.array(texts)) for texts in (["9.0", ""], ["9.0", "9.1.2"], [""])]
-        [True, False, False]
+        >>> [holds_numbers(pa.array(texts)) for texts in (["9.0", ""], ["True", "NA"], ["9.0", "9.1.2"], [""])]
+        [True, True, False, False]
     """
     texts = column.dictionary if pa.types.is_dictionary(column.type) else pc.unique(column)
-    missing, numbers = null_words(texts), pc.fill_null(pc.match_substring_regex(texts, _NUMBER), False)
-    is_number = numbers.to_numpy(zero_copy_only=False)
-    return bool(is_number.any() and (missing | is_number).all())
+    missing = null_words(texts)
+    for kind in (_NUMBER, _BOOLEAN):
+        is_such = pc.fill_null(pc.match_substring_regex(texts, kind), False).to_numpy(zero_copy_only=False)
+        if is_such.any() and (missing | is_such).all():
+            return True
+    return False
 
 
 def categories_of_text(rows: RawRows, names: Iterable[str], slices: Collection[str] = ()) -> RawRows:
     """Returns rows of a text file with its categories as any other table would hold them.
 
     In a column that holds numbers, 9.0 is 9 (a writer makes floats of whole numbers where some are missing), words such
-    as NA are nulls, and a fraction is refused. Every other text stays as it is: 07 is not 7.
+    as NA are nulls, and a fraction is refused; nulls among booleans are nulls, too. Every other text stays as it is: 07
+    is not 7.
 
     Arguments:
         rows: The rows; those that are not from a text file are returned as they are.

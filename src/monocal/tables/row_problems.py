@@ -27,7 +27,7 @@ class RawRows(NamedTuple):
         file: The file, as errors call it.
         numbers: The line (or row) of each row in that file.
         unit: "line" for text files, counted from 1 with the header; "row" for tables, counted from 0.
-        of_numbers: Of a text file's categories, the columns that hold numbers, as its first rows tell.
+        of_numbers: Of a text file's categories, the columns that hold numbers or booleans, as its first rows tell.
     """
 
     batch: pa.RecordBatch

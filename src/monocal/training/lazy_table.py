@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -60,13 +60,14 @@ class LazyTable(nn.Module):
 
 
 @final
-class LazyAdam(torch.optim.Optimizer):
+class LazyAdam:
     r"""Adam with moments and steps for the touched rows of lazy tables.
 
     .. math:: m \leftarrow \beta_1 m + (1-\beta_1) g, \quad v \leftarrow \beta_2 v + (1-\beta_2) g^2, \quad
         x \leftarrow x - \eta\,\frac{m / (1-\beta_1^t)}{\sqrt{v / (1-\beta_2^t)} + \epsilon}
 
-    where t counts all steps of the training. When a batch touches every row this is torch's Adam.
+    where t counts all steps of the training. When a batch touches every row this is torch's Adam. Like `DenseAdam` it
+    is no subclass of torch's optimisers, which load torch's compiler.
 
     Arguments:
         tables: The tables.
@@ -83,18 +84,19 @@ class LazyAdam(torch.optim.Optimizer):
         eps: float = 1e-8,
     ) -> None:
         self.tables = list(tables)
-        super().__init__([table.rows for table in tables], {"lr": lr, "betas": betas, "eps": eps})
-        for table in tables:
-            moments = {name: torch.zeros_like(table.rows.detach()) for name in ("moments1", "moments2")}
-            self.state[table.rows] = {"step": 0, **moments}
+        self.param_groups: list[dict[str, Any]] = [{"lr": lr, "betas": betas, "eps": eps}]
+        self.state: dict[int, dict[str, Any]] = {
+            place: {"step": 0} | {name: torch.zeros_like(table.rows.detach()) for name in ("moments1", "moments2")}
+            for place, table in enumerate(tables)
+        }
 
     @torch.no_grad()
-    def step(self, _closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+    def step(self) -> None:
         """Moves the touched rows against the gradient of `values` and writes them back."""
         (group,) = self.param_groups
         beta1, beta2 = group["betas"]
-        for table in self.tables:
-            state = self.state[table.rows]
+        for place, table in enumerate(self.tables):
+            state = self.state[place]
             state["step"] += 1
             gradient, touched = table.values.grad, table.touched
             if gradient is None:
@@ -107,3 +109,20 @@ class LazyAdam(torch.optim.Optimizer):
             correction = (1.0 - beta2 ** state["step"]) ** 0.5
             table.values.addcdiv_(moments1, moments2.sqrt_().div_(correction).add_(group["eps"]), value=-rate)
             table.rows.index_copy_(0, touched, table.values)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns steps and moments by the place of their table."""
+        return {"state": self.state, "param_groups": []}
+
+    def load_state_dict(self, found: dict[str, Any]) -> None:
+        """Takes over what `state_dict` returned, as tensors of its own.
+
+        Arguments:
+            found: What it returned.
+        """
+        self.state = {
+            place: {
+                name: value.detach().clone() if isinstance(value, Tensor) else value for name, value in kept.items()
+            }
+            for place, kept in found["state"].items()
+        }

@@ -30,7 +30,7 @@ class Optimisers:
         trainable = [weight for weight in network.parameters() if weight.requires_grad and id(weight) not in own]
         self.dense = [weight for weight in trainable if id(weight) not in sparse]
         lazy = [weight for weight in trainable if id(weight) in sparse]
-        self.parts: list[DenseAdam | torch.optim.Optimizer] = []
+        self.parts: list[DenseAdam | LazyAdam | torch.optim.Optimizer] = []
         if self.dense:
             self.parts.append(DenseAdam(self.dense))
         if lazy:

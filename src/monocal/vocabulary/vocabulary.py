@@ -19,6 +19,7 @@ from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Ids
 from monocal.tables.categories import TEXT_RULE, as_text, categorical_columns, distinct_text
 from monocal.tables.encoded_column import EncodedColumn
+from monocal.vocabulary.boolean_words import other_spellings
 from monocal.vocabulary.numeric_field import NumericField
 from monocal.vocabulary.text_hash import hash_text
 from monocal.vocabulary.value_counts import ValueCounts, most_frequent
@@ -39,7 +40,7 @@ class FieldVocabulary:
 
     A null is a value of its own when it was seen at fitting time; where the empty text was seen instead, as which text
     files may hold it, it counts as that. Values are compared as text, so that 7, "7" and a dictionary-encoded 7 are the
-    same value.
+    same value; and so are true, True and TRUE where one of them is known.
 
     A field with too many values to list may be hashed instead: every text has an id in 1 … n_buckets, different
     texts may share one, and only null has id 0.
@@ -92,13 +93,24 @@ class FieldVocabulary:
         if self.n_buckets is not None:
             ids = (hash_text(text)[0] % np.uint64(self.n_buckets)).astype(np.int32) + np.int32(1)
         else:
-            # a text that is not there has number -1 and hence id 0; behind the null, ids are one higher
-            ids = self.index.find(text) + np.int32(1)
-            if self.values.null_count:
-                ids += ids >= self.null_id
+            ids = self._ids_of_values(text)
+            for spelling, place in self.spellings.items():
+                ids[pc.equal(text, spelling).fill_null(False).to_numpy(zero_copy_only=False)] = place
         if text.null_count:
             ids[pc.is_null(text).to_numpy(zero_copy_only=False)] = self.null_id
         return ids
+
+    def _ids_of_values(self, text: pa.Array) -> Ids:
+        # a text that is not there has number -1 and hence id 0; behind the null, ids are one higher
+        ids: Ids = self.index.find(text) + np.int32(1)
+        if self.values.null_count:
+            ids += ids >= self.null_id
+        return ids
+
+    @cached_property
+    def spellings(self) -> dict[str, int]:
+        """Ids of true and false in spellings that are not among the values; see `other_spellings`."""
+        return {} if self.n_buckets is not None else other_spellings(self._ids_of_values)
 
     @cached_property
     def index(self) -> ValueIndex:

@@ -8,6 +8,7 @@ from monocal.core.errors import UnknownName
 from monocal.judging.compare_methods import compare_methods
 from monocal.judging.judged_fit import fit_and_judge
 from monocal.lab.simulator import simulate_log
+from monocal.models import fit
 
 LOG = simulate_log(20_000, world="affine").table()
 COLUMNS = {"score": "pctr", "label": "click", "time": "timestamp"}
@@ -78,3 +79,12 @@ def test_a_method_that_reorders_lists_is_listed_with_the_reason():
     assert found.best.method == "platt"
     assert found.result("isotonic").report is None
     assert "order" in found.result("isotonic").problem
+
+
+def test_a_result_has_the_model_that_was_judged():
+    found = compare_methods(LOG, ["platt", "isotonic"], keep_order_within="user_id", n_bootstrap=20, **COLUMNS)
+    cut = found.holdout.n_fit
+    model = found.result("platt").model
+    assert (model.predict(LOG.slice(cut)) == found.result("platt").report.forecast.probabilities).all()
+    assert (model.predict(LOG) == fit(LOG.slice(0, cut), method="platt", **COLUMNS).predict(LOG)).all()
+    assert found.result("isotonic").model is None

@@ -1,5 +1,7 @@
 """Why a method is ahead: the field is named by what the data say, and nothing is claimed where nothing is ahead."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -73,3 +75,14 @@ def test_the_page_of_the_demo_changes_after_the_ranker_was_trained():
         np.ptp((logit(truth) - 0.5 * scores)[12_000:][device[12_000:] == value]) for value in np.unique(device)
     ]  # fmt: skip
     assert min(rises) > 0.5
+
+
+def test_errors_within_noise_are_no_reason(log):
+    clicks = np.random.default_rng(1).random(log.num_rows) < log["pctr"].to_numpy()
+    right = log.set_column(log.column_names.index("click"), "click", pa.array(clicks.astype(np.int8)))
+    found, test = _compared(right, ["platt", "wide_logistic"])
+    lead = explain_lead(found, test, ("country", "device"), "pctr", method="wide_logistic", other="platt")
+    assert not lead.is_visible
+    told = str(replace(lead, verdict="better by 1 %")).replace("\n", " ")
+    assert told.startswith("Log-loss of wide_logistic is better by 1 % than that of platt; no field and score together")
+    assert "errors depend on" not in told

@@ -21,7 +21,7 @@ monocal demo --out runs/demo --rows 500000 --seed 1
 
 def demo(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="What to write.")] = Path("runs/demo"),
-    rows: Annotated[int, typer.Option("--rows", min=5000, help="Rows of the simulated log.")] = 200_000,
+    rows: Annotated[int, typer.Option("--rows", min=5000, help="Rows of the simulated log.")] = 150_000,
     seed: Seed = 0,
     as_json: Json = False,
     debug: Debug = False,

@@ -121,14 +121,14 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
                 columns.append(graph.upright(_write_number_ids(graph, field)))
                 continue
             entries[field.name] = helper.make_tensor_value_info(field.name, text, ["rows"])
-            values = [value for value in field.values.to_pylist() if value is not None]
-            ids = [index + 1 for index, value in enumerate(field.values.to_pylist()) if value is not None]
+            known = {value: place for place, value in enumerate(field.values.to_pylist(), 1) if value is not None}
+            known |= field.spellings
             found = graph.apply(
                 "LabelEncoder",
                 field.name,
                 domain="ai.onnx.ml",
-                keys_strings=values or [""],
-                values_int64s=ids or [0],
+                keys_strings=list(known) or [""],
+                values_int64s=list(known.values()) or [0],
                 default_int64=0,
             )
             columns.append(graph.apply("Unsqueeze", found, graph.constant([1], np.int64)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.samples import Ids
@@ -30,11 +31,13 @@ class TextTable:
         for place, field in enumerate(vocabulary.fields):
             if isinstance(field, NumericField):
                 continue
-            values = field.values
-            size = 1 << max(2 * len(values) - 1, 1).bit_length()
+            values, spellings = field.values, field.spellings
+            size = 1 << max(2 * (len(values) + len(spellings)) - 1, 1).bit_length()
             entries = np.zeros((size, 2), np.uint64)
             ids = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False)) + 1
             place_values(*hash_text(values.drop_null()), ids, entries)
+            if spellings:
+                place_values(*hash_text(pa.array(list(spellings))), np.array(list(spellings.values())), entries)
             self._facts[place, [FIRST_SLOT, MASK, N_BUCKETS]] = n_slots, size - 1, field.n_buckets or 0
             tables.append(entries)
             n_slots += size

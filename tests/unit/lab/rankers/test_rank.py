@@ -123,3 +123,13 @@ def test_importing_rankers_does_not_load_torch():
     code = "import sys, monocal.lab.rankers; print([m for m in ('torch', 'numba') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_training_a_ranker_does_not_load_the_compiler_of_torch():
+    code = (
+        "import sys\nfrom monocal.lab.rankers import ranker\nfrom monocal.lab.simulator import simulate_log\n"
+        "ranker('deepfm', hidden=(4,)).fit(simulate_log(500).encoded())\n"
+        "print('torch' in sys.modules, 'torch._dynamo' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "True False"
