@@ -15,7 +15,7 @@ from monocal.vocabulary.vocabulary import Vocabulary
 LOG = simulate_log(8_000, seed=5).table()
 SCORES, LABELS, TIMES = (LOG[name].to_numpy() for name in ("pctr", "click", "timestamp"))
 FEATURES = Vocabulary.of_table(LOG, ["site_id", "device"]).encode(LOG)
-N_FIT = 6_000
+N_FIT, BLOCK = 6_000, 20
 SMALL = {"size": "small", "n_dimensions": 4}
 
 
@@ -30,7 +30,7 @@ def one_thread():
 
 
 def fitted(team, n, method="umc", **arguments):
-    shard = np.arange(N_FIT) // 500 % n
+    shard = np.arange(N_FIT) // BLOCK % n
     numbers = tuple(range(team.rank, n, team.size))
     own = [np.flatnonzero(shard == number) for number in numbers]
     rows = np.concatenate(own)
@@ -51,8 +51,13 @@ def bits(one):
         ("umc", SMALL | {"carry": "none", "guard": True}, (2,)),
         ("sbcr", {"hidden": (16,)}, (2,)),
         ("fac", {"carry": "none"}, (2,)),
+        ("mcnet", {"hidden": (16,)}, (2,)),
+        ("umc", SMALL | {"sc_weight": 1.0}, (2, 4)),
+        ("umc", SMALL | {"sc_weight": 1.0, "sc_preset": "paper", "carry": "none"}, (2,)),
+        ("umc", SMALL | {"sc_weight": 0.01, "sc_preset": "authors", "carry": "none"}, (2,)),
+        ("umc", SMALL | {"sc_weight": 1.0, "auxiliary": "field", "carry": "none"}, (2,)),
     ],
-    ids=["umc", "umc believing", "sbcr", "fac"],
+    ids=["umc", "umc believing", "sbcr", "fac", "mcnet", "sc", "sc paper", "sc authors", "field"],
 )
 def test_the_same_shards_give_the_same_bits_for_any_team(method, arguments, sizes):
     alone = bits(fitted(Alone(), 4, method, **arguments))
@@ -84,13 +89,19 @@ def test_long_tables_have_the_same_bits_for_any_team(monkeypatch):
     assert run_team(2, lambda team: bits(fitted(team, 3, carry="none", **SMALL))) == [alone] * 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"sc_weight": 0.5}, "sc_weight: got 0.5; wanted 0 for a fit in shards"),
-        ({"checkpoint": "folder"}, "checkpoint: got a folder; wanted none for a fit in shards"),
-    ],
-)
-def test_what_needs_all_rows_of_a_batch_is_refused(arguments, message):
-    with pytest.raises(InvalidInput, match=message):
-        fitted(Alone(), 2, **arguments)
+def test_an_auxiliary_loss_is_part_of_the_objective():
+    """Its averages are over all shards; a fit without it has other weights."""
+    plain, smooth = (fitted(Alone(), 4, carry="none", sc_weight=weight, **SMALL) for weight in (0.0, 1.0))
+    assert bits(plain) != bits(smooth)
+
+
+def test_many_shards_of_few_rows_leave_no_batch_empty():
+    """Of 60 rows in each of 100 shards, three per batch make 20 batches and not the 22 of 6,000 rows in 256s."""
+    network = fitted(Alone(), 100, carry="none", held_out_share=0.0, **SMALL)
+    assert np.isfinite(network.predict(SCORES, features=FEATURES)).all()
+    assert network.history_["n_steps"] == 20
+
+
+def test_a_checkpoint_is_refused():
+    with pytest.raises(InvalidInput, match="checkpoint: got a folder; wanted none for a fit in shards"):
+        fitted(Alone(), 2, checkpoint="folder")
