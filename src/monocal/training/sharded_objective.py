@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from monocal.core.batches import iterate_batches
-from monocal.core.errors import InvalidInput
+from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 from monocal.losses import Loss
 from monocal.losses.added_sums import of_added_sums
 from monocal.losses.base import BatchPart
-from monocal.training.calibration_objective import CalibrationObjective, columns_of, tensor_of
+from monocal.training.calibration_objective import CalibrationObjective, columns_of, fingerprint_of, tensor_of
 from monocal.training.objective import Batch, Objective
 from monocal.training.optimisers import sparse_tables
 from monocal.training.options import TrainingOptions
@@ -49,7 +49,8 @@ class ShardedObjective(Objective):
 
     def __init__(self, network: Trainable, loss: Loss, rows: Samples, held_out: Samples | None) -> None:
         super().__init__(network, loss)
-        self.rows, self.shards = rows, rows.in_shards
+        self.rows, self.shards, self.held_out = rows, rows.in_shards, held_out
+        self.team = self.shards.team
         self.whole = CalibrationObjective(network, loss, rows, held_out)
         self.learned = [weight for weight in network.parameters() if weight.requires_grad]
         long = sparse_tables(network)
@@ -59,7 +60,16 @@ class ShardedObjective(Objective):
         return columns_of(self.rows)
 
     def fingerprint(self) -> str:
-        raise InvalidInput.of("checkpoint", "a folder", "none for a fit in shards", "leave it out")
+        """Covers the rows of all shards, whoever has them."""
+        held_out = self.held_out
+        own = [
+            fingerprint_of(self.rows.take(part), None if held_out is None else held_out.take(later))
+            for (_, part), (_, later) in zip(
+                self.shards.parts(), (self.shards if held_out is None else held_out.in_shards).parts(), strict=True
+            )
+        ]
+        digests = [np.frombuffer(bytes.fromhex(digest), dtype=np.float64) for digest in own]
+        return fingerprint(self.shards.join(digests).tobytes())
 
     def n_batches(self, options: TrainingOptions) -> int:
         # shares are whole rows, so that every shard may be through before the rows of all would ask for

@@ -1,15 +1,19 @@
 """Neural fits that a team does together."""
 
+import sys
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import ArtefactError
 from monocal.core.log_loss import log_loss
 from monocal.core.spaces import logit
 from monocal.core.team import Alone, Shards
 from monocal.lab.simulator import simulate_log
 from monocal.testing.teams import run_team
+from monocal.training.sharded_objective import ShardedObjective
 from monocal.vocabulary.vocabulary import Vocabulary
 
 LOG = simulate_log(8_000, seed=5).table()
@@ -35,7 +39,7 @@ def fitted(team, n, method="umc", **arguments):
     own = [np.flatnonzero(shard == number) for number in numbers]
     rows = np.concatenate(own)
     shards = Shards(team, n, numbers, np.cumsum([0, *map(len, own)]), rows)
-    one = calibrator(method, n_epochs=1, **arguments)
+    one = calibrator(method, **{"n_epochs": 1, **arguments})
     return one.fit(SCORES[rows], LABELS[rows], features=FEATURES[rows], times=TIMES[rows], shards=shards)
 
 
@@ -102,6 +106,60 @@ def test_many_shards_of_few_rows_leave_no_batch_empty():
     assert network.history_["n_steps"] == 20
 
 
-def test_a_checkpoint_is_refused():
-    with pytest.raises(InvalidInput, match="checkpoint: got a folder; wanted none for a fit in shards"):
-        fitted(Alone(), 2, checkpoint="folder")
+class Lost(Exception):
+    """What happens to a member in the middle of a training."""
+
+
+@pytest.fixture
+def lost_after(monkeypatch):
+    """Lets every member fail after some steps, and returns how many each took."""
+
+    plain = ShardedObjective.gradients
+
+    def steps(n_steps):
+        taken = Counter()
+
+        def gradients(self, batch):
+            if n_steps is not None and taken[self.team.rank] == n_steps:
+                raise Lost
+            taken[self.team.rank] += 1
+            return plain(self, batch)
+
+        monkeypatch.setattr(ShardedObjective, "gradients", gradients)
+        return taken
+
+    return steps
+
+
+CHECKPOINTED = SMALL | {"carry": "none", "n_epochs": 3, "sc_weight": 1.0}
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_fit_that_a_team_lost_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path, lost_after, size):
+    """Also by another team: shards belong to the rows."""
+    given = CHECKPOINTED | {"checkpoint": str(tmp_path / "run")}
+    taken = lost_after(None)
+    undisturbed = bits(fitted(Alone(), 4, **CHECKPOINTED))
+    n_steps = taken[0]
+    lost_after(n_steps - 1)
+    with pytest.raises(Lost):
+        run_team(2, lambda team: fitted(team, 4, **given))
+    assert (tmp_path / "run" / "checkpoint.json").is_file()
+    taken = lost_after(None)
+    found = run_team(size, lambda team: bits(fitted(team, 4, **given)))
+    assert found == [undisturbed] * size
+    assert taken[0] == n_steps // 3  # the last of three epochs
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_of_other_rows_of_any_shard_is_refused(tmp_path, lost_after, monkeypatch):
+    given = CHECKPOINTED | {"checkpoint": str(tmp_path / "run")}
+    lost_after(30)
+    with pytest.raises(Lost):
+        fitted(Alone(), 4, **given)
+    lost_after(None)
+    labels = LABELS.copy()
+    labels[N_FIT - 1] = 1 - labels[N_FIT - 1]  # held out, in the last shard
+    monkeypatch.setattr(sys.modules[__name__], "LABELS", labels)
+    with pytest.raises(ArtefactError, match="belongs to other rows"):
+        run_team(2, lambda team: fitted(team, 4, **given))
