@@ -56,12 +56,14 @@ def bits(one):
         ("sbcr", {"hidden": (16,)}, (2,)),
         ("fac", {"carry": "none"}, (2,)),
         ("mcnet", {"hidden": (16,)}, (2,)),
+        ("desc", {"hidden": (16,), "n_dimensions": 4}, (2, 4)),
+        ("adacalib", {"candidate_bins": (3, 5)}, (2, 4)),
         ("umc", SMALL | {"sc_weight": 1.0}, (2, 4)),
         ("umc", SMALL | {"sc_weight": 1.0, "sc_preset": "paper", "carry": "none"}, (2,)),
         ("umc", SMALL | {"sc_weight": 0.01, "sc_preset": "authors", "carry": "none"}, (2,)),
         ("umc", SMALL | {"sc_weight": 1.0, "auxiliary": "field", "carry": "none"}, (2,)),
     ],
-    ids=["umc", "umc believing", "sbcr", "fac", "mcnet", "sc", "sc paper", "sc authors", "field"],
+    ids=["umc", "umc believing", "sbcr", "fac", "mcnet", "desc", "adacalib", "sc", "sc paper", "sc authors", "field"],
 )
 def test_the_same_shards_give_the_same_bits_for_any_team(method, arguments, sizes):
     alone = bits(fitted(Alone(), 4, method, **arguments))
@@ -70,10 +72,21 @@ def test_the_same_shards_give_the_same_bits_for_any_team(method, arguments, size
             assert member == alone
 
 
-def test_one_shard_is_the_fit_without_shards_to_the_bit():
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("umc", SMALL),
+        ("umc", SMALL | {"sc_weight": 1.0}),
+        ("mcnet", {"hidden": (16,)}),
+        ("desc", {"hidden": (16,), "n_dimensions": 4}),
+        ("adacalib", {"candidate_bins": (3, 5)}),
+    ],
+    ids=["umc", "sc", "mcnet", "desc", "adacalib"],
+)
+def test_one_shard_is_the_fit_without_shards_to_the_bit(method, arguments):
     given = {"features": FEATURES[:N_FIT], "times": TIMES[:N_FIT]}
-    plain = calibrator("umc", n_epochs=1, **SMALL).fit(SCORES[:N_FIT], LABELS[:N_FIT], **given)
-    assert bits(fitted(Alone(), 1, **SMALL)) == bits(plain)
+    plain = calibrator(method, n_epochs=1, **arguments).fit(SCORES[:N_FIT], LABELS[:N_FIT], **given)
+    assert bits(fitted(Alone(), 1, method, **arguments)) == bits(plain)
 
 
 def test_four_shards_are_worth_as_much_as_one():
