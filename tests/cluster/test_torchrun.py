@@ -1,9 +1,11 @@
 """Fits by processes that torchrun started, on this machine's loopback."""
 
+import json
 import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +34,10 @@ def prepared(tmp_path_factory):
     return place
 
 
-def started(n_processes, *arguments):
+def started(n_processes, *arguments, n_restarts=0):
     source = str(Path(monocal.__file__).parents[1])
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(n_processes)]
+    launcher += ["--max-restarts", str(n_restarts)]
     return subprocess.Popen(
         [*launcher, "-m", "monocal", *(str(argument) for argument in arguments)],
         env={**os.environ, "PYTHONPATH": source, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
@@ -69,8 +72,12 @@ def alive(members):
 
 @pytest.mark.parametrize(
     ("method", "settings"),
-    [("wide_logistic", {"carry": "auto"}), ("umc", {"n_epochs": 1, "size": "small"})],
-    ids=["wide", "umc"],
+    [
+        ("wide_logistic", {"carry": "auto"}),
+        ("umc", {"n_epochs": 1, "size": "small"}),
+        ("umc", {"n_epochs": 1, "size": "small", "carry": "none", "sc_weight": 1.0}),
+    ],
+    ids=["wide", "umc", "smooth calibration loss"],
 )
 def test_two_processes_save_the_model_of_one(prepared, tmp_path, method, settings):
     options = ["--method", method, "--engine", "torchrun", "--shards", 4]
@@ -125,7 +132,7 @@ def test_a_bad_label_of_one_process_ends_all_and_saves_nothing(tmp_path):
 
 
 def test_what_one_process_refuses_ends_all_and_saves_nothing(prepared, tmp_path):
-    ended = torchrun(2, "fit", prepared, "--method", "desc", "--engine", "torchrun", "--out", tmp_path / "model")
+    ended = torchrun(2, "fit", prepared, "--method", "isotonic", "--engine", "torchrun", "--out", tmp_path / "model")
     assert ended.returncode != 0
     assert "fit it on one machine" in ended.stderr
     assert not (tmp_path / "model").exists()
@@ -144,6 +151,37 @@ def test_a_killed_process_ends_all_and_saves_nothing(prepared, tmp_path):
     assert "SIGKILL" in errors or "-9" in errors
     assert not alive(members)
     assert not (tmp_path / "model").exists()
+
+
+def test_a_restarted_fit_goes_on_from_its_checkpoint_to_the_same_bits(prepared, tmp_path):
+    """One of two processes is killed after an epoch; the launcher starts both again."""
+    settings = {"n_epochs": 8, "size": "small", "carry": "none", "n_dimensions": 4}
+    manifest = tmp_path / "checkpoint" / "checkpoint.json"
+    options = ["--method", "umc", "--set", f"checkpoint={manifest.parent}", "--engine", "torchrun", "--shards", 2]
+    for name, value in settings.items():
+        options += ["--set", f"{name}={value}"]
+    running = started(2, "fit", prepared, *options, "--out", tmp_path / "model", n_restarts=1)
+    seen, members = [0], []
+    try:
+        while running.poll() is None:
+            with suppress(FileNotFoundError, ValueError):  # between two checkpoints there is none
+                seen.append(json.loads(manifest.read_text())["facts"]["history"]["n_epochs"])
+            if seen[-1] and not members:
+                members = psutil.Process(running.pid).children()
+                members[1].kill()
+                n_seen, n_epochs = len(seen), seen[-1]
+            time.sleep(0.01)
+        _, errors = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert running.returncode == 0, errors
+    assert "SIGKILL" in errors or "-9" in errors
+    assert seen == sorted(seen)  # no epoch was done again
+    assert seen[-1] > n_epochs > 0
+    assert len(seen) > n_seen
+    assert not manifest.parent.exists()
+    alone = fit_log(EncodedLog.open(prepared).part("calibration"), FitOptions("umc", settings), n_shards=2)
+    assert_same_bits(tmp_path / "model", alone)
 
 
 def test_without_a_launcher_the_line_to_type_is_shown(prepared, tmp_path, capsys, monkeypatch):

@@ -53,7 +53,7 @@ def check_features(method: str, tags: Tags, samples: Samples, n_fields: int | No
 def check_shards(method: str, fits_in_shards: bool, shards: Shards, looks_at_time: bool, soft_labels: bool) -> None:
     """Refuses to fit in shards what needs all rows in one place."""
     if not fits_in_shards:
-        wish = "one that is fitted in shards: wide_logistic, umc, sbcr, fac"
+        wish = "one that is fitted in shards: wide_logistic, umc, sbcr, fac, desc, adacalib, mcnet"
         raise InvalidInput.of("method", repr(method), wish, "fit it on one machine")
     if soft_labels:
         raise InvalidInput.of("soft_labels", True, "hard labels for a fit in shards", "fit on one machine")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +34,70 @@ def keys_at(masses: Floats, keys: Sequence[Keys], weights: Sequence[Floats], sha
         [21, 31]
     """
     before = [np.concatenate([[0.0], np.cumsum(w)]) for w in weights]
+
+    def below(middle: Keys) -> list[Floats]:
+        return [mass[np.searchsorted(shard_keys, middle)] for shard_keys, mass in zip(keys, before, strict=True)]
+
+    return _bisected(masses, below, shards)
+
+
+def values_at(masses: Floats, values: Floats, groups: Keys, weights: Floats, shards: Shards) -> Floats:
+    """Returns, for every group and wanted mass, the smallest value up to which the group's rows weigh so much.
+
+    As `keys_at`, for many groups of rows at once.
+
+    Arguments:
+        masses: How much weight is wanted, `(groups, k)`; not more than the group has.
+        values: One per row of this member.
+        groups: The row's group; -1 for rows that take no part.
+        weights: How often each row counts.
+        shards: How the rows are cut and with whom they are added up.
+
+    Example:
+        >>> from monocal.core.team import Alone
+        >>> shards = Shards(Alone(), 2, (0, 1), np.array([0, 2, 5]))
+        >>> values, groups = np.array([3.0, 1.0, 7.0, 0.5, 2.0]), np.array([0, 1, 0, 1, 0])
+        >>> values_at(np.array([[2.0], [1.0]]), values, groups, np.ones(5), shards).tolist()
+        [[3.0], [0.5]]
+    """
+    n_groups, n_wanted = masses.shape
+    ordered = []
+    for _, part in shards.parts():
+        bits = _ordered_bits(values[part])
+        order = np.lexsort((bits, groups[part]))
+        starts = np.searchsorted(groups[part][order], np.arange(n_groups + 1))
+        before = np.concatenate([[0.0], np.cumsum(weights[part][order])])
+        ordered.append((bits[order], np.repeat(starts, n_wanted), before))
+
+    def below(middle: Keys) -> list[Floats]:
+        found = []
+        for keys, starts, before in ordered:
+            first, end = starts[:-n_wanted], starts[n_wanted:]
+            found.append(before[_places(keys, first, end, middle)] - before[first])
+        return found
+
+    # below the key after a value lie the value itself and all smaller ones
+    return _numbers(_bisected(masses.ravel() * (1.0 - 1e-15), below, shards) - 1).reshape(masses.shape)
+
+
+def _bisected(masses: Floats, below: Callable[[Keys], list[Floats]], shards: Shards) -> Keys:
+    """Returns the smallest keys below which all shards weigh the wanted masses; `below` says it for own shards."""
     low, high = np.full(len(masses), _LOWEST), np.full(len(masses), _HIGHEST)
     while (low < high).any():
         middle = (low & high) + ((low ^ high) >> 1)
-        sums = [[mass[np.searchsorted(shard_keys, middle)]] for shard_keys, mass in zip(keys, before, strict=True)]
-        enough = shards.add(sums)[0] >= masses
+        enough = shards.add([[mass] for mass in below(middle)])[0] >= masses
         high, low = np.where(enough, middle, high), np.where(enough | (low >= high), low, middle + 1)
     return high
+
+
+def _places(keys: Keys, first: Keys, end: Keys, wanted: Keys) -> Keys:
+    """Returns where wanted keys stand among stretches of the keys, each of them rising."""
+    low, high = first, end
+    while (low < high).any():
+        middle = (low + high) // 2
+        smaller = (low < high) & (keys[np.minimum(middle, len(keys) - 1)] < wanted)
+        low, high = np.where(smaller, middle + 1, low), np.where(smaller, high, np.maximum(low, middle))
+    return low
 
 
 def quantiles_of_shards(values: Floats, shares: Floats, weights: Floats, shards: Shards) -> Floats:

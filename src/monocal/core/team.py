@@ -63,6 +63,23 @@ class Alone:
         return numbers
 
 
+def told(data: bytes, team: Team) -> bytes:
+    """Returns to every member what the first one has to say.
+
+    Arguments:
+        data: Of the first member; that of others is not looked at.
+        team: The members.
+
+    Example:
+        >>> told(b"step 7", Alone())
+        b'step 7'
+    """
+    own = data if team.rank == 0 else b""
+    length = int(team.count(np.array([len(own)]))[0])
+    padded = np.frombuffer(own.ljust(-(-length // 8) * 8, b"\0"), dtype=np.int64)
+    return team.count(padded).tobytes()[:length]
+
+
 @final
 @dataclass(frozen=True)
 class Shards:
@@ -144,6 +161,23 @@ class Shards:
             np.ldexp(whole.astype(np.float64), -step).reshape(array.shape)
             for whole, array, step in zip(np.split(total, ends[:-1]), parts[0], steps, strict=True)
         ]
+
+    def join(self, columns: Sequence[Floats]) -> Floats:
+        """Returns a column of all shards, one after the other, from the piece of each own shard: for short ones.
+
+        Example:
+            >>> Shards(Alone(), 2, (0, 1), np.array([0, 1, 3])).join([np.array([0.5]), np.array([-1.0, 2.0])]).tolist()
+            [0.5, -1.0, 2.0]
+        """
+        own = list(self.numbers)
+        lengths = np.zeros(self.n, dtype=np.int64)
+        lengths[own] = [len(column) for column in columns]
+        ends = np.cumsum(self.team.count(lengths))
+        # bits of a number plus those of nothing at all members that do not have it
+        bits = np.zeros(int(ends[-1]), dtype=np.int64)
+        for end, column in zip(ends[own], columns, strict=True):
+            bits[end - len(column) : end] = np.ascontiguousarray(column, dtype=np.float64).view(np.int64)
+        return self.team.count(bits).view(np.float64)
 
     def most(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the largest numbers (below 2⁵³) of any member."""

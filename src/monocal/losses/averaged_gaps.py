@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Sequence
+from typing import NamedTuple, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput
+from monocal.core.team import Shards
+from monocal.losses.added_sums import of_added_sums
+
+
+class GroupedRows(NamedTuple):
+    """Rows and the group that each belongs to."""
+
+    groups: Tensor
+    probabilities: Tensor
+    labels: Tensor
+    weights: Tensor | None
 
 
 @final
@@ -46,25 +59,49 @@ class AveragedGaps(nn.Module):
 
     def forward(self, groups: Tensor, probabilities: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
         """Returns the sum for one batch; in training mode the averages move on."""
-        scores = probabilities.to(torch.float64)
-        times = torch.ones_like(scores) if weights is None else weights.to(torch.float64)
         present, place = torch.unique(groups, return_inverse=True)
-        zeros = scores.new_zeros(present.shape[0])
-        sizes = zeros.index_add(0, place, times)
+        return self._value(present, _sums(GroupedRows(place, probabilities, labels, weights), present.shape[0]))
+
+    def of_shards(
+        self, parts: Sequence[GroupedRows], masses: Sequence[float], shards: Shards, per_mass: float | None
+    ) -> list[Tensor]:
+        """Returns the same for a batch that lies in shards, as `Loss.of_shards` has it.
+
+        Arguments:
+            parts: The batch's rows of each own shard.
+            masses: Their weights.
+            shards: With whom they are added up.
+            per_mass: Divides the sum by the batch's weight times this; None leaves it.
+        """
+        marks = np.zeros(self.masses.shape[0])
+        for part in parts:
+            marks[part.groups.numpy()] = 1.0
+        present = torch.from_numpy(np.flatnonzero(shards.team.most(marks)))
+        sums = [
+            _sums(part._replace(groups=torch.searchsorted(present, part.groups)), present.shape[0]) for part in parts
+        ]
+
+        def value(total: Tensor, mass: float) -> Tensor:
+            found = self._value(present, total)
+            return found if per_mass is None else found / (mass * per_mass)
+
+        return of_added_sums(value, sums, masses, shards)
+
+    def _value(self, present: Tensor, sums: Tensor) -> Tensor:
+        """Returns the sum over groups, from the sizes, labels and predictions of each."""
+        sizes, label_sums, score_sums = sums
         filled = sizes > 0.0
         per_row = torch.where(filled, 1.0 / sizes.clamp(min=1e-300), 0.0)
         keep, new = self.tau, 1.0 - self.tau
-        batch_scores = zeros.index_add(0, place, times * scores) * per_row
-        batch_labels = zeros.index_add(0, place, times * labels.to(torch.float64)) * per_row
-        score_means = keep * self.score_means[present] + new * batch_scores
-        label_means = keep * self.label_means[present] + new * batch_labels
+        score_means = keep * self.score_means[present] + new * (score_sums * per_row)
+        label_means = keep * self.label_means[present] + new * (label_sums * per_row)
         counts = keep * self.counts[present] + new * sizes
         masses = keep * self.masses[present] + new
         gaps = label_means - score_means
         if self.bias_corrected:
             gaps = gaps / masses
         if self.training:
-            self._remember(present[filled], label_means, score_means.detach(), counts, masses, filled)
+            self._remember(present[filled], label_means, score_means, counts, masses, filled)
         shares = counts if self.counts_averaged else sizes
         return torch.where(filled, shares * gaps.square(), 0.0).sum()
 
@@ -84,3 +121,12 @@ class AveragedGaps(nn.Module):
             (self.masses, masses),
         ):
             buffer[present] = moved[filled]
+
+
+def _sums(rows: GroupedRows, n_groups: int) -> Tensor:
+    """Returns sizes, sums of labels and sums of predictions of every group."""
+    scores = rows.probabilities.to(torch.float64)
+    times = torch.ones_like(scores) if rows.weights is None else rows.weights.to(torch.float64)
+    columns = times, times * rows.labels.to(torch.float64), times * scores
+    zeros = scores.new_zeros(n_groups)
+    return torch.stack([zeros.index_add(0, rows.groups, column) for column in columns])

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from monocal.core.errors import InvalidInput
 from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
-from monocal.losses.averaged_gaps import AveragedGaps
-from monocal.losses.base import Loss
+from monocal.core.team import Shards
+from monocal.losses.averaged_gaps import AveragedGaps, GroupedRows
+from monocal.losses.base import BatchPart, Loss
 
 
 @final
@@ -53,6 +54,16 @@ class FieldCalibrationLoss(Loss):
         self.gaps = AveragedGaps(int(sum(field_sizes)), tau, bias_corrected=True, counts_averaged=False)
 
     def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, field_ids: Tensor | None) -> Tensor:
+        total: Tensor = self.gaps(*self._rows(logits, labels, weights, field_ids))
+        n_rows = logits.shape[0] if weights is None else weights.to(torch.float64).sum()
+        return total / (n_rows * self.sizes.shape[0])
+
+    def _of_shards(self, parts: Sequence[BatchPart], shards: Shards) -> list[Tensor]:
+        rows = [self._rows(part.logits, part.labels, part.weights, part.field_ids) for part in parts]
+        return self.gaps.of_shards(rows, [part.mass for part in parts], shards, float(self.sizes.shape[0]))
+
+    def _rows(self, logits: Tensor, labels: Tensor, weights: Tensor | None, field_ids: Tensor | None) -> GroupedRows:
+        """Returns every row once per field, as one of its value's group."""
         if field_ids is None:
             raise InvalidInput.of("field_ids", None, "the ids of every row", "pass them, or use SmoothCalibrationLoss")
         n_fields = self.sizes.shape[0]
@@ -65,11 +76,9 @@ class FieldCalibrationLoss(Loss):
         def per_field(column: Tensor) -> Tensor:
             return column[:, None].expand(-1, n_fields).reshape(-1)
 
-        total: Tensor = self.gaps(
+        return GroupedRows(
             groups,
             per_field(torch.sigmoid(logits)),
             per_field(labels),
             None if weights is None else per_field(weights),
         )
-        n_rows = logits.shape[0] if weights is None else weights.to(torch.float64).sum()
-        return total / (n_rows * n_fields)

@@ -46,15 +46,7 @@ class CalibrationObjective(Objective):
 
     def fingerprint(self) -> str:
         """Covers every score, label, feature and weight, of the held-out rows, too."""
-        both = (self.rows, self.held_out)
-        return fingerprint(
-            *[
-                column
-                for rows in both
-                if rows is not None
-                for column in (rows.logits, rows.labels, rows.features, rows.weights)
-            ]
-        )
+        return fingerprint_of(self.rows, self.held_out)
 
     def gradients(self, batch: Batch) -> float:
         field_ids = tensor_of(batch["features"]) if "features" in batch else None
@@ -88,6 +80,12 @@ def evaluate(network: Trainable, rows: Samples) -> Floats:
             ids = tensor_of(batch["features"]) if "features" in batch else None
             result[part][batch["rows"]] = network(tensor_of(batch["logits"]), ids).numpy()
     return result
+
+
+def fingerprint_of(rows: Samples, held_out: Samples | None) -> str:
+    """Returns what changes with any score, label, feature or weight."""
+    both = [rows] if held_out is None else [rows, held_out]
+    return fingerprint(*[column for each in both for column in (each.logits, each.labels, each.features, each.weights)])
 
 
 def columns_of(rows: Samples) -> dict[str, NDArray[Any]]:

@@ -46,7 +46,10 @@ class ProcessGroupTeam:
 
 
 def launched_team() -> Team:
-    """Joins the processes that a launcher started, as it says in RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
+    """Joins the processes that a launcher started, as it says in RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+
+    Processes that `torchrun --max-restarts` started again on one machine do not look for those that it ended.
+    """
     missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         raise InvalidInput.of(
@@ -58,8 +61,24 @@ def launched_team() -> Team:
     import torch.distributed as distributed
 
     if not distributed.is_initialized():
-        distributed.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT_SECONDS))
+        distributed.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT_SECONDS), **_meeting_place())
     return ProcessGroupTeam()
+
+
+def _meeting_place() -> dict[str, Any]:
+    """Returns where the processes find each other's addresses, if the launcher's own place will not do.
+
+    Torchrun keeps one store for all attempts, with the addresses of lost processes in it (pytorch issue 135712). Its
+    number of the attempt is that of one host: on several of them they may differ, so there the launcher's place stays.
+    """
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if attempt == "0" or os.environ.get("GROUP_WORLD_SIZE") != "1":
+        return {}
+    from torch.distributed import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
+    store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=TIMEOUT_SECONDS)))
+    return {"store": PrefixStore(f"attempt {attempt}", store), "rank": rank, "world_size": size}
 
 
 def leave_team() -> None:

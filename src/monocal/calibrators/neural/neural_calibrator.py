@@ -18,7 +18,6 @@ from monocal.calibrators.neural.fitting.challenger import going_on, judge_challe
 from monocal.calibrators.neural.fitting.encoders import encoder_arrays, encoder_for
 from monocal.calibrators.neural.fitting.field_values import field_sizes
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
-from monocal.calibrators.neural.fitting.objective import refuse_auxiliary
 from monocal.calibrators.neural.fitting.presets import FitSettings
 from monocal.calibrators.neural.fitting.refreshed import (
     known_by_network,
@@ -230,8 +229,6 @@ class NeuralCalibrator(NeuralArguments):
 
         start = wish.start
         rows = start.entering(wish.older)
-        if rows.shards is not None:
-            refuse_auxiliary(self._sc_weight())
         encoder = self._encoder(rows, sizes)
         if isinstance(encoder, ChosenValues) and wish.hidden is not None:
             encoder.hide_(np.flatnonzero(wish.hidden).tolist())

@@ -58,6 +58,7 @@ class AdaCalibrator(NeuralCalibrator):
     name = "adacalib"
     class_tags = Tags(monotone="none", features="required", weights_exactly=False, reconstruction=True)
     default_epochs = 3
+    fits_in_shards = True
     network_is_kept = False
 
     field: int = 0
@@ -81,20 +82,30 @@ class AdaCalibrator(NeuralCalibrator):
     def _build(self, inputs: MapInputs) -> MonotoneMap:
         import torch
 
+        from monocal.calibrators.neural.adacalib.shard_statistics import statistics_of_shards
         from monocal.calibrators.neural.adacalib.statistics import value_statistics
         from monocal.calibrators.neural.adacalib.torch_map import AdaCalibMap
 
         rows = inputs.rows
         assert rows.features is not None
         values, n_values = np.asarray(rows.features[:, self.field]), inputs.field_sizes[self.field]
+        given = sigmoid(rows.logits), rows.known_labels, values, n_values
+        shards = rows.shards
         found = [
-            value_statistics(sigmoid(rows.logits), rows.known_labels, values, n_values, n_bins, rows.weights)
+            value_statistics(*given, n_bins, rows.weights)
+            if shards is None
+            else statistics_of_shards(*given, n_bins, rows.weights, shards)
             for n_bins in self.candidate_bins
+        ]
+        weights = [None if rows.weights is None else rows.weights[part] for _, part in rows.in_shards.parts()]
+        counts = [
+            [np.bincount(values[part], own, minlength=n_values)]
+            for (_, part), own in zip(rows.in_shards.parts(), weights, strict=True)
         ]
         return AdaCalibMap(
             [torch.as_tensor(part.edges) for part in found],
             [torch.as_tensor(part.statistics) for part in found],
-            torch.as_tensor(np.bincount(values, rows.weights, minlength=n_values)),
+            torch.as_tensor(rows.in_shards.add(counts)[0]),
             n_dimensions=self.n_dimensions,
             hidden=self.hidden,
             hard_monotone=self.hard_monotone,

@@ -87,14 +87,27 @@ def _summary_of(edges: Floats, scores: Floats, labels: Floats, mass: Floats) -> 
     n_bins = len(edges) - 1
     bins = np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, n_bins - 1)
 
-    def beside_knots(column: Floats) -> Floats:
-        per_bin = np.bincount(bins, weights=column, minlength=n_bins)
-        both: Floats = np.concatenate([per_bin, [0.0]]) + np.concatenate([[0.0], per_bin])
+    sums = [np.bincount(bins, weights=column, minlength=n_bins) for column in (mass, mass * labels, mass * scores)]
+    return edges, statistics_at_knots(edges, *sums)
+
+
+def statistics_at_knots(edges: Floats, rows_of_bins: Floats, positives_of_bins: Floats, sums_of_bins: Floats) -> Floats:
+    """Returns the statistics of every knot, from rows, positives and sums of scores of the bins on both sides.
+
+    Arguments:
+        edges: `(…, K + 1)`.
+        rows_of_bins: `(…, K)`, like the others.
+        positives_of_bins: How many of them are positive.
+        sums_of_bins: Sums of their scores.
+    """
+
+    def beside_knots(per_bin: Floats) -> Floats:
+        nothing = np.zeros((*per_bin.shape[:-1], 1))
+        both: Floats = np.concatenate([per_bin, nothing], axis=-1) + np.concatenate([nothing, per_bin], axis=-1)
         return both
 
-    rows, positives, total = beside_knots(mass), beside_knots(mass * labels), beside_knots(mass * scores)
+    rows, positives, total = (beside_knots(column) for column in (rows_of_bins, positives_of_bins, sums_of_bins))
     mean = np.where(rows > 0, total / np.maximum(rows, 1e-300), edges)
-    statistics = np.stack(
-        [logit((positives + 1.0) / (rows + 2.0)), np.log1p(rows), np.log1p(positives), logit(mean)], axis=1
+    return np.stack(
+        [logit((positives + 1.0) / (rows + 2.0)), np.log1p(rows), np.log1p(positives), logit(mean)], axis=-1
     )
-    return edges, statistics

@@ -47,6 +47,7 @@ class DescCalibrator(NeuralCalibrator):
 
     name = "desc"
     uses_numbers = True
+    fits_in_shards = True
     class_tags = Tags(monotone="none", features="required", weights_exactly=False)
     default_epochs = 3
 

@@ -47,9 +47,3 @@ def objective(
     else:
         second = SmoothCalibrationLoss(n_bins, tau, sc_preset)
     return WeightedSum([(1.0, CrossEntropy()), (weight, second)])
-
-
-def refuse_auxiliary(weight: float) -> None:
-    """Refuses an auxiliary loss where rows lie in shards: its bins need all rows of a batch."""
-    if weight > 0.0:
-        raise InvalidInput.of("sc_weight", weight, "0 for a fit in shards", "set it to 0, or fit on one machine")

@@ -63,6 +63,7 @@ class McnetCalibrator(NeuralCalibrator):
 
     name = "mcnet"
     uses_numbers = True
+    fits_in_shards = True
     class_tags = Tags(monotone="weak", features="optional", weights_exactly=False, reconstruction=True)
 
     auxiliary: Auxiliary = "field"
@@ -76,7 +77,7 @@ class McnetCalibrator(NeuralCalibrator):
         rows = inputs.rows
         return McnetMap(
             inputs.context_width,
-            knots=score_knots(rows.logits, self.n_knots, rows.weights).tolist(),
+            knots=score_knots(rows.logits, self.n_knots, rows.weights, rows.shards).tolist(),
             hidden=self.hidden,
             order_weight=self.order_weight,
             identity_start=inputs.warm_start,

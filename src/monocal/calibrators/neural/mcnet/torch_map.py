@@ -10,6 +10,7 @@ from torch import Tensor
 
 from monocal.calibrators.neural.modules.monotone_map import Condition
 from monocal.calibrators.neural.umc.torch_map import UmcMap
+from monocal.training.trainable import BatchPenalty
 
 
 @final
@@ -58,24 +59,36 @@ class McnetMap(UmcMap):
         )
         self.order_weight = order_weight
         self.register_buffer("inner_knots", torch.as_tensor(list(knots)[1:-1], dtype=torch.float64), persistent=False)
-        self._out_of_order: Tensor | None = None
+        self._bin_sums: Tensor | None = None
 
     def _evaluate(self, logits: Tensor, condition: Condition) -> Tensor:
         values = super()._evaluate(logits, condition)
         if self.training and self.order_weight:
-            self._out_of_order = self._disorder(logits, values)
+            self._bin_sums = self._sums_of_bins(logits, values)
         return values
 
-    def _disorder(self, logits: Tensor, values: Tensor) -> Tensor:
+    def _sums_of_bins(self, logits: Tensor, values: Tensor) -> Tensor:
+        """Returns how many rows every bin has, and the sum of their probabilities."""
         inner = self.get_buffer("inner_knots")
         bins = torch.bucketize(logits.detach().to(torch.float64), inner)
         zeros = values.new_zeros(inner.shape[0] + 1)
         counts = zeros.index_add(0, bins, torch.ones_like(values))
-        sums = zeros.index_add(0, bins, torch.sigmoid(values))
-        means = sums[counts > 0] / counts[counts > 0]
-        return torch.relu(means[:-1] - means[1:]).sum()
+        return torch.stack([counts, zeros.index_add(0, bins, torch.sigmoid(values))])
+
+    def _disorder(self, sums: Tensor) -> Tensor:
+        filled = sums[:, sums[0] > 0]
+        means = filled[1] / filled[0]
+        return (self.order_weight * torch.relu(means[:-1] - means[1:]).sum()).to(self.beta.dtype)
 
     def _penalty(self) -> Tensor:
-        if self._out_of_order is None:
-            return super()._penalty()
-        return (self.order_weight * self._out_of_order).to(self.beta.dtype)
+        return super()._penalty() if self._bin_sums is None else self._disorder(self._bin_sums)
+
+    def _batch_penalty(self) -> BatchPenalty | None:
+        if not self.order_weight:
+            return None
+
+        def sums() -> Tensor:
+            assert self._bin_sums is not None
+            return self._bin_sums
+
+        return BatchPenalty((2, self.get_buffer("inner_knots").shape[0] + 1), sums, self._disorder)

@@ -12,7 +12,7 @@ from monocal.calibrators.neural.modules.context_encoder import ContextEncoder
 from monocal.calibrators.neural.modules.field_context import FieldContext, rows_of_ids
 from monocal.calibrators.neural.modules.monotone_map import MonotoneMap
 from monocal.calibrators.neural.modules.wide_shift import WideShift
-from monocal.training.trainable import Trainable
+from monocal.training.trainable import BatchPenalty, Trainable
 
 _FIRST_TEMPERATURE, _LAST_TEMPERATURE = 1.0, 0.1
 
@@ -117,6 +117,9 @@ class FieldMap(Trainable):
 
     def penalty(self) -> Tensor:
         return self.curve.penalty()
+
+    def batch_penalty(self) -> BatchPenalty | None:
+        return self.curve.batch_penalty()
 
     def set_progress(self, share: float) -> None:
         soften = getattr(self.curve, "set_temperature_", None)

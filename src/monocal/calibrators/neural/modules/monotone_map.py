@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from monocal.calibrators.neural.modules.field_context import FieldContext
 from monocal.core.errors import InvalidInput
+from monocal.training.trainable import BatchPenalty
 
 Monotone = Literal["strict", "weak", "none"]
 Condition = tuple[Tensor, ...]
@@ -63,6 +64,11 @@ class MonotoneMap(nn.Module, ABC):
         """Returns the map's own term of the training loss: 0 unless the map needs a soft constraint."""
         return self._penalty()
 
+    @final
+    def batch_penalty(self) -> BatchPenalty | None:
+        """Returns what the penalty is made of if it is no mean over rows; see `Trainable`."""
+        return self._batch_penalty()
+
     @abstractmethod
     def _condition(self, context: Context, n_rows: int) -> Condition:
         """Returns the per-row parameters of the curves, each with `n_rows` rows; independent of the logits."""
@@ -73,6 +79,9 @@ class MonotoneMap(nn.Module, ABC):
 
     def _penalty(self) -> Tensor:
         return next(self.parameters()).new_zeros(())
+
+    def _batch_penalty(self) -> BatchPenalty | None:
+        return None
 
     def _check(self, logits: Tensor, context: Context) -> None:
         if logits.ndim != 1:
