@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from monocal.calibrators.arguments import check_arguments
 from monocal.calibrators.base_curve import BaseCurve
@@ -32,6 +30,7 @@ from monocal.calibrators.refusals import refusal
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.calibrators.tags import Tags
+from monocal.core.blas_threads import one_blas_thread
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Samples
@@ -145,8 +144,7 @@ class Calibrator(Parameters, ABC):
             {"features": features, "weights": weights, "times": times, "numeric_knots": numeric_knots},
             {"scores_are": scores_are, "sampling_rate": sampling_rate, "soft_labels": soft_labels},
         )
-        # sums of matrix products depend on the number of threads
-        with nullcontext() if samples.shards is None else threadpool_limits(1):
+        with one_blas_thread():
             self.fell_back_ = self.guard and self._does_harm(samples)
             if not self.fell_back_:
                 self._fit(samples)
@@ -200,7 +198,8 @@ class Calibrator(Parameters, ABC):
         if "numeric_knots_" in vars(self):
             samples = replace(samples, numeric_knots=tuple(self.numeric_knots_.tolist()))
         following = self.cloned().restore(self.state())
-        following._refresh(self._through_base_curve(samples))
+        with one_blas_thread():
+            following._refresh(self._through_base_curve(samples))
         return following
 
     @final

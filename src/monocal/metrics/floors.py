@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from monocal.core.blas_threads import one_blas_thread
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats
 from monocal.metrics.base import AnyMetric
@@ -45,7 +46,7 @@ def noise_floor(
     n_draws_each = forecast.n_rows if units is None else int(units.max(initial=-1)) + 1
     shared = [(summary.replay(forecast), names) for summary, names in by_summary(metrics).items()]
     found = {name: np.full(n_draws, np.nan) for name in metrics}
-    with progress("redrawing labels", n_draws, unit="draws") as bar:
+    with one_blas_thread(), progress("redrawing labels", n_draws, unit="draws") as bar:
         for draw in range(n_draws):
             drawn = rng.random(n_draws_each)
             positive_rows = np.flatnonzero((drawn if units is None else drawn[units]) < forecast.probabilities)

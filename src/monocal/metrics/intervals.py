@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from monocal.core.blas_threads import one_blas_thread
 from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats
@@ -89,7 +90,7 @@ def bootstrap(
         return found
     counts = np.random.default_rng([seed, 1]).multinomial(n_blocks, np.full(n_blocks, 1.0 / n_blocks), n_replicates)
     shared = by_summary(metrics)
-    with progress("resampling", len(shared) * n_replicates, unit="replicates") as bar:
+    with one_blas_thread(), progress("resampling", len(shared) * n_replicates, unit="replicates") as bar:
         for summary, names in shared.items():
             states = summary.replay(forecast).reweighted(blocks, counts.astype(np.float64))
             for replicate, state in enumerate(states):

@@ -187,9 +187,21 @@ def test_quick_logits_are_the_logits_of_the_library(rng):
     for scores in (rng.random(1000), np.array([0.0, 1e-9, 0.5, 1.0]), np.array([0.3]), np.array([1.0])):
         assert np.array_equal(quick_logits(scores, "probability", "click"), logit(scores))
         assert np.array_equal(quick_logits(scores.tolist(), "probability", "click"), logit(scores))
+    for score in [*rng.random(500).tolist(), 0.0, 1e-9, 1.0 - 1e-9, 1.0]:
+        assert quick_logits([score], "probability", "click") == logit(np.array([score]))
+    for score in (-80.0, -1.5, 0.0, 80.0):
+        assert quick_logits([score], "logit", "click") == to_logits([score], "logit")
     # too low alone, too high alone, both
     for wide in ([-60.0, -1.0, 3.0], [-1.0, 3.0, 80.0], [-60.0, 80.0]):
         assert np.array_equal(quick_logits(np.array(wide), "logit", "click"), to_logits(np.array(wide), "logit"))
+
+
+@pytest.mark.parametrize("given", [[], ["a", "b"]])
+def test_one_candidate_has_one_value_per_field(given):
+    log = {"pctr": [0.1, 0.3] * 60, "click": [0, 1, 0] * 40, "site": ["a", "b"] * 60}
+    engine = Engine(monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["site"]))
+    with pytest.raises(InvalidInput, match=f"field 'site': got {len(given)} values; wanted 1, one per candidate"):
+        engine.calibrate(Request({"click": [0.2]}, fields={"site": given}))
 
 
 @pytest.mark.parametrize("values", [[1, 2, None, 3], [True, False, None, True], ["1", "2", "true", ""]])

@@ -75,11 +75,12 @@ class FieldEncoder:
         if (
             layout.has_only_categories
             and _LISTS.issuperset(map(type, columns))
-            and {n_rows}.issuperset(map(len, columns))
+            and (n_rows == 1 or {n_rows}.issuperset(map(len, columns)))
         ):
             try:
-                texts = _END.join([*map(_END.join, columns), *values, _PADDING])
-            except TypeError:  # not all of them are text
+                given = [text for (text,) in columns] if n_rows == 1 else [*map(_END.join, columns)]
+                texts = _END.join([*given, *values, _PADDING])
+            except (TypeError, ValueError):  # not all of them are text, or one list has not one
                 pass
             else:
                 if self._find(texts, layout, ids):

@@ -30,6 +30,10 @@ def quick_logits(scores: Any, scores_are: ScoreSpace, task: str) -> Floats:
         monocal.core.errors.InvalidInput: scores of 'click': got nan at row 1 (1 such rows); wanted finite numbers. ...
     """
     if type(scores) is list:
+        if len(scores) == 1 and type(scores[0]) is float:
+            quick = _logit(scores[0], scores_are)
+            if quick is not None:
+                return quick
         if not _NUMBERS.issuperset(map(type, scores)):
             _refuse_other_types(scores, task)
         values = np.array(scores, dtype=np.float64)
@@ -43,10 +47,7 @@ def quick_logits(scores: Any, scores_are: ScoreSpace, task: str) -> Floats:
         )
     if values.ndim != 1 or values.shape[0] == 0:
         return to_logits(values, scores_are, f"scores of {task!r}")
-    if values.shape[0] == 1:
-        low = high = values.item()  # a comparison of Python's own numbers takes a fifth of the time
-    else:
-        low, high = _lowest(values), _highest(values)
+    low, high = _lowest(values), _highest(values)
     if scores_are == "logit":
         if not (low >= -LOGIT_LIMIT and high <= LOGIT_LIMIT):
             return to_logits(values, scores_are, f"scores of {task!r}")
@@ -57,6 +58,18 @@ def quick_logits(scores: Any, scores_are: ScoreSpace, task: str) -> Floats:
         values = np.minimum(np.maximum(values, SCORE_EPSILON), 1.0 - SCORE_EPSILON)
     result: Floats = np.log(values)
     result -= np.log1p(-values)
+    return result
+
+
+def _logit(score: float, scores_are: ScoreSpace) -> Floats | None:
+    """Returns the logit of one number by the functions that take arrays, at a fifth of their time; None if it is none
+    or needs to be bounded."""
+    if scores_are == "logit":
+        return np.array([score]) if -LOGIT_LIMIT <= score <= LOGIT_LIMIT else None
+    if not SCORE_EPSILON <= score <= 1.0 - SCORE_EPSILON:
+        return None
+    result = np.empty(1)
+    result[0] = np.log(score) - np.log1p(-score)
     return result
 
 

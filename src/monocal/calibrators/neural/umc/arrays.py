@@ -107,6 +107,9 @@ class CompiledUmc:
         def score(logits: Floats, ids: Ids) -> Floats:
             out = np.empty(logits.shape[0])
             write(logits, ids if n_fields else ids[:, :0], line, out)
+            if len(out) == 1:
+                out[0] = expit(out[0])  # the same loop, without the way there of arrays
+                return out
             result: Floats = expit(out, out)
             return result
 

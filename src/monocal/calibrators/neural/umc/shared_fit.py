@@ -17,6 +17,7 @@ from monocal.calibrators.neural.fitting.map_inputs import MapInputs
 from monocal.calibrators.neural.fitting.steps import Trained, Wish, run_together
 from monocal.calibrators.neural.umc.calibrator import UmcCalibrator
 from monocal.calibrators.statistical.wide_solver import add_shifts, field_offsets
+from monocal.core.blas_threads import one_blas_thread
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
 from monocal.core.sampling import SamplingRate
@@ -104,9 +105,10 @@ def fit_together(
         calibrator.fell_back_ = False
         tasks.append(_Task(calibrator, samples, places, calibrator._sizes(samples)))
     shared = _SharedTraining(tasks, features, weights)
-    run_together([task.calibrator._fit_steps(task.samples, task.sizes) for task in tasks], shared.train)
-    for task in tasks:
-        task.calibrator._end_fit(task.samples)
+    with one_blas_thread():
+        run_together([task.calibrator._fit_steps(task.samples, task.sizes) for task in tasks], shared.train)
+        for task in tasks:
+            task.calibrator._end_fit(task.samples)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,65 @@
+"""Matrix products with one thread, and what that is good for."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import numpy as np
+import pytest
+import scipy.linalg  # noqa: F401  loads a library of its own
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from monocal import calibrator
+from monocal.core.blas_threads import one_blas_thread
+
+
+def _threads() -> set[int]:
+    return {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}
+
+
+def test_products_inside_have_one_thread_and_the_number_is_restored_after_an_error() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        with pytest.raises(ZeroDivisionError), one_blas_thread():
+            assert _threads() == {1}
+            _ = 1 / 0
+        assert _threads() == {2}
+
+
+def test_the_last_of_several_blocks_lifts_the_limit() -> None:
+    first_is_in, second_is_in, first_is_out = Event(), Event(), Event()
+
+    def first() -> None:
+        with one_blas_thread():
+            first_is_in.set()
+            assert second_is_in.wait(10)
+        first_is_out.set()
+
+    def second() -> set[int]:
+        assert first_is_in.wait(10)
+        with one_blas_thread():
+            second_is_in.set()
+            assert first_is_out.wait(10)
+            return _threads()
+
+    with ThreadPoolExecutor(1) as before:
+        limits = before.submit(threadpool_limits, 2, "blas").result()
+    # its thread has ended, so others are listened to
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(first)
+        assert pool.submit(second).result() == {1}
+    assert _threads() == {2}
+    limits.restore_original_limits()
+
+
+def test_a_fit_is_the_same_to_the_bit_whatever_the_number_of_blas_threads() -> None:
+    random = np.random.default_rng(0)
+    z = random.normal(-1.0, 1.0, 60_000)
+    features = random.integers(1, 50, (60_000, 3)).astype(np.int32)
+    labels = (random.random(60_000) < 1.0 / (1.0 + np.exp(-z - 0.02 * features[:, 0]))).astype(float)
+    found = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            fitted = calibrator("wide_logistic").fit(z, labels, features=features, scores_are="logit")
+        found.append(fitted.predict(z, features=features, scores_are="logit"))
+    assert np.array_equal(*found)
