@@ -65,7 +65,7 @@ def on_spark(how: str, method: str, n_rows: int, work: Callable[[], Any]) -> Non
     say(how, method, n_rows, wall, jvm_cpu_s=java_after - java, python_cpu_s=python_after - python)
 
 
-def main(n_rows: int) -> None:
+def main(n_rows: int, ways: list[str]) -> None:
     """Fits the methods on few rows and applies them to all in every way."""
     table = simulate_log(n_rows, seed=0).table()
     given: dict[str, Any] = {"score": "pctr", "label": "click", "fields": FIELDS}
@@ -82,10 +82,10 @@ def main(n_rows: int) -> None:
             models[method] = folder / method
             monocal.fit(table.slice(0, 50_000), method=method, **given, **few).save(models[method])
         del table
-        for n_processes in (1, 2, 4):
+        for n_processes in (1, 2, 4) if "commands" in ways else ():
             for method, model in models.items():
                 by_commands(model, log, folder, method, n_rows, n_processes)
-        for n_executors in (1, 2):
+        for n_executors in (1, 2) if "spark" in ways else ():
             with session(n_executors) as spark:
                 df, out = spark.read.parquet(str(log)), folder / "out"
 
@@ -102,4 +102,6 @@ def main(n_rows: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
-    main(parser.parse_args().rows)
+    parser.add_argument("--ways", nargs="+", choices=["commands", "spark"], default=["commands", "spark"])
+    given = parser.parse_args()
+    main(given.rows, given.ways)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,25 @@ def cpu_seconds() -> tuple[float, float]:
     return spent["java"], spent["python"]
 
 
+@cache
+def own_home() -> tempfile.TemporaryDirectory[str]:
+    """A folder that looks like Spark's: executors work below it, and not in a folder that others share."""
+    import pyspark
+
+    home = tempfile.TemporaryDirectory()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        if entry.name != "work":
+            (Path(home.name) / entry.name).symlink_to(entry)
+    return home
+
+
 @contextmanager
 def session(n_executors: int = 2, **settings: str) -> Iterator[Any]:
     """A session whose executors have one core each; settings go to Spark as they are."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_HOME"] = own_home().name
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master(f"local-cluster[{n_executors},1,2048]")
     for key, value in {

@@ -26,6 +26,9 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "exact auc": {"metrics": ["auc"], "exact": True},
     "fields": {"metrics": ["fece", "mfece", "frce", "mfrce"], "fields": ["site_id", "ad_id", "device", "hour"]},
     "groups": {"metrics": ["gauc", "ndcg"], "group": "user_id"},
+    "totals, intervals": {"metrics": ["log_loss", "ne", "pcoc"], "intervals": True},
+    "bins, intervals": {"metrics": ["ece", "mce", "rce"], "intervals": True},
+    "groups, intervals": {"metrics": ["gauc", "ndcg"], "group": "user_id", "intervals": True},
 }
 
 

@@ -28,17 +28,27 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def spark():
-    """A session with two executors, each a process with its own Python workers."""
+def spark_home(tmp_path_factory):
+    """A folder that looks like Spark's. Executors work below it: in the installation two runs would share a folder,
+    and the first to end would remove it under the other's feet."""
     pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+    home = tmp_path_factory.mktemp("spark")
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        if entry.name != "work":
+            (home / entry.name).symlink_to(entry)
+    return home
+
+
+@pytest.fixture(scope="session")
+def spark(spark_home):
+    """A session with two executors, each a process with its own Python workers."""
     if shutil.which("java") is None:
         pytest.skip("java is not installed")
     from pyspark.sql import SparkSession
 
+    os.environ["SPARK_HOME"] = str(spark_home)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    work = Path(pyspark.__file__).parent / "work"
-    work_was_there = work.exists()
     source = str(Path(monocal.__file__).parents[1])
     session = (
         SparkSession.builder.master("local-cluster[2,1,1024]")
@@ -60,8 +70,6 @@ def spark():
         yield session
     finally:
         session.stop()
-        if not work_was_there:
-            shutil.rmtree(work, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
