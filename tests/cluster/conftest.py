@@ -27,6 +27,14 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.cluster)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def short_lived_java():
+    """Every JVM of these tests ends within minutes. Without its second compiler it takes half of the CPU seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark_home(tmp_path_factory):
     """A folder that looks like Spark's. Executors work below it: in the installation two runs would share a folder,
@@ -61,6 +69,8 @@ def spark(spark_home):
         .config("spark.executorEnv.PYTHONPATH", source)
         .config("spark.executorEnv.OMP_NUM_THREADS", "1")
         .config("spark.log.level", "ERROR")
+        # two for the processes that tests end, and one more; a bad row fails as often
+        .config("spark.task.maxFailures", "3")
         # a barrier stage that waits for the successor of a lost executor looks again soon
         .config("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "2s")
         .config("spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures", "300")
