@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow.parquet as pq
+from local_cluster import cpu_seconds, session
 
 import monocal
 import monocal.spark as ms
@@ -28,42 +25,6 @@ from monocal.vocabulary.vocabulary import Vocabulary
 FIELDS = ["site_id", "device", "hour"]
 METHODS = ("platt", "wide_logistic", "umc")
 PASSES = {"sums": ["log_loss", "pcoc", "ece"], "sketches": ["auc"], "fields": ["fece"], "groups": ["gauc"]}
-
-
-def cpu_seconds() -> tuple[float, float]:
-    """CPU of Spark's JVMs, and of its Python workers."""
-    spent = {"java": 0.0, "python": 0.0}
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):
-            times = process.cpu_times()
-            kind = "java" if "java" in process.name() else "python"
-            # Python workers that have ended are counted by the daemon that started them
-            ended = times.children_user + times.children_system if kind == "python" else 0.0
-            spent[kind] += times.user + times.system + ended
-    return spent["java"], spent["python"]
-
-
-@contextmanager
-def session() -> Iterator[Any]:
-    """A session with two executors on this machine."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local-cluster[2,1,2048]")
-    for key, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.executorEnv.PYTHONPATH": str(Path(monocal.__file__).parents[1]),
-        "spark.executorEnv.OMP_NUM_THREADS": "1",
-    }.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def measure(what: str, n_rows: int, on_spark: Callable[[], Any], here: Callable[[], Any] | None) -> None:

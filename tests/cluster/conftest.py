@@ -27,18 +27,36 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.cluster)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def short_lived_java():
+    """Every JVM of these tests ends within minutes. Without its second compiler it takes half of the CPU seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark():
-    """A session with two executors, each a process with its own Python workers."""
+def spark_home(tmp_path_factory):
+    """A folder that looks like Spark's. Executors work below it: in the installation two runs would share a folder,
+    and the first to end would remove it under the other's feet."""
     pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+    home = tmp_path_factory.mktemp("spark")
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        if entry.name != "work":
+            (home / entry.name).symlink_to(entry)
+    return home
+
+
+@pytest.fixture(scope="session")
+def spark(spark_home):
+    """A session with two executors, each a process with its own Python workers."""
     if shutil.which("java") is None:
         pytest.skip("java is not installed")
     from pyspark.sql import SparkSession
 
+    os.environ["SPARK_HOME"] = str(spark_home)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    work = Path(pyspark.__file__).parent / "work"
-    work_was_there = work.exists()
     source = str(Path(monocal.__file__).parents[1])
     session = (
         SparkSession.builder.master("local-cluster[2,1,1024]")
@@ -51,6 +69,8 @@ def spark():
         .config("spark.executorEnv.PYTHONPATH", source)
         .config("spark.executorEnv.OMP_NUM_THREADS", "1")
         .config("spark.log.level", "ERROR")
+        # two for the processes that tests end, and one more; a bad row fails as often
+        .config("spark.task.maxFailures", "3")
         # a barrier stage that waits for the successor of a lost executor looks again soon
         .config("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "2s")
         .config("spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures", "300")
@@ -60,8 +80,6 @@ def spark():
         yield session
     finally:
         session.stop()
-        if not work_was_there:
-            shutil.rmtree(work, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ import monocal
 
 SCRIPT = """
 import sys
+import numpy as np
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 import monocal, monocal.spark as ms
@@ -23,7 +24,7 @@ from monocal.spark.collecting import collected
 folder = sys.argv[1]
 settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 builder = SparkSession.builder.remote("local[2]")
-settings |= {"spark.sql.shuffle.partitions": "2", "spark.dynamicAllocation.enabled": "true"}
+settings |= {"spark.sql.shuffle.partitions": "2", "spark.sql.legacy.setCommandRejectsSparkCoreConfs": "false"}
 for key, value in settings.items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
@@ -34,11 +35,21 @@ scored = collected(ms.apply(df, model)).sort_by("row")
 assert (scored["pctr_calibrated"].to_numpy() == model.predict(rows)).all()
 found = ms.evaluate(df, model=model, metrics=["pcoc", "fece"], fields=["device"]).tasks["click"]["after"]
 assert abs(found.value("pcoc") - 1.0) < 1e-9
-try:
-    ms.fit(df, method="wide_logistic", score="pctr", label="click", fields=["device"])
+few = rows.slice(0, 3_000)
+wishes = {"method": "wide_logistic", "score": "pctr", "label": "click", "fields": ["device"]}
+together = ms.fit(df.where("row < 3000"), **wishes, workers=2)  # in one barrier stage
+assert np.allclose(together.predict(few), monocal.fit(few, **wishes).predict(few), rtol=1e-8)
+
+def refusal(**options):
+    try:
+        ms.fit(df, **wishes, **options)
+    except InvalidInput as error:
+        return str(error)
     raise AssertionError("tasks of a barrier stage may not start together")
-except InvalidInput as error:
-    assert "spark.dynamicAllocation.enabled: got true; wanted false" in str(error), error
+
+assert "workers: got 3; wanted at most the 2 slots" in refusal(workers=3)
+spark.conf.set("spark.dynamicAllocation.enabled", "true")
+assert "spark.dynamicAllocation.enabled: got true; wanted false" in refusal(workers=2)
 assert df.count() == rows.num_rows
 print("connect works")
 spark.stop()

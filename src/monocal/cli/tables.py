@@ -11,6 +11,7 @@ from monocal.cli.spelling import carry_as_option
 from monocal.core.numbers import percent, ratio, shorten, signed_percent, significant, span
 
 if TYPE_CHECKING:
+    from monocal.judging.compare import Comparison
     from monocal.judging.compare_methods import MethodComparison, MethodResult
     from monocal.judging.field_table import FieldTable
     from monocal.judging.judge_rows import TaskEvaluation
@@ -47,17 +48,33 @@ def print_judgement(title: str, judgement: Judgement) -> None:
     print_table(f"{title}, {last.n_rows:,} rows", head, rows, notes)
 
 
-def print_measured(title: str, stages: Mapping[str, Measured]) -> None:
-    """Shows metrics that were measured on a cluster, before and after calibration."""
+def print_measured(title: str, stages: Mapping[str, Measured], change: Comparison | None = None) -> None:
+    """Shows metrics that were measured on a cluster, before and after calibration; intervals if they were asked for."""
     last = list(stages.values())[-1]
     head = ["metric", *(["uncalibrated", "calibrated"] if len(stages) > 1 else ["value"])]
-    rows = [[name, *(significant(report.value(name), 4) for report in stages.values())] for name in last.names]
+    head += [f"{last.confidence:.0%} interval", "floor"] if last.resampled is not None else []
+    head += ["calibrated is"] if change is not None else []
+    rows = []
+    for name in last.names:
+        cells = [name, *(significant(report.value(name), 4) for report in stages.values())]
+        has_interval = not last.interval_reason(name)
+        if last.resampled is not None:
+            cells += [span(*last.interval(name)) if has_interval else "–", significant(last.floor(name))]
+        if change is not None:
+            cells.append(change.told(name) if has_interval else "–")
+        rows.append(cells)
     notes = [f"{name}: {last.reason(name)}" for name in last.names if last.reason(name)]
     notes += [
         f"{name}: from a sketch, at most {significant(last.details(name)['error_bound'])} off"
         for name in last.names
         if "error_bound" in last.details(name)
     ]
+    if last.resampled is not None:
+        notes += [
+            f"{name}: no interval, {last.interval_reason(name)}"
+            for name in last.names
+            if last.interval_reason(name) and not last.reason(name)
+        ]
     print_table(f"{title}, {last.n_rows:,} rows", head, rows, notes)
 
 

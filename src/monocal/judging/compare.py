@@ -9,6 +9,7 @@ import numpy as np
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.goals import Goal
 from monocal.core.numbers import significant
+from monocal.judging.measured_values import MeasuredValues
 from monocal.judging.report import Report
 from monocal.judging.text_table import text_table
 from monocal.metrics import Interval, centred_interval
@@ -59,7 +60,7 @@ class Comparison(Tabular):
         names: Metrics that both reports hold with the same options.
     """
 
-    def __init__(self, first: Report, second: Report, margin: float = MARGIN) -> None:
+    def __init__(self, first: MeasuredValues, second: MeasuredValues, margin: float = MARGIN) -> None:
         self.first, self.second, self.margin = first, second, margin
         self.names = tuple(name for name in first.names if first.metrics[name] == second.metrics.get(name))
 

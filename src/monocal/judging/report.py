@@ -8,16 +8,16 @@ from typing import Any, final
 
 import numpy as np
 
-from monocal.core.errors import UnknownName
 from monocal.core.spaces import Floats
+from monocal.judging.measured_values import MeasuredValues
 from monocal.judging.text_table import text_table
-from monocal.metrics import AnyMetric, Forecast, Interval, Value, bootstrap, centred_interval, noise_floor
+from monocal.metrics import AnyMetric, Forecast, Value, bootstrap, noise_floor
 from monocal.metrics.intervals import check_confidence, check_replicates
 from monocal.tables.tabular import Tabular
 
 
 @final
-class Report(Tabular):
+class Report(Tabular, MeasuredValues):
     """Values of metrics on one forecast. Intervals and floors are computed when first asked for, and kept.
 
     The report refers to the columns it was made from; do not change them in place afterwards.
@@ -43,76 +43,15 @@ class Report(Tabular):
         n_floor: int,
         seed: int,
     ) -> None:
-        self.forecast = forecast
+        self.forecast, self.n_rows = forecast, forecast.n_observed_rows
         self.metrics = dict(metrics)
         self.confidence = check_confidence(confidence)
         self.n_bootstrap = check_replicates("n_bootstrap", n_bootstrap)
         self.n_floor = check_replicates("n_floor", n_floor)
         self.seed = seed
-        self._values = dict(values)
+        self.values = dict(values)
         self._replicates: dict[str, Floats] = {}
         self._draws: dict[str, Floats] = {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The metrics, in order."""
-        return tuple(self.metrics)
-
-    @property
-    def n_rows(self) -> int:
-        return self.forecast.n_observed_rows
-
-    def value(self, name: str) -> float:
-        """The number; NaN when undefined, see `reason`."""
-        return self._found(name).number
-
-    def reason(self, name: str) -> str:
-        """Why the number is undefined; empty when it is not."""
-        return self._found(name).reason
-
-    def details(self, name: str) -> dict[str, float]:
-        """Further numbers that belong to the value: decomposition parts, dropped shares, error bounds."""
-        return dict(self._found(name).details)
-
-    def interval(self, name: str) -> Interval:
-        """Bootstrap interval `(low, high)` of the value, resampling groups where groups were given."""
-        replicates = self.replicates(name)
-        return centred_interval(self.value(name), replicates, self.confidence, self.metrics[name].limits)
-
-    def expected(self, name: str) -> float:
-        """What the metric would be if this forecast were right: its mean over labels redrawn from these predictions."""
-        draws = self._defined_draws(name)
-        return float(draws.mean()) if draws.size else float("nan")
-
-    def floor(self, name: str) -> float:
-        """The noise floor: the metric of a perfect forecaster on so many rows.
-
-        NaN for log-loss, normalised entropy, Brier, AUC and GAUC, which reward knowing more as well: their best value
-        is unknown. A forecast that says too little about its rows would even be "better" than if it were right
-        (`expected`).
-        """
-        return self.expected(name) if self._metric(name).has_floor else float("nan")
-
-    def floor_interval(self, name: str) -> Interval:
-        """Where the metric of a perfect forecaster lies with the report's confidence; NaN where `floor` is."""
-        draws = self._defined_draws(name) if self._metric(name).has_floor else np.zeros(0)
-        if not draws.size:
-            return Interval(float("nan"), float("nan"))
-        tail = 0.5 * (1.0 - self.confidence)
-        low, high = np.quantile(draws, [tail, 1.0 - tail])
-        return Interval(float(low), float(high))
-
-    def excess(self, name: str) -> float:
-        """How much worse than a perfect forecaster, in the metric's own unit; about 0 means as good as perfect.
-
-        Above the floor for errors, and for PCOC how much farther from 1; NaN where `floor` is.
-        """
-        if not self._metric(name).has_floor:
-            return float("nan")
-        draws, goal = self._defined_draws(name), self.metrics[name].goal
-        if not draws.size:
-            return float("nan")
-        return goal.loss(self.value(name)) - float(np.mean([goal.loss(draw) for draw in draws]))
 
     def replicates(self, name: str) -> Floats:
         """The bootstrap replicates behind `interval`, `(n_bootstrap,)`."""
@@ -171,24 +110,13 @@ class Report(Tabular):
             },
         }
 
-    def _metric(self, name: str) -> AnyMetric:
-        self._found(name)
-        return self.metrics[name]
-
-    def _found(self, name: str) -> Value:
-        if name not in self._values:
-            raise UnknownName.among("metric", name, self.names)
-        return self._values[name]
-
     def _missing(self, names: Iterable[str] | None, known: Mapping[str, Floats]) -> dict[str, AnyMetric]:
         wanted = self.names if names is None else tuple(names)
         return {name: self.metrics[name] for name in wanted if name not in known and not self._found(name).reason}
 
-    def _defined_draws(self, name: str) -> Floats:
-        self._found(name)
+    def _draws_of(self, name: str) -> Floats:
         self.compute_floors([name])
-        draws = self._draws.get(name, np.zeros(0))
-        return draws[np.isfinite(draws)]
+        return self._draws.get(name, np.zeros(0))
 
     def _entry(self, name: str) -> dict[str, Any]:
         return {

@@ -88,16 +88,27 @@ def bootstrap(
     found = {name: np.full(n_replicates, np.nan) for name in metrics}
     if n_blocks < 2:
         return found
-    counts = np.random.default_rng([seed, 1]).multinomial(n_blocks, np.full(n_blocks, 1.0 / n_blocks), n_replicates)
+    counts = block_counts(n_blocks, n_replicates, seed)
     shared = by_summary(metrics)
     with one_blas_thread(), progress("resampling", len(shared) * n_replicates, unit="replicates") as bar:
         for summary, names in shared.items():
-            states = summary.replay(forecast).reweighted(blocks, counts.astype(np.float64))
+            states = summary.replay(forecast).reweighted(blocks, counts)
             for replicate, state in enumerate(states):
                 for name in names:
                     found[name][replicate] = metrics[name].value(state).number
                 bar.advance(1)
     return found
+
+
+def block_counts(n_blocks: int, n_replicates: int, seed: int) -> Floats:
+    """Returns how often each block is drawn in each replicate, `(n_replicates, n_blocks)`.
+
+    Example:
+        >>> block_counts(4, 3, seed=0).sum(axis=1).tolist()
+        [4.0, 4.0, 4.0]
+    """
+    even = np.full(n_blocks, 1.0 / n_blocks)
+    return np.random.default_rng([seed, 1]).multinomial(n_blocks, even, n_replicates).astype(np.float64)
 
 
 def centred_interval(

@@ -26,6 +26,8 @@ from monocal.vocabulary.vocabulary import Vocabulary
 _SCHEMA = "file string, at long, data binary"
 _PIECE = 1 << 20
 _ADAPTIVE = "spark.sql.adaptive.enabled"
+_MANY = 100_000
+"""More rows than a cluster has slots."""
 
 
 def fit_in_barrier(
@@ -83,14 +85,19 @@ def check_slots(session: Any, workers: int) -> None:
         raise InvalidInput.of(
             "spark.dynamicAllocation.enabled", "true", "false: tasks of a barrier stage start together", "turn it off"
         )
-    context = getattr(session, "_sc", None)  # Spark Connect has none, and Spark itself will refuse
-    if context is not None and workers > context.defaultParallelism:
-        raise InvalidInput.of(
-            "workers",
-            workers,
-            f"at most the {context.defaultParallelism} slots that Spark has",
-            "ask for fewer",
-        )
+    slots = _slots(session)
+    if workers > slots:
+        raise InvalidInput.of("workers", workers, f"at most the {slots} slots that Spark has", "ask for fewer")
+
+
+def _slots(session: Any) -> int:
+    """How many tasks can run at a time."""
+    context = getattr(session, "_sc", None)
+    if context is not None:
+        return int(context.defaultParallelism)
+    # Spark Connect shows no context, but a range there has a partition per slot; the stage itself would wait ten minutes
+    rows = session.range(_MANY).selectExpr("spark_partition_id() AS slot")
+    return int(rows.distinct().count())
 
 
 @contextmanager

@@ -36,13 +36,17 @@ class Slot(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """The rows of one slot in one batch: those whose label is known and that were selected."""
+    """The rows of one slot in one batch: those whose label is known and that were selected.
+
+    `first_row` is the place of the batch in its partition.
+    """
 
     slot: int
     rows: Rows
     labels: Floats
     probabilities: Floats
     weights: Floats | None
+    first_row: int
 
 
 @final
@@ -101,7 +105,7 @@ class Judging:
                     p = calibrated[slot.task][chosen]
                 labels = part.labels[slot.task].astype(np.float64)
                 weights = None if part.weights is None else part.weights.astype(np.float64)
-                yield Judged(number, part, labels, p, weights)
+                yield Judged(number, part, labels, p, weights, int(piece.numbers[0]))
 
 
 def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from monocal.metrics import AnyMetric, Forecast, Value
+from monocal.core.spaces import Floats
+from monocal.metrics import AnyMetric, Forecast, Summary, Value
+from monocal.metrics.intervals import MOST_BLOCKS
+from monocal.metrics.merged_replicates import replicates_of_blocks, sums_can_be_kept, values_of_draws
 from monocal.metrics.packed import pack, unpack
 from monocal.metrics.shared import by_summary
+from monocal.metrics.sums import SumSummary
 from monocal.spark.collecting import refusals_of_workers
-from monocal.spark.judged_rows import Judging
+from monocal.spark.judged_rows import Judged, Judging
+from monocal.spark.resampling import Resampling
 
 _SCHEMA = "slot int, summary int, part int, n_rows long, state binary"
 _NAMES = ("slot", "summary", "part", "n_rows", "state")
@@ -20,21 +26,38 @@ _NAMES = ("slot", "summary", "part", "n_rows", "state")
 _TYPES = (pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.binary())
 
 
+class SlotSums(NamedTuple):
+    """What the sums of one slot say.
+
+    Attributes:
+        n_rows: Rows that were judged.
+        values: Metric to its value.
+        replicates: Metric to its values on resampled blocks of rows; empty unless asked for.
+        draws: Metric to its values on redrawn labels; empty unless asked for.
+    """
+
+    n_rows: int
+    values: dict[str, Value]
+    replicates: dict[str, Floats]
+    draws: dict[str, Floats]
+
+
 def measure_sums(
-    df: Any, judging: Judging, metrics: Mapping[str, AnyMetric]
-) -> dict[int, tuple[int, dict[str, Value]]]:
-    """Returns, by slot, the number of rows and the metrics' values; a slot without rows is left out.
+    df: Any, judging: Judging, metrics: Mapping[str, AnyMetric], resampling: Resampling | None = None
+) -> dict[int, SlotSums]:
+    """Returns, by slot, what the metrics' states say; a slot without rows is left out.
 
     A state per task and summary leaves the workers: a few hundred bytes for sums, up to 1.6 MB for a sketch of 65,536
-    cells. Tasks that Spark tries again count once, because states travel as rows and not in accumulators.
+    cells. With resampling, metrics of few sums send those of every block of rows and of every redraw as well, up to
+    2 MB. Tasks that Spark tries again count once, because states travel as rows and not in accumulators.
 
     Arguments:
         df: The table.
         judging: How its rows become forecasts.
         metrics: Metrics whose states are small, by name.
+        resampling: How rows are resampled; None leaves replicates and draws out.
     """
-    summaries = by_summary(metrics)
-    ways = list(summaries)
+    ways = _ways(metrics, resampling)
 
     def summed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -45,8 +68,8 @@ def measure_sums(
             forecast = Forecast.of(judged.labels, judged.probabilities, weights=judged.weights)
             counts[judged.slot] = counts.get(judged.slot, 0) + forecast.n_rows
             for number, way in enumerate(ways):
-                key, state = (judged.slot, number), way.summarize(forecast)
-                states[key] = way.merge(states[key], state) if key in states else state
+                key, state = (judged.slot, number), way.state(judged, forecast)
+                states[key] = way.summary.merge(states[key], state) if key in states else state
         part = TaskContext.get().partitionId()
         yield from _rows((*key, part, counts[key[0]], pack(state)) for key, state in states.items())
 
@@ -59,21 +82,56 @@ def measure_sums(
     partial = df.mapInArrow(summed, _SCHEMA).repartition(n_tasks)
     with refusals_of_workers():
         rows = [row.asDict() for row in partial.mapInArrow(merged, _SCHEMA).collect()]
-    found: dict[int, tuple[int, dict[str, Value]]] = {}
+    found: dict[int, SlotSums] = {}
     for (slot, number), (_, n_rows, state) in _merge(rows, ways).items():
-        values = found.setdefault(slot, (n_rows, {}))[1]
-        values.update({name: metrics[name].value(state) for name in summaries[ways[number]]})
+        way, kept = ways[number], found.setdefault(slot, SlotSums(n_rows, {}, {}, {}))
+        if way.kind == "value":
+            kept.values.update({name: metric.value(state) for name, metric in way.metrics.items()})
+        elif way.kind == "block" and resampling is not None:
+            kept.replicates.update(replicates_of_blocks(way.metrics, state, resampling.n_bootstrap, resampling.seed))
+        else:
+            kept.draws.update(values_of_draws(way.metrics, state))
     return found
 
 
-def _merge(rows: list[dict[str, Any]], ways: list[Any]) -> dict[tuple[int, int], tuple[int, int, Any]]:
+@dataclass(frozen=True)
+class _Way:
+    """One kind of state of one summary: that of all rows, or its sums by block or by redraw."""
+
+    kind: Literal["value", "block", "draw"]
+    summary: Summary[Any]
+    metrics: Mapping[str, AnyMetric]
+    resampling: Resampling | None = None
+
+    def state(self, judged: Judged, forecast: Forecast) -> Any:
+        if self.resampling is None or not isinstance(self.summary, SumSummary):
+            return self.summary.summarize(forecast)
+        if self.kind == "block":
+            return self.summary.by_block(forecast, self.resampling.blocks(judged), MOST_BLOCKS)
+        return self.summary.by_draw(forecast, self.resampling.draws(judged))
+
+
+def _ways(metrics: Mapping[str, AnyMetric], resampling: Resampling | None) -> list[_Way]:
+    ways = []
+    for summary, names in by_summary(metrics).items():
+        own = {name: metrics[name] for name in names}
+        ways.append(_Way("value", summary, own))
+        if resampling is not None and all(map(sums_can_be_kept, own.values())):
+            ways.append(_Way("block", summary, own, resampling))
+            with_floor = {name: metric for name, metric in own.items() if metric.has_floor}
+            if with_floor:
+                ways.append(_Way("draw", summary, with_floor, resampling))
+    return ways
+
+
+def _merge(rows: list[dict[str, Any]], ways: list[_Way]) -> dict[tuple[int, int], tuple[int, int, Any]]:
     """Merges states in the order of their partitions, so that the same partitions give the same sums."""
     found: dict[tuple[int, int], tuple[int, int, Any]] = {}
     for row in sorted(rows, key=lambda row: int(row["part"])):
         key, state = (row["slot"], row["summary"]), unpack(bytes(row["state"]))
         if key in found:
             part, n_rows, before = found[key]
-            found[key] = part, n_rows + row["n_rows"], ways[key[1]].merge(before, state)
+            found[key] = part, n_rows + row["n_rows"], ways[key[1]].summary.merge(before, state)
         else:
             found[key] = row["part"], row["n_rows"], state
     return found

@@ -19,6 +19,7 @@ monocal evaluate scored.parquet --score pctr_calibrated --label click --fields s
 monocal evaluate model/ test.parquet --group query_id --top-k 3
 monocal evaluate model/ bids.parquet --selected won --time ts --since 2024-05-01 --json
 monocal evaluate model/ hdfs:///log/ --group user_id --engine spark --master yarn
+monocal evaluate model/ hdfs:///log/ --group user_id --engine spark --intervals
 """
 
 
@@ -47,6 +48,10 @@ def evaluate(
     exact: Annotated[
         bool, typer.Option("--exact", help="With --engine spark: AUC from all rows instead of a sketch.")
     ] = False,
+    intervals: Annotated[
+        bool,
+        typer.Option("--intervals", help="With --engine spark: intervals and floors, too, of metrics that are sums."),
+    ] = False,
     engine: Engine = "local",
     master: Master = None,
     conf: Conf = None,
@@ -57,7 +62,7 @@ def evaluate(
     """Measures a model or a score column against its noise floor.
 
     With a model every metric is shown before and after calibration, and whether the difference is more than noise.
-    On Spark the metrics are shown without intervals and floors, which need the rows in one place.
+    On Spark intervals and floors are shown if asked for, and only of metrics that are sums or means over groups.
     """
     from monocal.judging.evaluate_table import evaluate_table
     from monocal.metrics import METRICS
@@ -79,12 +84,12 @@ def evaluate(
 
         place, tables = arguments.model_and_table(paths)
         rows = spark_table(spark_session(master, conf), tables)
-        measured = evaluate_on_spark(rows, model=place, exact=exact, **asked)
+        measured = evaluate_on_spark(rows, model=place, exact=exact, intervals=intervals, seed=seed, **asked)
         if as_json:
             print_json(measured.as_dict())
             return
         for name, stages in measured.tasks.items():
-            print_measured(name, stages)
+            print_measured(name, stages, measured.change(name) if intervals else None)
         return
     model, table = arguments.model_and_table(paths)
     found = evaluate_table(
