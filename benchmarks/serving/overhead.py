@@ -162,22 +162,29 @@ def answer_calibrated(ranked: Ranked, engine: Engine, ids: np.ndarray) -> np.nda
 
 
 def measure(ranked: Ranked, engines: dict[str, Engine], n_blocks: int) -> dict[str, np.ndarray]:
+    """Returns per arm, the raw one and one per engine, CPU and wall seconds of each request `(requests, 2)`."""
+    arms: dict[str, Callable[[np.ndarray], np.ndarray]] = {RAW: lambda ids: answer_raw(ranked, ids)}
+    arms |= {
+        name: lambda ids, engine=engine: answer_calibrated(ranked, engine, ids) for name, engine in engines.items()
+    }
+    return take_turns(arms, ranked.requests, n_blocks)
+
+
+def take_turns(
+    arms: dict[str, Callable[[np.ndarray], np.ndarray]], requests: list[np.ndarray], n_blocks: int
+) -> dict[str, np.ndarray]:
     """Returns per arm CPU and wall seconds of each request `(requests, 2)`.
 
     Arms take turns block by block, in random order: an arm finds its own tables in the cache, as one that serves
     alone does, and a busy neighbour still hits all arms alike.
     """
-    arms: dict[str, Any] = {RAW: lambda ids: answer_raw(ranked, ids)}
-    arms |= {
-        name: lambda ids, engine=engine: answer_calibrated(ranked, engine, ids) for name, engine in engines.items()
-    }
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in arms}
     rng = np.random.default_rng(0)
     for _ in range(n_blocks):
-        block = rng.integers(0, len(ranked.requests), BLOCK_REQUESTS)
+        block = rng.integers(0, len(requests), BLOCK_REQUESTS)
         for name in rng.permutation(list(arms)):
             for number in block:
-                ids = ranked.requests[number]
+                ids = requests[number]
                 cpu, wall = time.thread_time(), time.perf_counter()
                 arms[name](ids)
                 taken[name].append((time.thread_time() - cpu, time.perf_counter() - wall))
