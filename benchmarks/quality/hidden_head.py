@@ -26,6 +26,9 @@ from monocal.training.trainable import Trainable
 RIDGES = (10_000.0, 1_000.0, 100.0, 10.0)
 """Penalties of the shift by the hidden layer; the newest fifth of the rows chooses."""
 
+SMALLEST_VARIANCE = 1e-5
+"""Directions of less than this share of the largest variance are left out."""
+
 
 class _HiddenMap(Trainable):
     """A curve of the score per hidden row, beside constants; takes row numbers where others take field ids."""
@@ -46,7 +49,9 @@ class HiddenHead:
     """Learns `z' = (1 - share) t + share f(t, hidden) + shifts`, t = a z + c, by umc's steps.
 
     Shares, level and shifts are fitted by the code that umc is fitted by; f starts as the identity (`knots`) or is the
-    solution of a ridge regression (`shift`), on hidden units divided by their standard deviation.
+    solution of a ridge regression (`shift`). Both read the hidden layer's principal directions, each scaled to variance
+    1: the units are so collinear, and so far from 0, that Adam learns nothing from them as they are. The projection is
+    part of the first layer when the head is served.
 
     Arguments:
         form: `knots`: heights at knots, w and b, as umc; `shift`: t plus a linear function of the hidden layer.
@@ -67,8 +72,11 @@ class HiddenHead:
         """Fits on rows in time order; without field ids there is a level and no shifts."""
         features = np.ones((len(logits), 1), np.int32) if ids is None else ids
         samples = Samples.of(logits, labels, features=features, scores_are="logit", times=times)
-        self.scale_ = 1.0 / np.maximum(hidden.std(0), 1e-3).astype(np.float32)
-        self._hidden = hidden * self.scale_
+        self.centre_ = hidden.mean(0)
+        variances, directions = np.linalg.eigh(np.cov((hidden - self.centre_).T.astype(np.float64)))
+        kept = variances > SMALLEST_VARIANCE * variances[-1]
+        self.projection_ = (directions[:, kept] / np.sqrt(variances[kept])).astype(np.float32)
+        self._hidden = self._projected(hidden)
         self.settings_ = replace(PRESETS["monocal"], n_epochs=self.n_epochs)
         sizes = samples.field_sizes().tolist()
         steps = believed_steps(samples, sizes, self.settings_, "auto", "auto", self._map_logits)
@@ -88,11 +96,14 @@ class HiddenHead:
         fitted = self.fitted_
         assert fitted is not None
         entering = logits if fitted.curve is None else fitted.curve.applied(Samples(logits)).logits
-        values = self._mixed(fitted.weights, entering, hidden * self.scale_)
+        values = self._mixed(fitted.weights, entering, self._projected(hidden))
         features = np.ones((len(logits), 1), np.int32) if ids is None else ids
         weights = fitted.weights
         base = np.full(len(logits), weights["wide.intercept"][0] + fitted.level)
         return values + add_shifts(base, features, weights["wide.shifts"], weights["wide.offsets"])
+
+    def _projected(self, hidden: np.ndarray) -> np.ndarray:
+        return (hidden - self.centre_) @ self.projection_
 
     def _map_logits(self, weights, samples: Samples) -> np.ndarray:
         # all rows, or the newest ones that judge

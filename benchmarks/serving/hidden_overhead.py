@@ -52,6 +52,7 @@ HEADS: dict[str, tuple[dict[str, Any], bool]] = {
     "hidden layer: shift, linear": ({"form": "shift"}, False),
     "hidden layer: knots, linear": ({}, False),
     "hidden layer: knots, 16 units between": ({"trunk": (16,)}, False),
+    "hidden layer: shift, linear; shifts by field": ({"form": "shift"}, True),
     "hidden layer: knots, linear; shifts by field": ({}, True),
     "hidden layer: knots, 16 units between; shifts by field": ({"trunk": (16,)}, True),
 }
@@ -125,7 +126,9 @@ class HiddenScorers:
                     (layer.weight.detach().numpy(), layer.bias.detach().numpy()) for layer in curve.trunk.linears
                 ]
                 knots.append(curve.curve.knots.numpy())
-            matrices[0] = (matrices[0][0] * head.scale_, matrices[0][1])
+            weight, bias = matrices[0]
+            weight = weight @ head.projection_.T
+            matrices[0] = (weight, bias - weight @ head.centre_)
             mine = []
             for weight, bias in matrices:
                 room = -len(bias) % LANES
