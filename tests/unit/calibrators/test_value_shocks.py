@@ -33,9 +33,9 @@ def by_rows(rows):
     return replace(rows, cells=None)
 
 
-def found(share, prepared, **options):
-    shares = [solve_shares(prepared(later_rows(share, seed, **options)), np.ones(1)) for seed in SEEDS]
-    return np.array([one.values[0] for one in shares]), np.array([one.errors[0] for one in shares])
+def found(held, prepared, **options):
+    shares = [solve_shares(prepared(later_rows(held, seed, **options)), np.ones(1)) for seed in SEEDS]
+    return np.array([share.values[0] for share in shares]), np.array([share.errors[0] for share in shares])
 
 
 def root_mean_square(gaps):

@@ -43,8 +43,8 @@ class Cells:
 
     def sums(self, field: int, amounts: Floats) -> Floats:
         """Returns the sum of the rows' amounts in every cell of a field."""
-        totals: Floats = np.bincount(self.numbers[:, field], amounts, int(self.sizes[field]))
-        return totals
+        totals = np.bincount(self.numbers[:, field], amounts, int(self.sizes[field]))
+        return np.asarray(totals, dtype=np.float64)
 
     def by_field(self, table: Floats) -> list[Floats]:
         """Returns a table of all cells as one table per field."""

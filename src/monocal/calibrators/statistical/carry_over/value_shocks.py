@@ -81,14 +81,15 @@ def weigh_by_values(
 
     A cell has a normal shock of variance :math:`\tau_k^2`; integrated out, to first order, it leaves these weights. A
     cell of many rows counts as one observation of its effect and no more, so a field tells as much as it has values,
-    and not as much as the most frequent few of them. Each field's contribution is centred within levels with its own weights, so that levels need not be known better
-    than rows tell them:
+    and not as much as the most frequent few of them. Each field's contribution is centred within levels with its own
+    weights, so that levels need not be known better than rows tell them:
 
     .. math:: \sum_c \omega_c \sum_{i \in c} w (y - p) (D_k - \bar D_{k g}) = \kappa \varphi_k
               \frac{\sum_c \omega_c \sum_{i \in c} w\,p\,(1 - p) D_k^2}{\sum_i w\,p\,(1 - p) D_k^2} (a_k - \pi_k)
 
     or the share lies at a bound: the prior is weighed down like the rows, so that it counts as much beside them as it
-    would without weights. The equations of all fields are solved together by linear steps with projection.
+    would without weights. The equations of all fields are solved together by linear steps with projection. They are
+    not the gradient of a loss, so that the steps are limited in number instead of followed down a slope.
 
     Arguments:
         rows: The later rows, with their cells.
@@ -148,12 +149,13 @@ def _centre(rows: LaterRows, values: Floats, levels: Floats, weights: list[Float
             mass[:, field] = np.bincount(some.levels, weighed, n)
             first[:, field] = np.bincount(some.levels, weighed * column, n)
             second[:, field] = weighed @ column**2, row_curvature @ column**2
-        by_level: Floats = np.bincount(some.levels, residual, n)
-        level_curvature: Floats = np.bincount(some.levels, row_curvature, n)
-        return [by_level, level_curvature, mass, first, second]
+        by_level = np.empty((n, 2))
+        for place, amounts in enumerate((residual, row_curvature)):
+            by_level[:, place] = np.bincount(some.levels, amounts, n)
+        return [by_level, mass, first, second]
 
-    by_level, level_curvature, mass, first, (weighed_squares, squares) = rows.add(sums)
-    step = (by_level - LEVEL_PRECISION * levels) / (level_curvature + LEVEL_PRECISION)
+    by_level, mass, first, (weighed_squares, squares) = rows.add(sums)
+    step = (by_level[:, 0] - LEVEL_PRECISION * levels) / (by_level[:, 1] + LEVEL_PRECISION)
     news = np.divide(weighed_squares, squares, out=np.ones(values.size), where=squares > 0.0)
     return levels + np.clip(step, -1.0, 1.0), first / np.maximum(mass, 1e-300), news
 
