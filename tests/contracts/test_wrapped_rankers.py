@@ -219,3 +219,10 @@ def test_no_list_is_in_two_folds():
     held_out = [whole - fold for fold in folds]
     assert sum(map(len, held_out)) == len(whole) == 40
     assert set().union(*held_out) == whole
+
+
+def test_a_ranker_that_is_not_fitted_is_refused_with_both_ways_out():
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError, match=r"estimator: got LogisticRegression that is not fitted yet.*cv=5"):
+        monocal.wrap(LogisticRegression()).fit(np.zeros((4, 1)), [0, 1, 0, 1])

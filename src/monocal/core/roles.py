@@ -291,7 +291,7 @@ class Roles:
                     argument,
                     f"{column!r}, which is also a label, its time, a score, weight or sampling rate",
                     "columns known before the outcome",
-                    f"remove it from {argument}=",
+                    f"name {argument}= without it",
                 )
         if self.soft_labels and self.label_time is not None:
             raise InvalidInput.of(

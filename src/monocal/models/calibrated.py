@@ -8,6 +8,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from sklearn.utils import _safe_indexing, check_array, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -99,7 +100,12 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             if self.cv != PREFIT:
                 raise InvalidInput.of("cv", repr(self.cv), "'prefit', a number of folds or a splitter", "use cv=5")
             self.estimator_ = self.estimator
-            scores, space = ranker_scores(self.estimator_, X, self.score_from)
+            try:
+                scores, space = ranker_scores(self.estimator_, X, self.score_from)
+            except NotFittedError as error:
+                got = f"{type(self.estimator).__name__} that is not fitted yet"
+                way_out = "fit it first on other rows, or let folds do both with cv=5"
+                raise NotFittedError(str(InvalidInput.of("estimator", got, "a fitted ranker", way_out))) from error
         else:
             lists = numbered_groups(self.estimator, groups, labels.shape[0])
             scores, space = self._cross_fitted(X, labels, weights, lists)

@@ -32,7 +32,7 @@ def demo(
     the rows train the ranker; then the page changes and the ranker does not. The next 20 % fit calibrators, the
     newest 20 % judge them.
     """
-    from monocal.lab.demo import run_demo
+    from monocal.lab.demo import LEFT_OUT, SAVED_METHOD, run_demo
 
     found = run_demo(out, n_rows=rows, seed=seed)
     remark(found.comparison.holdout.explanation)
@@ -61,4 +61,7 @@ def demo(
     typer.echo(
         f"\nTry next:\n  {command} inspect {found.model_folder}"
         f"\n  {command} apply {found.model_folder} {found.test_log} --out {out / 'calibrated.parquet'}"
+        f"\nand {LEFT_OUT}, which takes longer than all methods above together, on the same rows:"
+        f"\n  {command} compare {found.scored_log} --methods {SAVED_METHOD},{LEFT_OUT} --score pctr --label click "
+        f"--fields {','.join(found.fields)} --time timestamp --group user_id --holdout 0.5 --metric log_loss"
     )
