@@ -3,6 +3,7 @@
 python benchmarks/speed/fit_speed.py                             # 8,000,000 × 21, some twenty minutes
 python benchmarks/speed/fit_speed.py --rows 1000000              # about two minutes on a quiet machine
 python benchmarks/speed/fit_speed.py --rows 8000000 --threads 1  # without the second number of threads
+python benchmarks/speed/fit_speed.py --promotions --out runs/p.md  # weeks 32 to 41 of the installed promotions log
 python benchmarks/speed/fit_speed.py --table t.parquet --score p --label sold --time week --fields store_id,brand
 
 What stands in the table's file below the mark stays there.
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from suite.promotions_rows import COLUMNS, write_promotions
 
 from monocal.core.files import atomic_file
 from monocal.lab.simulator import find_world, write_simulated_log
@@ -48,6 +50,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--folder", type=Path, default=Path("runs/fit_speed"))
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--promotions", action="store_true", help="fit weeks 32 to 41 of the promotions log")
     parser.add_argument("--table", type=Path, help="fit this table instead of a simulated one")
     parser.add_argument("--score", default="pctr")
     parser.add_argument("--label", default="click")
@@ -59,8 +62,14 @@ def main() -> None:
         print(json.dumps(_fit(arguments)))
         return
     load = os.getloadavg()[0]
-    if arguments.table is None:
-        arguments.folder.mkdir(parents=True, exist_ok=True)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    if arguments.promotions:
+        log = arguments.folder / "promotions.parquet"
+        if not log.exists():
+            write_promotions(log)
+        what = "weeks 32 to 41 of the promotions log, the score being the product's rate of sales in earlier weeks"
+        vars(arguments).update(COLUMNS)
+    elif arguments.table is None:
         log = arguments.folder / f"large_{arguments.rows}.parquet"
         if not log.exists():
             write_simulated_log(log, arguments.rows, world="large")

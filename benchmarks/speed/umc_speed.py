@@ -33,6 +33,9 @@ from monocal.kernels.exact_integral import integrate, pack_integrand
 from monocal.kernels.predictor import FoldedPredictor
 from monocal.kernels.umc_predictor import umc_predictor
 
+_MARK = "<!-- reading -->"
+"""What stands below it is written by hand and kept."""
+
 _RESULTS = Path(__file__).resolve().parents[1] / "results" / "umc_speed.md"
 SIZES = (7, 7, 4737, 7745, 26, 8552, 559, 36, 10_000, 10_000, 8251, 5, 4, 2626, 8, 9, 435, 4, 68, 172, 60)
 BATCH = 16_384
@@ -329,8 +332,9 @@ def main() -> None:
     lines, all_met = report(Bench(), arguments.rounds)
     text = "\n".join(lines)
     print(text)
+    _, mark, reading = (arguments.out.read_text(encoding="utf-8") if arguments.out.exists() else "").partition(_MARK)
     with atomic_file(arguments.out) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text + mark + reading, encoding="utf-8")
     sys.exit(0 if all_met else 1)
 
 

@@ -120,11 +120,11 @@ def dense_wide(
             for row in range(n_rows):
                 inputs, outputs = (source + row) * width + k, (target + row) * width + j
                 if n_left >= 64:
-                    add_to_64(work, inputs, outputs, n, weights, place, n_out)
+                    add_to_64(work, inputs, work, outputs, n, weights, place, n_out)
                 elif n_left >= 16:
-                    add_to_16(work, inputs, outputs, n, weights, place, n_out)
+                    add_to_16(work, inputs, work, outputs, n, weights, place, n_out)
                 else:
-                    add_to_8(work, inputs, outputs, n, weights, place, n_out)
+                    add_to_8(work, inputs, work, outputs, n, weights, place, n_out)
         j += 64 if n_left >= 64 else 16 if n_left >= 16 else 8
 
 

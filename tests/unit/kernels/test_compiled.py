@@ -21,7 +21,7 @@ out = np.zeros((1, 2), np.float32)
 add_products(np.float32([[1, 2]]), np.float32([[3, 4], [5, 6]]), out)
 print(out.tolist(), type(add_products._cache).__name__)
 """
-FILES = ["__init__.py", "kernels/__init__.py", "kernels/compiled.py", "kernels/dense_layer.py"]
+FILES = ["__init__.py", "kernels/__init__.py", "kernels/compiled.py", "kernels/dense_layer.py", "kernels/lanes.py"]
 
 
 def copy_of_the_kernels(folder):
