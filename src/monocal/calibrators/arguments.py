@@ -42,6 +42,7 @@ _COUNT, _POSITIVE, _NOT_NEGATIVE, _SHARE = Range(1), Range(0, includes_low=False
 RANGES: Mapping[str, Range] = {
     "batch_rows": _COUNT,
     "cap": _POSITIVE,
+    "curve_rows": _COUNT,
     "field": _NOT_NEGATIVE,
     "held_out_share": _SHARE,
     "highest_logit": Range(-float("inf"), includes_low=False),

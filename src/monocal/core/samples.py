@@ -134,6 +134,18 @@ class Samples:
         cut = min(max(cut, min(1, self.n_rows - 1)), max(self.n_rows - 1, 0))
         return self.take(slice(0, cut)), self.take(slice(cut, None))
 
+    def newest(self, n_rows: int) -> Samples:
+        """Returns the newest rows, or all if there are no more; of rows in shards, each shard's own share of them.
+
+        Example:
+            >>> Samples(np.array([0.1, 0.2, 0.3])).newest(2).logits.tolist()
+            [0.2, 0.3]
+        """
+        shards = self.in_shards
+        if int(shards.team.count(np.array([self.n_rows]))[0]) <= n_rows:
+            return self
+        return self.take(shards.newest(n_rows)[0])
+
     def _split_shards(self, shards: Shards, share: float) -> tuple[Samples, Samples]:
         assert shards.order is not None
         parts = [part for _, part in shards.parts()]

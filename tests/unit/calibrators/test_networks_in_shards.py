@@ -176,3 +176,14 @@ def test_a_checkpoint_of_other_rows_of_any_shard_is_refused(tmp_path, lost_after
     monkeypatch.setattr(sys.modules[__name__], "LABELS", labels)
     with pytest.raises(ArtefactError, match="belongs to other rows"):
         run_team(2, lambda team: fitted(team, 4, **given))
+
+
+@pytest.mark.parametrize("n", [1, 4], ids=["one shard", "four"])
+def test_curve_rows_beyond_all_rows_change_no_bit(n):
+    assert bits(fitted(Alone(), n, curve_rows=N_FIT, **SMALL)) == bits(fitted(Alone(), n, **SMALL))
+
+
+def test_curve_rows_have_the_same_bits_for_any_team():
+    alone = bits(fitted(Alone(), 4, curve_rows=2_000, **SMALL))
+    for size in (2, 4):
+        assert run_team(size, lambda team: bits(fitted(team, 4, curve_rows=2_000, **SMALL))) == [alone] * size

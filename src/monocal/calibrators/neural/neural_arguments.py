@@ -52,6 +52,9 @@ class NeuralArguments(LogitCalibrator):
         n_bins: Its number of bins.
         tau: How much of earlier batches its averages keep.
         auxiliary: `sc` for the smooth calibration loss, `field` for its field-wise form, `mse` for squared error.
+        curve_rows: Trains the map on this many of the newest rows; slope, intercept, shifts, shares and level are
+            fitted on all rows nevertheless. Values with fewer than `min_count` of the newest rows have no vector of
+            their own. None trains it on all rows.
         n_epochs: Passes over the rows.
         batch_rows: Rows per step; if neither this nor the preset says so, it is adapted to the number of rows.
         learning_rate: Adam's rate at its highest.
@@ -84,6 +87,7 @@ class NeuralArguments(LogitCalibrator):
     n_bins: int = 10
     tau: float = 0.95
     auxiliary: Auxiliary = "sc"
+    curve_rows: int | None = None
     n_epochs: int | None = None
     batch_rows: int | None = None
     learning_rate: float | None = None

@@ -228,7 +228,7 @@ class NeuralCalibrator(NeuralArguments):
         from monocal.training import train
 
         start = wish.start
-        rows = start.entering(wish.older)
+        rows = start.entering(wish.older if self.curve_rows is None else wish.older.newest(int(self.curve_rows)))
         encoder = self._encoder(rows, sizes)
         if isinstance(encoder, ChosenValues) and wish.hidden is not None:
             encoder.hide_(np.flatnonzero(wish.hidden).tolist())

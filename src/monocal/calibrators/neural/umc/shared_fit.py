@@ -36,6 +36,8 @@ def check_can_share(calibrator: Calibrator, n_tasks: int, n_fields: int) -> UmcC
         wish = "fields, and a network that looks at them"
     elif n_tasks < 2:
         wish = "several tasks"
+    elif calibrator.curve_rows is not None:
+        wish = "curve_rows=None: the newest labels of one task need not be those of another"
     elif calibrator.guard:
         wish = "guard=False: a task that fell back would leave the network to the others"
     elif (calibrator.sc_weight or 0.0) > 0.0:
