@@ -60,6 +60,7 @@ def _columns_at_once(n_left: int) -> int:
         return 32
     return _LANES
 
+
 @compiled()
 def add_products(rows: Any, matrix: Any, out: Any) -> None:
     """Adds `rows @ matrix` to `out`; inputs that are 0 are skipped, as most are after a ReLU.

@@ -95,7 +95,7 @@ def _slots(session: Any) -> int:
     context = getattr(session, "_sc", None)
     if context is not None:
         return int(context.defaultParallelism)
-    # Spark Connect shows no context, but a range there has a partition per slot; the stage itself would wait ten minutes
+    # Connect shows no context, but a range there has a partition per slot; the stage itself would wait ten minutes
     rows = session.range(_MANY).selectExpr("spark_partition_id() AS slot")
     return int(rows.distinct().count())
 

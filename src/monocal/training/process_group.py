@@ -74,7 +74,7 @@ def _meeting_place() -> dict[str, Any]:
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if attempt == "0" or os.environ.get("GROUP_WORLD_SIZE") != "1":
         return {}
-    from torch.distributed import PrefixStore
+    from torch.distributed import PrefixStore  # type: ignore[attr-defined]
     from torch.distributed.rendezvous import rendezvous
 
     store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=TIMEOUT_SECONDS)))

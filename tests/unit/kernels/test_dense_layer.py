@@ -6,7 +6,7 @@ import pytest
 from monocal.calibrators.neural.arrays.layers import add_products as one_input_after_the_other
 
 pytest.importorskip("numba")
-from monocal.kernels.dense_layer import add_products  # noqa: E402
+from monocal.kernels.dense_layer import add_products
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ class AdaCalibrator(NeuralCalibrator):
         ]
         weights = [None if rows.weights is None else rows.weights[part] for _, part in rows.in_shards.parts()]
         counts = [
-            [np.bincount(values[part], own, minlength=n_values)]
+            [np.bincount(values[part], own, minlength=n_values).astype(np.float64)]
             for (_, part), own in zip(rows.in_shards.parts(), weights, strict=True)
         ]
         return AdaCalibMap(

@@ -75,7 +75,7 @@ class _Rows:
 
     def masses(self, groups: NDArray[np.int64], n_groups: int) -> Floats:
         sums = [
-            [np.bincount(groups[part] + 1, self.mass[part], minlength=n_groups + 1)[1:]]
+            [np.bincount(groups[part] + 1, self.mass[part], minlength=n_groups + 1)[1:].astype(np.float64)]
             for _, part in self.shards.parts()
         ]
         return self.shards.add(sums)[0]

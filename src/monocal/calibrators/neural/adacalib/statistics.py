@@ -87,8 +87,10 @@ def _summary_of(edges: Floats, scores: Floats, labels: Floats, mass: Floats) -> 
     n_bins = len(edges) - 1
     bins = np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, n_bins - 1)
 
-    sums = [np.bincount(bins, weights=column, minlength=n_bins) for column in (mass, mass * labels, mass * scores)]
-    return edges, statistics_at_knots(edges, *sums)
+    def per_bin(column: Floats) -> Floats:
+        return np.asarray(np.bincount(bins, weights=column, minlength=n_bins), dtype=np.float64)
+
+    return edges, statistics_at_knots(edges, per_bin(mass), per_bin(mass * labels), per_bin(mass * scores))
 
 
 def statistics_at_knots(edges: Floats, rows_of_bins: Floats, positives_of_bins: Floats, sums_of_bins: Floats) -> Floats:
