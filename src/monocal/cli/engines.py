@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, final
+from typing import TYPE_CHECKING, Annotated, Any, final
 
 import typer
 
 from monocal.cli import arguments
 from monocal.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from monocal.core.team import Team
 
 ENGINES = ("local", "spark")
 FIT_ENGINES = (*ENGINES, "torchrun")
@@ -102,6 +107,28 @@ class TablePlace:
         if not is_spark(self.engine, self.master, self.conf, {}):
             return table
         return spark_table(spark_session(self.master, self.conf), table)
+
+
+@contextmanager
+def joined_team(engine: str, table: str | list[str]) -> Iterator[Team | None]:
+    """Joins the processes of a launcher for a fit, and leaves them when it is done; None without a launcher.
+
+    A process that ends without leaving may be aborted by threads of the team, upon which its launcher ends the others.
+    """
+    if engine != "torchrun":
+        yield None
+        return
+    from monocal.logs.log_folders import is_any_log_folder
+    from monocal.training.process_group import launched_team, leave_team
+
+    team = launched_team()
+    if not is_any_log_folder(table):
+        raise InvalidInput.of(
+            "TABLE", repr(table), "a prepared log, of which every process reads its part", "run monocal prepare"
+        )
+    yield team
+    # not after an error: the others would hear of a lost connection before the launcher tells what was wrong
+    leave_team()
 
 
 def spark_session(master: str | None, conf: list[str] | None) -> Any:

@@ -17,6 +17,7 @@ from monocal.cli.engines import (
     NShards,
     Workers,
     is_spark,
+    joined_team,
     spark_session,
     spark_table,
 )
@@ -123,38 +124,29 @@ def fit(
             return
         remark(f"fitted {model.info['n_rows']:,} rows and saved the model to {out}")
         return
-    team = None
-    if engine == "torchrun":
-        from monocal.logs.log_folders import is_any_log_folder
-        from monocal.training.process_group import launched_team
-
-        team = launched_team()
-        if not is_any_log_folder(table):
-            raise InvalidInput.of(
-                "TABLE", repr(table), "a prepared log, of which every process reads its part", "run monocal prepare"
-            )
     tasks, numbers = arguments.tasks(task), arguments.names(fitting.numeric)
     if numbers and not fields:
         fields = ["none"]
     taken = {"tasks": tasks, "time": fitting.time, "numeric": numbers, "selected": selected}
     taken |= {"keep_order_within": fitting.keep_order_within, **scored, **late.arguments()}
-    judged = fit_and_judge(
-        table,
-        method=method,
-        fields=_fields(table, fields, method, taken),
-        tasks=tasks,
-        shared_network=shared_network,
-        selected=selected,
-        refit=refit,
-        products=arguments.products(product),
-        repair=repair,
-        team=team,
-        n_shards=n_shards,
-        **scored,
-        **fitting.arguments(),
-        **late.arguments(),
-        **arguments.settings(options),
-    )
+    with joined_team(engine, table) as team:
+        judged = fit_and_judge(
+            table,
+            method=method,
+            fields=_fields(table, fields, method, taken),
+            tasks=tasks,
+            shared_network=shared_network,
+            selected=selected,
+            refit=refit,
+            products=arguments.products(product),
+            repair=repair,
+            team=team,
+            n_shards=n_shards,
+            **scored,
+            **fitting.arguments(),
+            **late.arguments(),
+            **arguments.settings(options),
+        )
     if team is not None and team.rank > 0:
         return
     remark(judged.holdout.explanation)

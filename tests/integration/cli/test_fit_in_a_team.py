@@ -1,0 +1,21 @@
+"""A process that a launcher started, alone in its team."""
+
+import torch.distributed
+
+from monocal.cli.main import main
+from monocal.core.roles import Roles
+from monocal.lab.simulator import simulate_log
+from monocal.logs.row_log import log_of_rows
+from monocal.tables.read import read
+
+
+def test_the_team_is_left_before_the_process_ends(tmp_path, monkeypatch):
+    """Threads of a team that nobody left abort a process at its end, now and then, and its launcher ends the others."""
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    roles = Roles.of(score="pctr", label="click", fields=["device"], time="timestamp")
+    log_of_rows(read(simulate_log(4_000, seed=1).table(), roles).in_time_order()).save(tmp_path / "log")
+    options = ["--method", "wide_logistic", "--engine", "torchrun", "--out", str(tmp_path / "model")]
+    assert main(["fit", str(tmp_path / "log"), *options]) == 0
+    assert not torch.distributed.is_initialized()
