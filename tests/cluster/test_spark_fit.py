@@ -80,7 +80,7 @@ def test_a_fitted_model_is_an_ordinary_one(spark, folder, rows, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "desc"}, "fit it on one machine"),
+        ({"method": "mlplatt"}, "fit it on one machine"),
         ({"method": "umc"}, "a column that tells older rows from newer ones"),
         ({"method": "histogram", "binning": "mass"}, "bins of equal mass"),
         ({"method": "platt", "guard": True}, "guard: got True; wanted off"),

@@ -158,7 +158,7 @@ def _fit_by_passes(
 
 def _check_method(method: str, chosen: Calibrator, time: str | None) -> None:
     if method not in PASS_METHODS and not chosen.fits_in_shards:
-        wish = f"one of {', '.join(PASS_METHODS)}, wide_logistic, umc, sbcr, fac"
+        wish = f"one of {', '.join(PASS_METHODS)}, wide_logistic, umc, sbcr, fac, desc, adacalib, mcnet"
         raise InvalidInput.of("method", repr(method), wish, "fit it on one machine, on the newest rows")
     if isinstance(chosen, HistogramCalibrator) and chosen.binning != "width":
         raise InvalidInput.of("binning", repr(chosen.binning), '"width"', "bins of equal mass need all rows in order")

@@ -211,6 +211,7 @@ def test_a_few_knots_are_enough():
         ({"tasks": {"click": ("click", "pctr")}}, "several tasks"),
         ({"guard": True}, "guard=False"),
         ({"sc_weight": 0.5}, "sc_weight=0"),
+        ({"curve_rows": 1_000}, "curve_rows=None"),
         ({"soft_labels": True}, "0/1 labels"),
     ],
 )
