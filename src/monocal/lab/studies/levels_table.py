@@ -25,6 +25,8 @@ EXPLANATION = (
     "not knowing its level."
 )
 
+_WITHOUT = " without SCLoss"
+
 
 def levels_table(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
     """Yields the lines of the tables, one data set after the other, smallest log-loss first."""
@@ -150,11 +152,15 @@ def _period_tables(judged: list[_Judged], period: str) -> Iterator[str]:
 
 
 def _without_scloss(judged: list[_Judged]) -> Iterator[str]:
-    by_title = {row.title: row for row in judged}
-    for row in judged:
-        without = by_title.get(f"{row.name} without SCLoss, seed {row.seed}")
-        if without is not None:
-            yield f"{row.title}, minus the same without SCLoss: {row.difference(without)}\n"
+    """Compares "X" and "X, …" with "X without SCLoss" of the same seed, where there is such a row."""
+    lines = []
+    for without in judged:
+        recipe = without.name.removesuffix(_WITHOUT)
+        for row in judged if recipe != without.name else ():
+            if row.seed == without.seed and (row.name == recipe or row.name.startswith(f"{recipe}, ")):
+                lines.append([row.title, row.difference(without)])
+    if lines:
+        yield from _table(["calibrator", "minus the same without SCLoss"], lines)
 
 
 def _chosen(search: Mapping[str, Any]) -> str:

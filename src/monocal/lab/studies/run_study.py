@@ -85,7 +85,8 @@ def run_file(
     """Runs a study or an online experiment from its file or name and returns the path of its table.
 
     Arguments:
-        path_or_name: A TOML file, or a shipped study: main, promotions, ablation, recipe, scale, ab, joint, refresh.
+        path_or_name: A TOML file, or a shipped study: main, promotions, sensitivity, ablation, recipe, scale, ab,
+            joint, refresh.
         folder: Keeps everything; running again goes on where it stopped.
         options: Workers, memory, data folder.
         smoke_rows: At most so many rows and one seed, to see that everything runs.
