@@ -12,6 +12,9 @@ from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.scored_log import ScoredLog
 
 HERE = Path(__file__).parent / "v0_1"
+# The paper's integrand adds 32-bit numbers in vectors as wide as the processor has, so its last bits are the processor's;
+# these answers were written on one with other vectors than, say, an AMD EPYC, which differs by 2.4e-10.
+TOLERANCES = {"umc_concat": 1e-9}
 EXPECTED = json.loads((HERE / "models" / "expected.json").read_text(encoding="utf-8"))
 
 
@@ -19,12 +22,13 @@ EXPECTED = json.loads((HERE / "models" / "expected.json").read_text(encoding="ut
 def test_model_of_version_0_1_gives_the_answers_of_version_0_1(name):
     found = monocal.load(HERE / "models" / name).predict(EXPECTED["probe"])
     expected = EXPECTED["answers"][name]
+    tolerance = TOLERANCES.get(name, 1e-12)
     if isinstance(expected, dict):
         assert found.keys() == expected.keys()
         for task, answers in expected.items():
-            np.testing.assert_allclose(found[task], answers, rtol=0.0, atol=1e-12)
+            np.testing.assert_allclose(found[task], answers, rtol=0.0, atol=tolerance)
     else:
-        np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-12)
+        np.testing.assert_allclose(found, expected, rtol=0.0, atol=tolerance)
 
 
 def test_a_model_of_version_0_1_keeps_the_fingerprint_of_its_folder():
