@@ -12,8 +12,8 @@ from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.scored_log import ScoredLog
 
 HERE = Path(__file__).parent / "v0_1"
-# The paper's integrand adds 32-bit numbers in vectors as wide as the processor has, so its last bits are the processor's;
-# these answers were written on one with other vectors than, say, an AMD EPYC, which differs by 2.4e-10.
+# The paper's integrand adds 32-bit numbers in vectors as wide as the processor has, so its last bits are the
+# processor's: these answers are of one kind, and another kind's differ by 2.4e-10.
 TOLERANCES = {"umc_concat": 1e-9}
 EXPECTED = json.loads((HERE / "models" / "expected.json").read_text(encoding="utf-8"))
 
