@@ -19,7 +19,7 @@ import struct
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import pairwise
 from pathlib import Path
 
@@ -195,8 +195,18 @@ def check(job: str, phase: int, before: tuple[list[str], int], after: tuple[list
     return "the new one" if moved else "the one before"
 
 
-def kill_days(place: Path, n_kills: int, seed: int = 0) -> Counter[tuple[str, str]]:
-    """Returns how many kills hit each phase, and what was in force afterwards."""
+def kill_days(
+    place: Path, n_kills: int, seed: int = 0, *, until_hit: Collection[str] = (), most_kills: int = 0
+) -> Counter[tuple[str, str]]:
+    """Returns how many kills hit each phase, and what was in force afterwards.
+
+    Arguments:
+        place: An empty folder.
+        n_kills: How many kills.
+        seed: Draws the moments.
+        until_hit: Phases that have to be hit: where a phase is short, a moment is easily missed, and kills go on.
+        most_kills: How far they go on, at most.
+    """
     random, board = np.random.default_rng(seed), Board()
     columns = {"score": "pctr", "label": "click", "fields": ["site"], "time": "day"}
     monocal.fit(rows_of_day(0), method="wide_logistic", **columns).save(place / "first")  # type: ignore[arg-type]
@@ -205,7 +215,7 @@ def kill_days(place: Path, n_kills: int, seed: int = 0) -> Counter[tuple[str, st
     targets = [(job, phase) for job, phases in PHASES.items() for phase in range(len(phases))]
     counts: Counter[tuple[str, str]] = Counter()
     turn = 0
-    while sum(counts.values()) < n_kills:
+    while counts.total() < n_kills or (counts.total() < most_kills and set(until_hit) - {phase for phase, _ in counts}):
         job, phase = targets[turn % len(targets)]
         turn += 1
         before = in_force(place), calls_in_log(place)

@@ -9,6 +9,9 @@ import pytest
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "reliability" / "killed_days.py"
 
+# every job, before its pointer moved and after
+WANTED = {"refresh and save", "after the pointer moved", "rollback, before the pointer", "feedback"}
+
 
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_and_nothing_half_believed():
@@ -16,8 +19,6 @@ def test_nothing_is_lost_and_nothing_half_believed():
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as place:
-        counts = script.kill_days(Path(place), 16)
-    assert counts.total() == 16
-    # every job was hit, before its pointer moved and after
-    hit = {phase for phase, _ in counts}
-    assert {"refresh and save", "after the pointer moved", "rollback, before the pointer", "feedback"} <= hit
+        counts = script.kill_days(Path(place), 16, until_hit=WANTED, most_kills=300)
+    assert counts.total() >= 16
+    assert {phase for phase, _ in counts} >= WANTED

@@ -15,8 +15,8 @@ def test_penalty_is_the_sum_of_falls_between_neighbouring_bins():
     network = McnetMap(0, knots=KNOTS, order_weight=2.0)
     logits = torch.tensor([-1.5, -1.2, 0.5, 1.5])
     p = np.array([0.4, 0.6, 0.2, 0.3])
-    found = network._disorder(logits, torch.logit(torch.tensor(p)))
-    assert found.item() == pytest.approx(0.5 - 0.2)
+    found = network._disorder(network._sums_of_bins(logits, torch.logit(torch.tensor(p))))
+    assert found.item() == pytest.approx(2.0 * (0.5 - 0.2))
     network.train()
     network(logits)
     assert network.penalty().item() == 0.0  # the untrained map is the identity, and so in order
