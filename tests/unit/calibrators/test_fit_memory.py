@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators.statistical import wide_solver
-from monocal.calibrators.statistical.carry_over.later_rows import LaterRows
-from monocal.calibrators.statistical.carry_over.shares import solve_shares
+from monocal.calibrators.statistical.carry_over.shares import LaterRows, solve_shares
 from monocal.calibrators.statistical.row_variance import spread_at_fit
 from monocal.core.roles import Roles
 from monocal.core.samples import Samples

@@ -9,10 +9,9 @@ from monocal.calibrators.statistical.carry_over.believed import (
     learn_carry_over,
 )
 from monocal.calibrators.statistical.carry_over.carried_fit import CarriedFit, fit_carried, left_out, line_beside
-from monocal.calibrators.statistical.carry_over.later_rows import LaterRows
 from monocal.calibrators.statistical.carry_over.level import block_level
 from monocal.calibrators.statistical.carry_over.score_curve import ScoreCurve, learn_score_curve, score_curve_beside
-from monocal.calibrators.statistical.carry_over.shares import Shares, solve_shares
+from monocal.calibrators.statistical.carry_over.shares import LaterRows, Shares, solve_shares
 from monocal.calibrators.statistical.carry_over.shown import (
     NETWORK_LEFT_OUT,
     carried_lines,

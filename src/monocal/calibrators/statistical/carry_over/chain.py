@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.fit_rows import has_both_classes
-from monocal.calibrators.statistical.carry_over.later_rows import Cells, LaterRows
+from monocal.calibrators.statistical.carry_over.shares import LaterRows
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
 from monocal.calibrators.statistical.field_shrinkage import N_ROUNDS, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import WideParameters, solve_wide
@@ -132,7 +132,7 @@ def judged_rows(
     cuts: Sequence[Cut],
     blocks: TimeBlocks,
     n_parts: int,
-    said: Callable[[Cut, Samples, slice, Floats], Floats] | None = None,
+    said: Callable[[Cut, Samples, slice, Floats], Floats] = said_by_fields,
 ) -> LaterRows:
     """Returns the rows after every cut's gap with what was learned before the cut about them, shard after shard.
 
@@ -142,22 +142,17 @@ def judged_rows(
         blocks: The time blocks.
         n_parts: How many contributions are judged.
         said: Given a cut, its later rows and some of them, writes their contributions `(n, n_parts)` and returns their
-            logits without these. If not given, the parts are the fields, and the rows say which value they have.
+            logits without these.
     """
     judged = [(cut, cut.later(samples, blocks), blocks.block_of_rows(cut.begin)) for cut in cuts]
     edges = np.concatenate([[0], np.cumsum(sum(np.diff(later.in_shards.edges) for _, later, _ in judged))])
     contributions = np.empty((int(edges[-1]), n_parts))
-    cells = _cells_of_fields(cuts, len(contributions)) if said is None else None
     pieces, begin = [], 0
     # a shard's rows after all cuts stay together
     for parts in zip(*(later.in_shards.parts() for _, later, _ in judged), strict=True):
         for number, ((cut, later, block), (_, part)) in enumerate(zip(judged, parts, strict=True)):
             end = begin + part.stop - part.start
-            line = (said or said_by_fields)(cut, later, part, contributions[begin:end])
-            if cells is not None:
-                assert later.features is not None
-                sizes = cells.sizes // cells.n_cuts
-                cells.numbers[begin:end] = later.features[part] + number * sizes
+            line = said(cut, later, part, contributions[begin:end])
             level = block[part] + number * blocks.n_blocks
             pieces.append((line, later.known_labels[part], later.weights_or_ones[part], level, block[part]))
             begin = end
@@ -165,11 +160,4 @@ def judged_rows(
     first = judged[0][1].in_shards
     shards = Shards(first.team, first.n, first.numbers, edges)
     seen = shards.team.most(np.bincount(levels, minlength=len(cuts) * blocks.n_blocks).astype(np.float64)) > 0.0
-    levels = (np.cumsum(seen) - 1)[levels]
-    return LaterRows(offset, contributions, labels, weights, levels, block, cells, shards)
-
-
-def _cells_of_fields(cuts: Sequence[Cut], n_rows: int) -> Cells:
-    """Returns room for the cells of all rows: a value is a cell of its own after every cut."""
-    sizes = np.diff(cuts[0].found.offsets)
-    return Cells(np.empty((n_rows, sizes.size), dtype=np.int32), len(cuts) * sizes, len(cuts))
+    return LaterRows(offset, contributions, labels, weights, (np.cumsum(seen) - 1)[levels], block, shards)

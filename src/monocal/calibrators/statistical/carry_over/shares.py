@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -9,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from monocal.calibrators.statistical.carry_over.later_rows import LEVEL_PRECISION, LaterRows
-from monocal.calibrators.statistical.carry_over.value_shocks import weigh_by_values
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, sigmoid
+from monocal.core.team import Shards
 
 PRIOR_STRENGTH = 4.0
 """κ: how many independent, fully informative observations the prior share counts for."""
+
+_LEVEL_PRECISION = 0.01
+"""A block with one class alone would push its level to infinity; a normal prior of ten logits keeps it finite."""
 
 _ROUNDS = 2
 _STEPS = 25
@@ -26,13 +29,56 @@ _COLUMNS = 4
 
 @final
 @dataclass(frozen=True)
+class LaterRows:
+    """Rows judged by what was learned before them.
+
+    Attributes:
+        offset: Logit without the contributions.
+        contributions: What each part adds, `(n, K)`.
+        labels: 0 or 1.
+        weights: How often each row counts.
+        levels: Which free level a row belongs to: one per cut and time block.
+        blocks: Which time block it lies in, whatever the cut.
+        shards: How the rows are cut and with whom they are added up; all of them at once if not given.
+    """
+
+    offset: Floats
+    contributions: Floats
+    labels: Floats
+    weights: Floats
+    levels: NDArray[np.int64]
+    blocks: NDArray[np.int64]
+    shards: Shards | None = None
+
+    @property
+    def in_shards(self) -> Shards:
+        return self.shards or Shards.whole(self.offset.shape[0])
+
+    def part(self, rows: slice) -> LaterRows:
+        """Returns some of the rows, without their shards."""
+        floats = self.offset[rows], self.contributions[rows], self.labels[rows], self.weights[rows]
+        return LaterRows(*floats, self.levels[rows], self.blocks[rows])
+
+    def add(self, sums: Callable[[LaterRows], list[Floats | float]]) -> list[Floats]:
+        """Returns what the rows of all shards sum up to."""
+        shards = self.in_shards
+        return shards.add([sums(self.part(rows)) for _, rows in shards.parts()])
+
+    def n_groups(self) -> tuple[int, int]:
+        """Returns the number of levels and of blocks, among all shards."""
+        last = np.array([self.levels.max(initial=-1), self.blocks.max(initial=-1)])
+        n_levels, n_blocks = self.in_shards.most(last) + 1
+        return int(n_levels), int(n_blocks)
+
+
+@final
+@dataclass(frozen=True)
 class Shares:
     """Shares that were found.
 
     Attributes:
         values: In [0, 1], one per part.
-        errors: Standard error of each, from the scatter over time blocks, and over values where there is more of it;
-            NaN where nothing could be learned.
+        errors: Standard error of each, from the scatter over time blocks; NaN where nothing could be learned.
         design_effects: How many rows of a part count as one, at least 1.
     """
 
@@ -50,8 +96,7 @@ def solve_shares(rows: LaterRows, prior: Floats, fixed: Floats | None = None) ->
     .. math:: \varphi_k = \max\Big(1, \frac{\sum_b (\sum_{i \in b} w (y - p) D_k)^2}{\sum w\,p\,(1 - p) D_k^2}\Big)
 
     because rows that share a shock count as one observation, not as thousands. Newton steps; each solves the
-    quadratic problem with its bounds exactly. Where the parts are fields and their values have shocks of their own,
-    rows are then weighed by what their value can tell (`weigh_by_values`); without shocks nothing is changed.
+    quadratic problem with its bounds exactly.
 
     Arguments:
         rows: The later rows.
@@ -80,15 +125,9 @@ def solve_shares(rows: LaterRows, prior: Floats, fixed: Floats | None = None) ->
     for _ in range(_ROUNDS):
         values, levels = _newton(rows, values, levels, prior, PRIOR_STRENGTH * effects, low, high)
         effects, scatter, curvature = _scatter(rows, values, levels, n_blocks)
-    strength = PRIOR_STRENGTH * effects
-    if rows.cells is not None:
-        weighed = weigh_by_values(rows, values, levels, prior, strength, (low, high))
-        if weighed is not None:
-            values, strength = weighed.values, weighed.strength
-            scatter, curvature = weighed.scatter, weighed.curvature
-    precision = np.linalg.inv(curvature + np.diag(strength))
-    errors = np.sqrt(np.maximum(np.diag(precision @ (scatter + np.diag(strength)) @ precision.T), 0.0))
-    errors[np.diag(curvature) <= 1e-9 * strength] = np.nan
+    precision = np.linalg.inv(curvature + np.diag(PRIOR_STRENGTH * effects))
+    errors = np.sqrt(np.maximum(np.diag(precision @ (scatter + np.diag(PRIOR_STRENGTH * effects)) @ precision), 0.0))
+    errors[np.diag(curvature) <= 0.0] = np.nan
     return Shares(values, errors, effects)
 
 
@@ -100,7 +139,7 @@ def _newton(
             z = some.offset + some.contributions @ a + u[some.levels]
             return [float(some.weights @ log_losses(z, some.labels))]
 
-        penalty = 0.5 * float(strength @ (a - prior) ** 2) + 0.5 * LEVEL_PRECISION * float(u @ u)
+        penalty = 0.5 * float(strength @ (a - prior) ** 2) + 0.5 * _LEVEL_PRECISION * float(u @ u)
         return float(rows.add(of)[0]) + penalty
 
     def derivatives(some: LaterRows) -> list[Floats | float]:
@@ -116,9 +155,9 @@ def _newton(
     free = high > low
     for _ in range(_STEPS):
         by_level, by_part, level_curvature, mixed, curvature = rows.add(derivatives)
-        by_level = by_level + LEVEL_PRECISION * levels
+        by_level = by_level + _LEVEL_PRECISION * levels
         by_part = by_part + strength * (values - prior)
-        level_curvature = level_curvature + LEVEL_PRECISION
+        level_curvature = level_curvature + _LEVEL_PRECISION
         curvature = curvature + np.diag(strength) - (mixed.T / level_curvature) @ mixed
         slope = by_part - mixed.T @ (by_level / level_curvature)
         step = np.zeros_like(values)
