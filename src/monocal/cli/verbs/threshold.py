@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Annotated
 
 import typer
@@ -59,14 +60,19 @@ def threshold(
     typer.echo(f"{name} {relation} {found.target:g} with probability {found.confidence:g}: take rows with p >=")
     if found.by:
         each = (1.0 - found.confidence) / len(found.by)
-        typer.echo(
+        _echo(
             f"  {len(found.by):,} values of {by}, each tested at {each:.3g} = {1.0 - found.confidence:.3g}/"
             f"{len(found.by):,}, so that all of them hold together"
         )
     cuts = {"all rows": found.overall, **found.by} if found.overall is not None else found.by
     for value, cut in cuts.items():
         if cut.value is None:
-            typer.echo(f"  {value[:24]:<24}  none: {cut.reason}")
+            _echo(f"  {value[:24]:<24}  none: {cut.reason}", indent=34)
         else:
             taken = f"takes {cut.n_taken:,} of {cut.n_rows:,}, observed {cut.observed:.4f}"
             typer.echo(f"  {value[:24]:<24}  {cut.value:.6f}  {taken}")
+
+
+def _echo(line: str, indent: int = 2) -> None:
+    """Writes a line that may be too long for 80 columns."""
+    typer.echo(textwrap.fill(line, 79, subsequent_indent=" " * indent))
