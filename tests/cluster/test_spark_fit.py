@@ -61,8 +61,8 @@ def test_smooth_methods_cannot_tell_the_few_rows_of_executors_from_all(few_rows,
     found = calibrator(method).fit(few_rows.logits, few_rows.labels, weights=few_rows.weights, scores_are="logit")
     local = monocal.fit(rows, method=method, **ROLES)
     answers = found.predict(read(rows, Roles.of(**ROLES)).logits("click"), scores_are="logit")
-    # gamma differs by up to 5e-12, in answers of about a thousandth
-    np.testing.assert_allclose(answers, local.predict(rows), rtol=1e-11 if method == "gamma" else 1e-12)
+    # the smallest answers of gamma, below a thousandth, differ by some 1e-15, on one processor more than on another
+    np.testing.assert_allclose(answers, local.predict(rows), rtol=1e-12, atol=2e-14 if method == "gamma" else 0.0)
 
 
 def test_a_fitted_model_is_an_ordinary_one(spark, folder, rows, tmp_path):
