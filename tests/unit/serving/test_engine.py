@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,26 @@ def neural(log):
         )
         for name, more in wishes.items()
     }
+
+
+@pytest.mark.parametrize("scores_are", ["probability", "logit"])
+def test_no_request_has_a_loop_compiled_again(neural, scores_are):
+    folded_knots = pytest.importorskip("monocal.kernels.folded_knots")
+    engine = Engine(replace(neural["umc"], scores_are=scores_are))
+    engine.warm_up()
+    n_known = len(folded_knots.score_knot_rows.signatures)
+    both = np.tile([0.2, 0.3], (50, 1))
+    read_only = np.full(50, 0.2)
+    read_only.flags.writeable = False
+    ids = np.zeros((50, 2), np.int32)
+    fixed_ids = ids.copy()
+    fixed_ids.flags.writeable = False
+    for scores in (both[:, 0], read_only, np.full(50, 0.2, np.float32), np.full(50, 0.2).tolist()):
+        for given in (ids, fixed_ids, np.asfortranarray(ids), ids.astype(np.int64)):
+            engine.calibrate(Request({"click": scores}, ids=given))
+            engine.calibrate(Request({"click": scores}, ids=given, sampling_rate=0.5))
+    assert n_known
+    assert len(folded_knots.score_knot_rows.signatures) == n_known
 
 
 def test_every_neural_method_is_served_with_its_offline_numbers(log, neural):

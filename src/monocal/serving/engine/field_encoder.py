@@ -154,7 +154,9 @@ class FieldEncoder:
             raise InvalidInput.of("ids", int(ids.min()), "ids ≥ 0", "use 0 for unseen")
         if ids.size and bool((ids >= self._sizes).any()):
             ids = np.where(ids < self._sizes, ids, 0)
-        return np.ascontiguousarray(ids, dtype=np.int32)
+        found = np.ascontiguousarray(ids, dtype=np.int32)
+        # compiled loops would be compiled anew for ids that are read-only, such as those of a binary body
+        return found if found.flags.writeable else found.copy()
 
     def _refuse_strangers(self, request: Request) -> None:
         for name in [*request.fields, *request.shared]:

@@ -39,6 +39,8 @@ def quick_logits(scores: Any, scores_are: ScoreSpace, task: str) -> Floats:
         values = np.array(scores, dtype=np.float64)
     elif isinstance(scores, np.ndarray) and scores.dtype.kind in "fiu":
         values = scores.astype(np.float64, copy=False)
+        if not values.flags.carray:
+            values = values.copy()  # compiled loops would be compiled anew for a strided or a read-only column
     elif isinstance(scores, Sequence | np.ndarray) and not isinstance(scores, str | bytes):
         return quick_logits(list(scores), scores_are, task)
     else:
