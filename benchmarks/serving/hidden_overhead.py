@@ -149,9 +149,6 @@ class HiddenScorers:
         self._constants = np.array(constants)
         self._wide = (np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(np.int64), sizes, shifts)
 
-    def __contains__(self, task: str) -> bool:
-        return task in TASKS
-
     def __call__(
         self, logits: dict[str, np.ndarray], ids: np.ndarray, columns: np.ndarray | None = None
     ) -> dict[str, np.ndarray]:

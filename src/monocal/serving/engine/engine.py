@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any, Self, final, get_args
 
@@ -149,7 +150,7 @@ class Engine:
         n_rows = -1
         shift: Floats | float | None = None
         for task, scores in request.scores.items():
-            if task not in self._scorers:
+            if task not in self._calibrators:
                 raise UnknownName.among("task", task, self.task_names)
             z = quick_logits(scores, self.scores_are, task, self._checks)
             if n_rows < 0:
@@ -209,6 +210,10 @@ class Engine:
 
 def fuse(fusion: Fusion, probabilities: dict[str, Floats], request: Request, n_rows: int) -> Floats:
     """Returns the fused score of every candidate, refusing weights so large that it is not a number any more."""
+    if request.other is None and fusion.is_moderate:
+        total = fusion.fuse(probabilities)
+        if isfinite(total.dot(total)):  # so are all of them, and this is the quickest way to know
+            return total
     with np.errstate(over="ignore", invalid="ignore"):
         total = fusion.fuse(probabilities)
         if request.other is not None:

@@ -25,10 +25,6 @@ class TaskScorers:
         self._alone = {
             task: calibrator.row_scorer() for task, calibrator in calibrators.items() if task not in together
         }
-        self._tasks = tuple(calibrators)
-
-    def __contains__(self, task: str) -> bool:
-        return task in self._tasks
 
     def __call__(self, logits: dict[str, Floats], ids: Ids, columns: Floats | None = None) -> dict[str, Floats]:
         """Returns the probabilities of the tasks that `logits` has.
