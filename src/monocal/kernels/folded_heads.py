@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monocal.kernels.compiled import compiled
 from monocal.kernels.folded_net import FIRST_FIELD, N_COLUMNS, N_FOLDED, N_LARGE, N_WIDEST, FoldedNet
-from monocal.kernels.folded_rows import BLOCK, add_folded, add_large, run_layers
+from monocal.kernels.folded_rows import BLOCK, add_folded, add_large, fetch_folded, run_layers
 from monocal.kernels.integral_walk import Ids, Matrix, Vector
 from monocal.kernels.knot_integral import integrate_knots
 from monocal.kernels.rescaling import bounded_scale
@@ -87,6 +87,7 @@ def score_head_rows(
         for row in range(n_here):
             for c in range(n_columns):
                 sums[row, c] = sums[n_block, c]
+            fetch_folded(plan, n_same, n_folded, first + row, field_ids, table)
             add_folded(plan, n_same, n_folded, first + row, field_ids, table, sums, row)
             add_large(plan, n_folded, n_folded + plan[N_LARGE], first + row, field_ids, vectors, projections, sums, row)
         result = run_layers(n_here, plan, layers, sums, work)
