@@ -132,14 +132,16 @@ class FoldedHeads:
     def __init__(self, net: FoldedNet, heads: Sequence[Head]) -> None:
         self.net = net
         most = max(len(head.knots) for head in heads)
-        self._knots = np.array([np.pad(head.knots, (0, most - len(head.knots))) for head in heads])
-        self._places = np.array(
-            [
-                [head.first, len(head.knots), head.first + len(head.knots) if head.rescaling else -1, head.wide]
-                for head in heads
-            ]
+        self._heads = (
+            np.array([np.pad(head.knots, (0, most - len(head.knots))) for head in heads]),
+            np.array(
+                [
+                    [head.first, len(head.knots), head.first + len(head.knots) if head.rescaling else -1, head.wide]
+                    for head in heads
+                ]
+            ),
+            np.array([[*head.line, head.share, head.beta, head.constant, head.shift] for head in heads]),
         )
-        self._constants = np.array([[*head.line, head.share, head.beta, head.constant, head.shift] for head in heads])
         self._net = (net.plan, net.table, net.vectors, net.projections, net.weights)
 
     def score(
@@ -152,10 +154,7 @@ class FoldedHeads:
             field_ids: `(n, F)`, C-contiguous; ids that a field lacks count as 0.
             tasks: Which heads the rows of `logits` belong to; None for all, in order.
         """
-        heads = self._knots, self._places, self._constants
-        if tasks is not None:
-            chosen = list(tasks)
-            heads = self._knots[chosen], self._places[chosen], self._constants[chosen]
         out = np.empty(logits.shape)
+        heads = self._heads if tasks is None else tuple(part[list(tasks)] for part in self._heads)
         score_head_rows(logits, field_ids, *self._net, *heads, out)
         return out

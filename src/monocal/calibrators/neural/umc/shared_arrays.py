@@ -63,8 +63,8 @@ class SharedScorer:
             ids: Field ids `(n, F)`, int32, C-contiguous.
             tasks: Which tasks the rows of `columns` belong to; None for all, in order.
         """
-        curves = self._curves if tasks is None else [self._curves[number] for number in tasks]
         if self._has_curves:
+            curves = self._curves if tasks is None else [self._curves[number] for number in tasks]
             columns = np.array([z if curve is None else curve(z) for z, curve in zip(columns, curves, strict=True)])
         found = self._predictor.score(columns, ids, tasks)
         expit(found, found)
