@@ -149,13 +149,11 @@ class HiddenScorers:
         self._constants = np.array(constants)
         self._wide = (np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(np.int64), sizes, shifts)
 
-    def __contains__(self, task: str) -> bool:
-        return task in TASKS
-
-    def __call__(self, logits: dict[str, np.ndarray], ids: np.ndarray) -> dict[str, np.ndarray]:
-        columns = np.empty((len(TASKS), len(ids)))
-        for place, task in enumerate(TASKS):
-            columns[place] = logits[task]
+    def __call__(
+        self, logits: dict[str, np.ndarray], ids: np.ndarray, columns: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
+        if columns is None:
+            columns = np.array([logits[task] for task in TASKS])
         found = self.logits(columns, ids)
         expit(found, found)
         return dict(zip(TASKS, found, strict=True))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monocal.kernels.compiled import compiled
 from monocal.kernels.folded_net import FIRST_FIELD, N_COLUMNS, N_FOLDED, N_LARGE, N_WIDEST, FoldedNet
-from monocal.kernels.folded_rows import BLOCK, add_folded, add_large, run_layers
+from monocal.kernels.folded_rows import BLOCK, add_folded, add_large, fetch_folded, run_layers
 from monocal.kernels.integral_walk import Ids, Matrix, Vector
 from monocal.kernels.knot_integral import integrate_knots
 from monocal.kernels.rescaling import bounded_scale
@@ -87,6 +87,7 @@ def score_head_rows(
         for row in range(n_here):
             for c in range(n_columns):
                 sums[row, c] = sums[n_block, c]
+            fetch_folded(plan, n_same, n_folded, first + row, field_ids, table)
             add_folded(plan, n_same, n_folded, first + row, field_ids, table, sums, row)
             add_large(plan, n_folded, n_folded + plan[N_LARGE], first + row, field_ids, vectors, projections, sums, row)
         result = run_layers(n_here, plan, layers, sums, work)
@@ -131,14 +132,16 @@ class FoldedHeads:
     def __init__(self, net: FoldedNet, heads: Sequence[Head]) -> None:
         self.net = net
         most = max(len(head.knots) for head in heads)
-        self._knots = np.array([np.pad(head.knots, (0, most - len(head.knots))) for head in heads])
-        self._places = np.array(
-            [
-                [head.first, len(head.knots), head.first + len(head.knots) if head.rescaling else -1, head.wide]
-                for head in heads
-            ]
+        self._heads = (
+            np.array([np.pad(head.knots, (0, most - len(head.knots))) for head in heads]),
+            np.array(
+                [
+                    [head.first, len(head.knots), head.first + len(head.knots) if head.rescaling else -1, head.wide]
+                    for head in heads
+                ]
+            ),
+            np.array([[*head.line, head.share, head.beta, head.constant, head.shift] for head in heads]),
         )
-        self._constants = np.array([[*head.line, head.share, head.beta, head.constant, head.shift] for head in heads])
         self._net = (net.plan, net.table, net.vectors, net.projections, net.weights)
 
     def score(
@@ -151,10 +154,7 @@ class FoldedHeads:
             field_ids: `(n, F)`, C-contiguous; ids that a field lacks count as 0.
             tasks: Which heads the rows of `logits` belong to; None for all, in order.
         """
-        heads = self._knots, self._places, self._constants
-        if tasks is not None:
-            chosen = list(tasks)
-            heads = self._knots[chosen], self._places[chosen], self._constants[chosen]
         out = np.empty(logits.shape)
+        heads = self._heads if tasks is None else tuple(part[list(tasks)] for part in self._heads)
         score_head_rows(logits, field_ids, *self._net, *heads, out)
         return out

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats
+
+_MODERATE = 1e100
 
 
 @final
@@ -39,6 +42,11 @@ class Fusion:
                 raise UnknownName.among("task of fusion powers", task, self.weights)
             if not (np.isfinite(power) and power > 0.0):
                 raise InvalidInput.of(f"fusion power of {task!r}", power, "a positive number", "1 leaves it linear")
+
+    @cached_property
+    def is_moderate(self) -> bool:
+        """Whether the weights are so small that no probabilities make the fused score, or its square, infinite."""
+        return sum(map(abs, self.weights.values())) < _MODERATE
 
     def fuse(self, probabilities: Mapping[str, Floats]) -> Floats:
         """Returns the fused score of every row."""

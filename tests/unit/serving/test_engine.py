@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ from monocal.core.spaces import logit, to_logits
 from monocal.models import Fusion
 from monocal.serving import Engine, Request
 from monocal.serving.engine.field_encoder import FieldEncoder
-from monocal.serving.engine.quick_logits import quick_logits
+from monocal.serving.engine.quick_logits import joint_logits, quick_logits
+from monocal.serving.engine.range_checks import range_checks
 from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
@@ -90,6 +92,26 @@ def neural(log):
         )
         for name, more in wishes.items()
     }
+
+
+@pytest.mark.parametrize("scores_are", ["probability", "logit"])
+def test_no_request_has_a_loop_compiled_again(neural, scores_are):
+    folded_knots = pytest.importorskip("monocal.kernels.folded_knots")
+    engine = Engine(replace(neural["umc"], scores_are=scores_are))
+    engine.warm_up()
+    n_known = len(folded_knots.score_knot_rows.signatures)
+    both = np.tile([0.2, 0.3], (50, 1))
+    read_only = np.full(50, 0.2)
+    read_only.flags.writeable = False
+    ids = np.zeros((50, 2), np.int32)
+    fixed_ids = ids.copy()
+    fixed_ids.flags.writeable = False
+    for scores in (both[:, 0], read_only, np.full(50, 0.2, np.float32), np.full(50, 0.2).tolist()):
+        for given in (ids, fixed_ids, np.asfortranarray(ids), ids.astype(np.int64)):
+            engine.calibrate(Request({"click": scores}, ids=given))
+            engine.calibrate(Request({"click": scores}, ids=given, sampling_rate=0.5))
+    assert n_known
+    assert len(folded_knots.score_knot_rows.signatures) == n_known
 
 
 def test_every_neural_method_is_served_with_its_offline_numbers(log, neural):
@@ -324,6 +346,13 @@ def fields(**changes):
         (refused(sampling_rate=[0.5]), "sampling_rate: got 1 rates; wanted one number or 2"),
         (refused(fusion=Fusion({"clicks": 1.0})), "task of fusion weights: got 'clicks'"),
         (refused(fusion=Fusion({"click": 1.7e308}), other=[1.79e308, 0.0]), "fusion: got weights too large"),
+        (
+            refused(
+                scores={"click": [0.99, 0.2], "long_view": [0.99, 0.2]},
+                fusion=Fusion({"click": 1.7e308, "long_view": 1.7e308}, powers={"click": 1e-9, "long_view": 1e-9}),
+            ),
+            "fusion: got weights too large",
+        ),
         (refused(fusion=Fusion({"click": 1.0}), other=[1.0]), "other: got 1 numbers; wanted 2"),
         (refused(other=[1.0, 2.0]), "other: got numbers, but no fusion rule"),
     ],
@@ -331,6 +360,62 @@ def fields(**changes):
 def test_a_request_that_cannot_be_answered_is_refused_with_a_reason(model, request_, message):
     with pytest.raises(InvalidInput, match=message):
         Engine(model).calibrate(request_)
+
+
+def test_a_model_that_answers_with_no_number_has_no_fused_score(model):
+    engine = Engine(model)
+    engine._scorers = lambda logits, *_: {task: np.array([0.2, np.nan]) for task in logits}
+    with pytest.raises(InvalidInput, match="wanted finite fused scores"):
+        engine.calibrate(refused(fusion=Fusion({"click": 1.0})))
+
+
+@pytest.mark.parametrize(
+    "odd", [[0.1, 1.5], [0.1, float("nan")], [0.1], [True, 0.2], np.array([True, False]), "0.1", []]
+)
+def test_a_task_that_is_wrong_is_refused_in_the_same_words_beside_others(model, odd):
+    said = []
+    for scores in ({"long_view": odd}, {"click": np.array([0.1, 0.2]), "long_view": odd}):
+        request = refused(scores=scores, fields={name: ["a"] * 2 for name in FIELDS})
+        with pytest.raises(InvalidInput) as caught:
+            Engine(model).calibrate(request)
+        said.append(str(caught.value))
+    if len(odd) == 2 or odd == "0.1":
+        assert said[0] == said[1]
+    else:
+        assert said[1].startswith(
+            f"scores of 'long_view': got {len(odd)} numbers; wanted 2, as many as the other tasks"
+        )
+
+
+@pytest.mark.parametrize("scores_are", ["probability", "logit"])
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_joint_logits_are_those_of_each_task(rng, scores_are, is_compiled):
+    if is_compiled:
+        pytest.importorskip("numba", reason="compiled checks")
+    checks = range_checks(is_compiled=is_compiled)
+    columns = [rng.random(9), [0.0, 1e-9, 0.5, 1.0, 1, 0, 0.3, 0.2, 0.1], rng.random((9, 2))[:, 1].astype(np.float32)]
+    found = joint_logits(columns, scores_are, checks)
+    for logits, column in zip(found, columns, strict=True):
+        assert np.array_equal(logits, to_logits(column, scores_are))
+    assert found.flags.c_contiguous
+    beyond = {"probability": [-1e-9, 1.0 + 1e-9, np.nan, np.inf], "logit": [-40.5, 40.5, np.nan, -np.inf]}
+    for odd in beyond[scores_are]:
+        assert joint_logits([rng.random(2), [0.5, odd]], scores_are, checks) is None
+    for odd in ([True, 0.5], np.array([True, False]), (0.5, 0.5), np.full((2, 1), 0.5), [0.5], "ab", 0.5, [None, 0.5]):
+        assert joint_logits([rng.random(2), odd], scores_are, checks) is None
+    assert joint_logits([[], []], scores_are, checks) is None
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_ids_in_range_are_told_from_others(is_compiled):
+    if is_compiled:
+        pytest.importorskip("numba", reason="compiled checks")
+    all_known = range_checks(is_compiled=is_compiled).all_known
+    sizes = np.array([3, 1, 2], np.int32)
+    assert all_known(np.array([[2, 0, 1], [0, 0, 0]], np.int32), sizes)
+    assert all_known(np.zeros((4, 0), np.int32), sizes[:0])
+    for odd in ([3, 0, 0], [0, 1, 0], [0, 0, -1], [0, 0, 2**31 - 1], [-(2**31), 0, 0]):
+        assert not all_known(np.array([[0, 0, 0], odd], np.int32), sizes)
 
 
 def test_unseen_values_do_not_grow_the_look_up(model):

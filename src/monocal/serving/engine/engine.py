@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any, Self, final, get_args
 
@@ -21,7 +22,7 @@ from monocal.models.model import Model
 from monocal.models.products import with_products
 from monocal.models.verification import verify
 from monocal.serving.engine.field_encoder import FieldEncoder
-from monocal.serving.engine.quick_logits import quick_logits
+from monocal.serving.engine.quick_logits import joint_logits, quick_logits
 from monocal.serving.engine.request import Answer, MissingFields, Request
 from monocal.serving.engine.task_scorers import TaskScorers
 
@@ -70,6 +71,7 @@ class Engine:
         self._calibrators = {task.name: task.calibrator for task in model.tasks}
         self._scorers = TaskScorers(self._calibrators)
         self._encoder = FieldEncoder(model.vocabulary, missing_fields)
+        self._checks = self._encoder.checks
         self._model_shift: Floats | float | None = None
         if isinstance(model.sampling_rate, int | float):
             self._model_shift = sampling_shift(model.sampling_rate, 1)
@@ -88,35 +90,21 @@ class Engine:
 
         A request that cannot be answered whole raises `InvalidInput`; there are no partial answers.
         """
-        logits: dict[str, Floats] = {}
-        n_rows = -1
-        shift: Floats | float | None = None
-        for task, scores in request.scores.items():
-            if task not in self._scorers:
-                raise UnknownName.among("task", task, self.task_names)
-            z = quick_logits(scores, self.scores_are, task)
-            if n_rows < 0:
-                n_rows = z.shape[0]
-                shift = self._shift(request, n_rows)
-            elif z.shape[0] != n_rows:
-                raise InvalidInput.of(
-                    f"scores of {task!r}",
-                    f"{z.shape[0]} numbers",
-                    f"{n_rows}, as many as the other tasks have",
-                    "send one score per candidate and task",
-                )
+        scores = request.scores
+        columns = None
+        if len(scores) > 1 and scores.keys() <= self._calibrators.keys():
+            columns = joint_logits(scores.values(), self.scores_are, self._checks)
+        if columns is None:
+            logits = self._logits_by_task(request)
+            n_rows = next(iter(logits.values())).shape[0]
+        else:
+            n_rows = columns.shape[1]
+            shift = self._shift(request, n_rows)
             if shift is not None:
-                z = z + shift
-            logits[task] = z
-        if n_rows <= 0:
-            raise InvalidInput.of(
-                "scores",
-                "no task" if n_rows < 0 else "no candidates",
-                "at least one score",
-                f"send one number per candidate for one or more of the tasks {', '.join(self.task_names)}",
-            )
+                columns += shift
+            logits = dict(zip(scores, columns, strict=True))
         ids = self._encoder.encode(request, n_rows)
-        probabilities = self.agreed(self._scorers(logits, ids))
+        probabilities = self.agreed(self._scorers(logits, ids, columns))
         fused = self.fused(request, probabilities, n_rows)
         answer = Answer(probabilities, fused, self.version, logits, ids)
         if request.interval is not None:
@@ -156,6 +144,37 @@ class Engine:
         """What the look-up tables take in memory, in every process that serves."""
         return self._encoder.n_bytes
 
+    def _logits_by_task(self, request: Request) -> dict[str, Floats]:
+        """Returns the logits of one task after the other, or says what is wrong with the first that has none."""
+        logits: dict[str, Floats] = {}
+        n_rows = -1
+        shift: Floats | float | None = None
+        for task, scores in request.scores.items():
+            if task not in self._calibrators:
+                raise UnknownName.among("task", task, self.task_names)
+            z = quick_logits(scores, self.scores_are, task, self._checks)
+            if n_rows < 0:
+                n_rows = z.shape[0]
+                shift = self._shift(request, n_rows)
+            elif z.shape[0] != n_rows:
+                raise InvalidInput.of(
+                    f"scores of {task!r}",
+                    f"{z.shape[0]} numbers",
+                    f"{n_rows}, as many as the other tasks have",
+                    "send one score per candidate and task",
+                )
+            if shift is not None:
+                z = z + shift
+            logits[task] = z
+        if n_rows <= 0:
+            raise InvalidInput.of(
+                "scores",
+                "no task" if n_rows < 0 else "no candidates",
+                "at least one score",
+                f"send one number per candidate for one or more of the tasks {', '.join(self.task_names)}",
+            )
+        return logits
+
     def _shift(self, request: Request, n_rows: int) -> Floats | float | None:
         if request.sampling_rate is not None:
             return sampling_shift(request.sampling_rate, n_rows)
@@ -191,6 +210,10 @@ class Engine:
 
 def fuse(fusion: Fusion, probabilities: dict[str, Floats], request: Request, n_rows: int) -> Floats:
     """Returns the fused score of every candidate, refusing weights so large that it is not a number any more."""
+    if request.other is None and fusion.is_moderate:
+        total = fusion.fuse(probabilities)
+        if isfinite(total.dot(total)):  # so are all of them, and this is the quickest way to know
+            return total
     with np.errstate(over="ignore", invalid="ignore"):
         total = fusion.fuse(probabilities)
         if request.other is not None:

@@ -14,6 +14,7 @@ from monocal.kernels.compiled import numba_is_installed
 from monocal.kernels.limits import TEXT_ROOM
 from monocal.serving.engine.field_texts import FieldTexts
 from monocal.serving.engine.number_lookup import NumberLookup
+from monocal.serving.engine.range_checks import range_checks
 from monocal.serving.engine.request import Request
 from monocal.vocabulary.vocabulary import NumericField, Vocabulary
 
@@ -56,6 +57,8 @@ class FieldEncoder:
         self._refuses_missing = missing_fields == "refuse"
         self._table = _table_of(vocabulary)
         self._layouts: dict[Any, _Layout] = {}
+        self._sizes_32 = np.minimum(self._sizes, np.iinfo(np.int32).max).astype(np.int32)
+        self.checks = range_checks(is_compiled=self._table is not None)
 
     @property
     def n_bytes(self) -> int:
@@ -150,11 +153,15 @@ class FieldEncoder:
                 f"integers of shape ({n_rows}, {self._sizes.shape[0]})",
                 "send one id per candidate and field, in the model's field order",
             )
+        if ids.dtype == np.int32 and ids.flags.carray and self.checks.all_known(ids, self._sizes_32):
+            return ids
         if ids.size and int(ids.min()) < 0:
             raise InvalidInput.of("ids", int(ids.min()), "ids ≥ 0", "use 0 for unseen")
         if ids.size and bool((ids >= self._sizes).any()):
             ids = np.where(ids < self._sizes, ids, 0)
-        return np.ascontiguousarray(ids, dtype=np.int32)
+        found = np.ascontiguousarray(ids, dtype=np.int32)
+        # compiled loops would be compiled anew for ids that are read-only, such as those of a binary body
+        return found if found.flags.writeable else found.copy()
 
     def _refuse_strangers(self, request: Request) -> None:
         for name in [*request.fields, *request.shared]:

@@ -25,22 +25,23 @@ class TaskScorers:
         self._alone = {
             task: calibrator.row_scorer() for task, calibrator in calibrators.items() if task not in together
         }
-        self._tasks = tuple(calibrators)
 
-    def __contains__(self, task: str) -> bool:
-        return task in self._tasks
+    def __call__(self, logits: dict[str, Floats], ids: Ids, columns: Floats | None = None) -> dict[str, Floats]:
+        """Returns the probabilities of the tasks that `logits` has.
 
-    def __call__(self, logits: dict[str, Floats], ids: Ids) -> dict[str, Floats]:
-        """Returns the probabilities of the tasks that `logits` has."""
+        Arguments:
+            logits: By task.
+            ids: Field ids.
+            columns: The same logits as one array `(tasks, rows)`, if there is one.
+        """
         if not self._shared:
             return {task: self._alone[task](z, ids) for task, z in logits.items()}
+        asked = (*logits,)
+        if columns is not None and self._shared[0].tasks == asked:
+            return dict(zip(asked, self._shared[0].score(columns, ids), strict=True))
         found: dict[str, Floats] = {}
         for scorer in self._shared:
-            mine = (
-                logits
-                if scorer.tasks == (*logits,)
-                else {task: z for task, z in logits.items() if task in scorer.tasks}
-            )
+            mine = logits if scorer.tasks == asked else {task: z for task, z in logits.items() if task in scorer.tasks}
             if mine:
                 found |= scorer(mine, ids)
         for task, z in logits.items():

@@ -34,7 +34,8 @@ class SharedScorer:
 
         self.tasks = tuple(calibrators)
         self._numbers = {task: number for number, task in enumerate(self.tasks)}
-        self._curves = {task: calibrator.base_curve for task, calibrator in calibrators.items()}
+        self._curves = [calibrator.base_curve for calibrator in calibrators.values()]
+        self._has_curves = any(curve is not None for curve in self._curves)
         arrays = [calibrator.weights_ for calibrator in calibrators.values()]
         context = ContextTable.of(arrays[0])
         assert context is not None
@@ -51,14 +52,23 @@ class SharedScorer:
     def __call__(self, logits: Mapping[str, Floats], ids: Ids) -> dict[str, Floats]:
         """Returns the probabilities of the tasks that `logits` has; all of them must be of this scorer."""
         asked = tuple(logits)
-        columns = np.empty((len(asked), ids.shape[0]))
-        for place, task in enumerate(asked):
-            curve = self._curves[task]
-            columns[place] = logits[task] if curve is None else curve(logits[task])
         chosen = None if asked == self.tasks else [self._numbers[task] for task in asked]
-        found = self._predictor.score(columns, ids, chosen)
+        return dict(zip(asked, self.score(np.array([*logits.values()]), ids, chosen), strict=True))
+
+    def score(self, columns: Floats, ids: Ids, tasks: Sequence[int] | None = None) -> Floats:
+        """Returns the probabilities `(tasks, n)`.
+
+        Arguments:
+            columns: Logits `(tasks, n)`, float64, C-contiguous.
+            ids: Field ids `(n, F)`, int32, C-contiguous.
+            tasks: Which tasks the rows of `columns` belong to; None for all, in order.
+        """
+        if self._has_curves:
+            curves = self._curves if tasks is None else [self._curves[number] for number in tasks]
+            columns = np.array([z if curve is None else curve(z) for z, curve in zip(columns, curves, strict=True)])
+        found = self._predictor.score(columns, ids, tasks)
         expit(found, found)
-        return dict(zip(asked, found, strict=True))
+        return found
 
 
 def shared_scorers(calibrators: Mapping[str, Calibrator]) -> list[SharedScorer]:
