@@ -91,6 +91,9 @@ def test_bad_arguments_of_rank(monocal_command, prepared, tmp_path):
     ended = monocal_command("rank", prepared, "--ranker", "deepfn", "--out", tmp_path / "r")
     assert ended.code == 2
     assert "did you mean 'deepfm'?" in ended.err
+    ended = monocal_command("rank", prepared, "--ranker", "deepfm", "--set", "hidden=abc", "--out", tmp_path / "r")
+    assert ended.code == 2
+    assert "--set hidden: got 'abc'; wanted a list of whole numbers" in ended.err
     ended = monocal_command("rank", tmp_path, "--out", tmp_path / "r")
     assert ended.code == 1
     assert "an encoded log is a folder with manifest.json in it" in ended.err
