@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import typer
 
 from monocal.cli.spelling import in_options
-from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning
+from monocal.core.errors import InvalidInput, MissingFolder, MonocalError, MonocalWarning
 
 OK = 0
 FAILURE = 1
@@ -111,7 +111,7 @@ def exit_code(error: Exception) -> int:
     """Returns the exit code that an error means."""
     if isinstance(error, typer.TyperException):
         return error.exit_code
-    return UNUSABLE if isinstance(error, InvalidInput) else FAILURE
+    return UNUSABLE if isinstance(error, InvalidInput | MissingFolder) else FAILURE
 
 
 def describe(error: Exception) -> str:

@@ -18,7 +18,7 @@ from monocal.core.progress import progress
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.metrics.thresholds import Thresholds, promised_thresholds
+from monocal.metrics.thresholds import Thresholds, checked_promise, promised_thresholds
 from monocal.models.fusion import Fusion
 from monocal.models.products import Product, given_earlier_parts, with_products
 from monocal.models.row_sample import warn_about_fitted
@@ -298,6 +298,7 @@ class Model(Tabular):
             by: A column of which every value gets a cut-off of its own.
             promise: `precision=0.9`, `recall=` or `false_positive_rate=`, and `confidence=` (0.95).
         """
+        checked_promise(**promise)
         chosen = self.task(task)
         stream = open_table(table)
         self.check_columns(stream.column_names)
@@ -324,7 +325,8 @@ class Model(Tabular):
         for role, names in (("score", [task.score for task in self.tasks]), ("field", list(self.field_names))):
             for name in names:
                 if name not in available:
-                    raise UnknownName.among(f"{role} column (the model was fitted with it)", name, available)
+                    what = f"{role} column (the model was fitted with it)"
+                    raise UnknownName.among(what, name, available, f"add the column {name!r} to the table")
         if isinstance(self.sampling_rate, str) and self.sampling_rate not in available:
             raise UnknownName.among("sampling rate column", self.sampling_rate, available)
 

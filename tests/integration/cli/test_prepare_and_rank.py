@@ -71,7 +71,7 @@ def test_prepare_with_a_schema_file_and_cuts(monocal_command, log_file, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "--label: got None; wanted the label column"),
+        ((), "--label: got nothing; wanted the label column"),
         (("--label", "click", "--fields", "sites"), "did you mean 'site_id'?"),
         (("--label", "click", "--cut", "test"), "--cut: got 'test'; wanted name=value"),
         (("--label", "click", "--part", "train=x"), "--part: got 'x'; wanted a number"),
