@@ -243,6 +243,23 @@ def test_a_name_that_is_given_twice(twice, tmp_path, capsys):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["apply", "m", "t.csv", "--out", "o.csv", "--interval", "lots"],
+            "--interval: got 'lots'; wanted a valid number.",
+        ),
+        (["fit", "t.csv", "--out", "m", "--holdout=2"], "--holdout: got '2'; wanted less than or equal to 0.9."),
+        (["fit", "t.csv", "--out", "m", "--min-count", "x"], "--min-count: got 'x'; wanted a valid integer."),
+        (["threshold", "m", "t.csv", "--fpr", "0.1"], "No such option: --fpr (Possible options: --for)."),
+    ],
+)
+def test_an_option_of_a_wrong_kind_is_told_with_its_value(words, said, capsys):
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"error: {said} Way out: monocal {words[0]} --help.\n"
+
+
 @pytest.mark.parametrize("verb", ["threshold", "apply", "inspect"])
 def test_a_model_that_is_not_there_is_a_mistake_of_the_command(verb, tmp_path, capsys):
     more = {"threshold": ["log.parquet", "--recall", "0.5"], "apply": ["log.parquet", "--out", "x.parquet"]}

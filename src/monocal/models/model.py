@@ -33,6 +33,8 @@ from monocal.vocabulary.vocabulary import NumericField, Vocabulary
 
 PREDICT_BATCH_ROWS = BATCH_ROWS
 
+_MONOTONE = {"strict": "strictly monotone", "weak": "monotone with ties", "none": "not monotone"}
+
 
 @final
 @dataclass(frozen=True)
@@ -366,6 +368,18 @@ class Model(Tabular):
         lines = [] if believed is None else carried_lines(believed, self.field_names)
         return lines + curve_remarks(fitted.get("base_"))
 
+    def of_winners(self, task: str) -> list[str]:
+        """Returns a line on what rows chosen for their forecast showed; none if the fit was not told of them."""
+        learned = self.info.get("winners")
+        if learned is None or task not in learned["tasks"]:
+            return []
+        facts = learned["tasks"][task]
+        seen = f"{facts['n_selected']:,.0f} of the newest rows"
+        if facts["per_variance"] == 0.0:
+            return [f"winners ({learned['column']}): nothing to take back beyond noise, seen on {seen}"]
+        by = f"{facts['per_variance']:.2f} (± {facts['error']:.2f}) times their variance"
+        return [f"winners ({learned['column']}): their logits are lowered by {by}, learned from {seen}"]
+
     def describe(self) -> str:
         """Returns a few lines for people."""
         lines = [f"monocal model with {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"]
@@ -377,11 +391,11 @@ class Model(Tabular):
                 continue
             lines.append(
                 f"  {task.name}: {task.score} ({self.scores_are}) -> {task.calibrator.name}, fitted on {task.label}; "
-                f"monotone {tags.monotone}{' for fixed features' if tags.uses_features else ''}"
+                f"{_MONOTONE[tags.monotone]}{' for fixed features' if tags.uses_features else ''}"
             )
             if task.calibrator.fell_back_:
                 lines.append("    fell back to the uncalibrated score: the fit was worse on its own recent rows")
-            lines += [f"    {line}" for line in self.carried(task.name)]
+            lines += [f"    {line}" for line in (*self.carried(task.name), *self.of_winners(task.name))]
         sizes = ", ".join(f"{name} ({self.vocabulary[name].size - 1:,})" for name in self.vocabulary.category_names)
         lines.append(f"  fields: {sizes or 'none'}")
         for known in self.vocabulary.fields:
@@ -394,5 +408,5 @@ class Model(Tabular):
             lines.append(f"  fusion: {self.fusion.as_dict()}")
         for key, value in self.info.items():
             if isinstance(value, int | float | str):
-                lines.append(f"  {key.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"  {key}: {value}")
+                lines.append(f"  {key.replace('_', ' ')}: {f'{value:,}' if isinstance(value, int) else value}")
         return "\n".join(lines)
