@@ -9,7 +9,7 @@ import pytest
 
 import monocal
 from monocal.cli.main import main
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.judging.evaluate_table import evaluate_table
 from monocal.judging.product import Product
 from monocal.models.apply import apply_model
@@ -213,6 +213,29 @@ def test_a_threshold_that_is_no_number(wrong, recwarn):
     with pytest.raises(InvalidInput, match=r"(precision|confidence): got .*; wanted a number between 0 and 1"):
         model.threshold(TABLE, **wrong)
     assert not [found for found in recwarn if "fitted on" in str(found.message)]
+
+
+def test_warnings_name_the_option_too(tmp_path, capsys):
+    n = 2_000
+    site = ["a", "b"] * (n // 2)
+    table = {"p": [0.1, 0.4] * (n // 2), "y": [0, 1, 1, 0] * (n // 4), "site": site, "row": [*range(n)]}
+    table |= {"copy": [f"c{y}" for y in table["y"]], "when": [1.5 * row for row in range(n)]}
+    given = {"fields": ["site", "row"], "parents": {"site": "copy"}, "numeric": ["when"]}
+    with pytest.warns(MonocalWarning) as warned:
+        monocal.fit(table, method="wide_logistic", score="p", label="y", **given)
+    told = [str(warning.message) for warning in warned]
+    assert any("fields: got 'row', which names rows" in text and "name fields= without it" in text for text in told)
+    assert any("parents: got 'copy', which tells 'y'" in text for text in told)
+    assert any("numeric: got 'when', whose newest values lie beyond nearly all older ones" in text for text in told)
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    options = ["--fields", "site,row", "--parent", "site=copy", "--numeric", "when", "--method", "wide_logistic"]
+    options += ["--score", "p", "--label", "y", "--out", str(tmp_path / "model")]
+    assert main(["fit", str(tmp_path / "log.parquet"), *options]) == 0
+    said = capsys.readouterr().err
+    assert "warning: --fields: got 'row', which names rows" in said
+    assert "Way out: name --fields without it" in said
+    assert "warning: --parent: got 'copy', which tells 'y'" in said
+    assert "warning: --numeric: got 'when', whose newest values" in said
 
 
 def test_parents_that_are_a_list():

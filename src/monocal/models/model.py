@@ -18,10 +18,10 @@ from monocal.core.progress import progress
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.metrics.thresholds import Thresholds, checked_promise, promised_thresholds
 from monocal.models.fusion import Fusion
 from monocal.models.products import Product, given_earlier_parts, with_products
 from monocal.models.row_sample import warn_about_fitted
+from monocal.models.thresholds import Thresholds, checked_promise, promised_thresholds
 from monocal.models.value_counts import Counts
 from monocal.tables.columns import numbers
 from monocal.tables.read import read
@@ -291,7 +291,7 @@ class Model(Tabular):
         by: str | None = None,
         **promise: float,
     ) -> Thresholds:
-        """Returns cut-offs on this model's probabilities that keep a promise; see `metrics.promised_thresholds`.
+        """Returns cut-offs on this model's probabilities that keep a promise; see `models.thresholds`.
 
         Arguments:
             table: Rows with 0/1 labels that the model was not fitted on; it warns if it was.

@@ -112,6 +112,13 @@ def test_a_network_learns_from_lists(monocal_command, prepared, tmp_path):
         )
         assert ended.code == 0, ended.err
         assert "scored 20,000 rows with deepfm for click" in ended.err
+    untaught = monocal_command(
+        "rank", prepared, *small, "--loss", "clid", "--group", "user_id", "--out", tmp_path / "x"
+    )
+    assert untaught.code == 2
+    assert (
+        "--reference: got a log without scores of task 'click'; wanted another ranker's scores for clid" in untaught.err
+    )
     refused = monocal_command("rank", prepared, "--ranker", "hashed_logistic", "--loss", "jrc", "--out", tmp_path / "x")
     assert refused.code != 0
     assert "--loss: got 'jrc'" in refused.err or "--loss: got jrc" in refused.err

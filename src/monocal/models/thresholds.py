@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats
+from monocal.tables.tabular import Tabular
 
 Promise = Literal["precision", "recall", "false_positive_rate"]
 
@@ -43,16 +44,16 @@ class Threshold:
 
 
 @final
-@dataclass(frozen=True)
-class Thresholds:
-    """What was promised, and the cut-offs that keep it.
+@dataclass(frozen=True, repr=False)
+class Thresholds(Tabular):
+    """What was promised, and the cut-offs that keep it; as a table, one row per cut-off.
 
     Attributes:
         promise: Which quantity.
         target: Its bound: at least for precision and recall, at most for the false-positive rate.
         confidence: Probability with which all cut-offs keep their promise together.
         overall: The cut-off, if groups were not asked for.
-        by: Value of the group to its cut-off.
+        by: Value of the group to its cut-off, the group with most rows first.
     """
 
     promise: Promise
@@ -64,6 +65,31 @@ class Thresholds:
     def as_dict(self) -> dict[str, Any]:
         """Returns everything for programs, in plain values."""
         return asdict(self)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        cuts = self.by if self.overall is None else {"all rows": self.overall}
+        facts = {key: [getattr(cut, key) for cut in cuts.values()] for key in ("observed", "n_rows", "n_taken")}
+        return {
+            "group": list(cuts),
+            "threshold": [cut.value for cut in cuts.values()],
+            **facts,
+            "confidence": [cut.confidence for cut in cuts.values()],
+            "reason": [cut.reason for cut in cuts.values()],
+        }
+
+    @property
+    def told_promise(self) -> str:
+        """What holds, and how surely, in words."""
+        relation = "at most" if self.promise == "false_positive_rate" else "at least"
+        return f"{self.promise.replace('_', ' ')} {relation} {self.target:g} with probability {self.confidence:g}"
+
+    def __repr__(self) -> str:
+        found = sum(cut.value is not None for cut in self.by.values())
+        if self.overall is None:
+            said = f"cut-offs for {found:,} of {len(self.by):,} groups"
+        else:
+            said = "no cut-off" if self.overall.value is None else f"p >= {self.overall.value:.6f}"
+        return f"Thresholds: {self.told_promise}, {said}; to_pandas() tells more"
 
 
 def promised_thresholds(
@@ -115,7 +141,8 @@ def promised_thresholds(
     if groups is None:
         overall = _threshold(probabilities, labels, promise, target, 1.0 - confidence)
         return Thresholds(promise, target, confidence, overall, {})
-    values = np.unique(groups)
+    values, counts = np.unique(groups, return_counts=True)
+    values = values[np.argsort(-counts, kind="stable")]
     delta = (1.0 - confidence) / max(values.size, 1)
     by = {}
     for value in values:
