@@ -17,7 +17,7 @@ SCORES, LABELS, IDS_OF_FIELDS = [0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], [[1], [2], [
 @pytest.mark.parametrize(("method", "argument"), PAIRS, ids=IDS)
 def test_argument_is_explained(method, argument):
     assert argument.meaning, f"describe {argument.name} under 'Arguments:' in the docstring of {CALIBRATORS[method]}"
-    if "number" in argument.wish:
+    if "a number" in argument.wish or "a whole number" in argument.wish:
         assert argument.name in RANGES, f"say in monocal.calibrators.arguments.RANGES what {argument.name} may be"
 
 
@@ -32,7 +32,7 @@ def impossible_values(argument):
             values.append(allowed.low - 1 if allowed.includes_low else allowed.low)
         if math.isfinite(allowed.high):
             values += [allowed.high + 1, 5]
-        if "whole number" in argument.wish:
+        if "a whole number" in argument.wish:
             values.append(allowed.low + 0.5)
     return values
 
@@ -53,6 +53,7 @@ def test_what_the_defaults_say_is_possible():
         calibrator(method, **kind().get_params(deep=False))
     calibrator("umc", tau=0, l2=3, carry={"0": 1.0}, seed=7)
     calibrator("umc", n_epochs=2.0)
+    calibrator("confcalib", field_weights=[1, 0.5])
 
 
 def test_the_terminal_tells_every_argument(capsys):

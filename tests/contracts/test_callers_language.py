@@ -9,8 +9,9 @@ import pytest
 
 import monocal
 from monocal.cli.main import main
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.judging.evaluate_table import evaluate_table
+from monocal.judging.product import Product
 from monocal.models.apply import apply_model
 
 TABLE = {"p": [0.1, 0.4] * 50, "y": [0, 1] * 50, "site": ["a", "b"] * 50, "z": [-1.5, 2.0] * 50}
@@ -80,6 +81,49 @@ MISTAKES = {
         ["fit", "--score", "p", "--label", "y", "--parent", "site=town"],
         "--parent: got 'town'",
     ),
+    "parent of a field that is not there": (
+        lambda: monocal.fit(TABLE, score="p", label="y", parents={"sites": "list"}),
+        "parents: got 'sites'",
+        ["fit", "--score", "p", "--label", "y", "--parent", "sites=list"],
+        "--parent: got 'sites'",
+    ),
+    "an outcome as a parent": (
+        lambda: monocal.fit(TABLE, score="p", label="y", parents={"site": "y"}),
+        "parents: got 'y', which is also a label",
+        ["fit", "--score", "p", "--label", "y", "--parent", "site=y"],
+        "--parent: got 'y', which is also a label",
+    ),
+    "text under numbers": (
+        lambda: fit(method="wide_logistic", numeric=["site"]),
+        "name it under fields= of the fit",
+        ["fit", "--score", "p", "--label", "y", "--numeric", "site", "--method", "wide_logistic"],
+        "name it under --fields of monocal fit",
+    ),
+    "numbers that a method cannot use": (
+        lambda: fit(method="mbct", fields=["site"], numeric=["z"]),
+        "name those under fields=.",
+        ["fit", "--score", "p", "--label", "y", "--numeric", "z", "--method", "mbct", "--fields", "site"],
+        "name those under --fields.",
+    ),
+    "a score that is text": (
+        lambda: fit(score="site"),
+        "name a column of numbers, or convert this one first",
+        ["fit", "--score", "site", "--label", "y"],
+        "score column 'site': got 'a' at row 0 of log.parquet; wanted a number. Way out: name a column of numbers",
+    ),
+    "winners that are counted": (
+        lambda: fit(method="wide_logistic", fields=["site"], selected="list"),
+        "selected column 'list': got 2 at row 8 of the table; wanted 0 or 1",
+        ["fit", "--score", "p", "--label", "y", "--selected", "list", "--fields", "site", "--method", "wide_logistic"],
+        "selected column 'list': got 2 at row 8 of log.parquet; wanted 0 or 1",
+    ),
+    "a product of a score that is no task's": (
+        lambda: fit(products=[Product(("p", "q"), "z")], repair=True),
+        "products: got 'q', which is the score of no task; wanted scores of tasks, which are p",
+        ["fit", "--score", "p", "--label", "y", "--product", "z=p*q", "--repair"],
+        "--product: got 'q', which is the score of no task; wanted scores of tasks, which are p. "
+        "Way out: name every part and the whole under --task.",
+    ),
     "float field": (
         lambda: fit(fields=["z"]),
         "name it under numeric= instead of fields= if it is a quantity, or cast it to whole numbers if it is an id",
@@ -142,6 +186,11 @@ def test_python_and_command_line(mistake, tmp_path, capsys):
         ({"precision": 1.5}, "precision: got 1.5", "--precision: got 1.5"),
         ({"precision": 0.9, "confidence": 2.0}, "confidence: got 2.0", "--confidence: got 2.0"),
         ({"precision": 0.9, "task": "foo"}, "task: got 'foo'", "--for: got 'foo'"),
+        (
+            {"precision": 0.9, "recall": 0.5},
+            "false_positive_rate: got 2 of them",
+            "--false-positive-rate: got 2 of them",
+        ),
         ({}, "precision, recall, false_positive_rate: got", "--precision, --recall, --false-positive-rate: got"),
     ],
 )
@@ -156,6 +205,97 @@ def test_thresholds(given, in_python, on_command_line, tmp_path, capsys):
     options = [text for name, value in given.items() for text in (names.get(name, f"--{name}"), str(value))]
     assert main(["threshold", str(tmp_path / "model"), str(tmp_path / "log.parquet"), *options]) == 2
     assert on_command_line in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [{"precision": "high"}, {"precision": True}, {"recall": 0.5, "confidence": "0.9"}])
+def test_a_threshold_that_is_no_number(wrong, recwarn):
+    model = monocal.fit(TABLE, method="platt", score="p", label="y")
+    with pytest.raises(InvalidInput, match=r"(precision|confidence): got .*; wanted a number between 0 and 1"):
+        model.threshold(TABLE, **wrong)
+    assert not [found for found in recwarn if "fitted on" in str(found.message)]
+
+
+def test_warnings_name_the_option_too(tmp_path, capsys):
+    n = 2_000
+    site = ["a", "b"] * (n // 2)
+    table = {"p": [0.1, 0.4] * (n // 2), "y": [0, 1, 1, 0] * (n // 4), "site": site, "row": [*range(n)]}
+    table |= {"copy": [f"c{y}" for y in table["y"]], "when": [1.5 * row for row in range(n)]}
+    given = {"fields": ["site", "row"], "parents": {"site": "copy"}, "numeric": ["when"]}
+    with pytest.warns(MonocalWarning) as warned:
+        monocal.fit(table, method="wide_logistic", score="p", label="y", **given)
+    told = [str(warning.message) for warning in warned]
+    assert any("fields: got 'row', which names rows" in text and "name fields= without it" in text for text in told)
+    assert any("parents: got 'copy', which tells 'y'" in text for text in told)
+    assert any("numeric: got 'when', whose newest values lie beyond nearly all older ones" in text for text in told)
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    options = ["--fields", "site,row", "--parent", "site=copy", "--numeric", "when", "--method", "wide_logistic"]
+    options += ["--score", "p", "--label", "y", "--out", str(tmp_path / "model")]
+    assert main(["fit", str(tmp_path / "log.parquet"), *options]) == 0
+    said = capsys.readouterr().err
+    assert "warning: --fields: got 'row', which names rows" in said
+    assert "Way out: name --fields without it" in said
+    assert "warning: --parent: got 'copy', which tells 'y'" in said
+    assert "warning: --numeric: got 'when', whose newest values" in said
+
+
+def test_parents_that_are_a_list():
+    with pytest.raises(InvalidInput, match=r"parents: got \['site'\]; wanted the field above each field"):
+        monocal.fit(TABLE, score="p", label="y", parents=["site"])
+
+
+def test_the_output_folder_is_an_option(tmp_path, capsys):
+    pq.write_table(pa.table(TABLE), tmp_path / "log.parquet")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "notes.txt").write_text("mine")
+    log, kept = str(tmp_path / "log.parquet"), str(tmp_path / "kept")
+    assert main(["fit", log, "--score", "p", "--label", "y", "--method", "platt", "--out", kept]) == 2
+    assert f"--out: got '{kept}', which holds notes.txt" in capsys.readouterr().err
+    assert (tmp_path / "kept" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [["--parent", "site=list", "--parent", "site=y2"], ["--set", "l2=1", "--set", "l2=2"]],
+)
+def test_a_name_that_is_given_twice(twice, tmp_path, capsys):
+    pq.write_table(pa.table(TABLE), tmp_path / "log.parquet")
+    options = ["--score", "p", "--label", "y", "--method", "wide_logistic", "--fields", "site", *twice]
+    assert main(["fit", str(tmp_path / "log.parquet"), *options, "--out", str(tmp_path / "model")]) == 2
+    name = twice[1].partition("=")[0]
+    assert f"{twice[0]}: got '{name}' twice" in capsys.readouterr().err
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["apply", "m", "t.csv", "--out", "o.csv", "--interval", "lots"],
+            "--interval: got 'lots'; wanted a valid number.",
+        ),
+        (["fit", "t.csv", "--out", "m", "--holdout=2"], "--holdout: got '2'; wanted less than or equal to 0.9."),
+        (["fit", "t.csv", "--out", "m", "--min-count", "x"], "--min-count: got 'x'; wanted a valid integer."),
+        (["threshold", "m", "t.csv", "--fpr", "0.1"], "No such option: --fpr (Possible options: --for)."),
+    ],
+)
+def test_an_option_of_a_wrong_kind_is_told_with_its_value(words, said, capsys):
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"error: {said} Way out: monocal {words[0]} --help.\n"
+
+
+@pytest.mark.parametrize("verb", ["threshold", "apply", "inspect"])
+def test_a_model_that_is_not_there_is_a_mistake_of_the_command(verb, tmp_path, capsys):
+    more = {"threshold": ["log.parquet", "--recall", "0.5"], "apply": ["log.parquet", "--out", "x.parquet"]}
+    assert main([verb, str(tmp_path / "modle"), *more.get(verb, [])]) == 2
+    said = capsys.readouterr().err
+    assert "modle: there is no such folder" in said
+    assert "Way out: check the path" in said
+
+
+def test_a_column_that_the_model_needs_is_asked_for(tmp_path):
+    model = monocal.fit(TABLE, method="wide_logistic", score="p", label="y", fields=["site"])
+    with pytest.raises(InvalidInput, match="got 'site'; .*Way out: add the column 'site' to the table"):
+        model.predict({name: column for name, column in TABLE.items() if name != "site"})
 
 
 def test_an_output_column_that_is_there(tmp_path, capsys):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from monocal.core.errors import InvalidInput, nearest_name
@@ -41,7 +42,9 @@ class Range(NamedTuple):
 _COUNT, _POSITIVE, _NOT_NEGATIVE, _SHARE = Range(1), Range(0, includes_low=False), Range(0), Range(0, 1)
 RANGES: Mapping[str, Range] = {
     "batch_rows": _COUNT,
+    "bits": Range(1, 30, includes_high=True),
     "cap": _POSITIVE,
+    "checkpoint_batches": _COUNT,
     "curve_rows": _COUNT,
     "field": _NOT_NEGATIVE,
     "held_out_share": _SHARE,
@@ -63,6 +66,7 @@ RANGES: Mapping[str, Range] = {
     "n_knots": Range(2),
     "n_threads": _COUNT,
     "n_trees": _COUNT,
+    "negative_rate": Range(0, 1, includes_low=False, includes_high=True),
     "recent_share": _SHARE,
     "sc_weight": _NOT_NEGATIVE,
     "order_weight": _NOT_NEGATIVE,
@@ -72,7 +76,10 @@ RANGES: Mapping[str, Range] = {
     "tau": _SHARE,
     "tolerance": _POSITIVE,
 }
-"""Argument to its possible numbers; an argument means the same in every method."""
+"""Argument to its possible numbers; an argument means the same in every method and ranker."""
+
+_LISTS = {list, tuple, Sequence}
+_LISTED: Mapping[type[Any], str] = {int: "whole numbers", float: "numbers", str: "names", object: "values"}
 
 
 class Argument(NamedTuple):
@@ -142,12 +149,15 @@ def _is_possible(name: str, value: Any, hint: Any) -> bool:
         return is_whole and value in RANGES.get(name, Range(-float("inf"), includes_low=False))
     if isinstance(value, str):
         return str in members or not _known(name, hint)
-    return not _known(name, hint) or bool(members - {int, float, bool, type(None), Literal})
+    if isinstance(value, list | tuple) and members & _LISTS:
+        inside = tuple(_inside(hint) | ({int} if float in _inside(hint) else set()))
+        return all(not isinstance(entry, bool) and isinstance(entry, inside) for entry in value if inside)
+    return not _known(name, hint) or bool(members - {int, float, bool, type(None), Literal, *_LISTS})
 
 
 def _known(name: str, hint: Any) -> bool:
-    """Whether the type says which values are possible; texts, lists and mappings are left to the method."""
-    return name in RANGES or bool(_choices(hint)) or bool(_members(hint) & {int, float, bool, dict, Mapping})
+    """Whether the type says which values are possible; texts, and what is in a mapping, are left to the method."""
+    return name in RANGES or bool(_choices(hint)) or bool(_members(hint) & {int, float, bool, dict, Mapping, *_LISTS})
 
 
 def _wish(name: str, hint: Any) -> str:
@@ -158,6 +168,7 @@ def _wish(name: str, hint: Any) -> str:
         wishes.append(number if float in members else number.replace("a number", "a whole number"))
     wishes += ["True", "False"] if bool in members else []
     wishes += ["a mapping"] if Mapping in members or dict in members else []
+    wishes += [f"a list of {_LISTED[next(iter(_inside(hint) & _LISTED.keys()), object)]}"] if members & _LISTS else []
     wishes += ["None"] if wishes and type(None) in members else []
     return " or ".join([", ".join(wishes[:-1]), wishes[-1]] if len(wishes) > 1 else wishes)
 
@@ -167,6 +178,13 @@ def _members(hint: Any) -> set[Any]:
     if get_origin(hint) is Union or type(hint).__name__ == "UnionType":
         return set().union(*(_members(member) for member in get_args(hint)))
     return {get_origin(hint) or hint}
+
+
+def _inside(hint: Any) -> set[Any]:
+    """The types of what a list may hold."""
+    if get_origin(hint) in _LISTS:
+        return {member for member in get_args(hint) if member is not Ellipsis}
+    return set().union(*(_inside(member) for member in get_args(hint))) if get_args(hint) else set()
 
 
 def _choices(hint: Any) -> list[Any]:
@@ -182,8 +200,18 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
     source = kind if hasattr(kind, "__dataclass_fields__") else kind.__init__
     try:
         return get_type_hints(source)
-    except NameError:
-        return {}  # names that a user's own class imports for type checkers alone
+    except NameError:  # a class may import names for type checkers alone; its other arguments are known
+        declaring = reversed(kind.__mro__) if source is kind else (source,)
+        return {name: hint for place in declaring for name, hint in _resolvable(place).items()}
+
+
+def _resolvable(place: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, text in inspect.get_annotations(place).items():
+        alone = type("Alone", (), {"__annotations__": {name: text}, "__module__": place.__module__})
+        with suppress(NameError):
+            found |= get_type_hints(alone)
+    return found
 
 
 def _documented(base: type[Any]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 from monocal.core.errors import InvalidInput
@@ -80,11 +80,12 @@ def pairs_only(option: str, texts: Sequence[str] | None) -> dict[str, str]:
         ...
         monocal.core.errors.InvalidInput: --cut: got 'test'; wanted name=value. Way out: write --cut test=….
     """
-    found = {}
+    found: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise InvalidInput.of(option, repr(text), "name=value", f"write {option} {text}=…")
+        _check_once(option, name, found)
         found[name] = value
     return found
 
@@ -115,6 +116,7 @@ def settings(texts: Sequence[str] | None) -> dict[str, Any]:
         name = name.strip().replace("-", "_")
         if not (name.isidentifier() and equals):
             raise InvalidInput.of("--set", repr(text), "name=value", "write --set n_bins=20")
+        _check_once("--set", name, found)
         found[name] = _value(value.strip())
     return found
 
@@ -131,7 +133,10 @@ def settings_by_method(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]
         method, dot, rest = text.partition(".")
         if not (dot and method.isidentifier() and "=" in rest):
             raise InvalidInput.of("--set", repr(text), "method.name=value", "write --set histogram.n_bins=20")
-        found.setdefault(method, {}).update(settings([rest]))
+        of_method = found.setdefault(method, {})
+        for name, value in settings([rest]).items():
+            _check_once("--set", f"{method}.{name}", [f"{method}.{known}" for known in of_method])
+            of_method[name] = value
     return found
 
 
@@ -198,6 +203,11 @@ def sampling_rate(text: str | None) -> float | str | None:
         return float(text)
     except ValueError:
         return text
+
+
+def _check_once(option: str, name: str, found: Container[str]) -> None:
+    if name in found:
+        raise InvalidInput.of(option, f"{name!r} twice", f"{option} once per name", "remove one of the two")
 
 
 def _value(text: str) -> Any:

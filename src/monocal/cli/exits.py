@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 
 import typer
 
 from monocal.cli.spelling import in_options
-from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning
+from monocal.core.errors import InvalidInput, MissingFolder, MonocalError, MonocalWarning, shown
 
 OK = 0
 FAILURE = 1
@@ -59,11 +60,13 @@ class _Settings:
         debug: Whether errors say where they came from.
         offered: Returns the options of its verb.
         settings: Names that the caller gave with --set.
+        given: The words of the command.
     """
 
     debug: bool = False
     offered: Callable[[], Collection[str] | None] = lambda: None
     settings: Collection[str] = ()
+    given: Sequence[str] = ()
 
 
 SETTINGS = _Settings()
@@ -77,6 +80,7 @@ def run_guarded(
     command: Callable[[], object],
     offered: Callable[[], Collection[str] | None] = lambda: None,
     settings: Collection[str] = (),
+    given: Sequence[str] = (),
 ) -> int:
     """Runs a command and returns its exit code; an error becomes one line on standard error.
 
@@ -84,8 +88,9 @@ def run_guarded(
         command: What to run.
         offered: Returns the options of its verb, in whose words errors are told.
         settings: Names that the caller gave with --set.
+        given: The words of the command, of which an error repeats the wrong one.
     """
-    SETTINGS.debug, SETTINGS.offered, SETTINGS.settings = False, offered, settings
+    SETTINGS.debug, SETTINGS.offered, SETTINGS.settings, SETTINGS.given = False, offered, settings, given
     try:
         with _warnings_as_lines():
             result = command()
@@ -111,7 +116,7 @@ def exit_code(error: Exception) -> int:
     """Returns the exit code that an error means."""
     if isinstance(error, typer.TyperException):
         return error.exit_code
-    return UNUSABLE if isinstance(error, InvalidInput) else FAILURE
+    return UNUSABLE if isinstance(error, InvalidInput | MissingFolder) else FAILURE
 
 
 def describe(error: Exception) -> str:
@@ -148,8 +153,19 @@ def told(message: str) -> str:
 
 def _usage(error: typer.TyperException) -> str:
     text = _one_line(error.format_message())
+    option = next(reversed(getattr(getattr(error, "param", None), "opts", ())), "")
+    wish = _one_line(getattr(error, "message", "")).removeprefix("Input should be ").partition(", unable")[0]
+    if option.startswith("-") and wish and (value := _value_of(option, SETTINGS.given)) is not None:
+        text = f"{option}: got {shown(repr(value))}; wanted {wish.removesuffix('.')}"
     context = getattr(error, "ctx", None)
-    return text if context is None else f"{text} Way out: {context.command_path} --help."
+    stop = "" if text.endswith((".", "?")) else "."
+    return text if context is None else f"{text}{stop} Way out: {context.command_path} --help."
+
+
+def _value_of(option: str, given: Sequence[str]) -> str | None:
+    found = [after for before, after in pairwise(given) if before == option]
+    found += [text.partition("=")[2] for text in given if text.startswith(f"{option}=")]
+    return found[-1] if found else None
 
 
 def _one_line(text: str) -> str:

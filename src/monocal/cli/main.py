@@ -138,7 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _with_new_names(list(sys.argv[1:] if arguments is None else arguments))
     verb = next((text for text in given if not text.startswith("-")), "")
     return run_guarded(
-        lambda: app(given, prog_name="monocal", standalone_mode=False), lambda: options_of(verb), _settings(given)
+        lambda: app(given, prog_name="monocal", standalone_mode=False),
+        lambda: options_of(verb),
+        _settings(given),
+        given,
     )
 
 

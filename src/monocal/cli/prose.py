@@ -23,6 +23,24 @@ def wrapped(text: str, width: int = WIDTH) -> str:
     return "\n\n".join(_block(block, width) for block in text.split("\n\n"))
 
 
+def folded(text: str, width: int = WIDTH) -> str:
+    """Returns lines that fit a width; what goes on is indented by four more than its line, and no word is broken.
+
+    Example:
+        >>> print(folded("fields: site_id (1,800), ad_id (500)", 28))
+        fields: site_id (1,800),
+            ad_id (500)
+    """
+    return "\n".join(_folded_line(line, width) for line in text.split("\n"))
+
+
+def _folded_line(line: str, width: int) -> str:
+    indent = " " * (len(line) - len(line.lstrip()))
+    further = indent + "    "
+    lines = wrap(line, width, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
+    return line if len(line) <= width else "\n".join(lines)
+
+
 def _block(block: str, width: int) -> str:
     lines = block.split("\n")
     if any(line.lstrip().startswith(_AS_IT_IS) for line in lines):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 OPTIONS: dict[str, str | tuple[str, ...]] = {
+    "arguments": "--set",
     "by": "--by",
     "column": "--column",
     "confidence": "--confidence",
@@ -81,8 +82,9 @@ METHOD_ARGUMENTS = ("carry", "guard", "l2", "recent_share", "variant")
 _CARRY = re.compile(r"\bcarry=(\{[^}]*\})")
 _NAMES = "|".join(OPTIONS)
 _LONG_NAMES = "|".join(name for name in OPTIONS if "_" in name)
-_SETTING = re.compile(rf'(?<![\w-])({_NAMES})=(?:"([^"]*)"|([\w.]+)|(?![\w"{{]))')
+_SETTING = re.compile(rf'(?<![\w-])({_NAMES})=(?:"([^"]*)"|(\w[\w.]*)|(?![\w"{{]))')
 _METHOD_SETTING = re.compile(rf'(?<![\w-])({"|".join(METHOD_ARGUMENTS)})=(?:"([^"]*)"|([\w.]+))')
+_OF_THE_FIT = re.compile(rf"(?<![\w-])({_NAMES})= of the fit\b")
 _BUCKETS = re.compile(r"hashed_fields=\{'([^']+)': ([\d_]+)\}")
 
 
@@ -101,6 +103,11 @@ def carry_as_option(text: str, method: str = "") -> str:
     return _CARRY.sub(lambda found: f"--set '{prefix}carry={found[1]}'", text)
 
 
+def _choices(name: str) -> Sequence[str]:
+    known = OPTIONS.get(name, ())
+    return [known] if isinstance(known, str) else known
+
+
 def in_options(message: str, offered: Collection[str] | None = None, settings: Collection[str] = ()) -> str:
     """Returns a message with the names of arguments turned into options.
 
@@ -115,7 +122,7 @@ def in_options(message: str, offered: Collection[str] | None = None, settings: C
 
     Example:
         >>> in_options('score: got None; wanted the name of the score column. Way out: pass score="…".')
-        '--score: got None; wanted the name of the score column. Way out: pass --score ….'
+        '--score: got nothing; wanted the name of the score column. Way out: pass --score ….'
         >>> in_options('scores: got 3; wanted probabilities. Way out: pass scores_are="logit" if these are logits.')
         'scores: got 3; wanted probabilities. Way out: pass --logits if these are logits.'
         >>> in_options("task: got 'clck'; wanted one of click, buy. Way out: did you mean 'click'?", {"--for"})
@@ -124,10 +131,11 @@ def in_options(message: str, offered: Collection[str] | None = None, settings: C
         '--set l2: got -1; wanted a number ≥ 0. Way out: leave l2 out.'
     """
 
+    def is_offered(choice: str) -> bool:
+        return offered is None or choice in offered
+
     def option(name: str) -> str:
-        known = OPTIONS.get(name, ())
-        choices = [known] if isinstance(known, str) else known
-        return next((choice for choice in choices if offered is None or choice in offered), name)
+        return next((choice for choice in _choices(name) if is_offered(choice)), name)
 
     def setting(found: re.Match[str]) -> str:
         value = found[2] or found[3]
@@ -140,7 +148,11 @@ def in_options(message: str, offered: Collection[str] | None = None, settings: C
         named = re.sub(r"\w+(?=,|$)", lambda name: option(name[0]), found[0])
         return f"--set {named}" if named in settings else named
 
-    message = carry_as_option(message)
+    message = carry_as_option(message).replace(": got None;", ": got nothing;")
+    message = re.sub(
+        r"^output (file|folder)(?=: got )", lambda place: "--out" if is_offered("--out") else place[0], message
+    )
+    message = _OF_THE_FIT.sub(lambda found: f"{_choices(found[1])[0]} of monocal fit", message)
     message = message.replace('scores_are="logit"', "--logits").replace("soft_labels=True", "--soft-labels")
     message = message.replace("a Roles with the table", "--label and --fields")
     message = _BUCKETS.sub(lambda found: f"--hash {found[1]}={found[2].replace('_', '')}", message)

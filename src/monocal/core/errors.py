@@ -45,18 +45,22 @@ class UnknownName(InvalidInput):
     """
 
     @classmethod
-    def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownName:
+    def among(cls, kind: str, name: str, known: Iterable[str], otherwise: str = "choose one of them") -> UnknownName:
         names = list(known)
         # comparing a text of megabytes with every name takes seconds and finds nothing
         near = nearest_name(name, names) if len(name) <= LONGEST_SHOWN else None
         listed = ", ".join(names[:20]) + (f", … ({len(names)} in all)" if len(names) > 20 else "")
-        hint = f"did you mean {near!r}?" if near else "choose one of them."
+        hint = f"did you mean {near!r}?" if near else f"{otherwise}."
         got = shown(repr(name[: LONGEST_SHOWN + 1]))
         return cls(f"{shown(kind)}: got {got}; wanted one of {listed or '(there are none)'}. Way out: {hint}")
 
 
 class ArtefactError(MonocalError):
     """A saved model is damaged, tampered with, or written by a newer version. Nothing was loaded."""
+
+
+class MissingFolder(ArtefactError):
+    """There is no folder where a saved model or a log was looked for."""
 
 
 class DiskFull(MonocalError, OSError):
@@ -86,7 +90,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
         'isotonic'
     """
     by_lower = {candidate.lower(): candidate for candidate in known}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     if found:
         return by_lower[found[0]]
     return next((full for low, full in by_lower.items() if name.lower() in low or low in name.lower()), None)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, final
 
-from monocal.core.errors import ArtefactError, InvalidInput
+from monocal.core.errors import ArtefactError, InvalidInput, MissingFolder
 from monocal.core.fingerprint import fingerprint, fingerprint_bytes, fingerprint_file
 from monocal.core.folders import atomic_folder, check_place, entries_of, named_place, publish_folder, remove_folder
 from monocal.core.version import __version__
@@ -217,8 +217,9 @@ class FolderFormat:
 
     def _parse(self, path: Path) -> Entries:
         if not path.parent.exists():
-            raise ArtefactError(
-                f"{path.parent}: there is no such folder; {self.called} is a folder with {self.manifest} in it"
+            raise MissingFolder(
+                f"{path.parent}: there is no such folder; {self.called} is a folder with {self.manifest} in it. "
+                "Way out: check the path"
             )
         if not path.is_file():
             raise ArtefactError(f"{path}: there is no such file; {self.called} is a folder with {self.manifest} in it")

@@ -106,6 +106,9 @@ class Roles:
         for argument, names in (("fields", fields), ("slices", slices), ("numeric", numeric)):
             if isinstance(names, str):
                 raise InvalidInput.of(argument, repr(names), "a list of column names", f"write [{names!r}]")
+        if parents is not None and not isinstance(parents, Mapping):
+            wish, way_out = "the field above each field", 'write {"ad_id": "advertiser_id"}'
+            raise InvalidInput.of("parents", repr(parents), wish, way_out)
         tasks = _as_mapping(labels)
         given: dict[str, Any] = {"labels": tasks, "fields": tuple(with_parents(fields, parents)), "time": time}
         given |= {"group": group, "weight": weight, "sampling_rate": sampling_rate}
@@ -260,10 +263,10 @@ class Roles:
         single |= {"selected": self.selected, "value": self.value}
         single |= {"event_time": self.event_time, "label_time": self.label_time}
         single["keep_order_within"] = self.keep_order_within
-        above = list((self.parents or {}).values())
+        by_parents = {name for pair in (self.parents or {}).items() for name in pair}
         return [
             *[("tasks" if several else "label", column) for column in self.labels.values()],
-            *[("parents" if column in above else "fields", column) for column in self.fields],
+            *[("parents" if column in by_parents else "fields", column) for column in self.fields],
             *[("numeric", column) for column in self.numeric],
             *[("by", column) for column in self.slices],
             *[(argument, column) for argument, column in single.items() if column is not None],
@@ -286,7 +289,8 @@ class Roles:
         outcomes.add(self.label_time)
         for column in used:
             if column in outcomes:
-                argument = "fields" if column in self.fields else "numeric"
+                above = (self.parents or {}).values()
+                argument = "parents" if column in above else "fields" if column in self.fields else "numeric"
                 raise InvalidInput.of(
                     argument,
                     f"{column!r}, which is also a label, its time, a score, weight or sampling rate",

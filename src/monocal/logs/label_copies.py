@@ -38,20 +38,22 @@ def warn_about_copies(log: EncodedLog) -> None:
     for index, name in enumerate(log.field_names):
         n_values = len(np.unique(sample[:, index]))
         if is_enough and n_values > UNIQUE_SHARE * len(sample):
-            _warn(f"field {name!r} names rows: {n_values:,} values in {len(sample):,} rows", "an id of a row")
+            named = f"names rows: {n_values:,} values in {len(sample):,} rows"
+            _warn(_argument(log, name), f"{name!r}, which {named}", "an id of a row")
     for task, column in log.labels.items():
         labels = np.asarray(column[:_SAMPLE_ROWS])
         known = np.flatnonzero(labels >= 0)
         for index, name in enumerate(log.field_names):
             codes, outcomes = sample[known, index], labels[known].astype(np.float64)
             explained = explained_share(codes, outcomes, log.field_sizes[index])
-            said = f"field {name!r} tells {log.roles.labels[task]!r}"
+            argument, said = _argument(log, name), f"{name!r}, which tells {log.roles.labels[task]!r}"
             if explained > (SUSPICIOUS_SHARE if is_enough else _A_COPY):
-                _warn(f"{said}: it explains {100 * explained:.0f} % of it", "known only after the outcome")
+                _warn(argument, f"{said}: it explains {100 * explained:.0f} % of it", "known only after the outcome")
             elif index not in numeric and (worst := always_one_outcome(codes, outcomes, log.field_sizes[index])):
                 value, outcome, n_rows = worst
                 where = _value(log.vocabulary.fields[index], value)
-                _warn(f"{said}: always {outcome} where it is {where} ({n_rows:,} rows)", "known only after the outcome")
+                always = f"{said}: always {outcome} where it is {where} ({n_rows:,} rows)"
+                _warn(argument, always, "known only after the outcome")
 
 
 def _value(field: Any, number: int) -> str:
@@ -59,5 +61,13 @@ def _value(field: Any, number: int) -> str:
     return repr(field.values[number - 1].as_py()) if is_listed else f"id {number}"
 
 
-def _warn(said: str, reason: str) -> None:
-    warnings.warn(f"{said}. Way out: remove it from the fields if it is {reason}", MonocalWarning, stacklevel=4)
+def _argument(log: EncodedLog, name: str) -> str:
+    """The argument that named a field."""
+    above = (log.roles.parents or {}).values()
+    return "numeric" if name in log.roles.numeric else "parents" if name in above else "fields"
+
+
+def _warn(argument: str, said: str, reason: str) -> None:
+    warnings.warn(
+        f"{argument}: got {said}. Way out: name {argument}= without it if it is {reason}", MonocalWarning, stacklevel=4
+    )

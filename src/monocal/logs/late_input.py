@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import MonocalWarning
 from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.list_order import check_same_within
+from monocal.logs.moving_numbers import warn_about_moving
 from monocal.logs.scored_input import ScoredInput
 from monocal.logs.scored_log import ScoredLog
 from monocal.tables.late_labels import LateLabels, read_mature
@@ -42,15 +41,9 @@ def late_input(table: ScoredInput, roles: Roles) -> FitRows:
         >>> found.rows.scores["y"].tolist(), found.late_labels
         ([0.2, 0.1], None)
     """
-    if roles.time in roles.numeric:
-        warnings.warn(
-            f"numeric: got {roles.time!r}, the column that orders rows: later rows lie beyond the last knot, where "
-            "the effect stays what it was at the end of the fit. Way out: leave it out, or name a column whose values "
-            "come back, such as the hour",
-            MonocalWarning,
-            stacklevel=3,
-        )
     given = _read(table, roles)
+    if isinstance(given.rows, Rows):
+        warn_about_moving(given.rows)
     return given if roles.keep_order_within is None else given._replace(rows=check_same_within(given.rows))
 
 

@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing, check_array, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
 
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats
 from monocal.models.fitting import DEFAULT_METHOD, fit
 from monocal.models.model import Model
@@ -96,6 +96,7 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
         validate_data(self, X, skip_check_array=True)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         labels = self._labels(y, _num_samples(X), weights)
+        fields = self._fields_of(X)
         if isinstance(self.cv, str):
             if self.cv != PREFIT:
                 raise InvalidInput.of("cv", repr(self.cv), "'prefit', a number of folds or a splitter", "use cv=5")
@@ -110,7 +111,7 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             lists = numbered_groups(self.estimator, groups, labels.shape[0])
             scores, space = self._cross_fitted(X, labels, weights, lists)
             self.estimator_ = self._trained(X, labels, weights, lists)
-        columns: dict[str, Any] = {_SCORE: scores, _LABEL: labels.astype(np.int8), **self._fields_of(X)}
+        columns: dict[str, Any] = {_SCORE: scores, _LABEL: labels.astype(np.int8), **fields}
         if weights is not None:
             columns[_WEIGHT] = weights
         self.model_: Model = fit(
@@ -226,6 +227,8 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
                 raise InvalidInput.of(
                     "fields", repr(field), "places of columns, as X has no names", "pass a data frame"
                 )
+            if isinstance(field, str) and field not in X.columns:
+                raise UnknownName.among("fields", field, [str(column) for column in X.columns])
             column = X[field] if isinstance(field, str) else _safe_indexing(X, field, axis=1)
             values = np.asarray(column)
             is_whole = values.dtype.kind == "f" and bool(np.all(np.isfinite(values) & (values == np.rint(values))))

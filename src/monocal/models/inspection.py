@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from monocal.core.errors import ArtefactError
+from monocal.core.errors import ArtefactError, MissingFolder
 from monocal.logs.log_folders import is_any_log_folder, open_log
 from monocal.logs.scored_log import ScoredLog
 
@@ -29,14 +29,17 @@ def inspect_folder(folder: str | Path) -> Inspection:
         >>> inspect_folder("nowhere")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.ArtefactError: nowhere: there is no such folder; wanted a saved model or ...
+        monocal.core.errors.MissingFolder: nowhere: there is no such folder; wanted a saved model or ...
     """
     path = Path(folder)
     if is_any_log_folder(path):
         return _of_log(path)
     if not (path / "manifest.json").is_file():
-        problem = "not a folder with a manifest.json" if path.exists() else "there is no such folder"
-        raise ArtefactError(f"{folder}: {problem}; wanted a saved model or a prepared log")
+        if not path.exists():
+            raise MissingFolder(
+                f"{folder}: there is no such folder; wanted a saved model or a prepared log. Way out: check the path"
+            )
+        raise ArtefactError(f"{folder}: not a folder with a manifest.json; wanted a saved model or a prepared log")
     return _of_model(path)
 
 

@@ -40,7 +40,7 @@ def products_of_tasks(products: Sequence[Product], score_columns: Mapping[str, s
     for product in products:
         for name in (*product.parts, product.whole):
             if name.lower() not in tasks:
-                raise UnknownName.among("score column of product", name, score_columns.values())
+                raise _no_score(product, name, list(score_columns.values()))
         found.append(Product(tuple(tasks[name.lower()] for name in product.parts), tasks[product.whole.lower()]))
     wholes = [product.whole for product in found]
     for product in found:
@@ -53,6 +53,14 @@ def products_of_tasks(products: Sequence[Product], score_columns: Mapping[str, s
                 "write one product of all parts",
             )
     return tuple(found)
+
+
+def _no_score(product: Product, name: str, columns: list[str]) -> InvalidInput:
+    others = [column for column in columns if column not in (*product.parts, product.whole)]
+    if others:
+        return UnknownName.among("products", name, others, "name its task under tasks=, too")
+    what, wish = f"{name!r}, which is the score of no task", f"scores of tasks, which are {', '.join(columns)}"
+    return InvalidInput.of("products", what, wish, "name every part and the whole under tasks=")
 
 
 def given_earlier_parts(rows: Rows, products: Sequence[Product]) -> Rows:

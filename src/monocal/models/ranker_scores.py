@@ -44,7 +44,14 @@ def ranker_scores(ranker: Any, X: Any, score_from: ScoreFrom = "auto") -> tuple[
     library = _library(ranker)
     if score_from == "auto":
         found = [name for name in ("decision_function", "predict_proba", "predict") if hasattr(ranker, name)]
-        score_from = "raw" if library else (found or ["predict"])[0]  # type: ignore[assignment]
+        if not library and not found:
+            raise InvalidInput.of(
+                "estimator",
+                f"a {type(ranker).__name__}",
+                "a ranker with decision_function, predict_proba or predict",
+                "pass the ranker itself, trained on other rows",
+            )
+        score_from = "raw" if library else found[0]  # type: ignore[assignment]
     rows = _own_columns(ranker, X)
     if score_from == "raw":
         if library is None:

@@ -94,7 +94,26 @@ def numbers(batch: Batch, column: str, role: str) -> Floats:
             "a number in every row",
             "drop or fill those rows first",
         )
-    return _checked(batch, values, found, argument, "a number", "mend or drop that row")
+    is_text = bool(found.bad.all())
+    way_out = "name a column of numbers, or convert this one first" if is_text else "mend or drop that row"
+    return _checked(batch, values, found, argument, "a number", way_out)
+
+
+def flags(batch: Batch, column: str, role: str) -> NDArray[np.bool_]:
+    """Returns a column of zeros and ones, without nulls, as booleans.
+
+    Example:
+        >>> flags(pa.table({"won": [0, 1]}), "won", "selected").tolist()
+        [False, True]
+    """
+    values = numbers(batch, column, role)
+    is_set: NDArray[np.bool_] = values == 1.0
+    bad = (values != 0.0) & ~is_set
+    if bad.any():
+        row = int(np.argmax(bad))
+        what = f"{values[row]:g} at {_where(batch, row)}"
+        raise InvalidInput.of(f"{role} column {column!r}", what, "0 or 1", "write 1 where it is so, and 0 elsewhere")
+    return is_set
 
 
 def numbers_or_nan(values: pa.Array | pa.ChunkedArray | RawRows, name: str) -> Floats:
@@ -108,7 +127,7 @@ def numbers_or_nan(values: pa.Array | pa.ChunkedArray | RawRows, name: str) -> F
         ...
         monocal.core.errors.InvalidInput: numeric field 'price': got 'cheap' at row 0; wanted a number. Way out: ...
     """
-    way_out = "name it under fields if it holds categories"
+    way_out = "convert it to numbers, or name it under fields= of the fit, if it holds categories"
     column = _one_array(values, name) if isinstance(values, RawRows) else _one_chunk(values)
     found = numbers_in(column, f"numeric field {name!r}", way_out)
     numbers = _checked(values, column, found, f"numeric field {name!r}", "a number", way_out)

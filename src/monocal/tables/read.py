@@ -13,6 +13,7 @@ from monocal.core.roles import Roles
 from monocal.tables.categories import check_categories, whole_numbers
 from monocal.tables.coded import coded, coded_numbers, join_coded
 from monocal.tables.columns import (
+    flags,
     labels_or_missing,
     moments_of,
     moments_or_none,
@@ -97,10 +98,12 @@ def _columns(rows: RawRows, roles: Roles) -> dict[str, Any]:
         found["event time"] = moments_of(rows, roles.event_time)
         found["label time"] = moments_or_none(rows, roles.label_time)
     single = {"weight": roles.weight, "sampling rate": roles.rate_column}
-    single |= {"selected": roles.selected, "value": roles.value}
+    single["value"] = roles.value
     for part, chosen in single.items():
         if chosen is not None:
             found[part] = numbers(rows, chosen, part)
+    if roles.selected is not None:
+        found["selected"] = flags(rows, roles.selected, "selected")
     return found
 
 
@@ -112,7 +115,6 @@ def _rows(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Rows
     def by_task(part: str, tasks: Any) -> dict[str, Any]:
         return {task: joined(f"{part}:{task}") for task in tasks}
 
-    selected = joined("selected")
     return Rows(
         roles=roles,
         labels=by_task("label", roles.labels),
@@ -122,7 +124,7 @@ def _rows(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Rows
         weights=joined("weight"),
         times=joined("time"),
         rates=roles.sampling_rate if isinstance(roles.sampling_rate, int | float) else joined("sampling rate"),
-        selected=None if selected is None else selected != 0.0,
+        selected=joined("selected"),
         values=joined("value"),
         event_times=joined("event time"),
         label_times=joined("label time"),

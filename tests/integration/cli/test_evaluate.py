@@ -133,7 +133,7 @@ def test_several_tasks(monocal_command, videos_file):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--label", "click"), "score: got None"),
+        (("--label", "click"), "score: got nothing"),
         (("--score", "pctr", "--label", "click", "--by", "devise"), "did you mean 'device'?"),
         (("--score", "pctr", "--label", "click", "--metrics", "ecce"), "did you mean 'ece'?"),
         (("--score", "pctr", "--label", "click", "--top-k", "2"), "a number ≥ 1 and a group column"),

@@ -144,7 +144,7 @@ def test_repair_makes_the_known_product_hold(monocal_command, videos_file, tmp_p
     assert np.array_equal(p["both"], p["click"] * p["view_given_click"])
     alone = monocal_command("fit", videos_file, "--task", "click:pctr", "--repair", "--method", "platt", "--out", "m")
     assert alone.code == 2
-    assert "score column of product: got 'pcvr'" in alone.err
+    assert "--product: got 'pcvr'" in alone.err
 
 
 def test_parents_and_lists_are_options(monocal_command, log_file, tmp_path):
@@ -165,7 +165,7 @@ def test_parents_and_lists_are_options(monocal_command, log_file, tmp_path):
         (("--score", "pctr", "--label", "clik"), "did you mean 'click'?"),
         (("--score", "ctr", "--label", "click"), "did you mean 'pctr'?"),
         (("--score", "pctr", "--label", "click", "--fields", "site"), "did you mean 'site_id'?"),
-        (("--score", "pctr"), "label: got None; wanted the name of the label column"),
+        (("--score", "pctr"), "label: got nothing; wanted the name of the label column"),
         (("--task", "click"), "--task: got 'click'; wanted label:score"),
         (("--score", "timestamp", "--label", "click"), "wanted probabilities in [0, 1]"),
         (("--score", "pctr", "--label", "click", "--set", "bins=3"), "--set"),

@@ -52,7 +52,10 @@ def test_the_three_options_give_a_level_that_counts_labels_still_to_come(monocal
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (MOMENTS, "error: --window: got None; wanted when a row happened, when its positive label came, and how long"),
+        (
+            MOMENTS,
+            "error: --window: got nothing; wanted when a row happened, when its positive label came, and how long",
+        ),
         ((*LATE, "--method", "gauss"), "error: --method: got 'gauss' with labels that may still come; wanted one that"),
     ],
 )

@@ -71,7 +71,7 @@ def test_prepare_with_a_schema_file_and_cuts(monocal_command, log_file, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "--label: got None; wanted the label column"),
+        ((), "--label: got nothing; wanted the label column"),
         (("--label", "click", "--fields", "sites"), "did you mean 'site_id'?"),
         (("--label", "click", "--cut", "test"), "--cut: got 'test'; wanted name=value"),
         (("--label", "click", "--part", "train=x"), "--part: got 'x'; wanted a number"),
@@ -91,6 +91,9 @@ def test_bad_arguments_of_rank(monocal_command, prepared, tmp_path):
     ended = monocal_command("rank", prepared, "--ranker", "deepfn", "--out", tmp_path / "r")
     assert ended.code == 2
     assert "did you mean 'deepfm'?" in ended.err
+    ended = monocal_command("rank", prepared, "--ranker", "deepfm", "--set", "hidden=abc", "--out", tmp_path / "r")
+    assert ended.code == 2
+    assert "--set hidden: got 'abc'; wanted a list of whole numbers" in ended.err
     ended = monocal_command("rank", tmp_path, "--out", tmp_path / "r")
     assert ended.code == 1
     assert "an encoded log is a folder with manifest.json in it" in ended.err
@@ -109,6 +112,13 @@ def test_a_network_learns_from_lists(monocal_command, prepared, tmp_path):
         )
         assert ended.code == 0, ended.err
         assert "scored 20,000 rows with deepfm for click" in ended.err
+    untaught = monocal_command(
+        "rank", prepared, *small, "--loss", "clid", "--group", "user_id", "--out", tmp_path / "x"
+    )
+    assert untaught.code == 2
+    assert (
+        "--reference: got a log without scores of task 'click'; wanted another ranker's scores for clid" in untaught.err
+    )
     refused = monocal_command("rank", prepared, "--ranker", "hashed_logistic", "--loss", "jrc", "--out", tmp_path / "x")
     assert refused.code != 0
     assert "--loss: got 'jrc'" in refused.err or "--loss: got jrc" in refused.err

@@ -28,10 +28,10 @@ def test_promote_roll_back_and_look(monocal_command, model_folder, log_file, tmp
 def test_what_cannot_be_done_is_one_line(monocal_command, model_folder, log_file, tmp_path):
     registry = tmp_path / "registry"
     ended = monocal_command("promote", tmp_path / "nothing", "--registry", registry)
-    assert (ended.code, ended.out) == (1, "")
+    assert (ended.code, ended.out) == (2, "")
     assert "a saved model is a folder with manifest.json in it" in ended.err
     ended = monocal_command("rollback", "--registry", registry)
-    assert ended.code == 1
+    assert ended.code == 2
     assert "a registry is a folder with registry.json in it" in ended.err
     ended = monocal_command("promote", model_folder, "--registry", log_file)
     assert ended.code == 2

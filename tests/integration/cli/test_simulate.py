@@ -32,7 +32,7 @@ def test_unknown_world_suggests(monocal_command, tmp_path):
 
 
 def test_bad_arguments(monocal_command, tmp_path):
-    assert "PATH: got None; wanted a file ending in .parquet" in monocal_command("simulate").err
+    assert "PATH: got nothing; wanted a file ending in .parquet" in monocal_command("simulate").err
     assert "wanted a file ending in .parquet" in monocal_command("simulate", tmp_path / "log.csv").err
     ended = monocal_command("simulate", tmp_path / "log.parquet", "--rows", "many")
     assert (ended.code, ended.err) == (

@@ -44,6 +44,18 @@ def test_groups_get_their_own_and_those_without_enough_rows_say_so(place, monoca
     assert max(len(line) for line in lines) <= 80
 
 
+def test_many_groups_are_told_in_short_the_largest_first(place, monocal_command):
+    call = ("threshold", place / "model", place / "val.parquet", "--recall", "0.5", "--by", "site_id")
+    ended = monocal_command(*call)
+    assert ended.code == 0, ended.err
+    values, counts = np.unique(pq.read_table(place / "val.parquet")["site_id"].to_pylist(), return_counts=True)
+    told = [line for line in ended.out.splitlines() if "takes" in line or "none:" in line]
+    assert len(told) == 20
+    assert told[0].split()[0] == values[np.argmax(counts)]
+    assert f"and {len(values) - 20:,} rarer values" in ended.out
+    assert len(json.loads(monocal_command(*call, "--json").out)["by"]) == len(values)
+
+
 def test_rows_that_the_model_was_fitted_on_are_warned_about(place, monocal_command):
     log = simulate_log(30_000, seed=4).table()
     pq.write_table(log.slice(0, 12_000), place / "seen.parquet")

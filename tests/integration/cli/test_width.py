@@ -1,5 +1,7 @@
 """Tables of the command line fit a terminal of 80 columns, without breaking a number."""
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from monocal.calibrators import CALIBRATORS
@@ -33,10 +35,49 @@ def test_tables_fit(monocal_command, model_folder, log_file, tmp_path, verb):
                 assert table[3][:1].strip()
 
 
+def test_what_is_in_a_model_and_in_a_log_fits(monocal_command, log_file, tmp_path):
+    fields = "site_id,ad_id,country,hour,position,device"
+    winners = ("--numeric", "user_number", "--parent", "ad_id=country", "--selected", "won")
+    frame = pq.read_table(log_file)
+    n = frame.num_rows
+    frame = frame.append_column("won", pa.array([row % 10 == 0 for row in range(n)]))
+    pq.write_table(frame.append_column("user_number", pa.array(range(n))), tmp_path / "log.parquet")
+    columns = ("--score", "pctr", "--label", "click", "--fields", fields)
+    fitted = monocal_command(
+        "fit", tmp_path / "log.parquet", *columns, *winners, "--method", "wide_logistic", "--out", tmp_path / "model"
+    )
+    assert fitted.code == 0, fitted.err
+    assert "winners (won): " in fitted.out
+    prepared = monocal_command("prepare", log_file, "--label", "click", "--fields", fields, "--out", tmp_path / "log")
+    assert prepared.code == 0
+    for folder in ("model", "log"):
+        told = monocal_command("inspect", tmp_path / folder)
+        assert told.code == 0
+        assert max(len(line) for line in told.out.splitlines()) <= 80
+        assert "device (" in told.out
+    assert "strictly monotone for fixed features" in " ".join(
+        monocal_command("inspect", tmp_path / "model").out.split()
+    )
+    assert max(len(line.rstrip()) for line in fitted.out.splitlines()) <= 80
+
+
+def test_products_fit(monocal_command, log_file, tmp_path):
+    frame = pq.read_table(log_file)
+    clicks, scores = frame["click"].to_numpy(), frame["pctr"].to_numpy()
+    columns = {"click": clicks, "buy": clicks, "both": clicks, "pctr": scores, "pcvr": scores, "pctcvr": scores**2}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    tasks = [word for task in ("click:pctr", "buy:pcvr", "both:pctcvr") for word in ("--task", task)]
+    judged = monocal_command("evaluate", tmp_path / "log.parquet", *tasks, "--metrics", "pcoc")
+    assert judged.code == 0, judged.err
+    assert "pctr × pcvr against pctcvr (score)" in judged.out
+    assert max(len(line.rstrip()) for line in judged.out.splitlines()) <= 80
+
+
 @pytest.mark.parametrize("name", [*CALIBRATORS, *METRICS])
 def test_what_a_method_and_a_metric_say_of_themselves_fits_80_columns(monocal_command, name):
-    """Formulas and code are left as they are."""
+    """Formulas, and examples of metrics, are left as they are."""
     told = monocal_command("methods" if name in CALIBRATORS else "metrics", name)
     assert told.code == 0
-    blocks = [part for part in told.out.split("\n\n") if ">>>" not in part and "\\" not in part]
+    code = () if name in CALIBRATORS else (">>>",)
+    blocks = [part for part in told.out.split("\n\n") if not any(word in part for word in (*code, "\\"))]
     assert max(len(line) for block in blocks for line in block.splitlines()) <= 80

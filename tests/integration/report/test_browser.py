@@ -58,6 +58,16 @@ def test_a_request_would_have_been_noticed_and_is_forbidden(opened):
     assert any("Content Security Policy" in message for message in opened.messages)
 
 
+def test_no_section_and_no_column_is_out_of_sight(opened):
+    """At the width of a page that is shared on a screen; a table of long values may scroll."""
+    opened.size(1100, 900)
+    is_cut = "(part) => part.scrollWidth > part.clientWidth + 1"
+    assert opened.run(f"[...document.querySelectorAll('nav.sections, .tile')].filter({is_cut}).length") == 0
+    seen = "[...document.querySelectorAll('table[id$=\\'seen\\']')].map((table) => table.parentElement)"
+    assert opened.run(f"{seen}.length") == 1
+    assert opened.run(f"{seen}.filter({is_cut}).length") == 0
+
+
 def test_charts_are_drawn(opened):
     sizes = opened.run(
         "[...document.querySelectorAll('svg.plot')].filter((plot) => plot.getClientRects().length)"

@@ -104,7 +104,7 @@ def test_a_judged_fit_repairs_only_if_asked(log: pa.Table) -> None:
 
 def test_products_that_cannot_be_kept_are_refused(log: pa.Table) -> None:
     few: dict[str, Any] = {"method": "platt", "tasks": TASKS}
-    with pytest.raises(UnknownName, match="score column of product: got 'pbuy'"):
+    with pytest.raises(UnknownName, match="products: got 'pbuy'"):
         monocal.fit(log.slice(0, 500), products=[Product(("pctr", "pbuy"), "plv")], **few)
     with pytest.raises(InvalidInput, match="every whole once"):
         monocal.fit(log.slice(0, 500), products=[Product(("pctr", "pctr"), "plv")], **few)

@@ -122,7 +122,7 @@ def test_harm_in_one_guarded_segment_is_found(log, models):
     device = max(set(values), key=values.count)
     # a new model that is right except where the device is that one
     biased = _biased(log.slice(0, 20_000), device)
-    with pytest.warns(MonocalWarning, match="field 'device' tells 'click'"):
+    with pytest.warns(MonocalWarning, match="'device', which tells 'click'"):
         harmed = monocal.fit(biased, method="wide_logistic", score="pctr", label="click", fields=["device"])
     found = gate(models["platt"], harmed, fresh, by=["device"], max_harm=0.2)
     worse = found.tasks["click"].worse

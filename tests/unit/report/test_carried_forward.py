@@ -79,7 +79,7 @@ def test_the_report_draws_every_field_and_says_what_was_rejected(found):
 def test_a_fit_that_nothing_could_judge_says_so(turned):
     late = {**turned, "label": np.where(turned["time"] < 8_000, 0, turned["label"])}
     # the days without a positive make the day tell the label
-    with pytest.warns(MonocalWarning, match="field 'day<1>' tells 'label'"):
+    with pytest.warns(MonocalWarning, match="'day<1>', which tells 'label'"):
         model = monocal.fit(late, method="wide_logistic", carry="auto", **COLUMNS)
     data = build_report(model, turned, time="time", **QUICK)
     assert not data.task().carried.judged

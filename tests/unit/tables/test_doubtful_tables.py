@@ -134,9 +134,9 @@ def test_a_cut_that_leaves_a_part_without_rows_is_refused(tmp_path, cuts):
 
 def test_a_field_that_copies_the_label_is_warned_about(tmp_path):
     table = {"s": SCORES, "y": LABELS, "site": RNG.integers(0, 5, N), "watched": np.where(LABELS, "long", "short")}
-    with pytest.warns(MonocalWarning, match=r"field 'watched' tells 'y'.*remove it from the fields"):
+    with pytest.warns(MonocalWarning, match=r"fields: got 'watched', which tells 'y'.*name fields= without it"):
         monocal.fit(table, method="platt", score="s", label="y", fields=["site", "watched"])
-    with pytest.warns(MonocalWarning, match=r"field 'watched' tells 'y'"):
+    with pytest.warns(MonocalWarning, match=r"'watched', which tells 'y'"):
         encode_log(table, Roles("y", ["site", "watched"]), tmp_path / "out")
     monocal.fit(table, method="platt", score="s", label="y", fields=["site"])
 
@@ -149,7 +149,7 @@ def test_a_value_that_always_has_one_outcome_is_warned_about_when_named_by_hand(
     followed = np.where((labels == 1) & (random.random(14_000) < 0.08), "yes", "no")
     table = {"s": scores, "y": labels, "followed": followed, "site": random.integers(0, 5, 14_000)}
     columns = {"method": "platt", "score": "s", "label": "y"}
-    with pytest.warns(MonocalWarning, match=r"field 'followed' tells 'y': always 1 where it is 'yes' \(\d+ rows\)"):
+    with pytest.warns(MonocalWarning, match=r"'followed', which tells 'y': always 1 where it is 'yes' \(\d+ rows\)"):
         monocal.fit(table, **columns, fields=["site", "followed"])
     monocal.fit(table, **columns, fields=["site"])
 
@@ -162,10 +162,11 @@ def test_a_field_that_leaks_or_names_rows_is_warned_about_when_named_by_hand():
     watched = np.where(RNG.random(n) < 0.8, np.where(labels, "long", "short"), "unknown")
     table = {"s": scores, "y": labels, "request": np.arange(n), "watched": watched, "site": RNG.integers(0, 5, n)}
     columns = {"method": "platt", "score": "s", "label": "y"}
-    with pytest.warns(MonocalWarning, match=r"field 'watched' tells 'y': it explains \d\d % of it.*after the outcome"):
+    with pytest.warns(MonocalWarning, match=r"'watched', which tells 'y': it explains \d\d % of it.*after the outcome"):
         monocal.fit(table, **columns, fields=["site", "watched"])
     with pytest.warns(
-        MonocalWarning, match=r"field 'request' names rows: 2,000 values in 2,000 rows. Way out: remove it"
+        MonocalWarning,
+        match=r"'request', which names rows: 2,000 values in 2,000 rows. Way out: name fields=",
     ):
         monocal.fit(table, **columns, fields=["site", "request"])
     monocal.fit(table, **columns, fields=["site"])

@@ -11,6 +11,7 @@ from monocal.cli.engines import Conf, Engine, Master, is_spark, spark_session, s
 from monocal.cli.option_groups import LateLabels, Period, ScoredColumns
 from monocal.cli.options import Debug, Fields, Json, MetricNames, Products, Seed, Tasks
 from monocal.cli.output import print_json, print_lines, remark
+from monocal.cli.prose import folded
 
 EXAMPLES = """
 monocal evaluate model/ test.parquet
@@ -113,4 +114,4 @@ def evaluate(
     for name, judged in found.tasks.items():
         print_task(name, judged)
     for check in found.products:
-        print_lines(str(check))
+        print_lines(folded(str(check)))

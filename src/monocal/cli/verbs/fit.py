@@ -24,6 +24,7 @@ from monocal.cli.engines import (
 from monocal.cli.option_groups import FitSettings, LateLabels, ScoredColumns
 from monocal.cli.options import Debug, Fields, Json, Method, Out, Products, Set, TableArgument, Tasks
 from monocal.cli.output import print_json, print_lines, print_table, remark
+from monocal.cli.prose import folded
 from monocal.cli.spelling import carry_as_option
 from monocal.core.errors import InvalidInput
 
@@ -163,9 +164,11 @@ def fit(
     for name in judged.model.task_names:
         carried = judged.model.carried(name)
         if carried:
-            print_lines(carry_as_option("\n".join([f"{name}: what is carried forward", *carried])))
+            print_lines(folded(carry_as_option("\n".join([f"{name}: what is carried forward", *carried]))))
+        for line in judged.model.of_winners(name):
+            print_lines(folded(f"{name}: {line}"))
     for check in judged.products:
-        print_lines(str(check))
+        print_lines(folded(str(check)))
     remark(f"saved the model{' (fitted again on all rows)' if refit and judged.tasks else ''} to {out}")
 
 

@@ -13,6 +13,7 @@ from monocal.cli.exits import REFUSED
 from monocal.cli.option_groups import LateLabels, Period
 from monocal.cli.options import Debug, Group, Json, Label, TableArgument, Weight
 from monocal.cli.output import print_json, print_lines
+from monocal.cli.prose import folded
 
 EXAMPLES = """
 monocal gate old/ new/ fresh.parquet
@@ -75,6 +76,6 @@ def gate(
     if as_json:
         print_json(found.as_dict())
     else:
-        print_lines(str(found))
+        print_lines(folded(str(found)))
     if not found.passed:
         raise typer.Exit(REFUSED)

@@ -9,6 +9,7 @@ import typer
 
 from monocal.cli.options import Debug, Json
 from monocal.cli.output import print_json, print_lines
+from monocal.cli.prose import folded
 from monocal.cli.spelling import carry_as_option
 
 EXAMPLES = """
@@ -38,4 +39,4 @@ def inspect(
     if as_json:
         print_json(found.facts)
     else:
-        print_lines(carry_as_option(found.text))
+        print_lines(folded(carry_as_option(found.text)))

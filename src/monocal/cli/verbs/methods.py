@@ -72,11 +72,10 @@ def _explain(calibrator: object, as_json: bool) -> None:
         facts = {"name": calibrator.name, "tags": calibrator.tags.as_dict(), "options": options, "meanings": explained}
         print_json({**facts, "text": text})
         return
-    # the arguments are method below, those of the base classes with them
-    about, _, example = text.partition("\nArguments:\n")
-    example = example[example.index("\nExample:") :] if "\nExample:" in example else ""
+    # the arguments are told below, those of the base classes with them; examples are python, for the docs
+    about = text.partition("\nArguments:\n")[0].partition("\nExample:\n")[0]
     tags = ", ".join(f"{key} {value}" for key, value in calibrator.tags.as_dict().items())
-    told = wrapped(f"{calibrator.name}: {about}{example}")
+    told = wrapped(f"{calibrator.name}: {about.rstrip()}")
     lines = [told, "", *wrap(f"Promises: {tags}", 80), "", "Options (--set name=value):"]
     for argument in arguments_of(type(calibrator)):
         possible = f" Possible: {argument.wish}." if argument.wish else ""

@@ -12,6 +12,7 @@ from monocal.cli.exits import REFUSED
 from monocal.cli.option_groups import LateLabels, Period
 from monocal.cli.options import Debug, Json, Label, Logits, ModelArgument, Out, TableArgument, Weight
 from monocal.cli.output import print_json, print_lines, remark
+from monocal.cli.prose import folded
 from monocal.cli.verbs.gate import By, MaxHarm
 
 EXAMPLES = """
@@ -67,7 +68,7 @@ def refresh(
     if as_json:
         print_json(done.as_dict())
     else:
-        print_lines("\n".join(history_lines(done.model.info)[-1:]))
+        print_lines(folded("\n".join(history_lines(done.model.info)[-1:])))
         if done.verdict is not None:
             remark(str(done.verdict))
     if not done.written:

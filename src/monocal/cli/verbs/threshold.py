@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -15,6 +16,9 @@ EXAMPLES = """
 monocal threshold model/ validation.parquet --precision 0.9
 monocal threshold model/ validation.parquet --recall 0.8 --by language --confidence 0.99
 """
+
+
+_SHOWN = 20
 
 
 def threshold(
@@ -55,9 +59,7 @@ def threshold(
     if as_json:
         print_json(found.as_dict())
         return
-    relation = "at most" if found.promise == "false_positive_rate" else "at least"
-    name = found.promise.replace("_", " ")
-    typer.echo(f"{name} {relation} {found.target:g} with probability {found.confidence:g}: take rows with p >=")
+    typer.echo(f"{found.told_promise}: take rows with p >=")
     if found.by:
         each = (1.0 - found.confidence) / len(found.by)
         _echo(
@@ -65,12 +67,16 @@ def threshold(
             f"{len(found.by):,}, so that all of them hold together"
         )
     cuts = {"all rows": found.overall, **found.by} if found.overall is not None else found.by
-    for value, cut in cuts.items():
+    for value, cut in islice(cuts.items(), _SHOWN):
         if cut.value is None:
             _echo(f"  {value[:24]:<24}  none: {cut.reason}", indent=34)
         else:
             taken = f"takes {cut.n_taken:,} of {cut.n_rows:,}, observed {cut.observed:.4f}"
             typer.echo(f"  {value[:24]:<24}  {cut.value:.6f}  {taken}")
+    if len(cuts) > _SHOWN:
+        rest = list(cuts.values())[_SHOWN:]
+        with_cut = sum(cut.value is not None for cut in rest)
+        typer.echo(f"  … and {len(rest):,} rarer values, {with_cut:,} of them with a cut-off; --json has all")
 
 
 def _echo(line: str, indent: int = 2) -> None:

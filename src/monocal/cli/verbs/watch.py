@@ -23,6 +23,7 @@ from monocal.cli.options import (
     Window,
 )
 from monocal.cli.output import print_json, print_lines, print_table, remark
+from monocal.cli.prose import folded
 from monocal.core.numbers import significant
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _print(found: Watch) -> None:
         ]
         more = f" ({_SHOWN_ALARMS} of {len(found.alarms):,})" if len(found.alarms) > _SHOWN_ALARMS else ""
         print_table(f"Alarms{more}", ["where", "task", "chart", "since", "rows", "PCOC"], shown, left=4)
-    print_lines("\n".join(found.beyond)) if found.beyond else None
+    print_lines(folded("\n".join(found.beyond))) if found.beyond else None
     remark(
         f"{len(found.alarms):,} of {found.n_charts:,} charts in alarm after {found.n_periods:,} periods with labels; "
         f"chance of any false alarm at most {found.false_alarm_rate:.0%} while the forecast is within "

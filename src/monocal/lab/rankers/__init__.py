@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from monocal.calibrators.arguments import check_arguments
 from monocal.core.errors import UnknownName
 from monocal.lab.rankers.artefact import load_ranker
 from monocal.lab.rankers.base import Ranker
@@ -56,4 +57,5 @@ def ranker(name: str, /, **arguments: Any) -> Ranker:
     for argument in arguments:
         if argument not in known:
             raise UnknownName.among(f"argument of {name!r}", argument, known)
+    check_arguments(kind, arguments)
     return kind(**arguments)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from monocal.calibrators.arguments import check_arguments
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.core.log_loss import log_loss
@@ -62,6 +63,7 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
                 the last one; the result is the same as without the interruption.
             show_progress: True or False to decide; None shows a bar on a terminal.
         """
+        check_arguments(type(self), self.get_params(deep=False))
         if train.n_rows == 0:
             raise InvalidInput.of("train", "no rows", "at least one row", "check the split")
         tasks = self._tasks(train)

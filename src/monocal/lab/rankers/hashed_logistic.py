@@ -9,7 +9,6 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, logit, sigmoid
@@ -63,8 +62,6 @@ class HashedLogistic(Ranker):
         return chosen_tasks(self.tasks, log.tasks)
 
     def _fit(self, train: EncodedLog, _checkpoints: Path | None, show_progress: bool | None) -> None:
-        if not 1 <= self.bits <= 30:
-            raise InvalidInput.of("bits", self.bits, "a number from 1 to 30", "use 20 for a million weights")
         n_buckets = 1 << self.bits
         self.weights_ = np.zeros((len(self.tasks_), n_buckets), np.float32)
         self.intercepts_ = np.array([_start(train, task) for task in self.tasks_])

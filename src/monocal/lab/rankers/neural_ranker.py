@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.batches import release_pages
-from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
@@ -125,7 +124,6 @@ class NeuralRanker(Ranker):
         from monocal.lab.rankers.whole_lists import lists_of
         from monocal.training import TrainingOptions, minimise
 
-        self._check_parameters()
         loss = self._loss()
         lists = lists_of(train, self.group) if loss.needs_groups else None
         references = references_of(loss, train, self.tasks_, self.group)
@@ -211,15 +209,3 @@ class NeuralRanker(Ranker):
         import torch
 
         return torch.get_num_threads() if self.n_threads is None else self.n_threads
-
-    @final
-    def _check_parameters(self) -> None:
-        for name in ("n_dimensions", "batch_rows", "n_epochs", "checkpoint_batches"):
-            if getattr(self, name) < 1:
-                raise InvalidInput.of(name, getattr(self, name), "at least 1", "leave it out for the default")
-        if self.n_threads is not None and self.n_threads < 1:
-            raise InvalidInput.of("n_threads", self.n_threads, "at least one thread", "leave it out to use torch's")
-        if not (self.learning_rate > 0.0 and self.l2 >= 0.0):
-            raise InvalidInput.of(
-                "learning_rate, l2", f"{self.learning_rate}, {self.l2}", "a positive rate and l2 ≥ 0", "use 1e-3, 1e-6"
-            )

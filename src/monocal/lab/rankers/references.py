@@ -29,18 +29,19 @@ def references_of(
         tasks: The tasks to learn.
         group: For click rates: the fields whose values have them.
     """
-    from monocal.losses.ranking import PreferencePairs
+    from monocal.losses.ranking import RANKING_LOSSES, PreferencePairs
 
     if not loss.needs_references:
         return {}
     if isinstance(loss, PreferencePairs):
         return {task: expected_rates(log, task, group) for task in tasks}
+    name = next(name for name, kind in RANKING_LOSSES.items() if isinstance(loss, kind))
     for task in tasks:
         if task not in log.scores:
             raise InvalidInput.of(
                 "reference",
                 f"a log without scores of task {task!r}",
-                f"another ranker's scores for {type(loss).__name__}",
+                f"another ranker's scores for {name}",
                 "name what rank wrote with reference=, or prepare the log with its score column",
             )
     return {task: to_logits(log.scores[task], log.roles.scores_are, f"score of task {task!r}") for task in tasks}

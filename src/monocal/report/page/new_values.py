@@ -9,7 +9,7 @@ from monocal.report.page.elements import Cell, Column, Row, badge, number, secti
 
 _COLUMNS = (
     Column("Field", numeric=False),
-    Column("Rows of its value in the fit", numeric=False),
+    Column("Seen in the fit", "Rows of the fit that had the value", numeric=False),
     Column("Share of rows", "Share of the rows of this report, counted with weights"),
     Column("Log-loss before"),
     Column("Log-loss after"),

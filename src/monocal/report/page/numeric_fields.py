@@ -10,6 +10,8 @@ from monocal.report.svg.plot import Plot
 from monocal.report.svg.scale import Scale, around
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM = 440, 280, 56, 428, 236
+_LEAST_SHIFT = 0.05
+"""What every axis holds: an effect that nobody would notice is drawn as the flat line that it is."""
 _LEAD = (
     "What the calibrator adds in logit for every number, with everything else as in real rows, against the mean over "
     "the knots (dots). Between knots the effect is a straight line, beyond the outer ones it is constant."
@@ -28,7 +30,7 @@ def _drawing(found: NumericEffect) -> str:
     low, high = float(found.numbers[0]), float(found.numbers[-1])
     log = low > 0.0 and high / low > 50.0
     x = Scale(low, high, _LEFT, _RIGHT, log)
-    y = Scale(*around(found.shifts, must_hold=(0.0, found.of_null)), _BOTTOM, 12)
+    y = Scale(*around(found.shifts, must_hold=(-_LEAST_SHIFT, _LEAST_SHIFT, found.of_null)), _BOTTOM, 12)
     plot = Plot(x, y, _WIDTH, _HEIGHT)
     plot.axes(found.name[:40], "shift in logit", _number, _number, x_ticks=5)
     plot.line([low, high], [0.0, 0.0], "diagonal")

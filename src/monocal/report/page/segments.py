@@ -39,7 +39,7 @@ def segments(task: TaskReport, identifier: str) -> str:
     value = (
         f" Value is predicted minus delivered <code>{text(task.value)}</code>, the same way."
         if found.has_value
-        else " Name a bid or value column with <code>value=</code> to see gaps in value, too."
+        else " Name a bid or value column (<code>--value</code>, in Python <code>value=</code>) to see its gaps, too."
     )
     lead = (
         f"Segments ranked by their gap. {text(count(found.n_flagged.before))} of "

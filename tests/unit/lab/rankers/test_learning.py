@@ -148,7 +148,7 @@ def test_bad_requests_explain_themselves(click_log, video_log):
         HashedLogistic().fit(click_log).score(video_log)
     with pytest.raises(InvalidInput, match="batch_rows: got 0"):
         DeepFM(batch_rows=0).fit(click_log)
-    with pytest.raises(InvalidInput, match="learning_rate, l2"):
+    with pytest.raises(InvalidInput, match="learning_rate: got -1.0; wanted a number > 0"):
         DeepFM(learning_rate=-1.0).fit(click_log)
     with pytest.raises(InvalidInput, match="n_threads: got 0"):
         DeepFM(n_threads=0).fit(click_log)
@@ -156,6 +156,11 @@ def test_bad_requests_explain_themselves(click_log, video_log):
         DeepFM(hidden=()).fit(click_log)
     with pytest.raises(InvalidInput, match="bits: got 99"):
         HashedLogistic(bits=99).fit(click_log)
+    for hidden in ("abc", ["abc"], 8):
+        with pytest.raises(InvalidInput, match="hidden: got .*wanted a list of whole numbers"):
+            DeepFM(hidden=hidden).fit(click_log)
+        with pytest.raises(InvalidInput, match="hidden: got .*wanted a list of whole numbers"):
+            ranker("deepfm", hidden=hidden)
     with pytest.raises(UnknownName, match="did you mean 'hashed_logistic'"):
         ranker("hashed_logistc")
     with pytest.raises(UnknownName, match="argument of 'deepfm': got 'learning_rat'"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import InvalidInput
-from monocal.metrics.thresholds import promised_thresholds
+from monocal.models.thresholds import promised_thresholds
 
 N_REPEATS = 1_000
 

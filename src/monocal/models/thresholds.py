@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any, Literal, final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats
+from monocal.tables.tabular import Tabular
 
 Promise = Literal["precision", "recall", "false_positive_rate"]
 
@@ -42,16 +44,16 @@ class Threshold:
 
 
 @final
-@dataclass(frozen=True)
-class Thresholds:
-    """What was promised, and the cut-offs that keep it.
+@dataclass(frozen=True, repr=False)
+class Thresholds(Tabular):
+    """What was promised, and the cut-offs that keep it; as a table, one row per cut-off.
 
     Attributes:
         promise: Which quantity.
         target: Its bound: at least for precision and recall, at most for the false-positive rate.
         confidence: Probability with which all cut-offs keep their promise together.
         overall: The cut-off, if groups were not asked for.
-        by: Value of the group to its cut-off.
+        by: Value of the group to its cut-off, the group with most rows first.
     """
 
     promise: Promise
@@ -63,6 +65,31 @@ class Thresholds:
     def as_dict(self) -> dict[str, Any]:
         """Returns everything for programs, in plain values."""
         return asdict(self)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        cuts = self.by if self.overall is None else {"all rows": self.overall}
+        facts = {key: [getattr(cut, key) for cut in cuts.values()] for key in ("observed", "n_rows", "n_taken")}
+        return {
+            "group": list(cuts),
+            "threshold": [cut.value for cut in cuts.values()],
+            **facts,
+            "confidence": [cut.confidence for cut in cuts.values()],
+            "reason": [cut.reason for cut in cuts.values()],
+        }
+
+    @property
+    def told_promise(self) -> str:
+        """What holds, and how surely, in words."""
+        relation = "at most" if self.promise == "false_positive_rate" else "at least"
+        return f"{self.promise.replace('_', ' ')} {relation} {self.target:g} with probability {self.confidence:g}"
+
+    def __repr__(self) -> str:
+        found = sum(cut.value is not None for cut in self.by.values())
+        if self.overall is None:
+            said = f"cut-offs for {found:,} of {len(self.by):,} groups"
+        else:
+            said = "no cut-off" if self.overall.value is None else f"p >= {self.overall.value:.6f}"
+        return f"Thresholds: {self.told_promise}, {said}; to_pandas() tells more"
 
 
 def promised_thresholds(
@@ -106,29 +133,47 @@ def promised_thresholds(
         >>> promised_thresholds(p[:20], y[:20], precision=0.9).overall.reason
         '20 rows; a precision of 0.9 with confidence 0.95 needs at least 42 rows above the cut-off'
     """
-    given = {"precision": precision, "recall": recall, "false_positive_rate": false_positive_rate}
-    targets = {name: target for name, target in given.items() if target is not None}
-    if len(targets) != 1:
-        raise InvalidInput.of(
-            "precision, recall, false_positive_rate", f"{len(targets)} of them", "exactly one", "choose what to promise"
-        )
-    ((promise, target),) = targets.items()
-    assert promise in get_args(Promise)
-    for name, value in ((promise, target), ("confidence", confidence)):
-        if not 0.0 < value < 1.0:
-            raise InvalidInput.of(name, value, "a number between 0 and 1", "0.9, for example")
+    promise, target = checked_promise(
+        precision=precision, recall=recall, false_positive_rate=false_positive_rate, confidence=confidence
+    )
     if not np.isin(labels, (0.0, 1.0)).all():
         raise InvalidInput.of("labels", "other numbers than 0 and 1", "0 and 1", "exact binomial bounds need counts")
     if groups is None:
-        overall = _threshold(probabilities, labels, promise, target, 1.0 - confidence)  # type: ignore[arg-type]
-        return Thresholds(promise, target, confidence, overall, {})  # type: ignore[arg-type]
-    values = np.unique(groups)
+        overall = _threshold(probabilities, labels, promise, target, 1.0 - confidence)
+        return Thresholds(promise, target, confidence, overall, {})
+    values, counts = np.unique(groups, return_counts=True)
+    values = values[np.argsort(-counts, kind="stable")]
     delta = (1.0 - confidence) / max(values.size, 1)
     by = {}
     for value in values:
         at = groups == value
-        by[str(value)] = _threshold(probabilities[at], labels[at], promise, target, delta)  # type: ignore[arg-type]
-    return Thresholds(promise, target, confidence, None, by)  # type: ignore[arg-type]
+        by[str(value)] = _threshold(probabilities[at], labels[at], promise, target, delta)
+    return Thresholds(promise, target, confidence, None, by)
+
+
+def checked_promise(*, confidence: float = 0.95, **given: float | None) -> tuple[Promise, float]:
+    """Returns what is promised and its bound; refuses what `promised_thresholds` could not keep.
+
+    Example:
+        >>> checked_promise(precision=0.9)
+        ('precision', 0.9)
+    """
+    targets = {name: target for name, target in given.items() if target is not None}
+    if len(targets) != 1:
+        raise InvalidInput.of(
+            ", ".join(get_args(Promise)), f"{len(targets)} of them", "exactly one", "choose what to promise"
+        )
+    ((name, target),) = targets.items()
+    promise = next((known for known in get_args(Promise) if known == name), None)
+    if promise is None:
+        raise UnknownName.among("argument of 'threshold'", name, get_args(Promise))
+    for argument, value in ((name, target), ("confidence", confidence)):
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not (is_number and 0.0 < value < 1.0):
+            raise InvalidInput.of(
+                argument, value if is_number else repr(value), "a number between 0 and 1", "0.9, for example"
+            )
+    return promise, float(target)
 
 
 def _threshold(p: Floats, y: Floats, promise: Promise, target: float, delta: float) -> Threshold:
