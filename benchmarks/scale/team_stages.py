@@ -1,8 +1,8 @@
 """Where the time of a network's fit by several processes goes: a line per stage, with what its reductions took, and
 one per process with its time and memory.
 
-`make` writes a made-up log block by block, in bounded memory; `simulate` a log of five fields that holds what rankers get
-wrong, by way of memory.
+`make` writes a made-up log block by block, in bounded memory; `simulate` one of five fields with a ranker's usual
+mistakes, all of it in memory first.
 
 python benchmarks/scale/team_stages.py make LOG --rows 20000000 --fields 21
 python benchmarks/scale/team_stages.py simulate LOG --rows 3000000
