@@ -8,6 +8,7 @@ import monocal.spark as ms
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.roles import Roles
+from monocal.spark.barrier import fit_in_barrier
 from monocal.spark.compressed import compress
 from monocal.spark.fit import SMOOTH_METHODS
 from monocal.spark.judged_rows import BEFORE, Judging, Slot
@@ -108,6 +109,28 @@ def test_so_do_those_of_a_network_that_looks_at_time(network, fitted_by_one_proc
     alone = fitted_by_one_process(df, wishes, model.vocabulary)
     assert alone.looks_at_time
     assert bits(model.tasks[0].calibrator) == bits(alone)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("sbcr", {"hidden": (16,)}),
+        ("fac", {"carry": "none"}),
+        ("desc", {"hidden": (16,), "n_dimensions": 4}),
+        ("adacalib", {"candidate_bins": (3, 5)}),
+        ("mcnet", {"hidden": (16,)}),
+    ],
+)
+def test_and_those_of_every_other_network(spark, network, fitted_by_one_process, method, settings):
+    df, wishes, model = network
+    parts = {name: wishes[name] for name in ("score", "label", "fields", "time")}
+    before = spark.conf.get("spark.sql.adaptive.enabled")
+    found = fit_in_barrier(
+        df, Roles.of(**parts), model.vocabulary, method, {"n_epochs": 1, **settings}, workers=wishes["workers"]
+    )
+    assert before == spark.conf.get("spark.sql.adaptive.enabled") == "true"  # it is off inside the stage alone
+    given = {**parts, **settings, "n_epochs": 1, "method": method, "workers": wishes["workers"]}
+    assert bits(found.tasks[0].calibrator) == bits(fitted_by_one_process(df, given, model.vocabulary))
 
 
 def bits(one):
