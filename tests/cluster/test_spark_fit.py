@@ -139,6 +139,26 @@ def bits(one):
     return {name: array.tobytes() for name, array in state.arrays.items()}, state.values
 
 
+def test_a_task_without_rows_takes_part(spark, folder, fitted_by_one_process):
+    """Rows go where a hash of their contents says, here all to the second task; the first one brings the model back."""
+    parts = {"score": "pctr", "label": "click", "fields": ["device"]}
+    df = spark.read.parquet(str(folder)).where("row < 3000").select("pctr", "click", "device")
+    skewed = df.where(f"pmod(hash({', '.join(Roles.of(**parts).columns)}), 2) = 1")
+    known = ms.vocabulary(skewed, ["device"])
+    model = fit_in_barrier(skewed, Roles.of(**parts), known, "wide_logistic", {}, workers=2)
+    alone = fitted_by_one_process(skewed, {**parts, "method": "wide_logistic", "workers": 2}, known)
+    assert bits(model.tasks[0].calibrator) == bits(alone)
+
+
+def test_two_tasks_of_sampled_rows_are_fitted_as_on_one_machine(spark, folder, rows):
+    wishes = {"method": "wide_logistic", "tasks": {"click": ("click", "pctr"), "buy": ("buy", "true_p")}}
+    wishes |= {"fields": ["device"], "weight": "weight", "sampling_rate": "rate"}
+    model = ms.fit(spark.read.parquet(str(folder)).where("row < 6000"), **wishes, workers=2)
+    few = rows.slice(0, 6_000)
+    for task, expected in monocal.fit(few, **wishes).predict(few).items():
+        np.testing.assert_allclose(model.predict(few, task), expected, rtol=1e-8)
+
+
 def test_more_workers_than_slots_are_refused_and_the_session_lives(spark, folder):
     df = spark.read.parquet(str(folder))
     with pytest.raises(InvalidInput, match="at most the 2 slots"):
