@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -77,13 +78,15 @@ class Launcher:
         return [member for member in self.members if _runs(member)]
 
     def clear(self):
+        """Ends all of them, at whatever moment."""
         if self._running.poll() is None:
+            self._running.send_signal(signal.SIGSTOP)  # so that it starts no more
             self.members |= set(psutil.Process(self._running.pid).children(recursive=True))
             self._running.kill()
-            self._running.communicate()
         for member in self.left_behind():
             with suppress(psutil.NoSuchProcess):
                 member.kill()
+        self._running.communicate()
 
 
 def _runs(process):
