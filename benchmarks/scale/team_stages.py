@@ -1,6 +1,11 @@
-"""Where the time of a network's fit by several processes goes: a line per stage, with what its reductions took.
+"""Where the time of a network's fit by several processes goes: a line per stage, with what its reductions took, and
+one per process with its time and memory.
 
-python benchmarks/scale/team_stages.py make LOG --rows 3000000
+`make` writes a made-up log block by block, in bounded memory; `simulate` one of five fields with a ranker's usual
+mistakes, all of it in memory first.
+
+python benchmarks/scale/team_stages.py make LOG --rows 20000000 --fields 21
+python benchmarks/scale/team_stages.py simulate LOG --rows 3000000
 torchrun --standalone --nproc-per-node 2 benchmarks/scale/team_stages.py fit LOG
 """
 
@@ -15,6 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from made_up_log import make
+from private_memory import PrivatePeak
 
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
@@ -83,19 +91,21 @@ class Stages:
         return noted
 
 
-def make(folder: Path, n_rows: int) -> None:
+def simulate(folder: Path, n_rows: int) -> None:
     """Writes a simulated log in time order."""
     log_of_rows(read(simulate_log(n_rows, seed=0).table(), ROLES).in_time_order()).save(folder)
 
 
 def fit(folder: Path, n_shards: int) -> None:
-    """Fits this process's shards; the first process prints."""
+    """Fits this process's shards; every process prints what it took, the first one its stages, too."""
     team, log = launched_team(), EncodedLog.open(folder)
+    n_own = log.n_rows * len(range(team.rank, n_shards, team.size)) // n_shards
     stages = Stages()
     Calibrator.fit = stages.inside(CONVEX, Calibrator.fit)  # type: ignore[method-assign]
     NeuralCalibrator._train = stages.inside(TRAINING, NeuralCalibrator._train)  # type: ignore[method-assign]
     ProcessGroupTeam._reduced = stages.reducing(ProcessGroupTeam._reduced)  # type: ignore[method-assign]
-    model = fit_log(log, FitOptions("umc"), n_shards=n_shards, team=team)
+    with PrivatePeak() as peak:
+        model = fit_log(log, FitOptions("umc"), n_shards=n_shards, team=team)
     stages.book()
     weights = model.tasks[0].calibrator.weights_
     bits = hashlib.sha256(b"".join(weights[name].tobytes() for name in sorted(weights))).hexdigest()[:16]
@@ -103,6 +113,7 @@ def fit(folder: Path, n_shards: int) -> None:
         facts = {
             "processes": team.size,
             "rows": log.n_rows,
+            "fields": log.n_fields,
             "stage": name,
             "wall s": round(stage.wall, 1),
             "cpu s": round(stage.cpu, 1),
@@ -114,17 +125,31 @@ def fit(folder: Path, n_shards: int) -> None:
             "load": round(os.getloadavg()[0], 1),
         }
         print(json.dumps(facts), flush=True)
+    facts = {
+        "rank": team.rank,
+        "of": team.size,
+        "rows": log.n_rows,
+        "fields": log.n_fields,
+        **peak.facts(n_own),
+        "wall s": round(sum(stage.wall for stage in stages.of.values()), 1),
+        "cpu s": round(sum(stage.cpu for stage in stages.of.values()), 1),
+        "bits": bits,
+    }
+    print(json.dumps(facts), flush=True)
     leave_team()
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["make", "fit"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["make", "simulate", "fit"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=3_000_000)
+    parser.add_argument("--fields", type=int, default=21, help="of a made-up log")
     parser.add_argument("--shards", type=int, default=4)
     given = parser.parse_args()
     if given.what == "make":
-        make(given.folder, given.rows)
+        make(given.folder, given.rows, given.fields)
+    elif given.what == "simulate":
+        simulate(given.folder, given.rows)
     else:
         fit(given.folder, given.shards)

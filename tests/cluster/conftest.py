@@ -1,11 +1,16 @@
-"""Spark really started: two executors of their own processes, on this machine's loopback."""
+"""Spark and torchrun really started: executors and members in processes of their own, on this machine's loopback."""
 
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,10 +19,13 @@ import monocal
 import monocal.spark as ms
 from monocal.calibrators import calibrator
 from monocal.core.roles import Roles
-from monocal.core.team import Alone, Shards
+from monocal.core.team import DEALT_ROWS, Alone, Shards
 from monocal.lab.simulator import simulate_log
+from monocal.logs.row_log import log_of_rows
 from monocal.spark.collecting import collected
 from monocal.tables.read import read
+
+SOURCE = str(Path(monocal.__file__).parents[1])
 
 
 def pytest_collection_modifyitems(items):
@@ -33,6 +41,85 @@ def short_lived_java():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         yield
+
+
+class Launcher:
+    """torchrun on this machine's loopback, and all processes that it was seen to have.
+
+    Attributes:
+        members: Its processes, those that ended included.
+    """
+
+    def __init__(self, options, words):
+        self.members = set()
+        self._running = subprocess.Popen(
+            [sys.executable, "-m", "torch.distributed.run", *map(str, options), *map(str, words)],
+            env={**os.environ, "PYTHONPATH": SOURCE, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def ended(self):
+        """Waits for its end and returns the code and what was said."""
+        deadline = time.monotonic() + 500
+        while True:
+            with suppress(psutil.NoSuchProcess):
+                self.members |= set(psutil.Process(self._running.pid).children(recursive=True))
+            try:
+                out, errors = self._running.communicate(timeout=0.1)
+            except subprocess.TimeoutExpired:
+                assert time.monotonic() < deadline, "the launcher goes on and on"
+            else:
+                return subprocess.CompletedProcess(self._running.args, self._running.returncode, out, errors)
+
+    def left_behind(self):
+        """Which of its processes still run."""
+        return [member for member in self.members if _runs(member)]
+
+    def clear(self):
+        """Ends all of them, at whatever moment."""
+        if self._running.poll() is None:
+            self._running.send_signal(signal.SIGSTOP)  # so that it starts no more
+            self.members |= set(psutil.Process(self._running.pid).children(recursive=True))
+            self._running.kill()
+        for member in self.left_behind():
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+        self._running.communicate()
+
+
+def _runs(process):
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.fixture(scope="session")
+def launched():
+    """Starts launchers: their options, then the words of what their processes run. None outlives the tests."""
+    launchers = []
+
+    def launched(options, *words):
+        launchers.append(Launcher(options, words))
+        return launchers[-1]
+
+    try:
+        yield launched
+    finally:
+        for launcher in launchers:
+            launcher.clear()
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    """A log whose rows to fit lie in all of four shards."""
+    place = tmp_path_factory.mktemp("prepared") / "log"
+    roles = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
+    log = log_of_rows(read(simulate_log(80_000, seed=7).table(), roles).in_time_order()).save(place)
+    assert log.part("calibration").n_rows > 3 * DEALT_ROWS
+    return place
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +144,6 @@ def spark(spark_home):
     os.environ["SPARK_HOME"] = str(spark_home)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    source = str(Path(monocal.__file__).parents[1])
     session = (
         SparkSession.builder.master("local-cluster[2,1,1024]")
         .config("spark.driver.host", "127.0.0.1")
@@ -66,7 +152,7 @@ def spark(spark_home):
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.files.maxPartitionBytes", "512k")
         .config("spark.sql.files.openCostInBytes", "1k")
-        .config("spark.executorEnv.PYTHONPATH", source)
+        .config("spark.executorEnv.PYTHONPATH", SOURCE)
         .config("spark.executorEnv.OMP_NUM_THREADS", "1")
         .config("spark.log.level", "ERROR")
         # two for the processes that tests end, and one more; a bad row fails as often

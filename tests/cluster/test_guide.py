@@ -46,7 +46,7 @@ def answered(model, body):
         text=True,
     )
     try:
-        facts = next(told for told in map(json.loads, service.stderr) if told.get("event") == "listening")
+        facts = next(json.loads(line) for line in service.stderr if '"listening"' in line)
         place = f"http://127.0.0.1:{facts['port']}/v1/calibrate"
         request = urllib.request.Request(place, json.dumps(body).encode(), {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=300) as response:

@@ -22,7 +22,7 @@ def fitted(rows, method, **options):
     return monocal.fit(few, **{"method": method, "score": "pctr", "label": "click", "fields": FIELDS, **options})
 
 
-@pytest.mark.parametrize("method", ["platt", "umc"])
+@pytest.mark.parametrize("method", ["platt", "isotonic", "wide_logistic", "umc"])
 def test_the_numbers_are_those_of_one_machine_in_the_same_order(spark, folder, rows, method):
     model = fitted(rows, method, **({"n_epochs": 1} if method == "umc" else {}))
     scored = collected(ms.apply(spark.read.parquet(str(folder)), model))

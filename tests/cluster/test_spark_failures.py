@@ -1,6 +1,7 @@
 """What happens when parts of a cluster are lost: nothing is missing, nothing is there twice, the session lives."""
 
 import contextlib
+import os
 import threading
 import time
 
@@ -14,76 +15,47 @@ import monocal.spark as ms
 from monocal.core.errors import InvalidInput
 
 N_PARTITIONS = 8
-
-
-def executors():
-    """Processes of the session's executors."""
-    return [child for child, words in _children() if any("CoarseGrainedExecutorBackend" in word for word in words)]
-
-
-def python_workers():
-    """Python processes that executors forked for tasks: children of their daemons."""
-    return [
-        worker
-        for daemon, words in _children()
-        if "pyspark.daemon" in words
-        for worker in _of_the_living(daemon.children) or []
-    ]
-
-
-def _children():
-    """Living processes below this one, each with the words of its command line."""
-    known = [(child, _of_the_living(child.cmdline)) for child in psutil.Process().children(recursive=True)]
-    return [(child, words) for child, words in known if words is not None]
-
-
-def _of_the_living(question):
-    """What a process answers, or None if it has ended: the engine ends idle ones at any moment."""
-    try:
-        return question()
-    except psutil.Error:
-        return None
-
-
-def kill_one(victims, deadline):
-    """Ends one of the processes that ``victims()`` finds; looks again where it ended by itself."""
-    while time.monotonic() < deadline:
-        for victim in victims():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                victim.kill()
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"no process to end: {victims.__name__} found none alive")
+PATIENCE_SECONDS = 300
 
 
 def test_lost_processes_cost_time_and_nothing_else(spark, folder, rows, tmp_path):
     model = monocal.fit(rows.slice(0, 6_000), method="platt", score="pctr", label="click")
     df = spark.read.parquet(str(folder)).select("row", "pctr").repartitionByRange(N_PARTITIONS, "row")
-    df = df.sortWithinPartitions("row")
+    scored = ms.apply(df.sortWithinPartitions("row"), model)
+    doors = {half: tmp_path / f"door {half}" for half in (0, 1)}
 
-    def slowly(batches):  # gives the test time to kill somebody while files are half written
+    def held(batches):
+        """Gives most rows of a batch, says where it is, and waits until its door is open: files are half written."""
+        from pyspark import TaskContext
+
+        half = TaskContext.get().partitionId() * 2 // N_PARTITIONS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         for batch in batches:
-            time.sleep(1.5)
-            yield batch
+            yield batch.slice(0, batch.num_rows - 100)
+            (tmp_path / f"waits {half} {os.getpid()}").touch()
+            while not doors[half].exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            yield batch.slice(batch.num_rows - 100)
 
-    scored = ms.apply(df.mapInArrow(slowly, df.schema), model)
     out, errors = tmp_path / "scored", []
 
     def write():
         try:
-            scored.write.parquet(str(out))
+            scored.mapInArrow(held, scored.schema).write.parquet(str(out))
         except Exception as error:
             errors.append(error)
 
     writer = threading.Thread(target=write)
     writer.start()
-    for n_files, victims in ((2, python_workers), (4, executors)):
-        deadline = time.monotonic() + 300
-        while len(list(out.rglob("*.parquet"))) < n_files and writer.is_alive() and time.monotonic() < deadline:
+    for half, choose in ((0, lambda worker: worker), (1, executor_of)):
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not (waiting := list(tmp_path.glob(f"waits {half} *"))):
+            assert writer.is_alive(), errors
+            assert time.monotonic() < deadline, "no task has written anything"
             time.sleep(0.05)
-        assert writer.is_alive()
-        kill_one(victims, deadline)
-    writer.join(timeout=300)
+        choose(psutil.Process(int(waiting[0].name.split()[-1]))).kill()
+        doors[half].touch()
+    writer.join(timeout=PATIENCE_SECONDS)
     assert errors == []
     assert (out / "_SUCCESS").exists()
     written = pq.read_table(out)
@@ -94,10 +66,21 @@ def test_lost_processes_cost_time_and_nothing_else(spark, folder, rows, tmp_path
     assert spark.range(3).count() == 3
 
 
+def executor_of(worker):
+    """The executor whose tasks a Python worker does."""
+    (found,) = (
+        above for above in worker.parents() if any("CoarseGrainedExecutorBackend" in w for w in above.cmdline())
+    )
+    return found
+
+
 def members_of_a_fit():
     """Python workers that speak to each other: the members have met."""
-    known = {worker: _of_the_living(lambda worker=worker: worker.net_connections("tcp")) for worker in python_workers()}
-    ends = {worker: [end for end in mine if end.raddr] for worker, mine in known.items() if mine is not None}
+    ends = {}
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # the engine ends idle ones at any moment
+            if "pyspark.daemon" in process.parent().cmdline():
+                ends[process] = [end for end in process.net_connections("tcp") if end.raddr]
     return [
         worker
         for worker, mine in ends.items()
@@ -117,20 +100,26 @@ def test_processes_lost_inside_a_barrier_fit_cost_time_and_nothing_else(spark, n
         except Exception as error:
             errors.append(error)
 
-    fitting = threading.Thread(target=fit)
-    fitting.start()
-    lost = set()
-    for is_executor in (False, True):
-        deadline = time.monotonic() + 300
-        # members that meet after the first loss are others: all tasks have started again
-        while not (met := set(members_of_a_fit()) - lost) and fitting.is_alive() and time.monotonic() < deadline:
+    victims, lost = [lambda worker: worker, executor_of], set()
+    for _ in range(5):  # a fit that ended before its members were seen lost nobody
+        fitting = threading.Thread(target=fit)
+        fitting.start()
+        while victims and fitting.is_alive():
+            # members that meet after the first loss are others: all tasks have started again
+            met = set(members_of_a_fit()) - lost
+            for member in met:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    victims[0](member).kill()
+                    lost |= met
+                    del victims[0]
+                    break
             time.sleep(0.05)
-        assert fitting.is_alive()
-        lost |= met
-        kill_one(executors if is_executor else members_of_a_fit, deadline)
-    fitting.join(timeout=300)
+        fitting.join(timeout=PATIENCE_SECONDS)
+        if not victims:
+            break
+    assert not victims
     assert errors == []
-    assert [model.fingerprint for model in found] == [expected.fingerprint]
+    assert {model.fingerprint for model in found} == {expected.fingerprint}
     assert spark.range(3).count() == 3
 
 

@@ -8,6 +8,7 @@ import monocal.spark as ms
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.roles import Roles
+from monocal.spark.barrier import fit_in_barrier
 from monocal.spark.compressed import compress
 from monocal.spark.fit import SMOOTH_METHODS
 from monocal.spark.judged_rows import BEFORE, Judging, Slot
@@ -110,10 +111,52 @@ def test_so_do_those_of_a_network_that_looks_at_time(network, fitted_by_one_proc
     assert bits(model.tasks[0].calibrator) == bits(alone)
 
 
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("sbcr", {"hidden": (16,)}),
+        ("fac", {"carry": "none"}),
+        ("desc", {"hidden": (16,), "n_dimensions": 4}),
+        ("adacalib", {"candidate_bins": (3, 5)}),
+        ("mcnet", {"hidden": (16,)}),
+    ],
+)
+def test_and_those_of_every_other_network(spark, network, fitted_by_one_process, method, settings):
+    df, wishes, model = network
+    parts = {name: wishes[name] for name in ("score", "label", "fields", "time")}
+    before = spark.conf.get("spark.sql.adaptive.enabled")
+    found = fit_in_barrier(
+        df, Roles.of(**parts), model.vocabulary, method, {"n_epochs": 1, **settings}, workers=wishes["workers"]
+    )
+    assert before == spark.conf.get("spark.sql.adaptive.enabled") == "true"  # it is off inside the stage alone
+    given = {**parts, **settings, "n_epochs": 1, "method": method, "workers": wishes["workers"]}
+    assert bits(found.tasks[0].calibrator) == bits(fitted_by_one_process(df, given, model.vocabulary))
+
+
 def bits(one):
     """Everything that a calibrator learned, as bytes and JSON values."""
     state = one.state()
     return {name: array.tobytes() for name, array in state.arrays.items()}, state.values
+
+
+def test_a_task_without_rows_takes_part(spark, folder, fitted_by_one_process):
+    """Rows go where a hash of their contents says, here all to the second task; the first one brings the model back."""
+    parts = {"score": "pctr", "label": "click", "fields": ["device"]}
+    df = spark.read.parquet(str(folder)).where("row < 3000").select("pctr", "click", "device")
+    skewed = df.where(f"pmod(hash({', '.join(Roles.of(**parts).columns)}), 2) = 1")
+    known = ms.vocabulary(skewed, ["device"])
+    model = fit_in_barrier(skewed, Roles.of(**parts), known, "wide_logistic", {}, workers=2)
+    alone = fitted_by_one_process(skewed, {**parts, "method": "wide_logistic", "workers": 2}, known)
+    assert bits(model.tasks[0].calibrator) == bits(alone)
+
+
+def test_two_tasks_of_sampled_rows_are_fitted_as_on_one_machine(spark, folder, rows):
+    wishes = {"method": "wide_logistic", "tasks": {"click": ("click", "pctr"), "buy": ("buy", "true_p")}}
+    wishes |= {"fields": ["device"], "weight": "weight", "sampling_rate": "rate"}
+    model = ms.fit(spark.read.parquet(str(folder)).where("row < 6000"), **wishes, workers=2)
+    few = rows.slice(0, 6_000)
+    for task, expected in monocal.fit(few, **wishes).predict(few).items():
+        np.testing.assert_allclose(model.predict(few, task), expected, rtol=1e-8)
 
 
 def test_more_workers_than_slots_are_refused_and_the_session_lives(spark, folder):

@@ -1,17 +1,9 @@
 """Fits by processes that torchrun started, on this machine's loopback."""
 
-import json
-import os
-import subprocess
-import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pyarrow.parquet as pq
-import pytest
 
 import monocal
 from monocal.core.roles import Roles
@@ -25,68 +17,22 @@ from monocal.tables.read import read
 from monocal.training.process_group import leave_team
 
 ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
+TWO = ["--standalone", "--nproc-per-node", 2]
+FIT = [*TWO, "-m", "monocal", "fit"]
+KILLED = Path(__file__).with_name("killed_member.py")
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    place = tmp_path_factory.mktemp("prepared") / "log"
-    log_of_rows(read(simulate_log(40_000, seed=7).table(), ROLES).in_time_order()).save(place)
-    return place
+def set_to(settings):
+    return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
 
 
-def started(n_processes, *arguments, n_restarts=0):
-    source = str(Path(monocal.__file__).parents[1])
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(n_processes)]
-    launcher += ["--max-restarts", str(n_restarts)]
-    return subprocess.Popen(
-        [*launcher, "-m", "monocal", *(str(argument) for argument in arguments)],
-        env={**os.environ, "PYTHONPATH": source, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def torchrun(n_processes, *arguments):
-    running = started(n_processes, *arguments)
-    out, errors = running.communicate(timeout=500)
-    return subprocess.CompletedProcess(running.args, running.returncode, out, errors)
-
-
-def members_of(running):
-    """The two processes of a fit, once they are connected with each other and have begun."""
-    deadline = time.monotonic() + 300
-    members = []
-    while time.monotonic() < deadline and not (
-        len(members) == 2 and all(len(member.net_connections("tcp")) > 2 for member in members)
-    ):
-        time.sleep(0.1)
-        members = psutil.Process(running.pid).children()
-    assert len(members) == 2
-    return members
-
-
-def alive(members):
-    return [member for member in members if member.is_running() and member.status() != psutil.STATUS_ZOMBIE]
-
-
-@pytest.mark.parametrize(
-    ("method", "settings"),
-    [
-        ("wide_logistic", {"carry": "auto"}),
-        ("umc", {"n_epochs": 1, "size": "small"}),
-        ("umc", {"n_epochs": 1, "size": "small", "carry": "none", "sc_weight": 1.0}),
-    ],
-    ids=["wide", "umc", "smooth calibration loss"],
-)
-def test_two_processes_save_the_model_of_one(prepared, tmp_path, method, settings):
-    options = ["--method", method, "--engine", "torchrun", "--shards", 4]
-    for name, value in settings.items():
-        options += ["--set", f"{name}={value}"]
-    ended = torchrun(2, "fit", prepared, *options, "--out", tmp_path / "model")
+def test_two_processes_save_the_model_of_one(launched, prepared, tmp_path):
+    settings = {"n_epochs": 1, "size": "small"}
+    options = ["--method", "umc", *set_to(settings), "--engine", "torchrun", "--shards", 4]
+    ended = launched(FIT, prepared, *options, "--out", tmp_path / "model").ended()
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("saved the model") == 1
-    alone = fit_log(EncodedLog.open(prepared).part("calibration"), FitOptions(method, settings), n_shards=4)
+    alone = fit_log(EncodedLog.open(prepared).part("calibration"), FitOptions("umc", settings), n_shards=4)
     assert_same_bits(tmp_path / "model", alone)
 
 
@@ -99,86 +45,79 @@ def assert_same_bits(place, model):
     assert found.values == expected.values
 
 
-def test_a_process_without_rows_takes_part(tmp_path):
+def test_a_process_without_rows_takes_part(launched, tmp_path):
     """Rows are dealt in blocks of 4,096: of 3,000 the second process has none."""
     table = simulate_log(15_000, seed=8).table()
     log_of_rows(read(table, ROLES).in_time_order()).save(tmp_path / "log")
     part = EncodedLog.open(tmp_path / "log").part("calibration")
     assert part.n_rows < DEALT_ROWS
     options = ["--method", "wide_logistic", "--set", "recent_share=0.2", "--engine", "torchrun"]
-    ended = torchrun(2, "fit", tmp_path / "log", *options, "--out", tmp_path / "model")
+    ended = launched(FIT, tmp_path / "log", *options, "--out", tmp_path / "model").ended()
     assert ended.returncode == 0, ended.stderr
     assert_same_bits(tmp_path / "model", fit_log(part, FitOptions("wide_logistic", {"recent_share": 0.2}), n_shards=2))
 
 
-def test_a_bad_label_of_one_process_ends_all_and_saves_nothing(tmp_path):
+def test_a_bad_label_of_one_process_ends_all_and_saves_nothing(launched, tmp_path):
     log = log_of_rows(read(simulate_log(40_000, seed=7).table(), ROLES).in_time_order()).save(tmp_path / "log")
     (file,) = (path for path in (tmp_path / "log").glob("*.npy") if "label" in path.name)
     labels = np.load(file, mmap_mode="r+")
     labels[log.parts["calibration"].start + DEALT_ROWS + 17] = 2  # in the first block of the second process
     labels.flush()
-    running = started(
-        *(2, "fit", tmp_path / "log", "--method", "wide_logistic", "--engine", "torchrun", "--out", tmp_path / "model")
-    )
-    try:
-        members = members_of(running)
-        _, errors = running.communicate(timeout=300)
-    finally:
-        running.kill()
-    assert running.returncode != 0
-    assert "labels: got 2 at row 17" in errors
-    assert not alive(members)
+    options = ["--method", "wide_logistic", "--engine", "torchrun", "--out", tmp_path / "model"]
+    launcher = launched(FIT, tmp_path / "log", *options)
+    ended = launcher.ended()
+    assert ended.returncode != 0
+    assert "labels: got 2 at row 17" in ended.stderr
+    assert len(launcher.members) >= 2
+    assert not launcher.left_behind()
     assert not (tmp_path / "model").exists()
 
 
-def test_what_one_process_refuses_ends_all_and_saves_nothing(prepared, tmp_path):
-    ended = torchrun(2, "fit", prepared, "--method", "isotonic", "--engine", "torchrun", "--out", tmp_path / "model")
+def test_what_one_process_refuses_ends_all_and_saves_nothing(launched, prepared, tmp_path):
+    options = ["--method", "isotonic", "--engine", "torchrun", "--out", tmp_path / "model"]
+    ended = launched(FIT, prepared, *options).ended()
     assert ended.returncode != 0
     assert "fit it on one machine" in ended.stderr
     assert not (tmp_path / "model").exists()
 
 
-def test_a_killed_process_ends_all_and_saves_nothing(prepared, tmp_path):
-    options = ["--method", "umc", "--set", "n_epochs=1000", "--engine", "torchrun", "--shards", 2]
-    running = started(2, "fit", prepared, *options, "--out", tmp_path / "model")
-    try:
-        members = members_of(running)
-        members[1].kill()
-        running.communicate(timeout=300)
-    finally:
-        running.kill()
-    assert running.returncode != 0
-    assert not alive(members)
+def killed_fit(launched, prepared, place, settings, n_restarts):
+    """Returns the launcher of a fit of whose processes one is killed in the second epoch."""
+    checkpoint = place / "checkpoint"
+    options = [
+        "--method",
+        "umc",
+        *set_to({**settings, "checkpoint": checkpoint}),
+        "--engine",
+        "torchrun",
+        "--shards",
+        2,
+    ]
+    words = [KILLED, place / "epochs", checkpoint, "fit", prepared, *options, "--out", place / "model"]
+    return launched([*TWO, "--max-restarts", n_restarts], *words)
+
+
+def test_a_killed_process_ends_all_and_saves_nothing(launched, prepared, tmp_path):
+    settings = {"n_epochs": 1000, "size": "small", "carry": "none", "n_dimensions": 4}
+    launcher = killed_fit(launched, prepared, tmp_path, settings, 0)
+    ended = launcher.ended()
+    assert ended.returncode != 0
+    assert (tmp_path / "epochs").exists(), ended.stderr
+    assert len(launcher.members) >= 2
+    assert not launcher.left_behind()
     assert not (tmp_path / "model").exists()
 
 
-def test_a_restarted_fit_goes_on_from_its_checkpoint_to_the_same_bits(prepared, tmp_path):
+def test_a_restarted_fit_goes_on_from_its_checkpoint_to_the_same_bits(launched, prepared, tmp_path):
     """One of two processes is killed after an epoch; the launcher starts both again."""
-    settings = {"n_epochs": 8, "size": "small", "carry": "none", "n_dimensions": 4}
-    manifest = tmp_path / "checkpoint" / "checkpoint.json"
-    options = ["--method", "umc", "--set", f"checkpoint={manifest.parent}", "--engine", "torchrun", "--shards", 2]
-    for name, value in settings.items():
-        options += ["--set", f"{name}={value}"]
-    running = started(2, "fit", prepared, *options, "--out", tmp_path / "model", n_restarts=1)
-    seen, members = [0], []
-    try:
-        while running.poll() is None:
-            with suppress(FileNotFoundError, ValueError):  # between two checkpoints there is none
-                seen.append(json.loads(manifest.read_text())["facts"]["history"]["n_epochs"])
-            if seen[-1] and not members:
-                members = psutil.Process(running.pid).children()
-                members[1].kill()
-                n_seen, n_epochs = len(seen), seen[-1]
-            time.sleep(0.01)
-        _, errors = running.communicate(timeout=60)
-    finally:
-        running.kill()
-    assert running.returncode == 0, errors
-    assert members  # one was killed; the launcher names it or its neighbour, whichever it saw end first
-    assert seen == sorted(seen)  # no epoch was done again
-    assert seen[-1] > n_epochs > 0
-    assert len(seen) > n_seen
-    assert not manifest.parent.exists()
+    settings = {"n_epochs": 4, "size": "small", "carry": "none", "n_dimensions": 4}
+    ended = killed_fit(launched, prepared, tmp_path, settings, 1).ended()
+    assert ended.returncode == 0, ended.stderr
+    attempts, epochs = zip(*(line.split() for line in (tmp_path / "epochs").read_text().splitlines()), strict=True)
+    assert attempts[0] == "0"
+    assert attempts[-1] == "1"
+    assert epochs == ("1", "2", "3", "4")  # none was done again
+    assert not (tmp_path / "checkpoint").exists()
     alone = fit_log(EncodedLog.open(prepared).part("calibration"), FitOptions("umc", settings), n_shards=2)
     assert_same_bits(tmp_path / "model", alone)
 

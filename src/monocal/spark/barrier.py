@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -102,23 +100,20 @@ def _slots(session: Any) -> int:
 
 @contextmanager
 def _joined_team(workers: int) -> Iterator[Team]:
-    """Lets the tasks of this stage find each other: the first offers an address, everybody hears it."""
+    """Lets the tasks of this stage find each other: the first opens a place, everybody hears its address."""
     from pyspark import BarrierTaskContext
 
-    from monocal.training.process_group import launched_team, leave_team
+    from monocal.training.process_group import leave_team, meeting_place, met_team
 
     context = BarrierTaskContext.get()
-    rank = context.partitionId()
-    offer = ""
+    rank, place, offer = context.partitionId(), None, ""
     if rank == 0:
         host = context.getTaskInfos()[0].address.rsplit(":", 1)[0]
-        with socket.socket() as free:
-            free.bind((host, 0))
-            offer = f"{host}:{free.getsockname()[1]}"
+        place = meeting_place(host, workers)
+        offer = f"{host}:{place.port}"
     host, port = context.allGather(offer)[0].rsplit(":", 1)
-    os.environ.update(MASTER_ADDR=host, MASTER_PORT=port, RANK=str(rank), WORLD_SIZE=str(workers))
     try:
-        yield launched_team()
+        yield met_team(host, int(port), rank, workers, place)
     finally:
         leave_team()
 

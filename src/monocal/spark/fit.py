@@ -62,8 +62,9 @@ def fit(
 
     Methods that need a few sums (`PASS_METHODS`): the cluster turns the table into at most some hundred thousand
     weighted rows on which the same calibrator has the same fit, to 1e-11 in the answers; the driver fits it.
-    `wide_logistic`, `umc`, `sbcr`, `fac`: the tasks of one barrier stage form a process group and fit together, each
-    on its own shard; the rows must fit into their memory. The same table and `workers` give the same bits.
+    `wide_logistic` and all networks (`umc`, `sbcr`, `fac`, `desc`, `adacalib`, `mcnet`): the tasks of one barrier stage
+    form a process group and fit together, each on its own shard; the rows must fit into their memory. The same table
+    and `workers` give the same bits.
 
     Arguments:
         df: The table.

@@ -81,8 +81,43 @@ def _meeting_place() -> dict[str, Any]:
     return {"store": PrefixStore(f"attempt {attempt}", store), "rank": rank, "world_size": size}
 
 
+def meeting_place(host: str, size: int) -> Any:
+    """Opens a place on this host where the members of a team find each other, at a port of its own.
+
+    The port (its attribute `port`) is taken before anybody hears of it, so that no other program can get it meanwhile.
+
+    Arguments:
+        host: The name or address under which the others reach this host.
+        size: How many members will come.
+    """
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    return TCPStore(host, 0, size, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=TIMEOUT_SECONDS))
+
+
+def met_team(host: str, port: int, rank: int, size: int, place: Any = None) -> Team:
+    """Joins the processes that meet at an address, without the words of a launcher.
+
+    Arguments:
+        host: Where the place is.
+        port: Its port.
+        rank: Which member this process is.
+        size: How many there are.
+        place: The place itself, for the member that opened it.
+    """
+    import torch.distributed as distributed
+
+    timeout = timedelta(seconds=TIMEOUT_SECONDS)
+    if place is None:
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        place = TCPStore(host, port, size, is_master=False, timeout=timeout)
+    distributed.init_process_group("gloo", timeout=timeout, store=place, rank=rank, world_size=size)
+    return ProcessGroupTeam()
+
+
 def leave_team() -> None:
-    """Leaves the processes that `launched_team` joined; a process that goes on may join others later."""
+    """Leaves the processes that were joined; a process that goes on may join others later."""
     import torch.distributed as distributed
 
     if distributed.is_initialized():

@@ -159,5 +159,6 @@ def judged_rows(
     offset, labels, weights, levels, block = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
     first = judged[0][1].in_shards
     shards = Shards(first.team, first.n, first.numbers, edges)
-    seen = shards.team.most(np.bincount(levels, minlength=len(cuts) * blocks.n_blocks).astype(np.float64)) > 0.0
+    own = np.bincount(levels, minlength=len(cuts) * blocks.n_blocks) > 0
+    seen = shards.team.most(own.astype(np.float64)) > 0.0
     return LaterRows(offset, contributions, labels, weights, (np.cumsum(seen) - 1)[levels], block, shards)

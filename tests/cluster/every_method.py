@@ -1,0 +1,65 @@
+"""What every process of a launcher runs: a fit of each method that is fitted in shards, one after the other.
+
+torchrun --nproc-per-node 2 every_method.py LOG FOLDER NAME...
+"""
+
+import json
+import sys
+import zlib
+from hashlib import sha256
+from pathlib import Path
+
+from monocal.logs.encoded_log import EncodedLog
+from monocal.models.fit_options import FitOptions
+from monocal.models.fitting import fit_log
+from monocal.training.process_group import launched_team, leave_team
+
+N_SHARDS = 4
+SMALL = {"size": "small", "n_dimensions": 4}
+FITS = {
+    "wide_logistic": ("wide_logistic", {"carry": "auto"}),
+    "umc": ("umc", SMALL),
+    "umc, smooth calibration loss": ("umc", SMALL | {"carry": "none", "sc_weight": 1.0}),
+    "sbcr": ("sbcr", {"hidden": (16,)}),
+    "fac": ("fac", {"carry": "none"}),
+    "desc": ("desc", {"hidden": (16,), "n_dimensions": 4}),
+    "adacalib": ("adacalib", {"candidate_bins": (3, 5)}),
+    "mcnet": ("mcnet", {"hidden": (16,)}),
+}
+
+
+class Noted:
+    """A member that keeps a checksum of what every reduction gave it."""
+
+    def __init__(self, team):
+        self.rank, self.size, self._team = team.rank, team.size, team
+        self.checksums = []
+
+    def count(self, numbers):
+        return self._noted(self._team.count(numbers))
+
+    def most(self, numbers):
+        return self._noted(self._team.most(numbers))
+
+    def _noted(self, found):
+        self.checksums.append(zlib.crc32(found.tobytes()))
+        return found
+
+
+def found(log, name, team):
+    """What a member has learned and heard in the end, as JSON values."""
+    method, settings = FITS[name]
+    epochs = {} if method == "wide_logistic" else {"n_epochs": 1}
+    noted = Noted(team)
+    model = fit_log(log, FitOptions(method, settings | epochs), n_shards=N_SHARDS, team=noted)
+    state = model.tasks[0].calibrator.state()
+    arrays = {name: sha256(array.tobytes()).hexdigest() for name, array in state.arrays.items()}
+    return json.loads(json.dumps({"arrays": arrays, "values": state.values, "reductions": noted.checksums}))
+
+
+if __name__ == "__main__":
+    log, folder = EncodedLog.open(sys.argv[1]).part("calibration"), Path(sys.argv[2])
+    team = launched_team()
+    for name in sys.argv[3:]:
+        (folder / f"{name} {team.rank}.json").write_text(json.dumps(found(log, name, team)))
+    leave_team()
