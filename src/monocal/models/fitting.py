@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from monocal.calibrators import Calibrator, calibrator
 from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.core.errors import InvalidInput
+from monocal.core.freed_memory import give_back_freed_memory
 from monocal.core.parents import Parents
 from monocal.core.roles import Roles
 from monocal.core.spaces import Floats, ScoreSpace
@@ -174,6 +175,7 @@ def fit_log(
     if isinstance(arguments.get("carry"), Mapping):
         arguments = {**arguments, "carry": carry_by_position(arguments["carry"], log.field_names)}
     rows = log.rows()
+    give_back_freed_memory()  # what reading and encoding left behind
 
     wholes = [product.whole for product in products]
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
+from monocal.core.freed_memory import give_back_freed_memory
 from monocal.core.progress import progress
 from monocal.core.roles import Roles
 from monocal.tables.categories import check_categories, whole_numbers
@@ -71,6 +72,7 @@ def read(
             "table", "no rows", "at least one row", "check the file, and the window of time if there is one"
         )
     found = _rows(parts, roles, has_dates=bool(kinds) and "number" not in kinds)
+    give_back_freed_memory()  # what batches left behind
     return found.with_hard_labels() if roles.soft_labels else found
 
 
