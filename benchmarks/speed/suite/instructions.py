@@ -72,7 +72,7 @@ def _loops() -> dict[str, Callable[[], object]]:
     turns = rng.normal(0.0, 0.6, (N_ROWS, 50))
     return {
         "wide logistic: loss and gradient": lambda: add_loss_and_gradient(
-            logits, labels, weights, ids, offsets, shifts, np.zeros_like(shifts)
+            logits, labels, weights, ids, np.arange(N_FIELDS), offsets, shifts, np.zeros_like(shifts)
         ),
         "umc, default network, from ids": lambda: umc.score(logits, ids),
         "exact integral of a 50×50 network": lambda: integrate(packed, logits, turns),

@@ -52,11 +52,11 @@ def test_compiled_loss_equals_numpy():
     random = np.random.default_rng(1)
     logits, labels, weights, features, sizes, _ = drawn((0.5, 0.5, 0.5), n_rows=3000, n_values=20)
     weights = weights * random.random(3000)
-    offsets = field_offsets(sizes)
+    offsets, columns = field_offsets(sizes), np.arange(3)
     theta = random.normal(size=int(offsets[-1]) + 2) * 3.0
     by_numpy, by_numba = np.zeros_like(theta), np.zeros_like(theta)
-    first = add_loss_and_gradient(logits + 2, labels, weights, features, offsets, theta, by_numpy)
-    second = compiled(logits + 2, labels, weights, features, offsets, theta, by_numba)
+    first = add_loss_and_gradient(logits + 2, labels, weights, features, columns, offsets, theta, by_numpy)
+    second = compiled(logits + 2, labels, weights, features, columns, offsets, theta, by_numba)
     assert second == pytest.approx(first, rel=1e-12)
     np.testing.assert_allclose(by_numba, by_numpy, rtol=1e-9, atol=1e-9)
 
@@ -64,16 +64,16 @@ def test_compiled_loss_equals_numpy():
 def test_gradient_is_the_slope_of_the_loss():
     logits, labels, weights, features, sizes, _ = drawn((0.5, 0.5), n_rows=500, n_values=5)
     logits = logits + np.linspace(-2, 2, 500)
-    offsets = field_offsets(sizes)
+    offsets, columns = field_offsets(sizes), np.arange(2)
     theta = np.random.default_rng(2).normal(size=int(offsets[-1]) + 2)
     gradient = np.zeros_like(theta)
-    add_loss_and_gradient(logits, labels, weights, features, offsets, theta, gradient)
+    rows = logits, labels, weights, features, columns
+    add_loss_and_gradient(*rows, offsets, theta, gradient)
     for place in (1, 7, theta.size - 2, theta.size - 1):
         step = np.zeros_like(theta)
         step[place] = 1e-5
         up, down = (
-            add_loss_and_gradient(logits, labels, weights, features, offsets, theta + sign * step, np.zeros_like(theta))
-            for sign in (1, -1)
+            add_loss_and_gradient(*rows, offsets, theta + sign * step, np.zeros_like(theta)) for sign in (1, -1)
         )
         assert gradient[place] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-5)
 

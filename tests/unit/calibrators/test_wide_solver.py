@@ -139,3 +139,16 @@ def test_an_offset_is_as_good_as_a_column_with_coefficient_one():
     np.testing.assert_allclose(design.T @ (p - labels), 0.0, atol=1e-6)
     against = solve_logistic(design, 1.0 - labels, np.ones(2000), constraints=np.array([[1.0, 0.0]]), offset=offset)
     assert against[0] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [2000, 200_000])  # by numpy, and compiled
+def test_fields_that_are_left_out_of_a_fit_need_not_be_left_out_of_the_rows(n_rows):
+    logits, labels, weights, features, sizes = skewed(n_rows)
+    columns = np.array([0, 2, 3])
+    options = {"l2": PENALTY, "tolerance": 1e-9, "max_iterations": 100}
+    chosen = np.ascontiguousarray(features[:, columns])
+    wanted = solve_wide(logits, labels, weights, chosen, sizes[columns], **options)
+    found = solve_wide(logits, labels, weights, features, sizes[columns], columns=columns, **options)
+    assert (found.slope, found.intercept) == (wanted.slope, wanted.intercept)
+    np.testing.assert_array_equal(found.shifts, wanted.shifts)
+    np.testing.assert_array_equal(found.curvature, wanted.curvature)

@@ -84,7 +84,8 @@ class CommonDirections:
 
     def parameters(self, scaled: Floats) -> Floats:
         """Returns θ, from the scaled variables s."""
-        result: Floats = self._along(scaled, self._shrink) / self._root
+        result = self._along(scaled, self._shrink)
+        result /= self._root
         return result
 
     def scaled(self, parameters: Floats) -> Floats:
@@ -96,6 +97,11 @@ class CommonDirections:
         return self._along(by_parameters / self._root, self._shrink)
 
     def _along(self, vector: Floats, change: Floats) -> Floats:
-        common = np.add.reduceat(self._direction * vector, self._starts)
-        result: Floats = vector + self._direction * np.repeat(change @ common, self._sizes)
+        result: Floats = self._direction * vector
+        moved = change @ np.add.reduceat(result, self._starts)
+        # in place and field by field: with millions of values every array of their length counts
+        for start, size, amount in zip(self._starts, self._sizes, moved, strict=True):
+            here = slice(start, start + size)
+            np.multiply(self._direction[here], amount, out=result[here])
+        result += vector
         return result

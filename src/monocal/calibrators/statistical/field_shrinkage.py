@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from monocal.calibrators.statistical.numeric_basis import coefficients_of
 from monocal.calibrators.statistical.wide_solver import WideParameters, solve_wide
 from monocal.core.errors import InvalidInput
+from monocal.core.freed_memory import give_back_freed_memory
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.core.team import Shards
@@ -104,7 +105,9 @@ def solve_shrunk(
         )
         penalties = _update(penalties, found, n_knots or (0,) * len(sizes))
     options |= {"start": found, "shards": shards, "n_knots": n_knots}
-    return solve_wide(logits, labels, weights, features, sizes, l2=penalties, **options), penalties
+    found = solve_wide(logits, labels, weights, features, sizes, l2=penalties, **options)
+    give_back_freed_memory()  # what dozens of arrays as long as the shifts left behind
+    return found, penalties
 
 
 def _update(penalties: Floats, found: WideParameters, n_knots: Sequence[int]) -> Floats:

@@ -64,7 +64,9 @@ def solve_logistic(
     for n_active in range(wanted.shape[0] + 1):
         for active in itertools.combinations(range(wanted.shape[0]), n_active):
             basis = _null_space(wanted[list(active)], k)
-            rows = _Rows(design @ basis, given, targets, weights, shards)
+            # without an active constraint the basis changes nothing, and the design need not be there twice
+            inside = design @ basis if active else np.ascontiguousarray(design)
+            rows = _Rows(inside, given, targets, weights, shards)
             theta = basis @ _newton(rows, basis.T * penalty @ basis, max_iterations)
             slack = wanted @ theta
             if np.all(slack >= -1e-9 * (1.0 + np.abs(wanted) @ np.abs(theta))):
@@ -90,13 +92,19 @@ class _Rows(NamedTuple):
 
     def derivatives(self, scores: Floats) -> list[Floats]:
         """Returns gradient and second derivative."""
-        p = sigmoid(scores)
-        residual = self.weights * (p - self.targets)
-        curvature = self.weights * np.maximum(p * (1.0 - p), 1e-12)
         sums: list[list[Floats | float]] = []
         for _, part in self.shards.parts():
-            design = self.design[part]
-            sums.append([design.T @ residual[part], (design.T * curvature[part]) @ design])
+            design, weights, p = self.design[part], self.weights[part], sigmoid(scores[part])
+            column = p - self.targets[part]
+            column *= weights
+            gradient = design.T @ column
+            # the curvature in the same column: with many rows each of them counts
+            np.subtract(1.0, p, out=column)
+            column *= p
+            np.maximum(column, 1e-12, out=column)
+            column *= weights
+            del p
+            sums.append([gradient, (design.T * column) @ design])
         return self.shards.add(sums)
 
 

@@ -19,6 +19,7 @@ Block = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 
 def add_in_threads(
     blocks: Sequence[Block],
+    columns: NDArray[np.int64],
     offsets: NDArray[np.int64],
     theta: NDArray[np.float64],
     gradient: NDArray[np.float64],
@@ -33,6 +34,7 @@ def add_in_threads(
 
     Arguments:
         blocks: The rows.
+        columns: Which of the fields have shifts.
         offsets: Where each field's shifts start.
         theta: All shifts, then slope and intercept.
         gradient: As long as `theta`.
@@ -49,13 +51,13 @@ def add_in_threads(
         residuals = [np.empty(len(block[0])) for block in some]
         sums = do_all(
             [
-                partial(losses_and_residuals, *block, offsets, theta, residual)
+                partial(losses_and_residuals, *block, columns, offsets, theta, residual)
                 for block, residual in zip(some, residuals, strict=True)
             ]
         )
         do_all(
             [
-                partial(_add_fields, add_residuals, some, residuals, offsets, first, end, gradient)
+                partial(_add_fields, add_residuals, some, residuals, columns, offsets, first, end, gradient)
                 for first, end in pairwise(edges)
             ]
         )
@@ -70,10 +72,11 @@ def _add_fields(
     add_residuals: Callable[..., None],
     blocks: Sequence[Block],
     residuals: Sequence[NDArray[np.float64]],
+    columns: NDArray[np.int64],
     offsets: NDArray[np.int64],
     first: int,
     end: int,
     gradient: NDArray[np.float64],
 ) -> None:
     for (*_, features), residual in zip(blocks, residuals, strict=True):
-        add_residuals(residual, features, offsets, first, end, gradient)
+        add_residuals(residual, features, columns, offsets, first, end, gradient)

@@ -76,6 +76,7 @@ def solve_wide(
     start: WideParameters | None = None,
     shards: Shards | None = None,
     n_knots: Sequence[int] | None = None,
+    columns: NDArray[np.int64] | None = None,
 ) -> WideParameters:
     r"""Minimises the logistic loss of :math:`a z + c + \sum_f \delta_{f, x_f}` plus
     :math:`\sum_f \tfrac{\lambda_f}{2}\|\delta_f\|^2`.
@@ -100,14 +101,17 @@ def solve_wide(
         start: Where to start; slope 1 and no shifts if not given.
         shards: How the rows are cut and with whom they are added up; all of them at once if not given.
         n_knots: Knots per field of numbers, 0 for categories; None if there are no numbers.
+        columns: Which columns of `features` are the fields with shifts, so that leaving some out takes no copy of the
+            others; None for all.
     """
     offsets = field_offsets(sizes)
+    columns = np.arange(len(sizes)) if columns is None else columns
     numbers = FieldCoefficients(sizes, n_knots) if n_knots is not None and any(n_knots) else None
     penalty = np.asarray(l2, dtype=np.float64)
     by_value = penalty.shape == (int(offsets[-1]),) != sizes.shape
     if not by_value:
         penalty = np.repeat(np.broadcast_to(penalty, sizes.shape), sizes if numbers is None else numbers.sizes)
-    rows = _Rows(logits, labels, weights, features, shards or Shards.whole(logits.shape[0]))
+    rows = _Rows(logits, labels, weights, features, columns, shards or Shards.whole(logits.shape[0]))
     first = _first_parameters(rows, offsets) if start is None else start
     found = _search(rows, first, penalty, tolerance, max_iterations, numbers, slope_is_free=slope_is_free)
     if found.slope < 0.0:
@@ -145,14 +149,19 @@ class _Rows(NamedTuple):
     labels: Floats
     weights: Floats
     features: Ids
+    columns: NDArray[np.int64]
     shards: Shards
 
     def blocks(self, part: slice) -> Iterator[_Rows]:
         """Yields a shard in blocks whose temporary columns stay small."""
         for first in range(part.start, part.stop, _BLOCK_ROWS):
             block = slice(first, min(first + _BLOCK_ROWS, part.stop))
-            columns = self.logits[block], self.labels[block], self.weights[block], self.features[block]
-            yield _Rows(*columns, self.shards)
+            yield self._replace(
+                logits=self.logits[block],
+                labels=self.labels[block],
+                weights=self.weights[block],
+                features=self.features[block],
+            )
 
 
 def _first_parameters(rows: _Rows, offsets: NDArray[np.int64]) -> WideParameters:
@@ -193,7 +202,7 @@ def _search(
     n_shifts = int(starts[-1])
     scaling = CommonDirections(curvature, together, penalty, starts, slope_is_free=slope_is_free)
     # one loop for all members of a team: it must not depend on who has how many rows
-    n_cells = np.inf if rows.shards.n > 1 else rows.features.size
+    n_cells = np.inf if rows.shards.n > 1 else rows.features.shape[0] * len(rows.columns)
     add_rows = loop_for(n_cells, add_loss_and_gradient, "wide_loss")
     n_threads = 1 if add_rows is add_loss_and_gradient else allowed_threads()
     held = np.append(starts[:-1], [] if slope_is_free else [n_shifts]).astype(np.int64)
@@ -211,10 +220,10 @@ def _search(
                     gradient[:n_shifts] = pull
             if n_threads > 1 and part.stop - part.start > _BLOCK_ROWS:
                 blocks = [block[:4] for block in rows.blocks(part)]
-                loss = add_in_threads(blocks, offsets, table, gradient, loss, do_all, n_threads)
+                loss = add_in_threads(blocks, rows.columns, offsets, table, gradient, loss, do_all, n_threads)
             else:
-                for z, y, w, features, _ in rows.blocks(part):
-                    loss += add_rows(z, y, w, np.ascontiguousarray(features), offsets, table, gradient)
+                for z, y, w, features, columns, _ in rows.blocks(part):
+                    loss += add_rows(z, y, w, np.ascontiguousarray(features), columns, offsets, table, gradient)
             sums.append([gradient, loss])
         gradient, total = rows.shards.add(sums)
         if numbers is not None:
@@ -241,13 +250,13 @@ def _second_derivatives(
     rows: _Rows, offsets: NDArray[np.int64], theta: Floats, numbers: FieldCoefficients | None
 ) -> tuple[Floats, Floats]:
     """Returns the diagonal of the loss's second derivative, and its values along fields, slope and intercept."""
-    n_shifts, n_fields = int(offsets[-1]), rows.features.shape[1]
+    n_shifts, n_fields = int(offsets[-1]), len(rows.columns)
     sums: list[list[Floats | float]] = []
     for _, part in rows.shards.parts():
         diagonal = np.zeros(n_shifts + 2)
         together = np.zeros((n_fields + 2, n_fields + 2))
-        for z, _, w, features, _ in rows.blocks(part):
-            ids = np.asarray(features)
+        for z, _, w, features, columns, _ in rows.blocks(part):
+            ids = np.asarray(features) if n_fields == features.shape[1] else features[:, columns]
             p = sigmoid(add_shifts(theta[n_shifts] * z + theta[n_shifts + 1], ids, theta[:n_shifts], offsets))
             curvature = w * p * (1.0 - p)
             for field in range(n_fields):
@@ -267,12 +276,14 @@ def add_loss_and_gradient(
     labels: Floats,
     weights: Floats,
     features: Ids,
+    columns: NDArray[np.int64],
     offsets: NDArray[np.int64],
     theta: Floats,
     gradient: NDArray[Any],
 ) -> float:
     """What `monocal.kernels.wide_loss` does, by numpy."""
     n_shifts = theta.shape[0] - 2
+    features = features if len(columns) == features.shape[1] else features[:, columns]
     z = add_shifts(theta[n_shifts] * logits + theta[n_shifts + 1], features, theta[:n_shifts], offsets)
     residual = weights * (sigmoid(z) - labels)
     for field in range(features.shape[1]):

@@ -202,7 +202,7 @@ def carried_shifts(
         map_logits,
         labels,
         weights,
-        samples.features if fitted.size == len(counts) else np.ascontiguousarray(samples.features[:, fitted]),
+        samples.features,
         counts[fitted],
         first=start.penalties[fitted],
         n_rounds=REFIT_ROUNDS if l2 == "auto" else 0,
@@ -211,6 +211,7 @@ def carried_shifts(
         tolerance=REFIT_TOLERANCE,
         max_iterations=MAX_ITERATIONS,
         n_knots=None if samples.numeric_knots is None else [samples.numeric_knots[field] for field in fitted],
+        columns=fitted,
         shards=samples.shards,
     )
     offsets = field_offsets(counts)

@@ -64,9 +64,9 @@ def fit_carried(
     """
     assert samples.features is not None
     fitted = np.flatnonzero(believed.fitted)
-    features = samples.features if fitted.size == len(sizes) else np.ascontiguousarray(samples.features[:, fitted])
-    rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes[fitted]
+    rows = samples.logits, samples.known_labels, samples.weights_or_ones, samples.features, sizes[fitted]
     options: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations, "shards": samples.shards}
+    options["columns"] = fitted
     if samples.numeric_knots is not None:
         options["n_knots"] = tuple(samples.numeric_knots[field] for field in fitted)
     offsets = field_offsets(sizes)
@@ -87,6 +87,7 @@ def fit_carried(
     else:
         learned = np.full(fitted.size, l2)
         found = solve_wide(*rows, l2=learned, start=start, **options)
+    del rows  # their weights, where all are 1, are a column of their own
     shifts, curvature = np.zeros(int(offsets[-1])), np.zeros(int(offsets[-1]))
     shifts[own], curvature[own] = found.shifts, found.curvature
     penalties = np.full(len(sizes), LARGEST_PENALTY)
