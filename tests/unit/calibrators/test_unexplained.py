@@ -2,8 +2,13 @@
 
 import numpy as np
 
-from monocal.calibrators.statistical.unexplained import MOST_VARIANCE, unexplained_spread
+from monocal.calibrators.statistical.unexplained import (
+    MOST_VARIANCE,
+    unexplained_spread,
+    unexplained_spreads,
+)
 from monocal.core.samples import Samples
+from monocal.core.spaces import sigmoid
 
 
 def spread(logits, scores, labels):
@@ -24,3 +29,16 @@ def test_rows_with_one_score_have_no_slope_to_miss():
     found = spread(np.full(4_000, -2.0), np.full(4_000, -2.0), labels)
     assert found["of_slopes"] == 0.0
     assert found["of_score"] > 1.0
+
+
+def test_forecasts_that_are_looked_at_together_miss_what_each_misses_alone():
+    random = np.random.default_rng(0)
+    features = random.integers(1, 6, (5000, 3)).astype(np.int32)
+    scores = random.normal(-1.0, 1.0, 5000)
+    labels = (random.random(5000) < sigmoid(scores + 0.8 * (features[:, 0] == features[:, 1]))).astype(np.float64)
+    samples, leverages = Samples(scores, labels, features), np.full((5000, 3), 1e-3)
+    forecasts = [scores, 0.5 * scores - 0.3]
+    together = unexplained_spreads(forecasts, samples, leverages)
+    alone = [unexplained_spread(logits, samples, leverages) for logits in forecasts]
+    assert together == alone
+    assert together[0] != together[1]

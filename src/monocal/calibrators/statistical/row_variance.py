@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.statistical.numeric_basis import smooth_basis
-from monocal.calibrators.statistical.unexplained import MOST_ROWS, unexplained_spread
+from monocal.calibrators.statistical.unexplained import MOST_ROWS, unexplained_spreads
 from monocal.calibrators.statistical.wide_solver import add_shifts
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import KnownLogits
@@ -35,12 +35,27 @@ def spread_at_fit(
         offsets: Where each field starts.
         shares: Which share of each field's effect is carried; None means all.
     """
+    return spreads_at_fit([logits], samples, posterior, offsets, shares)[0]
+
+
+def spreads_at_fit(
+    forecasts: Sequence[Floats], samples: Samples, posterior: State, offsets: NDArray[np.int64], shares: Floats | None
+) -> list[State]:
+    """Returns the same for several forecasts of the same rows, in the time of little more than one.
+
+    Arguments:
+        forecasts: Calibrated logits, one per row each.
+        samples: As for `spread_at_fit`, like the rest.
+        posterior: What `known_at_fit` returned.
+        offsets: Where each field starts.
+        shares: Which share of each field's effect is carried; None means all.
+    """
     leverages = None
     if samples.features is not None and len(offsets) > 1:
         taken = _by_id(posterior, offsets, shares, samples.numeric_knots, lambda pull, share, own: share / (pull + own))
         # those of all rows would be the largest array of a fit, and only the newest are looked at
         leverages = taken[samples.features[-MOST_ROWS:] + offsets[:-1]]
-    return unexplained_spread(logits, samples, leverages)
+    return unexplained_spreads(forecasts, samples, leverages)
 
 
 def spread_or_refused(state: State | None, method: str) -> State:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,11 @@ LEAST_LEFT = 0.5
 """Cells from which the fit took more than half of the residual say nothing about what it misses; nor does a kind of
 cells most of which are such."""
 
-_BUCKETS = 1 << 18
+_CELL_BITS = 18
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 
 Cells = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 
 def unexplained_spread(logits: Floats, samples: Samples, leverages: Floats | None = None) -> dict[str, Floats]:
@@ -73,41 +75,77 @@ def unexplained_spread(logits: Floats, samples: Samples, leverages: Floats | Non
         >>> 0.4 < float(found["of_fields"][0]) ** 0.5 < 0.6
         True
     """
+    return unexplained_spreads([logits], samples, leverages)[0]
+
+
+def unexplained_spreads(
+    forecasts: Sequence[Floats], samples: Samples, leverages: Floats | None = None
+) -> list[dict[str, Floats]]:
+    """Returns the same for several forecasts of the same rows, whose cells are made once.
+
+    Arguments:
+        forecasts: Calibrated logits, one per row each.
+        samples: The rows of the fit, in time order.
+        leverages: As for `unexplained_spread`.
+    """
     newest = samples.take(slice(max(samples.n_rows - MOST_ROWS, 0), None))
-    weights, labels = newest.weights_or_ones, newest.known_labels
-    z = logits[-newest.n_rows :].copy()
-    p = sigmoid(z)
-    centre = float(np.average(newest.logits, weights=weights * p * (1.0 - p) + 1e-12))
-    found = {"of_time": 0.0, "of_score": 0.0, "of_slopes": 0.0, "of_fields": 0.0, "centre": centre}
     pull = None if leverages is None else leverages[-newest.n_rows :]
-    residuals, curvature = weights * (labels - p), weights * p * (1.0 - p)
+    missed = [_Missed(logits[-newest.n_rows :], newest) for logits in forecasts]
     for kind, cells, own in _kinds_of_cells(newest):
-        residual = np.bincount(cells, residuals)
-        information: Floats = np.bincount(cells, curvature).astype(np.float64)
+        taken = None if pull is None or not own else pull[:, own].sum(axis=1)
+        for forecast in missed:
+            forecast.look_at(kind, cells, taken)
+    return [{kind: np.array([variance]) for kind, variance in forecast.found.items()} for forecast in missed]
+
+
+@final
+class _Missed:
+    """What one forecast misses, as far as cells were looked at."""
+
+    def __init__(self, logits: Floats, rows: Samples) -> None:
+        self._z, self._scores = logits.copy(), rows.logits
+        self._weights, self._labels = rows.weights_or_ones, rows.known_labels
+        self._settle()
+        self._centre = float(np.average(rows.logits, weights=self._curvature + 1e-12))
+        kinds = dict.fromkeys(("of_time", "of_score", "of_slopes", "of_fields"), 0.0)
+        self.found = {**kinds, "centre": self._centre}
+
+    def _settle(self) -> None:
+        p = sigmoid(self._z)
+        self._residuals, self._curvature = self._weights * (self._labels - p), self._weights * p * (1.0 - p)
+
+    def look_at(self, kind: str, cells: Cells, taken: Floats | None) -> None:
+        """Adds the variance that cells of one kind show, and takes out what it explains.
+
+        Arguments:
+            kind: What the cells are of.
+            cells: The cell of every row.
+            taken: The leverage of every row's values that make its cell; None if none do.
+        """
+        residual = np.bincount(cells, self._residuals)
+        information = np.bincount(cells, self._curvature)
         left = np.ones_like(information)
-        if pull is not None and own:
-            left -= np.bincount(cells, curvature * pull[:, own].sum(axis=1))
+        if taken is not None:
+            left -= np.bincount(cells, self._curvature * taken)
         judged = left >= LEAST_LEFT
         known = (information * left)[judged]
         square = float(known @ known)
         if square <= 0.0 or information[judged].sum() < LEAST_LEFT * information.sum():
-            continue
+            return
         variance = (float(np.sum(residual[judged] ** 2)) - float(known.sum())) / square
         if variance <= BEYOND_NOISE * np.sqrt(2.0 / square):
-            continue
+            return
         variance = min(variance, MOST_VARIANCE)
         by_cell = np.full(information.shape, variance)
         if kind == "of_score":
             rows = np.maximum(np.bincount(cells), 1)
-            away = (np.bincount(cells, newest.logits - centre) / rows) ** 2
+            away = (np.bincount(cells, self._scores - self._centre) / rows) ** 2
             variance, of_slopes = _even_and_slope_variance(residual[judged] ** 2 - known, known, away[judged], variance)
-            found["of_slopes"] += of_slopes
+            self.found["of_slopes"] += of_slopes
             by_cell = variance + of_slopes * away
-        found[kind] += variance
-        z += (residual * by_cell / (information * by_cell + 1.0))[cells]
-        p = sigmoid(z)
-        residuals, curvature = weights * (labels - p), weights * p * (1.0 - p)
-    return {kind: np.array([variance]) for kind, variance in found.items()}
+        self.found[kind] += variance
+        self._z += (residual * by_cell / (information * by_cell + 1.0))[cells]
+        self._settle()
 
 
 def _even_and_slope_variance(excess: Floats, information: Floats, away: Floats, variance: float) -> tuple[float, float]:
@@ -140,24 +178,30 @@ def _kinds_of_cells(samples: Samples) -> Iterator[tuple[str, Cells, list[int]]]:
         # numbers between two knots are one value
         ids = fields[number]
         fields[number] = np.where(ids < FIRST_ID, ids, FIRST_ID + (ids - FIRST_ID) // STEPS)
+    blocks_alone, bins_alone = blocks.astype(np.uint64), bins.astype(np.uint64)
+    columns = [column.astype(np.uint64) for column in fields]
     yield "of_score", bins, []
     yield "of_time", blocks, []
-    for place, column in enumerate(fields):
-        yield "of_fields", _folded(column), [place]
-    yield "of_time", _folded(bins, blocks), []
-    for place, column in enumerate(fields):
-        yield "of_time", _folded(column, blocks), [place]
-    for place, column in enumerate(fields):
-        yield "of_score", _folded(column, bins), [place]
-    for place, column in enumerate(fields):
+    for place, column in enumerate(columns):
+        yield "of_fields", _numbered(_mixed(column)), [place]
+    yield "of_time", _numbered(_mixed(blocks_alone, _mixed(bins_alone))), []
+    for place, column in enumerate(columns):
+        yield "of_time", _numbered(_mixed(blocks_alone, _mixed(column))), [place]
+    for place, column in enumerate(columns):
+        yield "of_score", _numbered(_mixed(bins_alone, _mixed(column))), [place]
+    for place, column in enumerate(columns):
+        first = _mixed(column)
         for other in range(place):
-            yield "of_fields", _folded(column, fields[other]), [place, other]
+            yield "of_fields", _numbered(_mixed(columns[other], first)), [place, other]
 
 
-def _folded(*columns: NDArray[np.integer]) -> Cells:
+def _mixed(column: Words, before: Words | None = None) -> Words:
+    """Mixes the bits of a column with those of the columns before it."""
+    mixed: Words = (column if before is None else before ^ column) * _MIX[0]
+    mixed ^= mixed >> np.uint64(29)
+    return mixed
+
+
+def _numbered(mixed: Words) -> Cells:
     """Numbers combinations of values below a bound; a few of many rare ones may share a number."""
-    mixed = np.zeros(columns[0].shape[0], dtype=np.uint64)
-    for column in columns:
-        mixed = (mixed ^ column.astype(np.uint64)) * _MIX[0]
-        mixed ^= mixed >> np.uint64(29)
-    return (mixed * _MIX[1] >> np.uint64(46)).astype(np.int64) % _BUCKETS
+    return (mixed * _MIX[1] >> np.uint64(64 - _CELL_BITS)).astype(np.int64)

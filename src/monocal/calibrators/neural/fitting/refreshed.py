@@ -14,7 +14,12 @@ from monocal.calibrators.neural.arrays.fitted_map import believed_share
 from monocal.calibrators.statistical.carry_over import line_beside
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY
 from monocal.calibrators.statistical.refreshing import centred, known_at_fit, refresh_effects, resumed
-from monocal.calibrators.statistical.row_variance import row_variances, spread_at_fit, value_variances
+from monocal.calibrators.statistical.row_variance import (
+    row_variances,
+    spread_at_fit,
+    spreads_at_fit,
+    value_variances,
+)
 from monocal.calibrators.statistical.wide_solver import WideParameters, add_shifts
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Ids, Samples
@@ -100,14 +105,13 @@ def spread_of_network(
     """
     features, offsets = _fields(weights, samples)
     rest = state, offsets, shares if features.shape[1] else None
-    found = spread_at_fit(logits, samples, *rest)
-    if believed_share(weights) > 0.0:
-        shifts = WideParameters(1.0, 0.0, weights.get("wide.shifts", np.zeros(0)), offsets, np.zeros(0))
-        line = line_beside(shifts, replace(samples, features=features))
-        beside = add_shifts(line.slope * samples.logits + line.intercept, features, line.shifts, offsets)
-        straight = spread_at_fit(beside, samples, *rest)
-        found = {name: 0.5 * (column + straight[name]) for name, column in found.items()}
-    return found
+    if believed_share(weights) == 0.0:
+        return spread_at_fit(logits, samples, *rest)
+    shifts = WideParameters(1.0, 0.0, weights.get("wide.shifts", np.zeros(0)), offsets, np.zeros(0))
+    line = line_beside(shifts, replace(samples, features=features))
+    beside = add_shifts(line.slope * samples.logits + line.intercept, features, line.shifts, offsets)
+    found, straight = spreads_at_fit([logits, beside], samples, *rest)
+    return {name: 0.5 * (column + straight[name]) for name, column in found.items()}
 
 
 def known_by_network(
