@@ -6,8 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators.statistical import wide_solver
+from monocal.calibrators.statistical.carry_over import CarryOver, TimeBlocks, fit_carried, line_beside
 from monocal.calibrators.statistical.carry_over.shares import LaterRows, solve_shares
 from monocal.calibrators.statistical.row_variance import spread_at_fit
+from monocal.calibrators.statistical.wide_solver import WideParameters
 from monocal.core.roles import Roles
 from monocal.core.samples import Samples
 from monocal.logs.encoded_log import EncodedLog
@@ -45,6 +47,41 @@ def test_shares_are_learned_with_one_array_as_large_as_the_contributions_at_a_ti
     finally:
         tracemalloc.stop()
     assert peak < 1.8 * parts.nbytes
+
+
+def test_a_fit_that_leaves_a_field_out_takes_no_copy_of_the_ids_of_the_others(monkeypatch):
+    monkeypatch.setattr(wide_solver, "_BLOCK_ROWS", 4096)
+    n_rows, n_fields = 200_000, 40
+    random = np.random.default_rng(0)
+    features = random.integers(1, 5, (n_rows, n_fields)).astype(np.int32)
+    samples = Samples(np.full(n_rows, -2.0), (random.random(n_rows) < 0.12).astype(np.float64), features)
+    nothing, kept = np.full(n_fields, np.nan), np.arange(n_fields) > 0
+    believed = CarryOver(np.where(kept, 1.0, 0.0), nothing, np.ones(n_fields), kept, TimeBlocks.of(samples))
+    sizes = np.full(n_fields, 5)
+    fit_carried(samples.take(slice(0, 20_000)), sizes, believed, l2=1.0, tolerance=1e-3, max_iterations=2)
+    tracemalloc.start()
+    try:
+        fit_carried(samples, sizes, believed, l2=1.0, tolerance=1e-3, max_iterations=2)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.6 * features.nbytes
+
+
+def test_a_line_beside_effects_takes_nine_columns():
+    n_rows = 300_000
+    random = np.random.default_rng(0)
+    features = random.integers(1, 5, (n_rows, 1)).astype(np.int32)
+    labels = (random.random(n_rows) < 0.2).astype(np.float64)
+    samples = Samples(random.normal(-2.0, 1.0, n_rows), labels, features)
+    effects = WideParameters(1.0, 0.0, np.linspace(-0.1, 0.1, 5), np.array([0, 5]), np.ones(5))
+    tracemalloc.start()
+    try:
+        line_beside(effects, samples)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 9.5 * 8 * n_rows
 
 
 class OneOfTwo:
