@@ -148,8 +148,9 @@ def _newton(
         residual = some.weights * (p - some.labels)
         row_curvature = some.weights * p * (1.0 - p)
         by_level, level_curvature = (_sums(amounts[:, None], which, n)[:, 0] for amounts in (residual, row_curvature))
-        mixed = _sums(parts, which, n, row_curvature)
-        return [by_level, parts.T @ residual, level_curvature, mixed, _products(parts, row_curvature)]
+        by_part, mixed = parts.T @ residual, _sums(parts, which, n, row_curvature)
+        del p, residual  # products have the largest columns of a step, and these two no use any more
+        return [by_level, by_part, level_curvature, mixed, _products(parts, row_curvature)]
 
     now = loss(values, levels)
     free = high > low
@@ -191,13 +192,15 @@ def _scatter(rows: LaterRows, values: Floats, levels: Floats, n_blocks: int) -> 
         p = sigmoid(some.offset + parts @ values + levels[which])
         row_curvature = some.weights * p * (1.0 - p)
         residual = some.weights * (some.labels - p)
+        by_level, by_block = (_sums(parts, *group, residual) for group in ((which, n), (some.blocks, n_blocks)))
+        del p, residual
         return [
             _sums(parts, which, n, row_curvature),
             _sums(row_curvature[:, None], which, n)[:, 0],
             _products(parts, row_curvature),
-            _sums(parts, which, n, residual),
+            by_level,
             _squares(parts, row_curvature),
-            _sums(parts, some.blocks, n_blocks, residual),
+            by_block,
         ]
 
     mixed, level_curvature, curvature, by_level, information, by_block = rows.add(sums)
