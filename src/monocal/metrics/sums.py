@@ -20,9 +20,6 @@ from monocal.metrics.blocks import block_sums
 from monocal.metrics.forecast import Forecast, IdColumn
 from monocal.metrics.replay import Blocks, Replay, Rows
 
-_MOST_NUMBERS = 1 << 22
-"""Sums of replicates that are held at a time: 32 MiB."""
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -224,16 +221,8 @@ def reweighted_sums(tables: Mapping[str, Any], counts: Floats) -> Iterator[Sums]
         >>> list(reweighted_sums({"weight": np.array([[3.0, 5.0]])}, np.array([[2.0, 0.0]])))[0]["weight"].tolist()
         [6.0]
     """
-    sparse = {key: table for key, table in tables.items() if not isinstance(table, np.ndarray)}
-    n_cells = sum(table.shape[0] for table in sparse.values())
-    n_at_once = max(_MOST_NUMBERS // max(n_cells, 1), 1)
-    for first in range(0, len(counts), n_at_once):
-        some = counts[first : first + n_at_once]
-        # a sparse product with several columns adds up each of them in the order that it would have alone; one with a
-        # dense matrix may not
-        products = {key: np.ascontiguousarray((table @ some.T).T) for key, table in sparse.items()}
-        for place, count in enumerate(some):
-            yield Sums({key: products[key][place] if key in sparse else table @ count for key, table in tables.items()})
+    for count in counts:
+        yield Sums({key: table @ count for key, table in tables.items()})
 
 
 def _is_zero(amount: Floats | float) -> bool:
