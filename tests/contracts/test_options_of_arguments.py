@@ -59,10 +59,10 @@ MORE = {"threshold": ("precision", "recall", "false_positive_rate", "confidence"
 """Arguments that a function takes by any name."""
 
 NOT_OFFERED = {
-    "fit": {"arguments", "embeddings", "frozen_embeddings", "options", "query_side_fields", "team"},
+    "fit": {"embeddings", "frozen_embeddings", "options", "query_side_fields", "team"},
     "apply": {"batch_rows", "on_error", "show_progress"},
     "evaluate": {"n_bootstrap", "winners"},
-    "compare": {"arguments", "margin", "metrics", "n_bootstrap", "task"},
+    "compare": {"margin", "metrics", "n_bootstrap", "task"},
     "report": {"model_name", "options"},
     "gate": {"confidence", "n_bootstrap", "seed"},
     "prepare": {"batch_rows", "seed", "show_progress", "team"},

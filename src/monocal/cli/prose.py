@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from textwrap import wrap
 
 WIDTH = 80
 _AS_IT_IS = (">>>", "...", ".. math")
+_TYPED = re.compile(r"--[\w-]+ '[^']*'|--[\w-]+ \S+|'[^']*'")
+_HELD = "\0"
 
 
 def wrapped(text: str, width: int = WIDTH) -> str:
@@ -24,12 +27,18 @@ def wrapped(text: str, width: int = WIDTH) -> str:
 
 
 def folded(text: str, width: int = WIDTH) -> str:
-    """Returns lines that fit a width; what goes on is indented by four more than its line, and no word is broken.
+    """Returns lines that fit a width; what goes on is indented by four more than its line.
+
+    No word is broken, and an option stays beside its value, so that it can be typed as it stands.
 
     Example:
         >>> print(folded("fields: site_id (1,800), ad_id (500)", 28))
         fields: site_id (1,800),
             ad_id (500)
+        >>> print(folded("hour was left out; --set 'carry={\\"hour\\": 1.0}' keeps it", 28))
+        hour was left out;
+            --set 'carry={"hour": 1.0}'
+            keeps it
     """
     return "\n".join(_folded_line(line, width) for line in text.split("\n"))
 
@@ -37,8 +46,9 @@ def folded(text: str, width: int = WIDTH) -> str:
 def _folded_line(line: str, width: int) -> str:
     indent = " " * (len(line) - len(line.lstrip()))
     further = indent + "    "
-    lines = wrap(line, width, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
-    return line if len(line) <= width else "\n".join(lines)
+    held = _TYPED.sub(lambda typed: typed.group().replace(" ", _HELD), line)
+    lines = wrap(held, width, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
+    return line if len(line) <= width else "\n".join(lines).replace(_HELD, " ")
 
 
 def _block(block: str, width: int) -> str:
