@@ -17,10 +17,10 @@ def all_within(values: Vector, low: float, high: float) -> bool:
         >>> all_within(np.array([0.0, 1.0]), 0.0, 1.0), all_within(np.array([0.5, np.nan]), 0.0, 1.0)
         (True, False)
     """
-    n_within = 0
+    n_outside = 0
     for place in range(values.shape[0]):
-        n_within += int(low <= values[place]) & int(values[place] <= high)
-    return n_within == values.shape[0]
+        n_outside += 1 - (int(low <= values[place]) & int(values[place] <= high))
+    return n_outside == 0
 
 
 @compiled()

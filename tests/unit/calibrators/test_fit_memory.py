@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators.statistical import wide_solver
-from monocal.calibrators.statistical.carry_over import CarryOver, TimeBlocks, fit_carried, line_beside
+from monocal.calibrators.statistical.carry_over import CarryOver, TimeBlocks, fit_carried, line_beside, shares
+from monocal.calibrators.statistical.carry_over.chain import forward_chain, judged_rows
 from monocal.calibrators.statistical.carry_over.shares import LaterRows, solve_shares
 from monocal.calibrators.statistical.row_variance import spread_at_fit
 from monocal.calibrators.statistical.wide_solver import WideParameters
@@ -35,9 +36,10 @@ def test_the_spread_of_a_fit_takes_memory_for_its_newest_rows_alone():
     assert peak < 8 * n_rows * n_fields
 
 
-def test_shares_are_learned_with_one_array_as_large_as_the_contributions_at_a_time():
+def test_shares_are_learned_with_six_columns_beside_the_contributions(monkeypatch):
+    monkeypatch.setattr(shares, "_BLOCK_ROWS", 4096)  # as small beside these rows as the real one is beside millions
     random = np.random.default_rng(0)
-    parts, block = random.normal(size=(200_000, 20)), np.arange(200_000) // 20_000
+    parts, block = random.normal(size=(200_000, 20)), np.arange(200_000, dtype=np.int32) // 20_000
     labels = (random.random(200_000) < 0.3).astype(np.float64)
     rows = LaterRows(np.zeros(200_000), parts, labels, np.ones(200_000), block, block)
     tracemalloc.start()
@@ -46,7 +48,17 @@ def test_shares_are_learned_with_one_array_as_large_as_the_contributions_at_a_ti
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 21.5 * 8 * len(parts)
+    assert peak < 6.0 * 8 * len(parts)
+
+
+def test_levels_and_blocks_of_judged_rows_take_four_bytes_each():
+    samples = Samples.of(
+        np.linspace(-2.0, 2.0, 4000), np.arange(4000) % 2, features=np.ones((4000, 1), np.int32), scores_are="logit"
+    )
+    blocks = TimeBlocks.of(samples)
+    cuts = forward_chain(samples, np.array([2]), blocks, 1.0)
+    rows = judged_rows(samples, cuts, blocks, 1)
+    assert (rows.levels.itemsize, rows.blocks.itemsize) == (4, 4)
 
 
 def test_a_fit_that_leaves_a_field_out_takes_no_copy_of_the_ids_of_the_others(monkeypatch):

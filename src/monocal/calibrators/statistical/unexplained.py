@@ -33,7 +33,7 @@ cells most of which are such."""
 _CELL_BITS = 18
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 
-Cells = NDArray[np.int64]
+Cells = NDArray[np.int32] | NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 
@@ -123,7 +123,7 @@ class _Missed:
             taken: The leverage of every row's values that make its cell; None if none do.
         """
         residual = np.bincount(cells, self._residuals)
-        information = np.bincount(cells, self._curvature)
+        information: Floats = np.bincount(cells, self._curvature).astype(np.float64)
         left = np.ones_like(information)
         if taken is not None:
             left -= np.bincount(cells, self._curvature * taken)

@@ -69,14 +69,15 @@ def joint_logits(columns: Collection[Any], scores_are: ScoreSpace, checks: Range
         >>> joint_logits([[0.5, 0.2], [0.8]], "probability") is None
         True
     """
-    values = n_rows = None
+    values: Floats = np.empty(0)
+    n_rows = 0
     for place, column in enumerate(columns):
         if type(column) is np.ndarray:
             if column.ndim != 1 or column.dtype.kind not in "fiu":
                 return None
         elif type(column) is not list or not _NUMBERS.issuperset(map(type, column)):
             return None
-        if values is None:
+        if place == 0:
             n_rows = len(column)
             values = np.empty(len(columns) * n_rows)
         elif len(column) != n_rows:

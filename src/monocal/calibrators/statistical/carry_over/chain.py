@@ -161,4 +161,5 @@ def judged_rows(
     shards = Shards(first.team, first.n, first.numbers, edges)
     own = np.bincount(levels, minlength=len(cuts) * blocks.n_blocks) > 0
     seen = shards.team.most(own.astype(np.float64)) > 0.0
-    return LaterRows(offset, contributions, labels, weights, (np.cumsum(seen) - 1)[levels], block, shards)
+    among_seen = np.cumsum(seen, dtype=np.int32) - 1
+    return LaterRows(offset, contributions, labels, weights, among_seen[levels], block, shards)

@@ -46,8 +46,8 @@ class LaterRows:
     contributions: Floats
     labels: Floats
     weights: Floats
-    levels: NDArray[np.int64]
-    blocks: NDArray[np.int64]
+    levels: NDArray[np.int32]
+    blocks: NDArray[np.int32]
     shards: Shards | None = None
 
     @property
@@ -107,7 +107,7 @@ def solve_shares(rows: LaterRows, prior: Floats, fixed: Floats | None = None) ->
         The first contribution persisted in half, the second not at all.
 
         >>> random = np.random.default_rng(0)
-        >>> parts, block = random.normal(size=(40_000, 2)), np.arange(40_000) // 4000
+        >>> parts, block = random.normal(size=(40_000, 2)), np.arange(40_000, dtype=np.int32) // 4000
         >>> labels = (random.random(40_000) < sigmoid(-1.0 + 0.1 * block + 0.5 * parts[:, 0])).astype(float)
         >>> rows = LaterRows(np.zeros(40_000), parts, labels, np.ones(40_000), block, block)
         >>> solve_shares(rows, prior=np.ones(2)).values.round(1).tolist()
@@ -209,7 +209,7 @@ def _scatter(rows: LaterRows, values: Floats, levels: Floats, n_blocks: int) -> 
     return effects, by_block.T @ by_block, curvature
 
 
-def _sums(columns: Floats, which: NDArray[np.int64], n: int, factors: Floats | float = 1.0) -> Floats:
+def _sums(columns: Floats, which: NDArray[np.int32], n: int, factors: Floats | float = 1.0) -> Floats:
     # column after column: all products at once would be as large as the contributions
     return np.column_stack([np.bincount(which, column * factors, n) for column in columns.T])
 

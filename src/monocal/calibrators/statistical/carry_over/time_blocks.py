@@ -73,9 +73,9 @@ class TimeBlocks:
         """Returns the rows between two edges."""
         return rows_between(self.edges[:, first], self.edges[:, end])
 
-    def block_of_rows(self, first: int) -> NDArray[np.int64]:
+    def block_of_rows(self, first: int) -> NDArray[np.int32]:
         """Returns the block of every row from the edge `first` on."""
-        numbers = np.arange(first, self.n_blocks)
+        numbers = np.arange(first, self.n_blocks, dtype=np.int32)
         return np.concatenate([np.repeat(numbers, np.diff(edges[first:])) for edges in self.edges])
 
 
