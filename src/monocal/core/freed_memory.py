@@ -13,7 +13,8 @@ def give_back_freed_memory() -> None:
 
     A table is read in batches, which leave holes of some MiB each between what stays: after two million rows with 21
     fields more than was kept. Large arrays that follow do not fit into these holes, so a fit would have its peak on top
-    of them. Nothing that is in use moves; where the C library has no such call, its holes stay.
+    of them. Nothing that is in use moves; where the C library has no such call, its holes stay,
+    and older releases of Arrow keep what their threads freed.
     """
     if "pyarrow" in sys.modules:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
