@@ -10,6 +10,7 @@ import typer
 from monocal.cli import arguments
 from monocal.cli.options import Debug, Json, Out, Set
 from monocal.cli.output import print_json, remark
+from monocal.cli.prose import folded
 
 EXAMPLES = """
 monocal rank prepared/ --out ranked/
@@ -84,4 +85,4 @@ def rank(
         return
     remark(f"scored {scored.n_rows:,} rows with {ranker} for {', '.join(scored.tasks)} in {out}")
     for note in scored.notes:
-        remark(f"  {note}")
+        remark(folded(f"  {note}"))

@@ -31,6 +31,9 @@ LAZY_NOTE = (
     "dense Adam would move every row in every step"
 )
 
+FEW_STEPS = 100
+"""With fewer, a network has hardly left its starting point."""
+
 _WINDOW_ROWS = 1 << 17
 
 
@@ -158,11 +161,17 @@ class NeuralRanker(Ranker):
             )
             self.losses_ = minimise(objective, options).train_losses
         self.network_ = network.eval()
-        self.notes_ = (LAZY_NOTE,)
+        self.notes_ = (LAZY_NOTE, *self._few_steps(options.checks_per_epoch * self.n_epochs))
         if checkpoint is not None:
             # what a killed run left half written may be gigabytes
             for place in (checkpoint, *checkpoint.parent.glob(f".{checkpoint.name}.*")):
                 shutil.rmtree(place, ignore_errors=True)
+
+    def _few_steps(self, n_steps: int) -> list[str]:
+        if n_steps >= FEW_STEPS:
+            return []
+        taken = f"learned in {n_steps} step{'s' * (n_steps > 1)} of up to {self.batch_rows:,} rows"
+        return [f"{taken}, too few to learn much from so small a log; a smaller batch_rows or more n_epochs gives more"]
 
     @final
     def _score(self, log: EncodedLog, show_progress: bool | None) -> dict[str, Floats]:

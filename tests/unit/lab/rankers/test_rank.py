@@ -29,6 +29,14 @@ def test_every_row_gets_a_logit_and_the_training_part_alone_is_learned_from(save
     assert "lazy" in scored.notes[0]
 
 
+def test_a_network_that_took_few_steps_says_so(saved_log):
+    train = saved_log.part("train")
+    assert train.n_rows == 2400
+    few, enough = (DeepFM(**{**SMALL, "batch_rows": rows}).fit(train) for rows in (512, 24))
+    assert few.notes_[1].startswith("learned in 5 steps of up to 512 rows, too few")
+    assert len(enough.notes_) == 1
+
+
 def test_repeated_work_is_recognised(saved_log, tmp_path):
     first = rank_log(saved_log, DeepFM(**SMALL), tmp_path / "scored")
     stamp = (tmp_path / "scored" / "scored_log.json").stat().st_mtime_ns
