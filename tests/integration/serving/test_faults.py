@@ -155,7 +155,7 @@ def test_a_full_temporary_folder_costs_no_answer(start, publish, small_disk, bod
     answers(service, said, versions["one"])
     filler.unlink()
     done = service.load().json()
-    # a worker that looked for a new model by itself in the meantime has nothing left to switch
+    # a replacement that came up late has begun with the new model and has nothing left to switch
     assert done["workers"]["switched"] + done["workers"]["unchanged"] == 2, done
     answers(service, said, versions["two"])
     assert len(service.events("worker died")) == 1
