@@ -431,7 +431,7 @@ class Calibrator(Parameters, ABC):
         if not has_both_classes(recent):
             return 0.0
         p = self._predict(recent)
-        return recent_intercept(logit(p), recent.known_labels, recent.weights_or_ones, recent.shards)
+        return recent_intercept(logit(p), recent.known_labels, recent.weights, recent.shards)
 
 
 class LogitCalibrator(Calibrator):

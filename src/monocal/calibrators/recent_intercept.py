@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from monocal.core.row_weights import weights_of
 from monocal.core.spaces import Floats, sigmoid
 from monocal.core.team import Shards
 
@@ -11,7 +12,7 @@ DRIFT_SCALE = 0.05
 """Drift that is expected before looking at the rows, in logits: five per cent of a small rate."""
 
 
-def recent_intercept(logits: Floats, labels: Floats, weights: Floats, shards: Shards | None = None) -> float:
+def recent_intercept(logits: Floats, labels: Floats, weights: Floats | None, shards: Shards | None = None) -> float:
     r"""Returns the shift that the rows ask for, shrunk by its own noise.
 
     .. math:: \tilde c = c\,\frac{\tau^2 + c^2}{\tau^2 + c^2 + 1/I}, \qquad I = \sum w\,p\,(1 - p)
@@ -23,7 +24,7 @@ def recent_intercept(logits: Floats, labels: Floats, weights: Floats, shards: Sh
     Arguments:
         logits: One per row.
         labels: 0 or 1 per row.
-        weights: How often each row counts.
+        weights: How often each row counts; None means once.
         shards: How the rows are cut and with whom they are added up; all of them at once if not given.
 
     Example:
@@ -35,20 +36,23 @@ def recent_intercept(logits: Floats, labels: Floats, weights: Floats, shards: Sh
     """
     shards = shards or Shards.whole(logits.shape[0])
     shift = solve_shift(logits, labels, weights, shards)
-    p = sigmoid(logits + shift)
-    curvature = weights * p * (1.0 - p)
-    information = float(shards.add([[float(np.sum(curvature[part]))] for _, part in shards.parts()])[0])
+
+    def curvature(rows: slice) -> list[Floats | float]:
+        p = sigmoid(logits[rows] + shift)
+        return [float(np.sum(weights_of(weights, rows, logits.shape[0]) * p * (1.0 - p)))]
+
+    information = float(shards.add_up(curvature)[0])
     expected = DRIFT_SCALE**2 + shift**2
     return shift * expected / (expected + 1.0 / max(information, 1e-12))
 
 
-def solve_shift(logits: Floats, labels: Floats, weights: Floats, shards: Shards | None = None) -> float:
+def solve_shift(logits: Floats, labels: Floats, weights: Floats | None, shards: Shards | None = None) -> float:
     r"""Returns the c with :math:`\sum w\,\sigma(z + c) = \sum w y`, by safeguarded Newton steps.
 
     Arguments:
         logits: z, one per row.
         labels: y, 0 or 1 per row.
-        weights: How often each row counts.
+        weights: How often each row counts; None means once.
         shards: How the rows are cut and with whom they are added up; all of them at once if not given.
 
     Example:
@@ -58,15 +62,18 @@ def solve_shift(logits: Floats, labels: Floats, weights: Floats, shards: Shards 
     """
     shards = shards or Shards.whole(logits.shape[0])
 
-    def add(*columns: Floats) -> list[float]:
-        sums = [[float(np.sum(column[part])) for column in columns] for _, part in shards.parts()]
-        return [float(total) for total in shards.add(sums)]
+    def predicted_and_slope(rows: slice) -> list[Floats | float]:
+        p = sigmoid(logits[rows] + shift)
+        expected = weights_of(weights, rows, logits.shape[0]) * p
+        return [float(np.sum(expected)), float(np.sum(expected * (1.0 - p)))]
 
-    (positives,) = add(weights * labels)
+    def observed(rows: slice) -> list[Floats | float]:
+        return [float(np.sum(weights_of(weights, rows, logits.shape[0]) * labels[rows]))]
+
+    positives = float(shards.add_up(observed)[0])
     low, high, shift = -40.0, 40.0, 0.0
     for _ in range(100):
-        p = sigmoid(logits + shift)
-        predicted, slope = add(weights * p, weights * p * (1.0 - p))
+        predicted, slope = (float(total) for total in shards.add_up(predicted_and_slope))
         gap = predicted - positives
         low, high = (low, shift) if gap > 0.0 else (shift, high)
         step = gap / slope if slope > 0.0 else np.inf

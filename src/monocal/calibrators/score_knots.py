@@ -28,8 +28,7 @@ def score_knots(logits: Floats, n_knots: int, weights: Floats | None = None, sha
     if shards is None:
         knots: Floats = np.unique(_quantiles(logits, quantiles, weights))
     else:
-        ones = np.ones(logits.shape[0]) if weights is None else weights
-        knots = np.unique(quantiles_of_shards(logits, quantiles, ones, shards))
+        knots = np.unique(quantiles_of_shards(logits, quantiles, weights, shards))
     # knots that nearly touch would make a segment whose slope is all rounding
     apart = np.concatenate([[True], np.diff(knots) > 1e-6 * max(float(np.ptp(knots)), 1e-300)])
     knots = knots[apart]

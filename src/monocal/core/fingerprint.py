@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from monocal.core.chosen_ids import ChosenIds
+
 _BLOCK_BYTES = 1 << 22
+_BLOCK_ROWS = 1 << 16
 
 
 def fingerprint(*parts: Any) -> str:
     """Returns 32 hex digits that change whenever any part changes.
 
-    Parts may be anything JSON can hold, bytes, or numpy arrays (their type and shape count too).
+    Parts may be anything JSON can hold, bytes, or arrays (their type and shape count too).
 
     Example:
         >>> fingerprint("platt", {"a": 1}) == fingerprint("platt", {"a": 1})
@@ -26,9 +29,12 @@ def fingerprint(*parts: Any) -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        if isinstance(part, np.ndarray):
+        if isinstance(part, np.ndarray | ChosenIds):
             digest.update(f"array {part.dtype.str} {part.shape}".encode())
-            digest.update(np.ascontiguousarray(part).data)
+            for begin in range(0, len(part), _BLOCK_ROWS) if part.ndim else ():
+                digest.update(np.ascontiguousarray(part[begin : begin + _BLOCK_ROWS]).data)
+            if not part.ndim:
+                digest.update(np.ascontiguousarray(part).data)
         elif isinstance(part, bytes):
             digest.update(b"bytes %d " % len(part))
             digest.update(part)

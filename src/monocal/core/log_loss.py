@@ -46,7 +46,10 @@ def log_loss_of(samples: Samples, logits: Floats) -> float:
     labels, shards = samples.known_labels, samples.shards
     if shards is None:
         return log_loss(logits, labels, samples.weights)
-    weights, losses = samples.weights_or_ones, log_losses(logits, labels)
-    sums = [[float(weights[part] @ losses[part]), float(weights[part].sum())] for _, part in shards.parts()]
-    loss, weight = shards.add(sums)
+
+    def sums(rows: slice) -> list[Floats | float]:
+        weights = samples.weights_of(rows)
+        return [float(weights @ log_losses(logits[rows], labels[rows])), float(weights.sum())]
+
+    loss, weight = shards.add_up(sums)
     return float(loss / weight)

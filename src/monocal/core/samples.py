@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monocal.core.chosen_ids import ChosenIds
 from monocal.core.errors import InvalidInput
 from monocal.core.numeric_ids import n_numeric_ids
+from monocal.core.row_weights import weights_of
 from monocal.core.sampling import SamplingRate, sampling_shift
 from monocal.core.shard_order import keys_at
 from monocal.core.soft_labels import ASK_FOR_SOFT, check_soft, cut_soft, has_soft
@@ -19,7 +21,7 @@ from monocal.core.team import Shards, rows_between
 
 Ids = NDArray[np.int32]
 
-_CHECK_ROWS = 1 << 20
+_CHECK_ROWS = 1 << 16
 
 LARGEST_WEIGHT = 1e12
 """The square of the sum of ten million such weights still is a number in float32, in which networks train."""
@@ -107,6 +109,10 @@ class Samples:
     def weights_or_ones(self) -> Floats:
         return np.ones(self.n_rows) if self.weights is None else self.weights
 
+    def weights_of(self, rows: slice) -> Floats:
+        """Returns how often some of the rows count."""
+        return weights_of(self.weights, rows, self.n_rows)
+
     @property
     def in_shards(self) -> Shards:
         """How the rows are cut; all of them are one shard if there is no team."""
@@ -149,8 +155,8 @@ class Samples:
     def _split_shards(self, shards: Shards, share: float) -> tuple[Samples, Samples]:
         assert shards.order is not None
         parts = [part for _, part in shards.parts()]
-        weights = [self.weights_or_ones[part] for part in parts]
-        total = shards.add([[float(w.sum())] for w in weights])[0]
+        weights = None if self.weights is None else [self.weights[part] for part in parts]
+        total = shards.add_up(lambda rows: [float(self.weights_of(rows).sum())])[0]
         order = [shards.order[part] for part in parts]
         (moment,) = keys_at(np.atleast_1d(total * (1.0 - share)), order, weights, shards)
         # the newest moment is recent in any case
@@ -223,7 +229,8 @@ def check_weights(weights: ArrayLike, n_rows: int) -> Floats:
 
 def check_features(features: ArrayLike, n_rows: int) -> Ids:
     """Returns field ids as an int32 matrix without copying one that already is (memory maps stay on disk)."""
-    matrix = np.asarray(features) if not isinstance(features, np.ndarray) else features
+    # chosen rows of a log stand where an array stands, and are not read here
+    matrix: NDArray[Any] = cast("Any", features if isinstance(features, np.ndarray | ChosenIds) else np.array(features))
     if matrix.ndim == 1:
         matrix = matrix[:, None]
     if matrix.ndim != 2:
@@ -239,7 +246,7 @@ def check_features(features: ArrayLike, n_rows: int) -> Ids:
             "use monocal.fit on a table with raw values, or encode them with monocal.vocabulary.Vocabulary",
         )
     for start in range(0, n_rows, _CHECK_ROWS):
-        block = matrix[start : start + _CHECK_ROWS]
+        block = np.asarray(matrix[start : start + _CHECK_ROWS])
         if block.size and int(block.min()) < 0:
             row, field = (int(i) for i in np.argwhere(block < 0)[0])
             raise InvalidInput.of(

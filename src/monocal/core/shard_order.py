@@ -15,7 +15,7 @@ Keys = NDArray[np.int64]
 _LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-def keys_at(masses: Floats, keys: Sequence[Keys], weights: Sequence[Floats], shards: Shards) -> Keys:
+def keys_at(masses: Floats, keys: Sequence[Keys], weights: Sequence[Floats] | None, shards: Shards) -> Keys:
     """Returns, for every wanted mass, the smallest key below which the rows of all shards weigh at least so much.
 
     64 rounds, one per bit of a key; each reduces one number per wanted mass. If all rows together weigh less, the
@@ -24,19 +24,22 @@ def keys_at(masses: Floats, keys: Sequence[Keys], weights: Sequence[Floats], sha
     Arguments:
         masses: How much weight is wanted.
         keys: Of the rows of each own shard, rising.
-        weights: Of the same rows.
+        weights: Of the same rows; None means 1 each.
         shards: Who adds up.
 
     Example:
         >>> from monocal.core.team import Alone
         >>> shards = Shards(Alone(), 2, (0, 1), np.array([0, 2, 4]))
-        >>> keys_at(np.array([2.0, 3.0]), [np.array([10, 30]), np.array([20, 40])], [np.ones(2)] * 2, shards).tolist()
+        >>> keys_at(np.array([2.0, 3.0]), [np.array([10, 30]), np.array([20, 40])], None, shards).tolist()
         [21, 31]
     """
-    before = [np.concatenate([[0.0], np.cumsum(w)]) for w in weights]
+    before = None if weights is None else [np.concatenate([[0.0], np.cumsum(w)]) for w in weights]
 
     def below(middle: Keys) -> list[Floats]:
-        return [mass[np.searchsorted(shard_keys, middle)] for shard_keys, mass in zip(keys, before, strict=True)]
+        places = [np.searchsorted(shard_keys, middle) for shard_keys in keys]
+        if before is None:
+            return [place.astype(np.float64) for place in places]
+        return [mass[place] for place, mass in zip(places, before, strict=True)]
 
     return _bisected(masses, below, shards)
 
@@ -100,32 +103,39 @@ def _places(keys: Keys, first: Keys, end: Keys, wanted: Keys) -> Keys:
     return low
 
 
-def quantiles_of_shards(values: Floats, shares: Floats, weights: Floats, shards: Shards) -> Floats:
+def quantiles_of_shards(values: Floats, shares: Floats, weights: Floats | None, shards: Shards) -> Floats:
     """Returns quantiles over all shards, between neighbours as `numpy.quantile` has them when weights are 1.
 
     Arguments:
         values: This member's.
         shares: In [0, 1].
-        weights: How often each value counts.
+        weights: How often each value counts; None means once.
         shards: How the rows are cut and with whom they are added up.
 
     Example:
         >>> from monocal.core.team import Alone
         >>> shards = Shards(Alone(), 2, (0, 1), np.array([0, 2, 5]))
-        >>> quantiles_of_shards(np.array([3.0, -1.0, 7.0, 0.5, 2.0]), np.array([0.0, 0.5, 0.9]), np.ones(5), shards)
+        >>> quantiles_of_shards(np.array([3.0, -1.0, 7.0, 0.5, 2.0]), np.array([0.0, 0.5, 0.9]), None, shards)
         array([-1. ,  2. ,  5.4])
     """
     keys, masses = [], []
     for _, part in shards.parts():
         bits = _ordered_bits(values[part])
-        rising = np.argsort(bits, kind="stable")
-        keys.append(bits[rising])
-        masses.append(weights[part][rising])
-    total = float(shards.add([[float(mass.sum())] for mass in masses])[0])
+        if weights is None:
+            bits.sort()
+            keys.append(bits)
+        else:
+            rising = np.argsort(bits, kind="stable")
+            keys.append(bits[rising])
+            masses.append(weights[part][rising])
+    if weights is None:
+        total = float(shards.team.count(np.array([values.shape[0]]))[0])
+    else:
+        total = float(shards.add([[float(mass.sum())] for mass in masses])[0])
     places = shares * max(total - 1.0, 0.0)
     wanted = np.minimum(np.concatenate([np.floor(places), np.ceil(places)]) + 1.0, total)
     # below the key after a value lie the value itself and all smaller ones
-    below, above = np.split(_numbers(keys_at(wanted * (1.0 - 1e-15), keys, masses, shards) - 1), 2)
+    below, above = np.split(_numbers(keys_at(wanted * (1.0 - 1e-15), keys, masses or None, shards) - 1), 2)
     found: Floats = below + (places - np.floor(places)) * (above - below)
     return found
 

@@ -8,7 +8,7 @@ summation. So the same shards give the same numbers on one process, two or four.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, final
 
@@ -23,6 +23,9 @@ MOST_SHARDS = 512
 
 DEALT_ROWS = 4096
 """Rows that stay together when a log is dealt, so that a shard is read in blocks and spans the whole time."""
+
+BLOCK_ROWS = 1 << 16
+"""Rows that are added up at a time: whatever a sum needs beside the rows is as long as this and stays small."""
 
 _BITS = 53
 
@@ -115,30 +118,59 @@ class Shards:
         return cls(Alone(), 1, (0,), np.array([0, n_rows]))
 
     @classmethod
-    def deal(cls, rows: NDArray[np.int64], n: int, team: Team) -> tuple[NDArray[np.int64], Shards]:
-        """Returns this member's rows, shard after shard, and where each begins.
+    def deal(cls, n_rows: int, n: int, team: Team) -> tuple[NDArray[np.int64], Shards]:
+        """Returns this member's rows of a log, shard after shard, and where each begins.
 
-        Blocks of 4,096 rows of the log go to shards 0, 1, 2, … in turn, and shard k to member k modulo size.
+        Blocks of 4,096 rows of the log go to shards 0, 1, 2, … in turn, and shard k to member k modulo size. Nothing
+        here is as long as the log.
 
         Arguments:
-            rows: The rows of the log that take part, rising.
+            n_rows: How many rows the log has.
             n: How many shards there are.
             team: The members.
+
+        Example:
+            >>> rows, shards = Shards.deal(10_000, 2, Alone())
+            >>> shards.edges.tolist(), rows[[0, 4096, 5904]].tolist()
+            ([0, 5904, 10000], [0, 8192, 4096])
         """
         if not team.size <= n <= MOST_SHARDS:
             raise InvalidInput.of(
                 "shards", n, f"{team.size} (one per process) to {MOST_SHARDS}", "leave it out to use one per process"
             )
         numbers = tuple(range(team.rank, n, team.size))
-        shard = rows // DEALT_ROWS % n
-        own = [rows[shard == number] for number in numbers]
-        mine = np.concatenate(own)
-        return mine, cls(team, n, numbers, np.cumsum([0, *(len(part) for part in own)]), mine)
+        starts = [np.arange(number * DEALT_ROWS, n_rows, n * DEALT_ROWS) for number in numbers]
+        ends = [np.minimum(first + DEALT_ROWS, n_rows) for first in starts]
+        edges = np.cumsum([0, *(int((end - first).sum()) for first, end in zip(starts, ends, strict=True))])
+        mine = np.empty(int(edges[-1]), np.int64)
+        place = 0
+        for first, end in zip(np.concatenate(starts), np.concatenate(ends), strict=True):
+            mine[place : place + end - first] = np.arange(first, end)
+            place += end - first
+        return mine, cls(team, n, numbers, edges, mine)
 
     def parts(self) -> Iterator[tuple[int, slice]]:
         """Yields the number and the rows of each of this member's shards."""
         for number, first, end in zip(self.numbers, self.edges[:-1], self.edges[1:], strict=True):
             yield number, slice(int(first), int(end))
+
+    def add_up(self, sums: Callable[[slice], Sequence[Floats | float]]) -> list[Floats]:
+        """Returns the sums over all rows of all members; `sums` gives those of some rows, block after block.
+
+        Example:
+            >>> shards, values = Shards.whole(100_000), np.arange(100_000.0)
+            >>> float(shards.add_up(lambda rows: [values[rows].sum()])[0])
+            4999950000.0
+        """
+        found = []
+        for _, part in self.parts():
+            first, *others = range(part.start, part.stop, BLOCK_ROWS) or [part.start]
+            total = list(sums(slice(first, min(first + BLOCK_ROWS, part.stop))))
+            for begin in others:
+                more = sums(slice(begin, min(begin + BLOCK_ROWS, part.stop)))
+                total = [before + added for before, added in zip(total, more, strict=True)]
+            found.append(total)
+        return self.add(found)
 
     def add(self, sums: Sequence[Sequence[Floats | float]]) -> list[Floats]:
         """Returns the sums over all shards of all members, from a list of arrays per own shard."""

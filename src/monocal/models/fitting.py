@@ -29,7 +29,7 @@ from monocal.models.kept_order import check_can_keep_order, check_keeps_order
 from monocal.models.late_fit import check_late_method, fit_late, with_late_labels
 from monocal.models.learned_rows import rows_fact
 from monocal.models.model import Model, TaskModel
-from monocal.models.own_rows import OwnRows, own_rows
+from monocal.models.own_rows import OwnRows, dealt_rows, own_rows
 from monocal.models.products import Product
 from monocal.models.row_sample import row_sample
 from monocal.models.shared_network import check_shareable, fit_shared
@@ -200,6 +200,8 @@ def fit_log(
         if keep_order_within:
             check_keeps_order(fitted, log.features[:1] if log.n_fields else np.zeros((1, 0), dtype=np.int32))
         tasks.append(TaskModel(task, log.roles.score_columns.get(task, task), log.roles.labels[task], fitted))
+    give_back_freed_memory()
+    part = dealt_rows(log, rows, n_shards, team)
     model = Model(
         tasks=tuple(tasks),
         vocabulary=log.vocabulary,
@@ -208,15 +210,15 @@ def fit_log(
         info={
             "n_rows": log.n_rows,
             "log_fingerprint": log.fingerprint,
-            "tasks": fit_facts(rows),
+            "tasks": fit_facts(part.rows, part.shards),
             "time_column": None if rows.times is None else rows.roles.time,
-            "learned_from": [rows_fact(rows)],
-            "row_sample": row_sample(rows, log.features.T),
+            "learned_from": [rows_fact(part.rows, team)],
+            "row_sample": row_sample(part.rows, part.features, shards=part.shards),
             **({"soft_labels": True} if log.roles.soft_labels else {}),
             **({"keep_order_within": keep_order_within} if keep_order_within else {}),
             **({"parents": dict(parents)} if parents else {}),
         },
-        value_counts=count_values(log.features, log.field_sizes),
+        value_counts=count_values(part.features, log.field_sizes, team=team),
         products=products,
     )
     return replace(model, canary=canary_of(model, log.features, rows))

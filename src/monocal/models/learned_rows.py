@@ -9,6 +9,7 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput
 from monocal.core.fingerprint import fingerprint
+from monocal.core.team import BLOCK_ROWS, Alone, Team
 from monocal.tables.rows import Rows
 
 MOST_REMEMBERED = 400
@@ -17,8 +18,12 @@ MOST_REMEMBERED = 400
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-def rows_fact(rows: Rows) -> dict[str, Any]:
+def rows_fact(rows: Rows, team: Team | None = None) -> dict[str, Any]:
     """Returns how many rows there are, a number that tells them from others in any order, and when they happened.
+
+    Arguments:
+        rows: The rows.
+        team: Who has them together, each its own.
 
     Example:
         >>> from monocal.core.roles import Roles
@@ -31,20 +36,30 @@ def rows_fact(rows: Rows) -> dict[str, Any]:
         >>> fact["rows"] == rows_fact(rows.take(np.array([2, 0, 1])))["rows"]
         True
     """
-    fact = {"n_rows": rows.n_rows, "rows": fingerprint(rows.n_rows, rows_number(rows))}
+    team = team or Alone()
+    # numbers of members add up modulo 2⁶⁴, as integers do
+    own = np.array([rows.n_rows, rows_number(rows)], dtype=np.uint64)
+    n_rows, number = team.count(own.view(np.int64)).view(np.uint64).tolist()
+    fact = {"n_rows": n_rows, "rows": fingerprint(n_rows, number)}
     if rows.times is not None:
-        fact |= {"first": int(rows.times.min()), "last": int(rows.times.max())}
+        ends = [-float(rows.times.min()), float(rows.times.max())] if rows.n_rows else [-np.inf, -np.inf]
+        first, last = team.most(np.array(ends)) * [-1.0, 1.0]
+        fact |= {"first": int(first), "last": int(last)}
     return fact
 
 
 def rows_number(rows: Rows) -> int:
     """Returns the number behind the fact: those of two sets of rows add up, modulo 2⁶⁴, to that of both together."""
-    total = np.zeros(rows.n_rows, dtype=np.uint64)
-    for task in rows.scores:
-        label = rows.labels[task].astype(np.int64).view(np.uint64)
-        score = np.asarray(rows.scores[task], dtype=np.float32).view(np.uint32).astype(np.uint64)
-        total = _mixed(total + (score << np.uint64(2)) + label)
-    return int(total.sum(dtype=np.uint64))
+    number = 0
+    for first in range(0, rows.n_rows, BLOCK_ROWS):
+        block = slice(first, first + BLOCK_ROWS)
+        total: Any = np.uint64(0)
+        for task in rows.scores:
+            label = rows.labels[task][block].astype(np.int64).view(np.uint64)
+            score = np.asarray(rows.scores[task][block], dtype=np.float32).view(np.uint32).astype(np.uint64)
+            total = _mixed(total + (score << np.uint64(2)) + label)
+        number += int(total.sum(dtype=np.uint64))
+    return number % 2**64
 
 
 def time_of_fit(info: Mapping[str, Any], available: Sequence[str]) -> str | None:

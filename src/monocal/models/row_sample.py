@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import MonocalWarning
+from monocal.core.samples import Ids
+from monocal.core.team import BLOCK_ROWS, Shards
 from monocal.tables.rows import Rows
 from monocal.vocabulary.vocabulary import Vocabulary
 
@@ -17,35 +19,52 @@ N_KEPT = 1024
 """Kept rows: of 300 judged rows of a fit on 40,000 about eight are among them; small beside everything else in a
 model."""
 
+_MOST_HELD = 1 << 20
 _UNIQUE_ENOUGH = 0.95
 _WORTH_A_WARNING = 0.1
 _FEWEST_FOUND = 2
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
-def row_sample(rows: Rows, columns: Iterable[NDArray[Any]], earlier: Sequence[str] = ()) -> list[str]:
+def row_sample(rows: Rows, features: Ids, earlier: Sequence[str] = (), shards: Shards | None = None) -> list[str]:
     """Returns the smallest of the rows' numbers: a random sample that does not depend on the rows' order.
 
     Smallest numbers of two tables together are the smallest of both samples, so a model that learns more goes on with
     one sample. A new row looks like one of these as often as these look like each other, so where many do (rounded
-    scores and no fields) nothing is added.
+    scores and no fields) nothing is added. Of many rows only those with a number below some bound are held for that,
+    about a million: equal rows have equal numbers, so as many of these look like each other as of all.
 
     Arguments:
         rows: The rows, with labels and scores.
-        columns: The ids of each field.
+        features: Their field ids `(n, F)`.
         earlier: The sample of rows that the model learned from before.
+        shards: With whom the rows are looked at, each member at its own; all of them at once if not given.
 
     Example:
         >>> from monocal.core.roles import Roles
         >>> from monocal.tables.read import read
         >>> table = {"click": [0, 1, 0], "pctr": [0.1, 0.5, 0.2]}
         >>> rows = read(table, Roles.of(score="pctr", label="click"))
-        >>> whole, first, last = (row_sample(part, []) for part in (rows, rows.take([0]), rows.take([2, 1])))
-        >>> whole == row_sample(rows.take([1, 2]), [], earlier=first) and len(whole) == len(first) + len(last)
+        >>> parts, none = (rows, rows.take([0]), rows.take([2, 1])), np.zeros((3, 0), np.int32)
+        >>> whole, first, last = (row_sample(part, none) for part in parts)
+        >>> whole == row_sample(rows.take([1, 2]), none, earlier=first) and len(whole) == len(first) + len(last)
         True
     """
-    marks, counts = np.unique(_marks(rows, columns), return_counts=True)
-    if np.sum(counts == 1) < _UNIQUE_ENOUGH * rows.n_rows:
+    shards = shards or Shards.whole(rows.n_rows)
+    n_rows = int(shards.team.count(np.array([rows.n_rows]))[0])
+    highest = np.uint64(min(2**64 - 1, 2**64 * _MOST_HELD // max(n_rows, 1)))
+    held = []
+    for _, part in shards.parts():
+        own = [np.zeros(0, np.uint64)]
+        for first in range(part.start, part.stop, BLOCK_ROWS):
+            block = slice(first, min(first + BLOCK_ROWS, part.stop))
+            numbers = _marks(rows.take(block), np.asarray(features[block]).T)
+            own.append(numbers[numbers <= highest])
+        held.append(np.concatenate(own))
+    # as bits of doubles, which are told to all members as they are
+    both = shards.join([numbers.view(np.float64) for numbers in held]).view(np.uint64)
+    marks, counts = np.unique(both, return_counts=True)
+    if np.sum(counts == 1) < _UNIQUE_ENOUGH * both.size:
         return list(earlier)
     return sorted({*earlier, *(f"{mark:016x}" for mark in marks[:N_KEPT].tolist())})[:N_KEPT]
 

@@ -18,7 +18,7 @@ WEIGHTS = np.random.default_rng(0).integers(0, 3, len(SCORES)).astype(np.float64
 
 
 def fitted(team, n, times=None, **arguments):
-    rows, shards = Shards.deal(np.arange(len(SCORES)), n, team)
+    rows, shards = Shards.deal(len(SCORES), n, team)
     one = calibrator("wide_logistic", **arguments)
     given = {"features": FEATURES[rows], "weights": WEIGHTS[rows], "times": None if times is None else times[rows]}
     one.fit(SCORES[rows], LABELS[rows], shards=shards, **given)
@@ -48,7 +48,7 @@ def test_a_member_may_see_one_class_but_not_all_of_them():
     order = np.argsort(LABELS, kind="stable")
 
     def fit(team, labels):
-        rows, shards = Shards.deal(np.arange(len(SCORES)), 2, team)
+        rows, shards = Shards.deal(len(SCORES), 2, team)
         return calibrator("wide_logistic").fit(SCORES[rows], labels[rows], features=FEATURES[rows], shards=shards)
 
     sorted_labels = LABELS[order].copy()
@@ -58,7 +58,7 @@ def test_a_member_may_see_one_class_but_not_all_of_them():
 
 
 def test_a_member_without_rows_takes_part():
-    few = np.arange(DEALT_ROWS - 100)
+    few = DEALT_ROWS - 100
 
     def fit(team):
         rows, shards = Shards.deal(few, 2, team)
@@ -66,7 +66,7 @@ def test_a_member_without_rows_takes_part():
         return len(rows), one.shifts_.tobytes()
 
     (_, alone), members = fit(Alone()), run_team(2, fit)
-    assert members == [(len(few), alone), (0, alone)]
+    assert members == [(few, alone), (0, alone)]
 
 
 @pytest.mark.parametrize("method", CALIBRATORS)
@@ -95,7 +95,7 @@ def test_shares_and_level_are_those_of_one_machine(times):
     """Cuts lie between the same rows, up to rows of one moment; sums differ by rounding."""
     given = {"features": FEATURES, "weights": WEIGHTS, "times": times}
     plain = calibrator("wide_logistic", **CARRIED).fit(SCORES, LABELS, **given)
-    rows, shards = Shards.deal(np.arange(len(SCORES)), 3, Alone())
+    rows, shards = Shards.deal(len(SCORES), 3, Alone())
     given = {"features": FEATURES[rows], "weights": WEIGHTS[rows], "times": None if times is None else times[rows]}
     found = calibrator("wide_logistic", **CARRIED).fit(SCORES[rows], LABELS[rows], shards=shards, **given)
     np.testing.assert_allclose(found.carry_["share"], plain.carry_["share"], atol=1e-4)

@@ -13,7 +13,7 @@ VALUES = np.random.default_rng(0).normal(size=(5 * DEALT_ROWS + 7, 3)) * np.arra
 
 
 def summed(team, n):
-    rows, shards = Shards.deal(np.arange(len(VALUES)), n, team)
+    rows, shards = Shards.deal(len(VALUES), n, team)
     mine = VALUES[rows]
     return shards.add([[mine[part].sum(axis=0), float(mine[part].min(initial=0.0))] for _, part in shards.parts()])
 
@@ -38,10 +38,11 @@ def test_one_shard_is_a_plain_sum():
 
 
 def test_rows_are_dealt_in_blocks_and_every_row_once():
-    rows = np.flatnonzero(np.arange(3 * DEALT_ROWS) % 5)
-    dealt = run_team(2, lambda team: Shards.deal(rows, 3, team))
-    assert sorted(np.concatenate([own for own, _ in dealt]).tolist()) == rows.tolist()
+    n_rows = 4 * DEALT_ROWS + 100
+    dealt = run_team(2, lambda team: Shards.deal(n_rows, 3, team))
+    assert sorted(np.concatenate([own for own, _ in dealt]).tolist()) == list(range(n_rows))
     own, shards = dealt[0]
+    assert [len(own[part]) for _, part in shards.parts()] == [2 * DEALT_ROWS, DEALT_ROWS]
     assert shards.numbers == (0, 2)
     assert [int(own[part][0]) // DEALT_ROWS for _, part in shards.parts()] == [0, 2]
 
@@ -58,7 +59,7 @@ def test_newest_rows_and_kept_rows_stay_in_their_shards():
 def test_an_empty_shard_adds_nothing_and_too_few_shards_are_refused():
     np.testing.assert_array_equal(summed(Alone(), 100)[0], summed(Alone(), 6)[0])
     with pytest.raises(InvalidInput, match="shards: got 1; wanted 2"):
-        run_team(2, lambda team: Shards.deal(np.arange(10), 1, team))
+        run_team(2, lambda team: Shards.deal(10, 1, team))
     with pytest.raises(InvalidInput, match="not finite"):
         Shards(Alone(), 2, (0, 1), np.array([0, 1, 2])).add([[np.array([np.inf])], [np.array([1.0])]])
 

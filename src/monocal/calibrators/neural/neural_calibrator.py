@@ -275,7 +275,7 @@ class NeuralCalibrator(NeuralArguments):
         result = np.empty(samples.n_rows)
 
         def fill(rows: slice) -> None:
-            ids = None if samples.features is None else samples.features[rows]
+            ids = None if samples.features is None else np.asarray(samples.features[rows])
             result[rows] = fitted(samples.logits[rows], ids)
 
         # chunks end with a shard, because a matrix product may round by the number of rows

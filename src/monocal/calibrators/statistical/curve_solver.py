@@ -137,9 +137,12 @@ class _Rows(NamedTuple):
 
     @classmethod
     def of(cls, samples: Samples, beside: Floats, knots: Floats) -> _Rows:
-        piece = np.searchsorted(knots[1:-1], samples.logits, side="right")
-        place = (samples.logits - knots[piece]) / np.diff(knots)[piece]
-        return cls(samples, beside, piece.astype(np.int8), place, knots.size - 1)
+        pieces, places = np.empty(samples.n_rows, np.int8), np.empty(samples.n_rows)
+        for first in range(0, samples.n_rows, _BLOCK_ROWS):
+            rows = slice(first, first + _BLOCK_ROWS)
+            piece = np.searchsorted(knots[1:-1], samples.logits[rows], side="right")
+            pieces[rows], places[rows] = piece, (samples.logits[rows] - knots[piece]) / np.diff(knots)[piece]
+        return cls(samples, beside, pieces, places, knots.size - 1)
 
     def derivatives(self, values: Floats) -> tuple[float, Floats, Floats]:
         """Returns loss, gradient and second derivative by the values at the knots."""
@@ -153,11 +156,16 @@ class _Rows(NamedTuple):
 
     def _sums(self, part: slice, values: Floats) -> list[Floats | float]:
         loss, total = 0.0, np.zeros((5, self.n_pieces))
-        labels, weights = self.samples.known_labels, self.samples.weights_or_ones
+        labels = self.samples.known_labels
         rises = np.diff(values)
         for first in range(part.start, part.stop, _BLOCK_ROWS):
             rows = slice(first, min(first + _BLOCK_ROWS, part.stop))
-            piece, place, w, y = self.piece[rows].astype(np.intp), self.place[rows], weights[rows], labels[rows]
+            piece, place, w, y = (
+                self.piece[rows].astype(np.intp),
+                self.place[rows],
+                self.samples.weights_of(rows),
+                labels[rows],
+            )
             z = self.beside[rows] + values[piece] + place * rises[piece]
             p = sigmoid(z)
             residual, curvature = w * (p - y), w * p * (1.0 - p)

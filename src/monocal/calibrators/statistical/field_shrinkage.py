@@ -36,7 +36,7 @@ def check_penalty(l2: Penalty) -> None:
 def solve_shrunk(
     logits: Floats,
     labels: Floats,
-    weights: Floats,
+    weights: Floats | None,
     features: Ids,
     sizes: NDArray[np.int64],
     *,
@@ -65,7 +65,7 @@ def solve_shrunk(
     Arguments:
         logits: As for `solve_wide`, like all arguments up to `sizes`.
         labels: 0 or 1 per row.
-        weights: How often each row counts.
+        weights: How often each row counts; None means once.
         features: Field ids `(n, F)`.
         sizes: How many ids each field has.
         first: Penalties to start from.
@@ -94,7 +94,7 @@ def solve_shrunk(
         found = solve_wide(
             logits[recent],
             labels[recent],
-            weights[recent],
+            None if weights is None else weights[recent],
             features[recent],
             sizes,
             l2=penalties,

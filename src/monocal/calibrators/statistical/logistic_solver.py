@@ -10,6 +10,7 @@ import numpy as np
 
 from monocal.core.errors import MonocalWarning
 from monocal.core.log_loss import log_losses
+from monocal.core.row_weights import weights_of
 from monocal.core.spaces import Floats, sigmoid
 from monocal.core.team import Shards
 
@@ -19,7 +20,7 @@ _RIDGE = 1e-14
 def solve_logistic(
     design: Floats,
     targets: Floats,
-    weights: Floats,
+    weights: Floats | None,
     *,
     l2: Floats | None = None,
     constraints: Floats | None = None,
@@ -37,7 +38,7 @@ def solve_logistic(
     Arguments:
         design: Columns `(n, k)`, k small.
         targets: Labels, or smoothed labels in [0, 1].
-        weights: Row weights.
+        weights: How often each row counts; None means once.
         l2: Penalty per parameter on the scale of the summed loss; None means none.
         constraints: Rows `(m, k)` with `constraints @ theta >= 0`.
         offset: o, a logit per row that stays as it is; None means 0.
@@ -53,24 +54,22 @@ def solve_logistic(
     """
     k = design.shape[1]
     shards = shards or Shards.whole(design.shape[0])
-    total = shards.add([[float(weights[part].sum())] for _, part in shards.parts()])[0]
+    total = shards.add_up(lambda rows: [float(weights_of(weights, rows, targets.shape[0]).sum())])[0]
     penalty = np.full(k, _RIDGE * float(total))
     if l2 is not None:
         penalty = penalty + l2
     wanted = np.zeros((0, k)) if constraints is None else np.asarray(constraints, dtype=np.float64)
-    given = np.zeros(design.shape[0]) if offset is None else offset
     best: Floats | None = None
     best_loss = np.inf
     for n_active in range(wanted.shape[0] + 1):
         for active in itertools.combinations(range(wanted.shape[0]), n_active):
             basis = _null_space(wanted[list(active)], k)
-            # without an active constraint the basis changes nothing, and the design need not be there twice
-            inside = design @ basis if active else np.ascontiguousarray(design)
-            rows = _Rows(inside, given, targets, weights, shards)
-            theta = basis @ _newton(rows, basis.T * penalty @ basis, max_iterations)
+            rows = _Rows(design, basis, offset, targets, weights, shards)
+            inside = _newton(rows, basis.T * penalty @ basis, max_iterations)
+            theta = basis @ inside
             slack = wanted @ theta
             if np.all(slack >= -1e-9 * (1.0 + np.abs(wanted) @ np.abs(theta))):
-                loss = rows.loss(given + design @ theta) + 0.5 * float(penalty @ theta**2)
+                loss = rows.loss(inside) + 0.5 * float(penalty @ theta**2)
                 if loss < best_loss:
                     best, best_loss = theta, loss
         if best is not None and n_active == 0:
@@ -81,43 +80,50 @@ def solve_logistic(
 
 class _Rows(NamedTuple):
     design: Floats
-    offset: Floats
+    basis: Floats
+    offset: Floats | None
     targets: Floats
-    weights: Floats
+    weights: Floats | None
     shards: Shards
 
-    def loss(self, scores: Floats) -> float:
-        losses = self.weights * log_losses(scores, self.targets)
-        return float(self.shards.add([[float(np.sum(losses[part]))] for _, part in self.shards.parts()])[0])
+    def _some(self, rows: slice, theta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Returns the design of some rows within the basis, their scores, targets and weights."""
+        # without an active constraint the basis changes nothing
+        inside = self.design[rows] if self.basis.shape[0] == theta.size else self.design[rows] @ self.basis
+        given = np.zeros(inside.shape[0]) if self.offset is None else self.offset[rows]
+        return inside, given + inside @ theta, self.targets[rows], self.weights_of(rows)
 
-    def derivatives(self, scores: Floats) -> list[Floats]:
+    def weights_of(self, rows: slice) -> Floats:
+        return weights_of(self.weights, rows, self.targets.shape[0])
+
+    def loss(self, theta: Floats) -> float:
+        def of(rows: slice) -> list[Floats | float]:
+            _, scores, targets, weights = self._some(rows, theta)
+            return [float(np.sum(weights * log_losses(scores, targets)))]
+
+        return float(self.shards.add_up(of)[0])
+
+    def derivatives(self, theta: Floats) -> list[Floats]:
         """Returns gradient and second derivative."""
-        sums: list[list[Floats | float]] = []
-        for _, part in self.shards.parts():
-            design, weights, p = self.design[part], self.weights[part], sigmoid(scores[part])
-            column = p - self.targets[part]
-            column *= weights
-            gradient = design.T @ column
-            # the curvature in the same column: with many rows each of them counts
-            np.subtract(1.0, p, out=column)
-            column *= p
-            np.maximum(column, 1e-12, out=column)
-            column *= weights
-            del p
-            sums.append([gradient, (design.T * column) @ design])
-        return self.shards.add(sums)
+
+        def of(rows: slice) -> list[Floats | float]:
+            inside, scores, targets, weights = self._some(rows, theta)
+            p = sigmoid(scores)
+            curvature = weights * np.maximum(p * (1.0 - p), 1e-12)
+            return [inside.T @ (weights * (p - targets)), (inside.T * curvature) @ inside]
+
+        return self.shards.add_up(of)
 
 
 def _newton(rows: _Rows, penalty: Floats, max_iterations: int) -> Floats:
-    theta = np.zeros(rows.design.shape[1])
+    theta = np.zeros(rows.basis.shape[1])
     if theta.size == 0:
         return theta
-    scores = rows.offset
-    loss = rows.loss(scores)
+    loss = rows.loss(theta)
     gradient = np.zeros_like(theta)
     last_decrement = np.inf
     for _ in range(max_iterations):
-        gradient, hessian = rows.derivatives(scores)
+        gradient, hessian = rows.derivatives(theta)
         gradient = gradient + penalty @ theta
         step = np.linalg.lstsq(hessian + penalty, gradient, rcond=None)[0]
         decrement = float(gradient @ step)
@@ -130,14 +136,13 @@ def _newton(rows: _Rows, penalty: Floats, max_iterations: int) -> Floats:
         scale = 1.0
         while scale > 1e-10:
             trial = theta - scale * step
-            trial_scores = rows.offset + rows.design @ trial
-            trial_loss = rows.loss(trial_scores) + 0.5 * float(trial @ penalty @ trial)
+            trial_loss = rows.loss(trial) + 0.5 * float(trial @ penalty @ trial)
             if trial_loss <= loss - 0.25 * scale * decrement or decrement < 1e-12 * (1.0 + abs(loss)):
                 break
             scale *= 0.5
         else:
             return theta
-        theta, scores, loss = trial, trial_scores, trial_loss
+        theta, loss = trial, trial_loss
     warnings.warn(
         f"logistic fit stopped after {max_iterations} Newton steps with gradient {np.abs(gradient).max():.2e}",
         MonocalWarning,

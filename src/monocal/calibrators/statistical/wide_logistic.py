@@ -128,7 +128,7 @@ class WideLogisticCalibrator(LogitCalibrator):
         return curve.applied(samples)
 
     def _fit_all(self, samples: Samples, features: Ids, sizes: NDArray[np.int64]) -> Floats:
-        rows = samples.logits, samples.known_labels, samples.weights_or_ones, features, sizes
+        rows = samples.logits, samples.known_labels, samples.weights, features, sizes
         options: dict[str, Any] = {"tolerance": self.tolerance, "max_iterations": self.max_iterations}
         options |= {"shards": samples.shards, "n_knots": samples.numeric_knots}
         if self.l2 == "auto":

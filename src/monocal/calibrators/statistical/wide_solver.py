@@ -13,14 +13,15 @@ from scipy.optimize import minimize
 from monocal.calibrators.statistical.common_directions import CommonDirections
 from monocal.calibrators.statistical.compiled_loops import loop_for
 from monocal.calibrators.statistical.numeric_basis import FieldCoefficients
-from monocal.calibrators.statistical.threaded_loss import add_in_threads
+from monocal.calibrators.statistical.threaded_loss import Block, add_in_threads
 from monocal.core.log_loss import log_losses
+from monocal.core.row_weights import weights_of
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.core.team import Shards
 from monocal.core.threads import allowed_threads, row_workers
 
-_BLOCK_ROWS = 1 << 18
+_BLOCK_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,10 @@ def add_shifts(logits: Floats, features: Ids, shifts: Floats, offsets: NDArray[n
     # by blocks, whose columns of places stay small beside many rows
     for first in range(0, total.shape[0], _BLOCK_ROWS):
         rows = slice(first, first + _BLOCK_ROWS)
-        for field in range(features.shape[1]):
+        block = np.asarray(features[rows])
+        for field in range(block.shape[1]):
             start, end = offsets[field], offsets[field + 1]
-            ids = features[rows, field]
+            ids = block[:, field]
             total[rows] += shifts[start + np.where(ids < end - start, ids, 0)]
     return total
 
@@ -65,7 +67,7 @@ def add_shifts(logits: Floats, features: Ids, shifts: Floats, offsets: NDArray[n
 def solve_wide(
     logits: Floats,
     labels: Floats,
-    weights: Floats,
+    weights: Floats | None,
     features: Ids,
     sizes: NDArray[np.int64],
     *,
@@ -90,7 +92,7 @@ def solve_wide(
     Arguments:
         logits: z, one per row.
         labels: 0 or 1 per row.
-        weights: How often each row counts.
+        weights: How often each row counts; None means once.
         features: Field ids `(n, F)`.
         sizes: How many ids each field has.
         l2: The penalty λ: one for all fields, one per field, or one per id; shifts with penalties of their own are not
@@ -147,31 +149,26 @@ class _Rows(NamedTuple):
 
     logits: Floats
     labels: Floats
-    weights: Floats
+    weights: Floats | None
     features: Ids
     columns: NDArray[np.int64]
     shards: Shards
 
-    def blocks(self, part: slice) -> Iterator[_Rows]:
-        """Yields a shard in blocks whose temporary columns stay small."""
+    def blocks(self, part: slice) -> Iterator[Block]:
+        """Yields logits, labels, weights and ids of a shard in blocks whose temporary columns stay small."""
+        ones = np.ones(min(_BLOCK_ROWS, part.stop - part.start))
         for first in range(part.start, part.stop, _BLOCK_ROWS):
             block = slice(first, min(first + _BLOCK_ROWS, part.stop))
-            yield self._replace(
-                logits=self.logits[block],
-                labels=self.labels[block],
-                weights=self.weights[block],
-                features=self.features[block],
-            )
+            weights = ones[: block.stop - first] if self.weights is None else self.weights[block]
+            yield self.logits[block], self.labels[block], weights, self.features[block]
 
 
 def _first_parameters(rows: _Rows, offsets: NDArray[np.int64]) -> WideParameters:
-    sums = []
-    for _, part in rows.shards.parts():
-        w = rows.weights[part]
-        expected = sigmoid(rows.logits[part])
-        expected *= w
-        sums.append([np.array([(w * rows.labels[part]).sum(), expected.sum(), w.sum()])])
-    positive, predicted, weight = rows.shards.add(sums)[0]
+    def sums(block: slice) -> list[Floats | float]:
+        w = weights_of(rows.weights, block, rows.labels.shape[0])
+        return [np.array([(w * rows.labels[block]).sum(), (w * sigmoid(rows.logits[block])).sum(), w.sum()])]
+
+    positive, predicted, weight = rows.shards.add_up(sums)[0]
     rate, mean = positive / weight, float(np.clip(predicted / weight, 1e-9, 1.0 - 1e-9))
     intercept = float(np.log(rate / (1.0 - rate)) - np.log(mean / (1.0 - mean)))
     nothing = np.zeros(int(offsets[-1]))
@@ -219,11 +216,12 @@ def _search(
                 if numbers is None:
                     gradient[:n_shifts] = pull
             if n_threads > 1 and part.stop - part.start > _BLOCK_ROWS:
-                blocks = [block[:4] for block in rows.blocks(part)]
-                loss = add_in_threads(blocks, rows.columns, offsets, table, gradient, loss, do_all, n_threads)
+                loss = add_in_threads(
+                    list(rows.blocks(part)), rows.columns, offsets, table, gradient, loss, do_all, n_threads
+                )
             else:
-                for z, y, w, features, columns, _ in rows.blocks(part):
-                    loss += add_rows(z, y, w, np.ascontiguousarray(features), columns, offsets, table, gradient)
+                for z, y, w, features in rows.blocks(part):
+                    loss += add_rows(z, y, w, np.ascontiguousarray(features), rows.columns, offsets, table, gradient)
             sums.append([gradient, loss])
         gradient, total = rows.shards.add(sums)
         if numbers is not None:
@@ -255,8 +253,9 @@ def _second_derivatives(
     for _, part in rows.shards.parts():
         diagonal = np.zeros(n_shifts + 2)
         together = np.zeros((n_fields + 2, n_fields + 2))
-        for z, _, w, features, columns, _ in rows.blocks(part):
-            ids = np.asarray(features) if n_fields == features.shape[1] else features[:, columns]
+        for z, _, w, features in rows.blocks(part):
+            # in the order of rows even where columns were chosen, because products round by the order in memory
+            ids = np.ascontiguousarray(features if n_fields == features.shape[1] else features[:, rows.columns])
             p = sigmoid(add_shifts(theta[n_shifts] * z + theta[n_shifts + 1], ids, theta[:n_shifts], offsets))
             curvature = w * p * (1.0 - p)
             for field in range(n_fields):

@@ -167,7 +167,7 @@ def network_share(curve_logits: Floats, start: Start, later: Samples, believed: 
         offset=add_shifts(line, later.features, start.shifts, offsets),
         contributions=(curve_logits - line)[:, None],
         labels=later.known_labels,
-        weights=later.weights_or_ones,
+        weights=later.weights,
         levels=block,
         blocks=block,
         shards=later.shards,
@@ -196,7 +196,7 @@ def carried_shifts(
     counts = np.asarray(sizes, dtype=np.int64)
     fitted = np.flatnonzero(believed.fitted)
     own = np.repeat(believed.fitted, counts)
-    labels, weights = samples.known_labels, samples.weights_or_ones
+    labels, weights = samples.known_labels, samples.weights
     first = start.shifts[own]
     found, learned = solve_shrunk(
         map_logits,

@@ -13,7 +13,7 @@ from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.core.team import Shards
 
-_BLOCK_ROWS = 1 << 18
+_BLOCK_ROWS = 1 << 16
 
 
 def field_sizes(features: Ids, numeric_knots: Sequence[int] | None = None) -> list[int]:

@@ -65,7 +65,7 @@ def logistic_start(samples: Samples, sizes: Sequence[int] | None, l2: Penalty) -
     """
     wide = sizes is not None and samples.features is not None
     features = samples.features if wide and samples.features is not None else np.zeros((samples.n_rows, 0), np.int32)
-    rows = samples.logits, samples.known_labels, samples.weights_or_ones, features
+    rows = samples.logits, samples.known_labels, samples.weights, features
     counts = np.asarray(sizes if wide else [], dtype=np.int64)
     options: dict[str, Any] = {"tolerance": START_TOLERANCE, "max_iterations": MAX_ITERATIONS, "shards": samples.shards}
     options["n_knots"] = samples.numeric_knots if wide else None
@@ -93,7 +93,7 @@ def refit_shifts(curve_logits: Floats, samples: Samples, sizes: Sequence[int], l
     found, penalties = solve_shrunk(
         curve_logits,
         samples.known_labels,
-        samples.weights_or_ones,
+        samples.weights,
         samples.features,
         counts,
         first=start.penalties,

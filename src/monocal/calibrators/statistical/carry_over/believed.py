@@ -176,7 +176,7 @@ def learn_carry_over(
     if not cuts:
         return CarryOver(np.where(np.isnan(given), 1.0, given), nothing, nothing, ~np.isnan(given), blocks)
     returning = cuts[-1].returning(samples, blocks)
-    found = solve_shares(judged_rows(samples, cuts, blocks, n_fields), _prior(samples, returning), given)
+    found = solve_shares(judged_rows(samples, cuts, blocks), _prior(samples, returning), given)
     errors = np.where(np.isnan(given), found.errors, np.nan)
     return CarryOver(found.values, errors, returning, ~np.isnan(given), blocks, tuple(cuts))
 

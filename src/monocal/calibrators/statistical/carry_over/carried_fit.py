@@ -39,7 +39,7 @@ class CarriedFit:
         assert samples.features is not None
         shifts = self.shifts * np.repeat(believed.carried, sizes)
         total = add_shifts(self.line.slope * samples.logits, samples.features, shifts, self.line.offsets)
-        intercept = solve_shift(total, samples.known_labels, samples.weights_or_ones, samples.shards)
+        intercept = solve_shift(total, samples.known_labels, samples.weights, samples.shards)
         return replace(self.line, shifts=shifts, intercept=intercept)
 
 
@@ -64,7 +64,7 @@ def fit_carried(
     """
     assert samples.features is not None
     fitted = np.flatnonzero(believed.fitted)
-    rows = samples.logits, samples.known_labels, samples.weights_or_ones, samples.features, sizes[fitted]
+    rows = samples.logits, samples.known_labels, samples.weights, samples.features, sizes[fitted]
     options: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations, "shards": samples.shards}
     options["columns"] = fitted
     if samples.numeric_knots is not None:
@@ -87,7 +87,6 @@ def fit_carried(
     else:
         learned = np.full(fitted.size, l2)
         found = solve_wide(*rows, l2=learned, start=start, **options)
-    del rows  # their weights, where all are 1, are a column of their own
     shifts, curvature = np.zeros(int(offsets[-1])), np.zeros(int(offsets[-1]))
     shifts[own], curvature[own] = found.shifts, found.curvature
     penalties = np.full(len(sizes), LARGEST_PENALTY)
@@ -121,7 +120,7 @@ def line_beside(carried: WideParameters, samples: Samples) -> WideParameters:
     slope, intercept = solve_logistic(
         design,
         samples.known_labels,
-        samples.weights_or_ones,
+        samples.weights,
         constraints=np.array([[1.0, 0.0]]),
         offset=beside,
         shards=samples.shards,

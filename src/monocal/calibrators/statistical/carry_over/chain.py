@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.fit_rows import has_both_classes
+from monocal.calibrators.statistical.carry_over.field_effects import Contributions, FieldEffects, Stretches
 from monocal.calibrators.statistical.carry_over.shares import LaterRows
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
 from monocal.calibrators.statistical.field_shrinkage import N_ROUNDS, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import WideParameters, solve_wide
 from monocal.core.numeric_ids import FIRST_ID
-from monocal.core.samples import Ids, Samples
+from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 from monocal.core.team import Shards
 
@@ -47,11 +48,6 @@ class Cut:
     found: WideParameters
     penalties: Floats
 
-    def write_contributions(self, features: Ids, out: Floats) -> None:
-        """Writes what each field adds on every row, 0 for values without rows before the cut."""
-        for field, offset in enumerate(self.found.offsets[:-1]):
-            out[:, field] = self.found.shifts[offset + features[:, field]]
-
     def later(self, samples: Samples, blocks: TimeBlocks) -> Samples:
         """Returns the judged rows."""
         return samples.take(blocks.rows(self.begin, blocks.n_blocks))
@@ -67,12 +63,14 @@ class Cut:
             numbers = slice(starts[field] + FIRST_ID, self.found.offsets[field + 1])
             known[numbers] = known[numbers].any()
         known[starts] = False
-        sums: list[list[Floats | float]] = []
-        for _, part in later.in_shards.parts():
-            weights, ids = later.weights_or_ones[part], later.features[part]
-            back = np.array([weights @ known[start + ids[:, f]] for f, start in enumerate(starts)])
-            sums.append([back, weights.sum()])
-        back, weight = later.in_shards.add(sums)
+        ids = later.features
+
+        def sums(rows: slice) -> list[Floats | float]:
+            weights, some = later.weights_of(rows), np.asarray(ids[rows])
+            back = [weights @ known[start + some[:, field]] for field, start in enumerate(starts)]
+            return [np.array(back), weights.sum()]
+
+        back, weight = later.in_shards.add_up(sums)
         return back / weight
 
 
@@ -97,7 +95,7 @@ def forward_chain(samples: Samples, sizes: NDArray[np.int64], blocks: TimeBlocks
         if cuts and end <= cuts[-1].end:
             continue
         assert older.features is not None
-        rows = older.logits, older.known_labels, older.weights_or_ones, older.features, sizes
+        rows = older.logits, older.known_labels, older.weights, older.features, sizes
         start = cuts[-1].found if cuts else None
         options: dict[str, Any] = {
             "tolerance": TOLERANCE,
@@ -120,19 +118,21 @@ def forward_chain(samples: Samples, sizes: NDArray[np.int64], blocks: TimeBlocks
     return cuts
 
 
-def said_by_fields(cut: Cut, later: Samples, rows: slice, written: Floats) -> Floats:
-    """Writes down what each field adds on some later rows, and returns the line of the cut's fit there."""
+def said_by_fields(cut: Cut, later: Samples) -> tuple[Floats, Contributions]:
+    """Returns the line of the cut's fit on later rows, and what each field adds there.
+
+    A value without rows before the cut adds nothing.
+    """
     assert later.features is not None
-    cut.write_contributions(later.features[rows], written)
-    return cut.found.slope * later.logits[rows] + cut.found.intercept
+    line = cut.found.slope * later.logits + cut.found.intercept
+    return line, FieldEffects(later.features, cut.found.shifts, cut.found.offsets)
 
 
 def judged_rows(
     samples: Samples,
     cuts: Sequence[Cut],
     blocks: TimeBlocks,
-    n_parts: int,
-    said: Callable[[Cut, Samples, slice, Floats], Floats] = said_by_fields,
+    said: Callable[[Cut, Samples], tuple[Floats, Contributions]] = said_by_fields,
 ) -> LaterRows:
     """Returns the rows after every cut's gap with what was learned before the cut about them, shard after shard.
 
@@ -140,26 +140,31 @@ def judged_rows(
         samples: All rows.
         cuts: The chain.
         blocks: The time blocks.
-        n_parts: How many contributions are judged.
-        said: Given a cut, its later rows and some of them, writes their contributions `(n, n_parts)` and returns their
-            logits without these.
+        said: Given a cut and its later rows, returns their logits without the contributions that are judged, and these.
     """
-    judged = [(cut, cut.later(samples, blocks), blocks.block_of_rows(cut.begin)) for cut in cuts]
-    edges = np.concatenate([[0], np.cumsum(sum(np.diff(later.in_shards.edges) for _, later, _ in judged))])
-    contributions = np.empty((int(edges[-1]), n_parts))
+    later = [cut.later(samples, blocks) for cut in cuts]
+    edges = np.concatenate([[0], np.cumsum(sum(np.diff(rows.in_shards.edges) for rows in later))])
+    n_judged = int(edges[-1])
+    offset, labels = np.empty(n_judged), np.empty(n_judged)
+    weights = None if samples.weights is None else np.empty(n_judged)
+    levels, block = np.empty(n_judged, np.int32), np.empty(n_judged, np.int32)
+    answers = [said(cut, rows) for cut, rows in zip(cuts, later, strict=True)]
+    numbers = [blocks.block_of_rows(cut.begin) for cut in cuts]
     pieces, begin = [], 0
     # a shard's rows after all cuts stay together
-    for parts in zip(*(later.in_shards.parts() for _, later, _ in judged), strict=True):
-        for number, ((cut, later, block), (_, part)) in enumerate(zip(judged, parts, strict=True)):
-            end = begin + part.stop - part.start
-            line = said(cut, later, part, contributions[begin:end])
-            level = block[part] + number * blocks.n_blocks
-            pieces.append((line, later.known_labels[part], later.weights_or_ones[part], level, block[part]))
-            begin = end
-    offset, labels, weights, levels, block = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
-    first = judged[0][1].in_shards
+    for parts in zip(*(rows.in_shards.parts() for rows in later), strict=True):
+        for cut, (_, part) in enumerate(parts):
+            here = slice(begin, begin + part.stop - part.start)
+            offset[here], labels[here] = answers[cut][0][part], later[cut].known_labels[part]
+            if weights is not None:
+                weights[here] = later[cut].weights_or_ones[part]
+            block[here] = numbers[cut][part]
+            levels[here] = block[here] + cut * blocks.n_blocks
+            pieces.append((answers[cut][1], part))
+            begin = here.stop
+    first = later[0].in_shards
     shards = Shards(first.team, first.n, first.numbers, edges)
     own = np.bincount(levels, minlength=len(cuts) * blocks.n_blocks) > 0
     seen = shards.team.most(own.astype(np.float64)) > 0.0
     among_seen = np.cumsum(seen, dtype=np.int32) - 1
-    return LaterRows(offset, contributions, labels, weights, among_seen[levels], block, shards)
+    return LaterRows(offset, Stretches(pieces), labels, weights, among_seen[levels], block, shards)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -13,6 +13,7 @@ from monocal.calibrators.score_knots import score_knots
 from monocal.calibrators.statistical.carry_over.believed import SMALLEST_SHARE, CarryOver
 from monocal.calibrators.statistical.carry_over.carried_fit import fit_carried
 from monocal.calibrators.statistical.carry_over.chain import MAX_ITERATIONS, TOLERANCE, Cut, judged_rows
+from monocal.calibrators.statistical.carry_over.field_effects import Contributions
 from monocal.calibrators.statistical.carry_over.shares import solve_shares
 from monocal.calibrators.statistical.curve_solver import FittedCurve, fit_curve
 from monocal.calibrators.statistical.wide_solver import add_shifts
@@ -129,12 +130,11 @@ def _added(samples: Samples, shifts: Floats, offsets: NDArray[np.int64]) -> Floa
 def _share(samples: Samples, sizes: NDArray[np.int64], believed: CarryOver, fits: dict[int, FittedCurve]) -> float:
     """Returns the share of the bends that held after the cuts' gaps."""
 
-    def said(cut: Cut, later: Samples, rows: slice, written: Floats) -> Floats:
-        found, some = fits[cut.end], replace(later.take(rows), shards=None)
-        line = found.slope * some.logits + found.intercept
-        written[:, 0] = found.curve(some.logits) - line
-        return line + _effects(some, cut, believed, sizes)
+    def said(cut: Cut, later: Samples) -> tuple[Floats, Contributions]:
+        found = fits[cut.end]
+        line = found.slope * later.logits + found.intercept
+        return line + _effects(later, cut, believed, sizes), (found.curve(later.logits) - line)[:, None]
 
     cuts = [cut for cut in believed.cuts if cut.end in fits]
-    judged = judged_rows(samples, cuts, believed.blocks, 1, said)
+    judged = judged_rows(samples, cuts, believed.blocks, said)
     return float(solve_shares(judged, np.array([PRIOR_CURVE])).values[0])

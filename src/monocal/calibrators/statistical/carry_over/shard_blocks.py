@@ -27,8 +27,8 @@ def blocks_of_shards(samples: Samples, shards: Shards) -> tuple[NDArray[np.int64
     """
     assert shards.order is not None
     parts = [part for _, part in shards.parts()]
-    weights = [samples.weights_or_ones[part] for part in parts]
-    total = float(shards.add([[float(w.sum())] for w in weights])[0])
+    weights = None if samples.weights is None else [samples.weights[part] for part in parts]
+    total = float(shards.add_up(lambda rows: [float(samples.weights_of(rows).sum())])[0])
     periods, n_periods, one_moment = _periods(samples, shards)
     edges = None
     if periods is not None:
@@ -37,8 +37,11 @@ def blocks_of_shards(samples: Samples, shards: Shards) -> tuple[NDArray[np.int64
         order = [shards.order[part] for part in parts]
         moments = np.unique(keys_at((np.arange(1, N_BLOCKS) / N_BLOCKS - 1e-12) * total, order, weights, shards))
         edges = [np.concatenate([[0], np.searchsorted(keys, moments), [len(keys)]]) for keys in order]
-    before = [[np.concatenate([[0.0], np.cumsum(w)])[at]] for w, at in zip(weights, edges, strict=True)]
-    shares = shards.add(before)[0] / total
+    if weights is None:
+        before = [at.astype(np.float64) for at in edges]
+    else:
+        before = [np.concatenate([[0.0], np.cumsum(w)])[at] for w, at in zip(weights, edges, strict=True)]
+    shares = shards.add([[mass] for mass in before])[0] / total
     # moments that no row lies between, or none after
     new = np.concatenate([[True], np.diff(shares) > 0.0])
     return (np.array(edges) + shards.edges[:-1, None])[:, new], shares[new], one_moment
@@ -59,9 +62,10 @@ def _periods(samples: Samples, shards: Shards) -> tuple[NDArray[np.int64] | None
 
 
 def _period_edges(
-    periods: list[NDArray[np.int64]], n_periods: int, weights: list[Floats], total: float, shards: Shards
+    periods: list[NDArray[np.int64]], n_periods: int, weights: list[Floats] | None, total: float, shards: Shards
 ) -> list[NDArray[np.int64]] | None:
-    sums = [[np.bincount(days, w, n_periods).astype(np.float64)] for days, w in zip(periods, weights, strict=True)]
+    of_rows = [None] * len(periods) if weights is None else weights
+    sums = [[np.bincount(days, w, n_periods).astype(np.float64)] for days, w in zip(periods, of_rows, strict=True)]
     mass = shards.add(sums)[0]
     present = np.flatnonzero(mass)
     chosen = chosen_periods(np.concatenate([[0.0], np.cumsum(mass[present])]) / total)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
+from monocal.calibrators.statistical.carry_over.field_effects import Contributions
 from monocal.core.log_loss import log_losses
+from monocal.core.row_weights import weights_of
 from monocal.core.spaces import Floats, sigmoid
 from monocal.core.team import Shards
 
@@ -23,8 +25,17 @@ _LEVEL_PRECISION = 0.01
 _ROUNDS = 2
 _STEPS = 25
 _CLOSE = 1e-7
-_BLOCK_ROWS = 1 << 16
-_COLUMNS = 4
+
+
+class SomeRows(NamedTuple):
+    """A block of later rows, with all of `LaterRows` as arrays."""
+
+    offset: Floats
+    contributions: Floats
+    labels: Floats
+    weights: Floats
+    levels: NDArray[np.int32]
+    blocks: NDArray[np.int32]
 
 
 @final
@@ -34,18 +45,18 @@ class LaterRows:
 
     Attributes:
         offset: Logit without the contributions.
-        contributions: What each part adds, `(n, K)`.
+        contributions: What each part adds, `(n, K)`: an array, or what makes the rows that one asks for.
         labels: 0 or 1.
-        weights: How often each row counts.
+        weights: How often each row counts; None means once.
         levels: Which free level a row belongs to: one per cut and time block.
         blocks: Which time block it lies in, whatever the cut.
         shards: How the rows are cut and with whom they are added up; all of them at once if not given.
     """
 
     offset: Floats
-    contributions: Floats
+    contributions: Contributions
     labels: Floats
-    weights: Floats
+    weights: Floats | None
     levels: NDArray[np.int32]
     blocks: NDArray[np.int32]
     shards: Shards | None = None
@@ -54,15 +65,15 @@ class LaterRows:
     def in_shards(self) -> Shards:
         return self.shards or Shards.whole(self.offset.shape[0])
 
-    def part(self, rows: slice) -> LaterRows:
-        """Returns some of the rows, without their shards."""
-        floats = self.offset[rows], self.contributions[rows], self.labels[rows], self.weights[rows]
-        return LaterRows(*floats, self.levels[rows], self.blocks[rows])
-
-    def add(self, sums: Callable[[LaterRows], list[Floats | float]]) -> list[Floats]:
+    def add_up(self, sums: Callable[[SomeRows], list[Floats | float]]) -> list[Floats]:
         """Returns what the rows of all shards sum up to."""
-        shards = self.in_shards
-        return shards.add([sums(self.part(rows)) for _, rows in shards.parts()])
+
+        def of(rows: slice) -> list[Floats | float]:
+            labels, weights = self.labels[rows], weights_of(self.weights, rows, self.labels.shape[0])
+            columns = self.levels[rows], self.blocks[rows]
+            return sums(SomeRows(self.offset[rows], self.contributions[rows], labels, weights, *columns))
+
+        return self.in_shards.add_up(of)
 
     def n_groups(self) -> tuple[int, int]:
         """Returns the number of levels and of blocks, among all shards."""
@@ -135,27 +146,26 @@ def _newton(
     rows: LaterRows, values: Floats, levels: Floats, prior: Floats, strength: Floats, low: Floats, high: Floats
 ) -> tuple[Floats, Floats]:
     def loss(a: Floats, u: Floats) -> float:
-        def of(some: LaterRows) -> list[Floats | float]:
+        def of(some: SomeRows) -> list[Floats | float]:
             z = some.offset + some.contributions @ a + u[some.levels]
             return [float(some.weights @ log_losses(z, some.labels))]
 
         penalty = 0.5 * float(strength @ (a - prior) ** 2) + 0.5 * _LEVEL_PRECISION * float(u @ u)
-        return float(rows.add(of)[0]) + penalty
+        return float(rows.add_up(of)[0]) + penalty
 
-    def derivatives(some: LaterRows) -> list[Floats | float]:
+    def derivatives(some: SomeRows) -> list[Floats | float]:
         parts, which, n = some.contributions, some.levels, levels.size
         p = sigmoid(some.offset + parts @ values + levels[which])
         residual = some.weights * (p - some.labels)
         row_curvature = some.weights * p * (1.0 - p)
         by_level, level_curvature = (_sums(amounts[:, None], which, n)[:, 0] for amounts in (residual, row_curvature))
-        by_part, mixed = parts.T @ residual, _sums(parts, which, n, row_curvature)
-        del p, residual  # products have the largest columns of a step, and these two no use any more
-        return [by_level, by_part, level_curvature, mixed, _products(parts, row_curvature)]
+        mixed, curvature = _sums(parts, which, n, row_curvature), (parts.T * row_curvature) @ parts
+        return [by_level, parts.T @ residual, level_curvature, mixed, curvature]
 
     now = loss(values, levels)
     free = high > low
     for _ in range(_STEPS):
-        by_level, by_part, level_curvature, mixed, curvature = rows.add(derivatives)
+        by_level, by_part, level_curvature, mixed, curvature = rows.add_up(derivatives)
         by_level = by_level + _LEVEL_PRECISION * levels
         by_part = by_part + strength * (values - prior)
         level_curvature = level_curvature + _LEVEL_PRECISION
@@ -187,46 +197,26 @@ def _newton(
 def _scatter(rows: LaterRows, values: Floats, levels: Floats, n_blocks: int) -> tuple[Floats, Floats, Floats]:
     """Returns design effects, the scatter of the parts' scores over time blocks, and their curvature."""
 
-    def sums(some: LaterRows) -> list[Floats | float]:
+    def sums(some: SomeRows) -> list[Floats | float]:
         parts, which, n = some.contributions, some.levels, levels.size
         p = sigmoid(some.offset + parts @ values + levels[which])
         row_curvature = some.weights * p * (1.0 - p)
         residual = some.weights * (some.labels - p)
         by_level, by_block = (_sums(parts, *group, residual) for group in ((which, n), (some.blocks, n_blocks)))
-        del p, residual
         return [
             _sums(parts, which, n, row_curvature),
             _sums(row_curvature[:, None], which, n)[:, 0],
-            _products(parts, row_curvature),
+            (parts.T * row_curvature) @ parts,
             by_level,
-            _squares(parts, row_curvature),
+            (parts**2 * row_curvature[:, None]).sum(axis=0),
             by_block,
         ]
 
-    mixed, level_curvature, curvature, by_level, information, by_block = rows.add(sums)
+    mixed, level_curvature, curvature, by_level, information, by_block = rows.add_up(sums)
     curvature = curvature - (mixed.T / np.maximum(level_curvature, 1e-12)) @ mixed
     effects = np.maximum(1.0, (by_level**2).sum(axis=0) / np.maximum(information, 1e-12))
     return effects, by_block.T @ by_block, curvature
 
 
 def _sums(columns: Floats, which: NDArray[np.int32], n: int, factors: Floats | float = 1.0) -> Floats:
-    # column after column: all products at once would be as large as the contributions
     return np.column_stack([np.bincount(which, column * factors, n) for column in columns.T])
-
-
-def _squares(parts: Floats, row_curvature: Floats) -> Floats:
-    """Returns the sum of curvature · part² by column, row after row, with the memory of some rows."""
-    total = np.zeros(parts.shape[1])
-    for first in range(0, parts.shape[0], _BLOCK_ROWS):
-        rows = slice(first, first + _BLOCK_ROWS)
-        squares = parts[rows] ** 2 * row_curvature[rows, None]
-        squares[0] += total
-        total = squares.sum(axis=0)
-    return total
-
-
-def _products(parts: Floats, curvature: Floats) -> Floats:
-    """Returns the sum of curvature · part · part' for every pair of parts, with the memory of a few columns."""
-    return np.concatenate(
-        [(parts[:, first : first + _COLUMNS].T * curvature) @ parts for first in range(0, parts.shape[1], _COLUMNS)]
-    )

@@ -31,14 +31,14 @@ def values_information(curvature: Floats, features: Ids, offsets: NDArray[np.int
         offsets: Where each field starts among the values.
     """
     values = np.zeros(int(offsets[-1]))
-    for field in range(features.shape[1]):
-        here = slice(offsets[field], offsets[field + 1])
-        places = np.arange(here.stop - here.start)
-        # ids are copied by blocks; sums so far come first, so that the bits are those of one pass
-        for first in range(0, len(curvature), _BLOCK_ROWS):
-            rows = slice(first, first + _BLOCK_ROWS)
-            ids, amounts = (places, features[rows, field]), (values[here], curvature[rows])
-            values[here] = np.bincount(np.concatenate(ids), np.concatenate(amounts))
+    for first in range(0, len(curvature), _BLOCK_ROWS):
+        rows = slice(first, first + _BLOCK_ROWS)
+        block = np.asarray(features[rows])
+        for field in range(block.shape[1]):
+            here = slice(offsets[field], offsets[field + 1])
+            # sums so far come first, so that the bits are those of one pass
+            ids = np.concatenate([np.arange(here.stop - here.start), block[:, field]])
+            values[here] = np.bincount(ids, np.concatenate([values[here], curvature[rows]]))
     values[offsets[:-1]] = 0.0
     return values
 
