@@ -112,4 +112,4 @@ def test_compiled_loops_that_are_named_by_text_are_there():
                 function, module = node.args[1].id, node.args[2].value
                 found.append(module)
                 assert callable(getattr(importlib.import_module(f"monocal.kernels.{module}"), function))
-    assert sorted(found) == ["list_loss", "wide_loss"]
+    assert sorted(found) == ["field_effects", "list_loss", "wide_loss"]

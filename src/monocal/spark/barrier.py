@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator, calibrator
+from monocal.core.chosen_ids import ChosenIds
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids
@@ -17,7 +18,7 @@ from monocal.core.team import Shards, Team
 from monocal.models.artefact import load_model, model_files
 from monocal.models.model import Model, TaskModel
 from monocal.spark.collecting import refusals_of_workers
-from monocal.tables.read import read
+from monocal.spark.task_rows import rows_of_task
 from monocal.tables.rows import Rows
 from monocal.vocabulary.vocabulary import Vocabulary
 
@@ -50,7 +51,7 @@ def fit_in_barrier(
     def train(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         vocabulary = Vocabulary.of_bytes(values)
         with _joined_team(workers) as team:
-            rows = _read_with_ids(batches, roles, vocabulary)
+            rows = rows_of_task(batches, roles, vocabulary)
             tasks = [_fit_task(rows, roles, task, calibrator(method, **arguments), team) for task in roles.labels]
             if team.rank == 0:
                 model = Model(tuple(tasks), vocabulary, roles.scores_are, roles.sampling_rate)
@@ -118,27 +119,12 @@ def _joined_team(workers: int) -> Iterator[Team]:
         leave_team()
 
 
-def _read_with_ids(batches: Iterator[pa.RecordBatch], roles: Roles, vocabulary: Vocabulary) -> tuple[Rows, Ids]:
-    """Returns a task's rows and their field ids; batches and values of fields do not stay in memory."""
-    with_rows = [batch for batch in batches if batch.num_rows]
-    if not with_rows:
-        nothing = np.zeros(0)
-        rows = Rows(
-            roles,
-            labels=dict.fromkeys(roles.labels, nothing.astype(np.int8)),
-            scores=dict.fromkeys(roles.score_columns, nothing),
-            times=None if roles.time is None else nothing.astype(np.int64),
-        )
-        return rows, np.zeros((0, len(vocabulary.fields)), np.int32)
-    found = read(pa.Table.from_batches(with_rows), roles)
-    ids = vocabulary.encode_columns({name: found.fields[name] for name in vocabulary.names}, found.n_rows)
-    return found.with_fields(()), ids
-
-
 def _fit_task(found: tuple[Rows, Ids], roles: Roles, task: str, fitted: Calibrator, team: Team) -> TaskModel:
     rows, ids = found
     known = rows.labels[task] >= 0
-    seen, features = (rows, ids) if known.all() else (rows.take(known), ids[known])
+    seen, features = (rows, ids)
+    if not known.all():
+        seen, features = rows.take(known), cast("Ids", ChosenIds(ids, np.flatnonzero(known)))
     times = seen.times if fitted.looks_at_time else None
     fitted.fit(
         seen.scores[task],
