@@ -91,7 +91,8 @@ class Shards:
         numbers: Which of them are this member's.
         edges: Where they begin and end among this member's rows.
         order: A number per row that tells older rows from newer ones across all shards, rising within a shard: the
-            row's number in the log, or its time. None if only the order within a shard is known.
+            row's number in the log, or its time; zeros if no row is known to be older than another. None if only the
+            order within a shard is known.
 
     Example:
         Three shards, added up by one process.

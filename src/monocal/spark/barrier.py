@@ -140,6 +140,8 @@ def _fit_task(found: tuple[Rows, Ids], roles: Roles, task: str, fitted: Calibrat
     known = rows.labels[task] >= 0
     seen, features = (rows, ids) if known.all() else (rows.take(known), ids[known])
     times = seen.times if fitted.looks_at_time else None
+    # without a time column rows come in the order of their contents, and none is older than another
+    order = np.zeros(seen.n_rows, np.int64) if roles.time is None else times
     fitted.fit(
         seen.scores[task],
         seen.labels[task],
@@ -148,7 +150,7 @@ def _fit_task(found: tuple[Rows, Ids], roles: Roles, task: str, fitted: Calibrat
         times=times,
         scores_are=roles.scores_are,
         sampling_rate=seen.rates,
-        shards=Shards(team, team.size, (team.rank,), np.array([0, seen.n_rows]), times),
+        shards=Shards(team, team.size, (team.rank,), np.array([0, seen.n_rows]), order),
     )
     fitted.sampling_rate_ = "per row" if isinstance(roles.sampling_rate, str) else roles.sampling_rate
     return TaskModel(task, roles.score_columns.get(task, task), roles.labels[task], fitted)
