@@ -141,7 +141,8 @@ def _fit_task(found: tuple[Rows, Ids], roles: Roles, task: str, fitted: Calibrat
     seen, features = (rows, ids) if known.all() else (rows.take(known), ids[known])
     times = seen.times if fitted.looks_at_time else None
     # without a time column rows come in the order of their contents, and none is older than another
-    order = np.zeros(seen.n_rows, np.int64) if roles.time is None else times
+    is_unknown = roles.time is None and not fitted.looks_at_time
+    order = np.zeros(seen.n_rows, np.int64) if is_unknown else times
     fitted.fit(
         seen.scores[task],
         seen.labels[task],
