@@ -69,9 +69,9 @@ def test_so_do_those_of_a_network():
     assert_same_for_any_team(NETWORK, (2,))
 
 
-@pytest.mark.parametrize(("method", "atol"), [(WIDE, 1e-9), (CARRIED, 1e-3)], ids=["plain", "carried"])
+@pytest.mark.parametrize(("method", "atol"), [(WIDE, 1e-9), (CARRIED, 1e-4)], ids=["plain", "carried"])
 def test_shards_of_soft_labels_are_fitted_as_on_one_machine(method, atol):
-    """As near as hard labels are; a cut in time may fall between the two pieces of a row on one machine alone."""
+    """As near as hard labels are, 1e-14 here; on one machine a cut in time may fall between two pieces of a row."""
     name, arguments = method
     given = {"features": FEATURES, "weights": WEIGHTS, "times": TIMES, "soft_labels": True}
     plain = calibrator(name, **arguments).fit(SCORES, SOFT, **given)
