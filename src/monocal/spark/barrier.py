@@ -143,11 +143,13 @@ def _fit_task(found: tuple[Rows, Ids], roles: Roles, task: str, fitted: Calibrat
     # without a time column rows come in the order of their contents, and none is older than another
     is_unknown = roles.time is None and not fitted.looks_at_time
     order = np.zeros(seen.n_rows, np.int64) if is_unknown else times
+    # where another task has soft labels, its rows have weights, and all rows must have the same bits wherever they are
+    weights = np.ones(seen.n_rows) if roles.soft_labels and seen.weights is None else seen.weights
     fitted.fit(
         seen.scores[task],
         seen.labels[task],
         features=features if features.shape[1] else None,
-        weights=seen.weights,
+        weights=weights,
         times=times,
         scores_are=roles.scores_are,
         sampling_rate=seen.rates,
