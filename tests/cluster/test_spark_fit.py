@@ -163,7 +163,7 @@ def test_two_tasks_of_sampled_rows_are_fitted_as_on_one_machine(spark, folder, r
 
 @pytest.mark.parametrize(("method", "rtol"), [("platt", 1e-11), ("wide_logistic", 1e-8)])
 def test_soft_labels_are_fitted_as_on_one_machine(spark, folder, rows, method, rtol):
-    """By passes and in a barrier stage. Labels are quarters: one machine keeps the weights of their pieces in float32."""
+    """By passes and in a barrier stage. Labels are quarters: one machine keeps weights of their pieces in float32."""
     wishes = {"method": method, "score": "pctr", "label": "votes", "soft_labels": True}
     wishes |= {"fields": ["device"], "weight": "weight", "sampling_rate": "rate"}
     df = spark.read.parquet(str(folder)).where("row < 6000")

@@ -163,8 +163,10 @@ class Shards:
             for whole, array, step in zip(np.split(total, ends[:-1]), parts[0], steps, strict=True)
         ]
 
-    def join(self, columns: Sequence[Floats]) -> Floats:
+    def join(self, columns: Sequence[NDArray[Any]]) -> Floats:
         """Returns a column of all shards, one after the other, from the piece of each own shard: for short ones.
+
+        Whole numbers are exact below 2⁵³.
 
         Example:
             >>> Shards(Alone(), 2, (0, 1), np.array([0, 1, 3])).join([np.array([0.5]), np.array([-1.0, 2.0])]).tolist()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from monocal.core.samples import Ids, Samples
+from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 from monocal.core.team import Shards
 
@@ -14,10 +16,10 @@ from monocal.core.team import Shards
 def newest_rows(samples: Samples, columns: Sequence[Floats], n_rows: int) -> tuple[Samples, list[Floats]]:
     """Returns the newest rows of all members, in time order and without shards, and their part of further columns.
 
-    Of rows in shards each shard gives its own share of the newest, and every member gets those of all: one column at a
-    time, so beside 4 bytes per id there is never more than a few columns. Rows of one moment come in a random order that
-    is always the same, so that an order by contents is not taken for time. Where the shards know no order across each
-    other, a row's place among those of its shard stands for it.
+    Of rows in shards each shard gives its own share of the newest, and every member gets those of all, one column
+    after the other. Rows of one moment come in a random order that is always the same, so that an order by contents is
+    not taken for time. Where the shards know no order across each other, a row's place among those of its shard stands
+    for it.
 
     Arguments:
         samples: This member's rows.
@@ -48,7 +50,7 @@ def _together(rows: Samples, shards: Shards, columns: Sequence[Floats]) -> tuple
     moments = shards.join(places if shards.order is None else [shards.order[part] for part in parts])
     rising = np.lexsort((np.random.default_rng(0).permutation(len(moments)), moments))
 
-    def joined(column: Floats | Ids) -> Floats:
+    def joined(column: NDArray[Any]) -> Floats:
         found: Floats = shards.join([column[part] for part in parts])[rising]
         return found
 
