@@ -5,10 +5,14 @@ import pytest
 
 from monocal.calibrators import calibrator
 from monocal.calibrators.statistical import row_variance
+from monocal.core.roles import Roles
 from monocal.core.samples import Samples
 from monocal.core.spaces import to_logits
 from monocal.core.team import Alone, Shards
 from monocal.lab.simulator import simulate_log
+from monocal.logs.row_log import encode_table
+from monocal.models.fit_options import FitOptions
+from monocal.models.fitting import fit_log
 from monocal.testing.teams import run_team
 from monocal.vocabulary.vocabulary import Vocabulary
 
@@ -65,6 +69,17 @@ def test_variances_of_rows_are_those_of_one_machine(arguments, rtol):
     given = {"features": FEATURES, "weights": WEIGHTS, "times": TIMES}
     plain = calibrator("wide_logistic", **arguments).fit(SCORES, LABELS, **given)
     np.testing.assert_allclose(known(fitted(Alone(), 3, arguments)), known(plain), rtol=rtol)
+
+
+def test_a_model_that_a_team_fitted_answers_with_intervals():
+    roles = Roles.of(score="pctr", label="click", fields=["store_id"], time="timestamp")
+    log, asked = encode_table(LOG, roles), FitOptions("wide_logistic", CARRIED)
+    team = run_team(2, lambda team: fit_log(log, asked, team=team).predict(LOG, interval=0.9))
+    plain = fit_log(log, asked).predict(LOG, interval=0.9)
+    for found in team:
+        assert (found.lower < found.probabilities).all()
+        np.testing.assert_allclose(found.lower, plain.lower, rtol=1e-4)
+        np.testing.assert_allclose(found.upper, plain.upper, rtol=1e-4)
 
 
 def test_without_row_numbers_places_within_shards_stand_for_time():
