@@ -218,7 +218,8 @@ def fitted_by_one_process():
         edges = np.searchsorted(table["shard"].to_numpy(), [*numbers, len(numbers)])
         rows = read(table, roles)
         times = rows.times if one.looks_at_time else None
-        shards = Shards(Alone(), len(numbers), numbers, edges, times)
+        order = np.zeros(rows.n_rows, np.int64) if roles.time is None else times
+        shards = Shards(Alone(), len(numbers), numbers, edges, order)
         given = {"features": known.encode(table), "weights": rows.weights, "times": times, "shards": shards}
         return one.fit(rows.scores["click"], rows.labels["click"], **given)
 

@@ -13,6 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
+from monocal.logs.encoded_log import EncodedLog
+from monocal.models.fit_options import FitOptions
+from monocal.models.fitting import fit_log
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "clusters.md"
 
@@ -21,7 +24,7 @@ def test_the_guide_runs_from_the_laptop_to_the_service(spark, folder, rows, tmp_
     for module in ("starlette", "uvicorn", "orjson"):
         pytest.importorskip(module, reason="the serve extra is not installed")
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     (tmp_path / "log").symlink_to(folder)
     pq.write_table(rows.slice(0, 6_000), tmp_path / "sample.parquet")
     monkeypatch.chdir(tmp_path)
@@ -32,6 +35,7 @@ def test_the_guide_runs_from_the_laptop_to_the_service(spark, folder, rows, tmp_
     assert (tmp_path / "scored" / "_SUCCESS").exists()
     assert names["found"].tasks["click"]["after"].value("pcoc") == pytest.approx(1.0, abs=0.1)
     assert monocal.load("model_of_all").predict(rows).mean() == pytest.approx(rows["click"].to_numpy().mean())
+    assert fit_log(EncodedLog.open("ranked"), FitOptions("wide_logistic"), n_shards=2).info["soft_labels"]
     row = names["row"]
     body = {"scores": {"click": [row.pctr]}, "fields": {"site_id": [row.site_id], "device": [row.device]}}
     assert answered(tmp_path / "model", body)["probabilities"]["click"] == [row.pctr_calibrated]

@@ -1,6 +1,7 @@
 """Vocabularies and fits by passes, against one machine."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import monocal
@@ -87,6 +88,7 @@ def test_a_fitted_model_is_an_ordinary_one(spark, folder, rows, tmp_path):
         ({"method": "platt", "guard": True}, "guard: got True; wanted off"),
         ({"method": "platt", "recent_share": 0.2}, "recent_share: got 0.2; wanted off"),
         ({"method": "wide_logistic", "numeric": ["price"]}, "apply and evaluate take that model"),
+        ({"method": "wide_logistic", "label_time": "paid"}, "labels that have all come"),
     ],
 )
 def test_what_needs_rows_in_order_is_refused_before_any_job(spark, arguments, message):
@@ -157,6 +159,24 @@ def test_two_tasks_of_sampled_rows_are_fitted_as_on_one_machine(spark, folder, r
     few = rows.slice(0, 6_000)
     for task, expected in monocal.fit(few, **wishes).predict(few).items():
         np.testing.assert_allclose(model.predict(few, task), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("method", "rtol"), [("platt", 1e-11), ("wide_logistic", 1e-8)])
+def test_soft_labels_are_fitted_as_on_one_machine(spark, folder, rows, method, rtol):
+    """By passes and in a barrier stage. Labels are quarters: one machine keeps weights of their pieces in float32."""
+    wishes = {"method": method, "score": "pctr", "label": "votes", "soft_labels": True}
+    wishes |= {"fields": ["device"], "weight": "weight", "sampling_rate": "rate"}
+    df = spark.read.parquet(str(folder)).where("row < 6000")
+    found = ms.fit(df.selectExpr("*", "ceil(true_p * 4) / 4 AS votes"), **wishes)
+    few = rows.slice(0, 6_000)
+    few = few.append_column("votes", pa.array(np.ceil(few["true_p"].to_numpy() * 4.0) / 4.0))
+    local = monocal.fit(few, **wishes)
+    np.testing.assert_allclose(found.predict(few), local.predict(few), rtol=rtol)
+    assert found.info["soft_labels"]
+    facts, expected = found.info["tasks"]["votes"], local.info["tasks"]["votes"]
+    assert facts["n_rows"] == expected["n_rows"]
+    assert facts["label_rate"] == pytest.approx(expected["label_rate"])
+    assert found.info["learned_from"] == local.info["learned_from"]
 
 
 def test_more_workers_than_slots_are_refused_and_the_session_lives(spark, folder):

@@ -376,7 +376,7 @@ class Calibrator(Parameters, ABC):
         if numeric_knots is not None and any(numeric_knots) and self.class_tags.uses_features and not self.uses_numbers:
             raise refusal("numbers", self.name)
         if shards is not None and shards.n > 1:
-            check_shards(self.name, self.fits_in_shards, shards, self.looks_at_time, given["soft_labels"])
+            check_shards(self.name, self.fits_in_shards, shards, self.looks_at_time)
         alone = shards is None or shards.n == 1
         features, known = learn_values(columns["features"]) if alone else (columns["features"], None)
         samples = samples_of_fit(scores, labels, shards, **{**columns, "features": features}, **given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Samples
+from monocal.core.samples import Samples, check_labels
 from monocal.core.samples import check_features as check_ids
 from monocal.core.sampling import SamplingRate
+from monocal.core.soft_labels import has_soft
 from monocal.core.team import Shards
 
 
@@ -50,13 +52,11 @@ def check_features(method: str, tags: Tags, samples: Samples, n_fields: int | No
         )
 
 
-def check_shards(method: str, fits_in_shards: bool, shards: Shards, looks_at_time: bool, soft_labels: bool) -> None:
+def check_shards(method: str, fits_in_shards: bool, shards: Shards, looks_at_time: bool) -> None:
     """Refuses to fit in shards what needs all rows in one place."""
     if not fits_in_shards:
         wish = "one that is fitted in shards: wide_logistic, umc, sbcr, fac, desc, adacalib, mcnet"
         raise InvalidInput.of("method", repr(method), wish, "fit it on one machine")
-    if soft_labels:
-        raise InvalidInput.of("soft_labels", True, "hard labels for a fit in shards", "fit on one machine")
     if looks_at_time and shards.order is None:
         raise InvalidInput.of(
             "time",
@@ -67,22 +67,58 @@ def check_shards(method: str, fits_in_shards: bool, shards: Shards, looks_at_tim
 
 
 def samples_of_fit(
-    scores: ArrayLike, labels: ArrayLike, shards: Shards | None, *, times: ArrayLike | None, **columns: Any
+    scores: ArrayLike,
+    labels: ArrayLike,
+    shards: Shards | None,
+    *,
+    times: ArrayLike | None,
+    soft_labels: bool,
+    **columns: Any,
 ) -> Samples:
     """Returns the checked rows of a fit; in shards they keep their order, and a member may have none."""
     if shards is None or shards.n == 1:
-        samples = Samples.of(scores, labels, times=times, **columns)
-        check_both_classes(samples)
-        return samples
-    if np.size(scores):
-        samples = Samples.of(scores, labels, **columns)
+        samples = Samples.of(scores, labels, times=times, soft_labels=soft_labels, **columns)
     else:
-        nothing, features, knots = np.zeros(0), columns["features"], columns["numeric_knots"]
-        ids = None if features is None else check_ids(features, 0)
-        samples = Samples(nothing, nothing, ids, numeric_knots=None if knots is None else tuple(knots))
-    samples = replace(samples, times=_moments(times), shards=shards)
+        samples = _rows_in_shards(scores, labels, shards, times, soft_labels, columns)
     check_both_classes(samples)
     return samples
+
+
+def _rows_in_shards(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    shards: Shards,
+    times: ArrayLike | None,
+    soft_labels: bool,
+    columns: Mapping[str, Any],
+) -> Samples:
+    """Returns a member's rows with their shards, whose edges follow where soft labels are cut."""
+    weights, moments = columns["weights"], _moments(times)
+    if np.size(scores) and (weights is None or np.any(weights)):
+        samples = Samples.of(scores, **columns)
+        known = check_labels(labels, samples.n_rows, soft=soft_labels)
+        samples = replace(samples, labels=known, times=moments, shards=shards)
+    else:
+        samples = _no_rows(shards, moments, columns)
+    if soft_labels and shards.team.most(np.array([float(has_soft(samples.known_labels))]))[0]:
+        # weights where another member has some: rows must have the same bits wherever they are
+        samples = replace(samples, weights=samples.weights_or_ones).with_hard_labels()
+    return samples
+
+
+def _no_rows(shards: Shards, times: NDArray[np.int64] | None, columns: Mapping[str, Any]) -> Samples:
+    """Returns the rows of a member that has none, or none that counts."""
+    nothing, none, knots = np.zeros(0), slice(0, 0), columns["numeric_knots"]
+    ids = None if columns["features"] is None else check_ids(np.asarray(columns["features"])[none], 0)
+    return Samples(
+        nothing,
+        nothing,
+        ids,
+        None if columns["weights"] is None else nothing,
+        None if times is None else times[none],
+        None if knots is None or not any(knots) else tuple(knots),
+        shards.kept(none),
+    )
 
 
 def _moments(times: ArrayLike | None) -> NDArray[np.int64] | None:

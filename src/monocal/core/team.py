@@ -94,7 +94,8 @@ class Shards:
         numbers: Which of them are this member's.
         edges: Where they begin and end among this member's rows.
         order: A number per row that tells older rows from newer ones across all shards, rising within a shard: the
-            row's number in the log, or its time. None if only the order within a shard is known.
+            row's number in the log, or its time; zeros if no row is known to be older than another. None if only the
+            order within a shard is known.
 
     Example:
         Three shards, added up by one process.
@@ -194,8 +195,10 @@ class Shards:
             for whole, array, step in zip(np.split(total, ends[:-1]), parts[0], steps, strict=True)
         ]
 
-    def join(self, columns: Sequence[Floats]) -> Floats:
+    def join(self, columns: Sequence[NDArray[Any]]) -> Floats:
         """Returns a column of all shards, one after the other, from the piece of each own shard: for short ones.
+
+        Whole numbers are exact below 2⁵³.
 
         Example:
             >>> Shards(Alone(), 2, (0, 1), np.array([0, 1, 3])).join([np.array([0.5]), np.array([-1.0, 2.0])]).tolist()

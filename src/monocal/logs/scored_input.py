@@ -50,6 +50,6 @@ def scored_input(table: ScoredInput, columns: Mapping[str, Any]) -> tuple[Scored
         return table, Roles.of(**{**columns, "fields": once})
     for name, wanted in _OF_TABLES.items():
         if columns.get(name):
-            raise InvalidInput.of(name, "a prepared log", wanted, "fit the table itself")
+            raise InvalidInput.of(name, "a prepared log", wanted, "fit the table itself, in one process")
     known = table.as_encoded().roles if isinstance(table, ScoredLog) else table.roles
     return table, replace(known, **{name: columns[name] for name in _OF_FITS if columns.get(name)})

@@ -16,6 +16,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.freed_memory import give_back_freed_memory
 from monocal.core.parents import Parents
 from monocal.core.roles import Roles
+from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.team import Alone, Team
 from monocal.logs.encoded_log import EncodedLog
@@ -161,10 +162,6 @@ def fit_log(
     n_shards = n_shards or team.size
     if maturity is not None:
         check_late_method(method)
-    if maturity is not None and n_shards > 1:
-        raise InvalidInput.of(
-            "n_shards", n_shards, "one shard, where labels may still come", "leave out the option, or the young rows"
-        )
     if not log.scores:
         raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
     if keep_order_within:
@@ -243,23 +240,25 @@ def _fit_task(
 ) -> Calibrator:
     rows = own.rows
     scores, labels = rows.scores[task], rows.labels[task]
-    inputs: dict[str, Any] = {
-        "features": own.features,
-        "scores_are": rows.roles.scores_are,
-        "sampling_rate": rows.rates,
-    }
-
-    # a log is in time order, and so is every shard of it
-    others: dict[str, Any] = {"times": rows.times, "embeddings": embeddings}
-    others["numeric_knots"] = n_knots
 
     def fit(weights: Any) -> Calibrator:
-        return make().fit(scores, labels, weights=weights, shards=own.shards, **others, **inputs)
+        return make().fit(
+            scores,
+            labels,
+            features=own.features,
+            weights=weights,
+            times=rows.times,  # a log is in time order, and so is every shard of it
+            scores_are=rows.roles.scores_are,
+            sampling_rate=rows.rates,
+            embeddings=embeddings,
+            shards=own.shards,
+            numeric_knots=n_knots,
+        )
 
     def fit_and_predict(weights: Floats) -> tuple[Calibrator, Floats]:
         fitted = fit(weights)
-        return fitted, fitted.predict(scores, **inputs)
+        return fitted, fitted.predict_samples(Samples(rows.logits(task), features=own.features, shards=own.shards))
 
     if own.maturity is None:
         return fit(rows.weights)
-    return fit_late(fit_and_predict, labels, own.maturity, rows.uncalibrated(task), rows.weights)
+    return fit_late(fit_and_predict, labels, own.maturity, rows.uncalibrated(task), rows.weights, own.shards)

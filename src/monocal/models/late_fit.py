@@ -23,6 +23,7 @@ from monocal.calibrators import Calibrator
 from monocal.core.delays import DelayCurve
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
+from monocal.core.team import Shards
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
 
@@ -50,8 +51,9 @@ def fit_late(
     maturity: Floats,
     forecast: Floats,
     weights: NDArray[np.floating[Any]] | None,
+    shards: Shards | None = None,
 ) -> Calibrator:
-    """Fits with the weights of the late likelihood until they stay.
+    """Fits with the weights of the late likelihood until they stay, by the same step for all members of a team.
 
     Arguments:
         fit: Takes weights; returns a fitted calibrator and its probabilities of the same rows.
@@ -59,6 +61,7 @@ def fit_late(
         maturity: The share F of each row.
         forecast: A first guess of the probabilities.
         weights: How often each row counts.
+        shards: How the rows are cut and with whom they are added up; all of them at once if not given.
 
     Example:
         The mean as a model: ten positives have come where half of them are expected to have.
@@ -73,11 +76,15 @@ def fit_late(
         0.2
     """
     counts = np.ones(labels.shape[0]) if weights is None else weights
+    shards = shards or Shards.whole(labels.shape[0])
     share = _weights(labels, maturity, forecast)
     for _ in range(_MOST_FITS):
         fitted, found = fit(counts * share)
         earlier, share = share, _weights(labels, maturity, found)
-        if np.average(np.abs(share - earlier), weights=counts) < _CLOSE:
+        moved = np.abs(share - earlier) * counts
+        sums = [[float(moved[part].sum()), float(counts[part].sum())] for _, part in shards.parts()]
+        change, weight = shards.add(sums)
+        if change / weight < _CLOSE:
             break
     return fitted
 

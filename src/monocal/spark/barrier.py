@@ -126,15 +126,20 @@ def _fit_task(found: tuple[Rows, Ids], roles: Roles, task: str, fitted: Calibrat
     if not known.all():
         seen, features = rows.take(known), cast("Ids", ChosenIds(ids, np.flatnonzero(known)))
     times = seen.times if fitted.looks_at_time else None
+    # without a time column rows come in the order of their contents, and none is older than another
+    is_unknown = roles.time is None and not fitted.looks_at_time
+    order = np.zeros(seen.n_rows, np.int64) if is_unknown else times
+    # where another task has soft labels, its rows have weights, and all rows must have the same bits wherever they are
+    weights = np.ones(seen.n_rows) if roles.soft_labels and seen.weights is None else seen.weights
     fitted.fit(
         seen.scores[task],
         seen.labels[task],
         features=features if features.shape[1] else None,
-        weights=seen.weights,
+        weights=weights,
         times=times,
         scores_are=roles.scores_are,
         sampling_rate=seen.rates,
-        shards=Shards(team, team.size, (team.rank,), np.array([0, seen.n_rows]), times),
+        shards=Shards(team, team.size, (team.rank,), np.array([0, seen.n_rows]), order),
     )
     fitted.sampling_rate_ = "per row" if isinstance(roles.sampling_rate, str) else roles.sampling_rate
     return TaskModel(task, roles.score_columns.get(task, task), roles.labels[task], fitted)

@@ -32,8 +32,11 @@ SMOOTH_METHODS = ("none", "platt", "temperature", "beta", "gauss", "gamma")
 PASS_METHODS = (*SMOOTH_METHODS, "histogram", "isotonic")
 """Methods whose fit needs a few sums over the table and nothing of its fields or its order in time."""
 
-_ON_ONE_MACHINE = ("numeric", "parents", "products", "keep_order_within", "selected", "soft_labels", "label_time")
-"""Arguments of `monocal.fit` that a fit on Spark does not have."""
+_ON_ONE_MACHINE = {
+    **dict.fromkeys(("numeric", "parents", "products", "keep_order_within", "selected"), "nothing in a fit on Spark"),
+    "label_time": "labels that have all come: what delays are like is learned from all rows in one place",
+}
+"""Arguments of `monocal.fit` that a fit on Spark does not have, and what it wants instead."""
 
 _CANARY_ROWS = 32
 _FACTS = "n_rows long, high long, low long, first long, last long"
@@ -52,6 +55,7 @@ def fit(
     time: str | None = None,
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
+    soft_labels: bool = False,
     min_count: int = 1,
     max_size: int | None = None,
     hashed_fields: Mapping[str, int] | None = None,
@@ -77,6 +81,7 @@ def fit(
         time: Column of the rows' times, which the model remembers; methods that look at time need it.
         sampling_rate: Share of negatives the ranker was trained on: a number or a column.
         scores_are: The space of the score columns.
+        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
         hashed_fields: Field to number of buckets, for fields whose values are hashed instead of listed.
@@ -87,10 +92,10 @@ def fit(
         model = fit(spark.table("ads.log"), method="platt", score="pctr", label="click")
         model.save("model")
     """
-    for name in _ON_ONE_MACHINE:
+    for name, wish in _ON_ONE_MACHINE.items():
         if arguments.get(name):
             way_out = "fit on one machine, on the newest rows; apply and evaluate take that model"
-            raise InvalidInput.of(name, arguments[name], "nothing in a fit on Spark", way_out)
+            raise InvalidInput.of(name, arguments[name], wish, way_out)
     if isinstance(arguments.get("carry"), Mapping):
         arguments["carry"] = carry_by_position(arguments["carry"], fields)
     _check_method(method, calibrator(method, **arguments), time)
@@ -103,6 +108,7 @@ def fit(
         time=time,
         sampling_rate=sampling_rate,
         scores_are=scores_are,
+        soft_labels=soft_labels,
     )
     roles.check_columns(df.columns)
     if method not in PASS_METHODS:
@@ -124,9 +130,10 @@ def fit(
     n_rows, learned = _learned_from(rows, blind)
     info = {
         "n_rows": n_rows,
-        "tasks": {task: _facts(cells[number]) for number, task in enumerate(blind.labels)},
+        "tasks": {task: _facts(cells[number], soft_labels) for number, task in enumerate(blind.labels)},
         "time_column": time,
         "learned_from": [learned],
+        **({"soft_labels": True} if soft_labels else {}),
     }
     model = replace(model, info=info)
     columns = [f"`{name}`" for name in roles.columns]
@@ -184,9 +191,11 @@ def _samples(rows: Any, judging: Judging, cells: Mapping[int, Cells], chosen: Ca
     return {slot: found.two_points() for slot, found in cells.items()}
 
 
-def _facts(cells: Cells) -> dict[str, Any]:
+def _facts(cells: Cells, soft_labels: bool) -> dict[str, Any]:
     """What a model remembers of its rows, with every logit at the middle of its cell of 1/2048."""
-    return facts_of_logits(cells.middle, cells.label, cells.rows)
+    facts, weights = facts_of_logits(cells.middle, cells.label, cells.rows), cells.moments[0]
+    # a soft label is two rows, which count as far as they weigh
+    return {**facts, "label_rate": float(cells.label @ weights / weights.sum())} if soft_labels else facts
 
 
 def _learned_from(rows: Any, roles: Roles) -> tuple[int, dict[str, Any]]:

@@ -8,7 +8,7 @@ import pytest
 
 from monocal.calibrators.neural import neural_calibrator
 from monocal.calibrators.neural.fitting import field_values
-from monocal.calibrators.statistical import curve_solver, wide_solver
+from monocal.calibrators.statistical import curve_solver, row_variance, unexplained, wide_solver
 from monocal.calibrators.statistical.carry_over import CarryOver, TimeBlocks, fit_carried, line_beside
 from monocal.calibrators.statistical.carry_over.chain import forward_chain, judged_rows
 from monocal.calibrators.statistical.carry_over.shares import LaterRows, solve_shares
@@ -22,6 +22,7 @@ from monocal.logs.encoded_log import EncodedLog
 from monocal.models import learned_rows, row_sample, value_counts
 from monocal.models.fit_options import FitOptions
 from monocal.models.fitting import fit_log
+from monocal.testing.teams import run_team
 from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 
 
@@ -103,31 +104,22 @@ def test_a_line_beside_effects_takes_nine_columns():
     assert peak < 9.5 * 8 * n_rows
 
 
-class OneOfTwo:
-    """The first of two members, whose sums are taken to be those of the second, too."""
-
-    rank, size = 0, 2
-
-    def count(self, numbers):
-        return 2 * numbers
-
-    def most(self, numbers):
-        return numbers
-
-
 @pytest.mark.parametrize(
-    ("method", "arguments", "most"),
-    [("wide_logistic", {"max_iterations": 2}, 100), ("umc", {"curve_rows": 4096, "n_epochs": 1}, 100)],
+    ("method", "arguments"),
+    [("wide_logistic", {"max_iterations": 2}), ("umc", {"curve_rows": 4096, "n_epochs": 1})],
 )
-def test_a_member_of_a_team_holds_less_than_150_bytes_for_each_of_its_rows(monkeypatch, method, arguments, most):
+def test_a_member_of_a_team_holds_less_than_150_bytes_for_each_of_its_rows(monkeypatch, method, arguments):
     """Row numbers, scores, labels, logits and a few columns of answers; no ids, which stay in the log."""
+    # blocks, the newest rows that members show each other, and their cells take as little beside many rows
     for place in (team, row_sample, learned_rows, value_counts):
-        monkeypatch.setattr(place, "BLOCK_ROWS", 2048)  # what a block takes is beside many rows as little
+        monkeypatch.setattr(place, "BLOCK_ROWS", 2048)
     for place in (wide_solver, field_values, posterior, curve_solver):
         monkeypatch.setattr(place, "_BLOCK_ROWS", 2048)
     monkeypatch.setattr(neural_calibrator, "CHUNK_ROWS", 2048)
     monkeypatch.setattr(row_sample, "_MOST_HELD", 2048)
     monkeypatch.setattr(samples, "_CHECK_ROWS", 2048)
+    monkeypatch.setattr(row_variance, "MOST_ROWS", 2048)
+    monkeypatch.setattr(unexplained, "_CELL_BITS", 8)
     n_rows, n_fields = 200_000, 21
     random = np.random.default_rng(0)
     features = random.integers(1, 5, (n_rows, n_fields)).astype(np.int32)
@@ -136,11 +128,12 @@ def test_a_member_of_a_team_holds_less_than_150_bytes_for_each_of_its_rows(monke
     roles = Roles.of(score="p", label="y", fields=names)
     labels, scores = {"y": random.random(n_rows) < 0.2}, {"y": random.uniform(0.1, 0.3, n_rows)}
     log = EncodedLog.of(features, labels, vocabulary, roles, scores=scores)
-    fit_log(log.slice(0, 20_000), FitOptions(method, arguments), team=OneOfTwo())
+    asked = FitOptions(method, arguments)
+    run_team(2, lambda team: fit_log(log.slice(0, 20_000), asked, team=team))
     tracemalloc.start()
     try:
-        fit_log(log, FitOptions(method, arguments), team=OneOfTwo())
+        run_team(2, lambda team: fit_log(log, asked, team=team))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak / (n_rows / 2) < most
+    assert peak / n_rows < 100

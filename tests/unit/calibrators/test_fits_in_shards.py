@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators.statistical import row_variance
 from monocal.core.errors import InvalidInput
 from monocal.core.team import DEALT_ROWS, Alone, Shards
 from monocal.lab.simulator import simulate_log
@@ -110,8 +111,9 @@ def test_shards_that_cannot_be_compared_in_time_are_refused_where_time_matters()
         calibrator("wide_logistic", carry="auto").fit(SCORES, LABELS, features=FEATURES, shards=shards)
 
 
-def test_the_traffic_of_a_hundred_members_is_what_the_formula_says():
+def test_the_traffic_of_a_hundred_members_is_what_the_formula_says(monkeypatch):
     """Per evaluation: one number per shift, slope, intercept and loss, beside the two scales of integers."""
+    monkeypatch.setattr(row_variance, "MOST_ROWS", 2_000)
     n_shifts, n_fields = sum(int(FEATURES[:, field].max()) + 1 for field in range(2)), 2
     rows_of_a_member = np.arange(len(SCORES)).reshape(100, -1)
 
@@ -123,9 +125,11 @@ def test_the_traffic_of_a_hundred_members_is_what_the_formula_says():
 
     ((n_reductions, n_bytes),) = set(run_team(100, fit))
     # two classes, field sizes, three sums, then scales and sums of the curvature and of every evaluation; in the end
-    # what is known about level, slope and every shift, for refreshes
-    n_evaluations = (n_reductions - 8) // 2
+    # what is known about level, slope and every shift, for refreshes, and for intervals the newest rows themselves:
+    # how many there are, then place, score, label, weight, answer and ids, each with the lengths of all pieces
+    n_columns = 5 + n_fields
+    n_evaluations = (n_reductions - 8 - (1 + 2 * n_columns)) // 2
     before = 8 * 2 + 8 * n_fields + 8 * (1 + 3) + 8 * (2 + n_shifts + 2 + (n_fields + 2) ** 2)
-    after = 8 * (5 + 4 + n_shifts)
+    after = 8 * (5 + 4 + n_shifts) + 8 * (1 + n_columns * (100 + row_variance.MOST_ROWS))
     assert n_bytes == before + n_evaluations * 8 * (2 + n_shifts + 3) + after
     assert 5 <= n_evaluations <= 60

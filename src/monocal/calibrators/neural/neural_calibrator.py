@@ -186,9 +186,8 @@ class NeuralCalibrator(NeuralArguments):
         samples = self._through_base_curve(samples)
         logits = self._logits(samples)
         self.posterior_ = known_to_network(self.weights_, logits, samples)
-        if samples.shards is None:
-            shares = vars(self).get("carry_", {}).get("share")
-            self.spread_ = spread_of_network(self.weights_, logits, samples, self.posterior_, shares)
+        shares = vars(self).get("carry_", {}).get("share")
+        self.spread_ = spread_of_network(self.weights_, logits, samples, self.posterior_, shares)
 
     def _refresh(self, samples: Samples) -> None:
         samples, kept = self._seen(samples), vars(self).get("challenger_") or {}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.calibrators.statistical.newest_rows import newest_rows
 from monocal.calibrators.statistical.numeric_basis import smooth_basis
 from monocal.calibrators.statistical.unexplained import MOST_ROWS, unexplained_spreads
 from monocal.calibrators.statistical.wide_solver import add_shifts
@@ -27,6 +28,8 @@ def spread_at_fit(
     logits: Floats, samples: Samples, posterior: State, offsets: NDArray[np.int64], shares: Floats | None
 ) -> State:
     """Returns what a fit keeps for intervals beside its precisions: what it misses, and where its slope turns.
+
+    Measured on the newest rows, which members of a team show each other, so that all of them find the same.
 
     Arguments:
         logits: Calibrated, one per row.
@@ -50,12 +53,13 @@ def spreads_at_fit(
         offsets: Where each field starts.
         shares: Which share of each field's effect is carried; None means all.
     """
+    # leverages of all rows would be the largest array of a fit
+    newest, forecasts = newest_rows(samples, forecasts, MOST_ROWS)
     leverages = None
-    if samples.features is not None and len(offsets) > 1:
-        taken = _by_id(posterior, offsets, shares, samples.numeric_knots, lambda pull, share, own: share / (pull + own))
-        # those of all rows would be the largest array of a fit, and only the newest are looked at
-        leverages = taken[samples.features[-MOST_ROWS:] + offsets[:-1]]
-    return unexplained_spreads(forecasts, samples, leverages)
+    if newest.features is not None and len(offsets) > 1:
+        taken = _by_id(posterior, offsets, shares, newest.numeric_knots, lambda pull, share, own: share / (pull + own))
+        leverages = taken[newest.features + offsets[:-1]]
+    return unexplained_spreads(forecasts, newest, leverages)
 
 
 def spread_or_refused(state: State | None, method: str) -> State:
@@ -63,9 +67,9 @@ def spread_or_refused(state: State | None, method: str) -> State:
     if state is None:
         raise InvalidInput.of(
             "interval",
-            f"a fit of {method!r} that measured no error for intervals (by an earlier version, or in shards)",
+            f"a fit of {method!r} that measured no error for intervals (by an earlier version)",
             "a model with what row intervals need",
-            "fit it once anew with this version, on one machine",
+            "fit it once anew with this version",
         )
     return state
 

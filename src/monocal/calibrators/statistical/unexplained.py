@@ -61,8 +61,8 @@ def unexplained_spread(logits: Floats, samples: Samples, leverages: Floats | Non
 
     Arguments:
         logits: Calibrated, one per row.
-        samples: The rows of the fit, in time order.
-        leverages: 1 / (information + penalty) of the newest rows' values, `(n, F)`; None where no shifts were fitted.
+        samples: The newest rows of the fit, in time order.
+        leverages: 1 / (information + penalty) of the rows' values, `(n, F)`; None where no shifts were fitted.
 
     Example:
         Two fields that only matter together; the deviation has a standard deviation of 0.5.
@@ -85,14 +85,12 @@ def unexplained_spreads(
 
     Arguments:
         forecasts: Calibrated logits, one per row each.
-        samples: The rows of the fit, in time order.
+        samples: The newest rows of the fit, in time order.
         leverages: As for `unexplained_spread`.
     """
-    newest = samples.take(slice(max(samples.n_rows - MOST_ROWS, 0), None))
-    pull = None if leverages is None else leverages[-newest.n_rows :]
-    missed = [_Missed(logits[-newest.n_rows :], newest) for logits in forecasts]
-    for kind, cells, own in _kinds_of_cells(newest):
-        taken = None if pull is None or not own else pull[:, own].sum(axis=1)
+    missed = [_Missed(logits, samples) for logits in forecasts]
+    for kind, cells, own in _kinds_of_cells(samples):
+        taken = None if leverages is None or not own else leverages[:, own].sum(axis=1)
         for forecast in missed:
             forecast.look_at(kind, cells, taken)
     return [{kind: np.array([variance]) for kind, variance in forecast.found.items()} for forecast in missed]

@@ -108,9 +108,8 @@ class WideLogisticCalibrator(LogitCalibrator):
         samples = self._through_base_curve(samples)
         logits = self._predict_logits(samples)
         self.posterior_ = known_at_fit(logits, samples, features, self.offsets_, penalties)
-        if samples.shards is None:
-            shares = vars(self).get("carry_", {}).get("share")
-            self.spread_ = spread_at_fit(logits, samples, self.posterior_, self.offsets_, shares)
+        shares = vars(self).get("carry_", {}).get("share")
+        self.spread_ = spread_at_fit(logits, samples, self.posterior_, self.offsets_, shares)
 
     def _fit_believing(self, samples: Samples, features: Ids, sizes: NDArray[np.int64]) -> Floats:
         penalties = self._fit_all(samples, features, sizes)

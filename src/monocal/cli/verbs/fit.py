@@ -101,7 +101,6 @@ def fit(
         "--parent": fitting.parent,
         "--selected": selected,
         "--shared-network": shared_network,
-        "--soft-labels": columns.soft_labels,
     }
     scored = columns.arguments()
     if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
@@ -116,7 +115,7 @@ def fit(
             min_count=fitting.min_count,
             max_size=fitting.max_size,
             workers=workers,
-            **{name: value for name, value in scored.items() if name not in ("group", "soft_labels")},
+            **{name: value for name, value in scored.items() if name != "group"},
             **arguments.settings(options),
         )
         model.save(out)
