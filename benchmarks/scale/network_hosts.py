@@ -111,6 +111,12 @@ class Hosts:
         """Process ids of all that runs on a host."""
         return [int(word) for word in _ip("netns", "pids", self._spaces[host]).split()]
 
+    def connections(self, host: int) -> list[str]:
+        """Open connections of a host to others, each with the program that has it, as `ss` writes them."""
+        lines = _ip("netns", "exec", self._spaces[host], "ss", "-Htnp", "state", "established").splitlines()
+        others = [address for number, address in enumerate(self.addresses) if number != host]
+        return [line for line in lines if any(f"{address}]:" in line or f"{address}:" in line for address in others)]
+
     def clear(self) -> None:
         """Ends everything that runs on any host."""
         end = time.monotonic() + _END_SECONDS

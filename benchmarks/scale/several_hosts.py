@@ -44,14 +44,14 @@ LONG = {"size": "small", "n_epochs": 1000, "carry": "none", "n_dimensions": 4}
 FOUR = {**LONG, "n_epochs": 4}
 
 
-def bits_of(model: Any) -> str:
-    """A sum of all that the calibrator learned."""
-    state = model.tasks[0].calibrator.state()
-    found = hashlib.sha256()
+def bits_of(found: Any) -> str:
+    """A sum of all that a model's first calibrator learned, or one by itself."""
+    state = (found.tasks[0].calibrator if hasattr(found, "tasks") else found).state()
+    total = hashlib.sha256()
     for name in sorted(state.arrays):
-        found.update(name.encode() + state.arrays[name].tobytes())
-    found.update(json.dumps(state.values, sort_keys=True, default=str).encode())
-    return found.hexdigest()[:16]
+        total.update(name.encode() + state.arrays[name].tobytes())
+    total.update(json.dumps(state.values, sort_keys=True, default=str).encode())
+    return total.hexdigest()[:16]
 
 
 def by_one_process(log: Path, settings: dict[str, Any]) -> str:
