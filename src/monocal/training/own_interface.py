@@ -22,10 +22,18 @@ def address_towards(host: str) -> str:
         >>> address_towards("127.0.0.1")
         '127.0.0.1'
     """
-    family, kind, protocol, _, place = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind, protocol) as probe:
-        probe.connect(place)
-        return str(probe.getsockname()[0])
+    places = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
+    reasons = []
+    # interfaces are asked for their IPv4 addresses; a host may have one of IPv6 without any way to it
+    for family, kind, protocol, _, place in sorted(places, key=lambda found: found[0] != socket.AF_INET):
+        with socket.socket(family, kind, protocol) as probe:
+            try:
+                probe.connect(place)
+            except OSError as error:
+                reasons.append(error)
+            else:
+                return str(probe.getsockname()[0])
+    raise reasons[0]
 
 
 def reachable_address(own: str, all_addresses: Iterable[str]) -> str:

@@ -50,7 +50,7 @@ class ProcessGroupTeam:
         try:
             self._group.all_reduce(tensor, op=how)
         except RuntimeError as error:
-            raise LostMember.of(_without_place(error)) from error
+            raise LostMember.of(_what_happened(error)) from error
         result: NDArray[Any] = tensor.numpy()
         return result
 
@@ -88,17 +88,16 @@ def _join(store: Any, host: str, rank: int, size: int) -> None:
     from torch.distributed import PrefixStore  # type: ignore[attr-defined]
 
     own = address_towards(host)
-    name, addresses = roll_call(store, rank, size, own, TIMEOUT_SECONDS)
-    interface = interface_of(reachable_address(own, addresses))
     timeout = timedelta(seconds=TIMEOUT_SECONDS)
-    with _listening_at(interface):
-        try:
+    try:
+        name, addresses = roll_call(store, rank, size, own, TIMEOUT_SECONDS)
+        with _listening_at(interface_of(reachable_address(own, addresses))):
             distributed.init_process_group(
                 "gloo", timeout=timeout, store=PrefixStore(name, store), rank=rank, world_size=size
             )
-        except RuntimeError as error:
-            way = f"at {os.environ.get(_INTERFACE, 'its name')}, {_INTERFACE} decides"
-            raise LostMember.of(f"{_without_place(error)} (this one listens {way})") from error
+    except RuntimeError as error:
+        way = f"{_INTERFACE} names the interface, if the one towards {host} is wrong"
+        raise LostMember.of(f"{_what_happened(error)} ({way})") from error
 
 
 @contextmanager
@@ -114,14 +113,15 @@ def _listening_at(interface: str | None) -> Iterator[None]:
         del os.environ[_INTERFACE]
 
 
-def _without_place(error: RuntimeError) -> str:
-    """Returns gloo's message without the place in its source.
+def _what_happened(error: RuntimeError) -> str:
+    """Returns the first sentence of gloo's message, without the place in its source.
 
     Example:
-        >>> _without_place(RuntimeError("[/gloo/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:46158"))
-        'Connection closed by peer [10.0.0.2]:46158'
+        >>> _what_happened(RuntimeError("[/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:468. This is typically …"))
+        'Connection closed by peer [10.0.0.2]:468'
     """
-    return re.sub(r"\[[^\]]*\.cc:\d+\] ", "", str(error)).strip()
+    said = re.sub(r"\[[^\]]*\.cc:\d+\] ", "", str(error))
+    return said.partition(". This is typically")[0].strip().removesuffix(".")
 
 
 def meeting_place(host: str, size: int) -> Any:

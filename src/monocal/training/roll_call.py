@@ -46,14 +46,14 @@ def roll_call(store: Store, rank: int, size: int, said: str, seconds: float) -> 
         >>> everybody
         ['10.0.0.1']
     """
-    number = uuid.uuid4().hex
+    number, end = uuid.uuid4().hex, time.monotonic() + seconds
     if rank:
-        return _answer(store, rank, json.dumps([number, said]), seconds)
+        return _answer(store, rank, json.dumps([number, said]), end)
     store.set("call", number)
     answers = [[number, said]]
     for other in range(1, size):
         key = f"{number}/{other}"
-        for _ in _looks(seconds, f"process {other} of {size}"):
+        for _ in _looks(end, f"process {other} of {size}"):
             if store.check([key]):
                 break
         answers.append(json.loads(store.get(key)))
@@ -61,9 +61,9 @@ def roll_call(store: Store, rank: int, size: int, said: str, seconds: float) -> 
     return number, [words for _, words in answers]
 
 
-def _answer(store: Store, rank: int, own: str, seconds: float) -> tuple[str, list[str]]:
+def _answer(store: Store, rank: int, own: str, end: float) -> tuple[str, list[str]]:
     answered = None
-    for _ in _looks(seconds, "the first process"):
+    for _ in _looks(end, "the first process"):
         if not store.check(["call"]):
             continue
         call = store.get("call").decode()
@@ -77,11 +77,11 @@ def _answer(store: Store, rank: int, own: str, seconds: float) -> tuple[str, lis
     raise AssertionError("looks end with an error")
 
 
-def _looks(seconds: float, who: str) -> Iterator[None]:
+def _looks(end: float, who: str) -> Iterator[None]:
     """Yields once per look, with growing pauses; raises when the time is up."""
-    end, pause = time.monotonic() + seconds, _SHORTEST_WAIT
+    pause = _SHORTEST_WAIT
     while time.monotonic() < end:
         yield
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_WAIT)
-    raise LostMember.of(f"{who} did not come within {seconds:g} s")
+    raise LostMember.of(f"{who} did not come in time")
