@@ -1,9 +1,10 @@
-"""Hosts that are network namespaces of this machine: each with its own address, its own loopback and its own name, joined
-by a switch, and nothing else within reach. Files and processors are shared, so they are no machines of their own.
+"""Hosts that are network namespaces of this machine: each with its own address, loopback and name, joined by a switch,
+and nothing else within reach. Files and processors are shared, so they are no machines of their own.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -116,6 +117,11 @@ class Hosts:
         lines = _ip("netns", "exec", self._spaces[host], "ss", "-Htnp", "state", "established").splitlines()
         others = [address for number, address in enumerate(self.addresses) if number != host]
         return [line for line in lines if any(f"{address}]:" in line or f"{address}:" in line for address in others)]
+
+    def sent(self, host: int) -> int:
+        """Bytes that a host has given to its cable so far."""
+        (found,) = json.loads(_ip("-n", self._spaces[host], "-s", "-j", "link", "show", INTERFACE))
+        return int(found["stats64"]["tx"]["bytes"])
 
     def clear(self) -> None:
         """Ends everything that runs on any host."""

@@ -152,13 +152,16 @@ def bits(log: Path, folder: Path) -> None:
 
 def traffic(log: Path, folder: Path) -> None:
     """Where the wall time of a default fit goes: four processes on one host, on two, and on two with a slow cable."""
+    expected = by_one_process(log, {})
     for number, (n, each, rate) in enumerate([(1, 4, None), (2, 2, None), (2, 2, "1gbit"), (2, 2, "100mbit")]):
         with Hosts(n, "none", rate) as hosts:
             trial = Trial(hosts, log, folder / f"traffic-{number}", {}, each)
             trial.start()
             facts = trial.ended(500)
+            facts["MB sent by hosts"] = [round(hosts.sent(host) / 1e6) for host in range(n)]
         per_rank = [json.loads(path.read_text()) for path in sorted(trial.folder.glob("rank-*.json"))]
-        told(hosts=n, processes=n * each, rate=rate, bits=trial.bits(), **facts, ranks=per_rank)
+        same = trial.bits() == expected
+        told(hosts=n, processes=n * each, rate=rate, bits=trial.bits(), same=same, **facts, ranks=per_rank)
 
 
 def lost(log: Path, folder: Path) -> None:

@@ -152,7 +152,12 @@ class Cluster:
     def environment(self, host: int) -> dict[str, str]:
         given = {"SPARK_LOCAL_IP": self.hosts.addresses[host], "PYSPARK_PYTHON": sys.executable}
         java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-        return {**given, "SPARK_HOME": str(self._spark_class.parents[1]), "JDK_JAVA_OPTIONS": java, "PYTHONPATH": SOURCE}
+        return {
+            **given,
+            "SPARK_HOME": str(self._spark_class.parents[1]),
+            "JDK_JAVA_OPTIONS": java,
+            "PYTHONPATH": SOURCE,
+        }
 
     def drive(self, table: Path, settings: dict[str, Any]) -> Any:
         """Starts the driver on the first host."""

@@ -127,7 +127,15 @@ def test_launchers_as_of_two_hosts_start_all_again_to_the_same_bits(launched, pr
     settings = {"n_epochs": 4, "size": "small", "carry": "none", "n_dimensions": 4}
     meeting = ["--nnodes", 2, "--nproc-per-node", 1, "--max-restarts", 1, "--rdzv-endpoint", f"127.0.0.1:{free_port}"]
     checkpoint = tmp_path / "checkpoint"
-    options = ["--method", "umc", *set_to({**settings, "checkpoint": checkpoint}), "--engine", "torchrun", "--shards", 2]
+    options = [
+        "--method",
+        "umc",
+        *set_to({**settings, "checkpoint": checkpoint}),
+        "--engine",
+        "torchrun",
+        "--shards",
+        2,
+    ]
     words = [KILLED, tmp_path / "epochs", checkpoint, "fit", prepared, *options, "--out", tmp_path / "model"]
     launchers = [launched([*meeting, "--node-rank", host], *words) for host in range(2)]
     for ended in [launcher.ended() for launcher in launchers]:

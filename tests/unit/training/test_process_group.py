@@ -78,7 +78,9 @@ def test_a_lost_member_is_told_with_what_to_do(monkeypatch):
     place = process_group.meeting_place("127.0.0.1", 1)
     team = process_group.met_team("127.0.0.1", place.port, 0, 1, place)
     try:
-        said = "[/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:468. This is typically caused by …"
+        said = (
+            "[/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:468. This is typically caused by …"
+        )
 
         def closed(*_, **__):
             raise RuntimeError(said)
