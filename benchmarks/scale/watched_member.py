@@ -3,7 +3,7 @@
 torchrun … watched_member.py WISHES fit LOG …
 
 WISHES is JSON: `folder`, where rank-K.json goes; `timeout`, seconds instead of the usual 600; `lost`, the rank that is
-killed once, when the checkpoint of the fit is there or after reduction `after`, its moment in the folder's file `lost`; `reached`, the
+killed once, when `checkpoint` is there or at reduction `after`, its moment in the folder's file `lost`; `reached`, the
 reduction at which the first process writes a file of that name.
 """
 

@@ -117,7 +117,7 @@ def _what_happened(error: RuntimeError) -> str:
     """Returns the first sentence of gloo's message, without the place in its source.
 
     Example:
-        >>> _what_happened(RuntimeError("[/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:468. This is typically …"))
+        >>> _what_happened(RuntimeError("[/pair.cc:553] Connection closed by peer [10.0.0.2]:468. This is typically …"))
         'Connection closed by peer [10.0.0.2]:468'
     """
     said = re.sub(r"\[[^\]]*\.cc:\d+\] ", "", str(error))
