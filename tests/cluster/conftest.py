@@ -1,8 +1,10 @@
 """Spark and torchrun really started: executors and members in processes of their own, on this machine's loopback."""
 
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -110,6 +112,16 @@ def launched():
     finally:
         for launcher in launchers:
             launcher.clear()
+
+
+@pytest.fixture
+def free_port():
+    """One below those that the system gives to whoever asks for any, so that nobody takes it until it is used."""
+    for port in random.SystemRandom().sample(range(20_000, 30_000), 100):
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise AssertionError("every port is taken")
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,7 @@
 """Every method that is fitted in shards, by processes of a launcher: the bits of one, in every reduction."""
 
 import json
-import random
 import runpy
-import socket
 from pathlib import Path
 
 import pytest
@@ -58,22 +56,13 @@ def test_two_processes_find_what_one_finds(of_two, alone, name):
         assert_same(found(place, name, rank, ended), expected)
 
 
-def test_two_launchers_as_on_two_hosts_find_it_too(launched, prepared, tmp_path, alone):
+def test_two_launchers_as_on_two_hosts_find_it_too(launched, prepared, tmp_path, alone, free_port):
     """Each starts two of four processes, and the second looks for the first at its address."""
     name = "umc"
-    meeting = ["--nnodes", 2, "--nproc-per-node", 2, "--rdzv-endpoint", f"127.0.0.1:{free_port()}"]
+    meeting = ["--nnodes", 2, "--nproc-per-node", 2, "--rdzv-endpoint", f"127.0.0.1:{free_port}"]
     launchers = [launched([*meeting, "--node-rank", host], SCRIPT, prepared, tmp_path, name) for host in range(2)]
     for ended in [launcher.ended() for launcher in launchers]:
         assert ended.returncode == 0, ended.stderr
     expected = alone(name)
     for rank in range(4):
         assert_same(found(tmp_path, name, rank, ended), expected)
-
-
-def free_port():
-    """One below those that the system gives to whoever asks for any, so that nobody takes it until it is used."""
-    for port in random.SystemRandom().sample(range(20_000, 30_000), 100):
-        with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) != 0:
-                return port
-    raise AssertionError("every port is taken")

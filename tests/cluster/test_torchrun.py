@@ -122,6 +122,30 @@ def test_a_restarted_fit_goes_on_from_its_checkpoint_to_the_same_bits(launched, 
     assert_same_bits(tmp_path / "model", alone)
 
 
+def test_launchers_as_of_two_hosts_start_all_again_to_the_same_bits(launched, prepared, tmp_path, free_port):
+    """The second launcher's process is killed after an epoch; each launcher counts its own attempts."""
+    settings = {"n_epochs": 4, "size": "small", "carry": "none", "n_dimensions": 4}
+    meeting = ["--nnodes", 2, "--nproc-per-node", 1, "--max-restarts", 1, "--rdzv-endpoint", f"127.0.0.1:{free_port}"]
+    checkpoint = tmp_path / "checkpoint"
+    options = [
+        "--method",
+        "umc",
+        *set_to({**settings, "checkpoint": checkpoint}),
+        "--engine",
+        "torchrun",
+        "--shards",
+        2,
+    ]
+    words = [KILLED, tmp_path / "epochs", checkpoint, "fit", prepared, *options, "--out", tmp_path / "model"]
+    launchers = [launched([*meeting, "--node-rank", host], *words) for host in range(2)]
+    for ended in [launcher.ended() for launcher in launchers]:
+        assert ended.returncode == 0, ended.stderr
+    epochs = [line.split()[1] for line in (tmp_path / "epochs").read_text().splitlines()]
+    assert epochs == ["1", "2", "3", "4"]  # none was done again
+    alone = fit_log(EncodedLog.open(prepared).part("calibration"), FitOptions("umc", settings), n_shards=2)
+    assert_same_bits(tmp_path / "model", alone)
+
+
 def test_without_a_launcher_the_line_to_type_is_shown(prepared, tmp_path, capsys, monkeypatch):
     from monocal.cli.main import main
 

@@ -25,7 +25,7 @@ TERMINATED = 143
 
 MEANINGS = {
     OK: "done",
-    FAILURE: "failure: a damaged model, a full disk, a missing optional package, a fault in monocal",
+    FAILURE: "failure: a damaged model, a full disk, a lost process, a missing optional package, a fault in monocal",
     UNUSABLE: "the command, an option or the data cannot be used; the message says why and what to do",
     REFUSED: "the gate did not let a new model pass; nothing was replaced",
     ALARM: "an alarm: the model in use is no longer calibrated (watch)",

@@ -67,6 +67,23 @@ class DiskFull(MonocalError, OSError):
     """There was no room to write something. What was there before is there still, and nothing half-written is."""
 
 
+class LostMember(MonocalError):
+    """A process that fits together with this one is gone or cannot be reached. This one saves nothing.
+
+    Example:
+        >>> print(LostMember.of("Connection closed by peer"))
+        a process of this fit is lost: Connection closed by peer. Nothing is saved. Way out: see which process ended
+        first and why, then start again; with a checkpoint= the fit goes on after its last epoch.
+    """
+
+    @classmethod
+    def of(cls, what: str) -> LostMember:
+        return cls(
+            f"a process of this fit is lost: {shown(what)}. Nothing is saved. Way out: see which process ended first "
+            "and why, then start again; with a checkpoint= the fit goes on after its last epoch."
+        )
+
+
 class MonocalWarning(UserWarning):
     """Something worth knowing that does not stop the work (a fall-back, a step limit reached)."""
 

@@ -6,18 +6,25 @@ The only file that knows `torch.distributed`.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, LostMember
 from monocal.core.spaces import Floats
 from monocal.core.team import Team
+from monocal.training.own_interface import address_towards, interface_of, reachable_address
+from monocal.training.roll_call import roll_call
 
 TIMEOUT_SECONDS = 600.0
 """A member that does not answer for so long is lost; gloo itself would wait for half an hour."""
+
+_INTERFACE = "GLOO_SOCKET_IFNAME"
 
 
 @final
@@ -40,7 +47,10 @@ class ProcessGroupTeam:
         import torch
 
         tensor = torch.from_numpy(np.array(numbers))
-        self._group.all_reduce(tensor, op=how)
+        try:
+            self._group.all_reduce(tensor, op=how)
+        except RuntimeError as error:
+            raise LostMember.of(_what_happened(error)) from error
         result: NDArray[Any] = tensor.numpy()
         return result
 
@@ -48,7 +58,7 @@ class ProcessGroupTeam:
 def launched_team() -> Team:
     """Joins the processes that a launcher started, as it says in RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
 
-    Processes that `torchrun --max-restarts` started again on one machine do not look for those that it ended.
+    Processes that `torchrun --max-restarts` started again do not look for those that it ended, on one host or several.
     """
     missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
@@ -59,26 +69,59 @@ def launched_team() -> Team:
             "type: torchrun --nproc-per-node 2 -m monocal fit LOG --engine torchrun ...",
         )
     import torch.distributed as distributed
+    from torch.distributed.rendezvous import rendezvous
 
     if not distributed.is_initialized():
-        distributed.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT_SECONDS), **_meeting_place())
+        store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=TIMEOUT_SECONDS)))
+        _join(store, os.environ["MASTER_ADDR"], rank, size)
     return ProcessGroupTeam()
 
 
-def _meeting_place() -> dict[str, Any]:
-    """Returns where the processes find each other's addresses, if the launcher's own place will not do.
+def _join(store: Any, host: str, rank: int, size: int) -> None:
+    """Forms the group of those who are here now, each by the interface under which the others reach it.
 
-    Torchrun keeps one store for all attempts, with the addresses of lost processes in it (pytorch issue 135712). Its
-    number of the attempt is that of one host: on several of them they may differ, so there the launcher's place stays.
+    Torchrun keeps one store for all its attempts, with the addresses of lost processes in it (pytorch issue 135712), so
+    the group takes a place of its own there. Gloo by itself listens where the host's own name leads, which is often its
+    loopback; on several hosts nobody finds it there.
     """
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    if attempt == "0" or os.environ.get("GROUP_WORLD_SIZE") != "1":
-        return {}
+    import torch.distributed as distributed
     from torch.distributed import PrefixStore  # type: ignore[attr-defined]
-    from torch.distributed.rendezvous import rendezvous
 
-    store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=TIMEOUT_SECONDS)))
-    return {"store": PrefixStore(f"attempt {attempt}", store), "rank": rank, "world_size": size}
+    own = address_towards(host)
+    timeout = timedelta(seconds=TIMEOUT_SECONDS)
+    try:
+        name, addresses = roll_call(store, rank, size, own, TIMEOUT_SECONDS)
+        with _listening_at(interface_of(reachable_address(own, addresses))):
+            distributed.init_process_group(
+                "gloo", timeout=timeout, store=PrefixStore(name, store), rank=rank, world_size=size
+            )
+    except RuntimeError as error:
+        way = f"{_INTERFACE} names the interface, if the one towards {host} is wrong"
+        raise LostMember.of(f"{_what_happened(error)} ({way})") from error
+
+
+@contextmanager
+def _listening_at(interface: str | None) -> Iterator[None]:
+    """Tells gloo, which asks when a group is formed, unless the user did."""
+    if interface is None or _INTERFACE in os.environ:
+        yield
+        return
+    os.environ[_INTERFACE] = interface
+    try:
+        yield
+    finally:
+        del os.environ[_INTERFACE]
+
+
+def _what_happened(error: RuntimeError) -> str:
+    """Returns the first sentence of gloo's message, without the place in its source.
+
+    Example:
+        >>> _what_happened(RuntimeError("[/pair.cc:553] Connection closed by peer [10.0.0.2]:468. This is typically …"))
+        'Connection closed by peer [10.0.0.2]:468'
+    """
+    said = re.sub(r"\[[^\]]*\.cc:\d+\] ", "", str(error))
+    return said.partition(". This is typically")[0].strip().removesuffix(".")
 
 
 def meeting_place(host: str, size: int) -> Any:
@@ -105,14 +148,11 @@ def met_team(host: str, port: int, rank: int, size: int, place: Any = None) -> T
         size: How many there are.
         place: The place itself, for the member that opened it.
     """
-    import torch.distributed as distributed
-
-    timeout = timedelta(seconds=TIMEOUT_SECONDS)
     if place is None:
         from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-        place = TCPStore(host, port, size, is_master=False, timeout=timeout)
-    distributed.init_process_group("gloo", timeout=timeout, store=place, rank=rank, world_size=size)
+        place = TCPStore(host, port, size, is_master=False, timeout=timedelta(seconds=TIMEOUT_SECONDS))
+    _join(place, host, rank, size)
     return ProcessGroupTeam()
 
 

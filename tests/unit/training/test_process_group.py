@@ -1,12 +1,15 @@
 """How processes of a team find each other."""
 
+import os
 import socket
 from datetime import timedelta
 
 import numpy as np
 import pytest
 
+from monocal.core.errors import LostMember
 from monocal.training import process_group
+from monocal.training.own_interface import interface_of
 
 pytest.importorskip("torch")
 
@@ -34,5 +37,67 @@ def test_whoever_does_not_answer_is_lost_after_minutes_and_not_half_an_hour(monk
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
         monkeypatch.setenv(name, value)
     process_group.launched_team()
-    process_group.met_team("127.0.0.1", 0, 0, 1, place=object())
+    process_group.met_team("127.0.0.1", 0, 0, 1, place=process_group.meeting_place("127.0.0.1", 1))
     assert told == [timedelta(minutes=10)] * 2
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What gloo would find in the environment when a group is formed."""
+    import torch.distributed as distributed
+
+    found = []
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+    note = lambda backend, **given: found.append(os.environ.get("GLOO_SOCKET_IFNAME"))  # noqa: E731
+    monkeypatch.setattr(distributed, "init_process_group", note)
+    monkeypatch.setattr(process_group, "ProcessGroupTeam", lambda: None)
+    return found
+
+
+def meet():
+    process_group.met_team("127.0.0.1", 0, 0, 1, place=process_group.meeting_place("127.0.0.1", 1))
+
+
+@pytest.mark.skipif(interface_of("127.0.0.1") is None, reason="interfaces are found on Linux only")
+def test_gloo_listens_at_the_interface_towards_the_meeting_place_and_nothing_stays_set(asked):
+    meet()
+    assert asked == [interface_of("127.0.0.1")]
+    assert "GLOO_SOCKET_IFNAME" not in os.environ
+
+
+def test_an_interface_that_the_user_named_stays(asked, monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
+    meet()
+    assert asked == ["eth7"]
+    assert os.environ["GLOO_SOCKET_IFNAME"] == "eth7"
+
+
+def test_a_lost_member_is_told_with_what_to_do(monkeypatch):
+    import torch.distributed as distributed
+
+    place = process_group.meeting_place("127.0.0.1", 1)
+    team = process_group.met_team("127.0.0.1", place.port, 0, 1, place)
+    try:
+        said = (
+            "[/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:468. This is typically caused by …"
+        )
+
+        def closed(*_, **__):
+            raise RuntimeError(said)
+
+        monkeypatch.setattr(distributed, "all_reduce", closed)
+        with pytest.raises(LostMember, match=r"lost: Connection closed by peer \[10.0.0.2\]:468. Nothing is saved"):
+            team.count(np.array([1]))
+    finally:
+        process_group.leave_team()
+
+
+def test_members_that_do_not_reach_each_other_hear_which_setting_decides(monkeypatch):
+    import torch.distributed as distributed
+
+    def refused(*_, **__):
+        raise RuntimeError("Gloo connectFullMesh failed with [/gloo/pair.cc:152] timed out connecting")
+
+    monkeypatch.setattr(distributed, "init_process_group", refused)
+    with pytest.raises(LostMember, match="failed with timed out connecting .GLOO_SOCKET_IFNAME names the interface"):
+        meet()
