@@ -156,7 +156,7 @@ def test_two_tasks_of_sampled_rows_are_fitted_as_on_one_machine(spark, folder, r
     model = ms.fit(spark.read.parquet(str(folder)).where("row < 6000"), **wishes, workers=2)
     few = rows.slice(0, 6_000)
     for task, expected in monocal.fit(few, **wishes).predict(few).items():
-        np.testing.assert_allclose(model.predict(few, task), expected, rtol=1e-8)
+        np.testing.assert_allclose(model.predict(few, task), expected, rtol=1e-12)
 
 
 def test_more_workers_than_slots_are_refused_and_the_session_lives(spark, folder):

@@ -119,5 +119,5 @@ def check_rows(df: DataFrame, model: Model | str | Path) -> None:
                 + f" ({where['file']})" * bool(where["file"])
                 + f", {first['n']:,} such rows" * (first["n"] > 1),
                 "a finite number in every row" if np.isinf(high) else f"numbers from {max(low, 0.0):g} to {high:g}",
-                'mend or drop those rows, or pass on_error="null"',
+                'mend or drop those rows; monocal.spark.apply with on_error="null" gives them a null',
             )

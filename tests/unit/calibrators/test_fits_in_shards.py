@@ -35,8 +35,8 @@ def test_the_same_shards_give_the_same_bits_for_any_team(l2):
 def test_another_number_of_shards_differs_by_rounding_alone():
     plain = calibrator("wide_logistic").fit(SCORES, LABELS, features=FEATURES, weights=WEIGHTS)
     shifts, slope, intercept, _ = fitted(Alone(), 3)
-    np.testing.assert_allclose(np.frombuffer(shifts), plain.shifts_, atol=1e-9)
-    assert (slope, intercept) == pytest.approx((plain.slope_, plain.intercept_), abs=1e-9)
+    np.testing.assert_allclose(np.frombuffer(shifts), plain.shifts_, rtol=0, atol=1e-12)
+    assert (slope, intercept) == pytest.approx((plain.slope_, plain.intercept_), rel=0, abs=1e-12)
 
 
 def test_one_shard_is_the_fit_without_shards_to_the_bit():
