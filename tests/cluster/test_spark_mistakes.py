@@ -120,6 +120,19 @@ def test_a_master_that_spark_does_not_know_is_no_fault_of_monocal(place, tmp_pat
     assert "got spark, which did not start; wanted a --master and --conf that Spark takes" in found.stderr
 
 
+def test_dynamic_allocation_is_refused_before_a_barrier_stage_waits_for_slots_that_go(place, tmp_path):
+    if shutil.which("java") is None:
+        pytest.skip("java is not installed")
+    words = ["fit", place / "log.parquet", *COLUMNS, "--method", "wide_logistic", "--workers", 1, "--engine", "spark"]
+    words += ["--master", "local[1]", "--out", tmp_path / "model"]
+    for conf in (*LOOPBACK, "spark.dynamicAllocation.enabled=true"):
+        words += ["--conf", conf]
+    found = ended(words)
+    assert found.returncode == 2
+    assert "spark.dynamicAllocation.enabled: got true; wanted false: tasks of a barrier stage start" in found.stderr
+    assert not (tmp_path / "model").exists()
+
+
 def test_workers_of_a_local_master_are_the_python_that_runs_and_spark_keeps_quiet(place, tmp_path):
     """The python3 of a PATH need not have monocal, such as that of the system beside a virtual environment."""
     if shutil.which("java") is None:

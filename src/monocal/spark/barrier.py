@@ -17,6 +17,7 @@ from monocal.core.team import Shards, Team
 from monocal.models.artefact import load_model, model_files
 from monocal.models.model import Model, TaskModel
 from monocal.spark.collecting import refusals_of_workers
+from monocal.spark.shipping import let_loops_be_kept
 from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.vocabulary.vocabulary import Vocabulary
@@ -48,6 +49,7 @@ def fit_in_barrier(
     values = known.to_bytes()
 
     def train(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        let_loops_be_kept()
         vocabulary = Vocabulary.of_bytes(values)
         with _joined_team(workers) as team:
             rows = _read_with_ids(batches, roles, vocabulary)
@@ -79,6 +81,8 @@ def fit_in_barrier(
 
 def check_slots(session: Any, workers: int) -> None:
     """Refuses what Spark would wait for in vain: tasks that start together need as many slots, which stay."""
+    if workers < 1:
+        raise InvalidInput.of("workers", workers, "a whole number ≥ 1", "leave it out to use 2")
     if session.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise InvalidInput.of(
             "spark.dynamicAllocation.enabled", "true", "false: tasks of a barrier stage start together", "turn it off"

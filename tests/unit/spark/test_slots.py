@@ -39,5 +39,7 @@ def test_too_few_slots_and_dynamic_allocation_are_refused():
     check_slots(session(4), 4)
     with pytest.raises(InvalidInput, match="workers: got 5; wanted at most the 4 slots"):
         check_slots(session(4), 5)
+    with pytest.raises(InvalidInput, match="workers: got 0; wanted a whole number ≥ 1"):
+        check_slots(session(4), 0)
     with pytest.raises(InvalidInput, match=r"spark\.dynamicAllocation\.enabled: got true"):
         check_slots(session(4, **{"spark.dynamicAllocation.enabled": "true"}), 2)
