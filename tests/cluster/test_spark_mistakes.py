@@ -120,16 +120,21 @@ def test_a_master_that_spark_does_not_know_is_no_fault_of_monocal(place, tmp_pat
     assert "got spark, which did not start; wanted a --master and --conf that Spark takes" in found.stderr
 
 
-def test_dynamic_allocation_is_refused_before_a_barrier_stage_waits_for_slots_that_go(place, tmp_path):
+@pytest.mark.parametrize(
+    ("workers", "conf", "message"),
+    [
+        (1, "spark.dynamicAllocation.enabled=true", "got true; wanted false: tasks of a barrier stage start together"),
+        (2, "spark.default.parallelism=8", "--workers: got 2; wanted at most the 1 slots that Spark has"),
+    ],
+)
+def test_a_stage_that_would_wait_in_vain_is_refused_whatever_the_settings(place, tmp_path, workers, conf, message):
     if shutil.which("java") is None:
         pytest.skip("java is not installed")
-    words = ["fit", place / "log.parquet", *COLUMNS, "--method", "wide_logistic", "--workers", 1, "--engine", "spark"]
-    words += ["--master", "local[1]", "--out", tmp_path / "model"]
-    for conf in (*LOOPBACK, "spark.dynamicAllocation.enabled=true"):
-        words += ["--conf", conf]
-    found = ended(words)
+    words = ["fit", place / "log.parquet", *COLUMNS, "--method", "wide_logistic", "--workers", workers]
+    words += ["--engine", "spark", "--master", "local[1]", "--out", tmp_path / "model"]
+    found = ended([*words, *(word for setting in (*LOOPBACK, conf) for word in ("--conf", setting))])
     assert found.returncode == 2
-    assert "spark.dynamicAllocation.enabled: got true; wanted false: tasks of a barrier stage start" in found.stderr
+    assert message in found.stderr
     assert not (tmp_path / "model").exists()
 
 

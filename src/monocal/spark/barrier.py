@@ -96,8 +96,11 @@ def _slots(session: Any) -> int:
     """How many tasks can run at a time."""
     context = getattr(session, "_sc", None)
     if context is not None:
-        return int(context.defaultParallelism)
-    # Connect shows no context, but a range there has a partition per slot; the stage itself would wait ten minutes
+        # what the stage itself looks at; defaultParallelism is a setting, too, and may be any number
+        scheduler = context._jsc.sc()
+        return int(scheduler.maxNumConcurrentTasks(scheduler.resourceProfileManager().defaultResourceProfile()))
+    # Connect shows no context, but a range there has a partition per slot, unless spark.default.parallelism says
+    # otherwise; the stage itself would wait ten minutes
     rows = session.range(_MANY).selectExpr("spark_partition_id() AS slot")
     return int(rows.distinct().count())
 

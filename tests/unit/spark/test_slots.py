@@ -9,7 +9,13 @@ from monocal.spark.barrier import check_slots
 
 
 def session(slots, **settings):
-    return SimpleNamespace(conf=settings, _sc=SimpleNamespace(defaultParallelism=slots))
+    """Stands for a classic session; the number by default may be set to anything."""
+    profiles = SimpleNamespace(defaultResourceProfile=lambda: "default")
+    scheduler = SimpleNamespace(
+        resourceProfileManager=lambda: profiles, maxNumConcurrentTasks=lambda profile: {"default": slots}[profile]
+    )
+    context = SimpleNamespace(defaultParallelism=200, _jsc=SimpleNamespace(sc=lambda: scheduler))
+    return SimpleNamespace(conf=settings, _sc=context)
 
 
 class Range:
