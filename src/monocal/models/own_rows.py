@@ -49,7 +49,7 @@ def own_rows(
     known = rows.labels[task] >= 0
     whole, shards = bool(known.all()), None
     mine: slice | NDArray[np.int64] = slice(None) if whole else np.flatnonzero(known)
-    if n_shards > 1:
+    if n_shards > 1 or team.size > 1:
         mine, shards = Shards.deal(np.flatnonzero(known), n_shards, team)
         if not looks_at_time:
             rows, shards = replace(rows, times=None), replace(shards, order=None)

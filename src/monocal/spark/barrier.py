@@ -25,6 +25,7 @@ from monocal.vocabulary.vocabulary import Vocabulary
 _SCHEMA = "file string, at long, data binary"
 _PIECE = 1 << 20
 _ADAPTIVE = "spark.sql.adaptive.enabled"
+_PARALLELISM = "spark.default.parallelism"
 _MANY = 100_000
 """More rows than a cluster has slots."""
 
@@ -96,11 +97,13 @@ def _slots(session: Any) -> int:
     """How many tasks can run at a time."""
     context = getattr(session, "_sc", None)
     if context is not None:
-        # what the stage itself looks at; defaultParallelism is a setting, too, and may be any number
+        if session.conf.get(_PARALLELISM, None) is None:
+            return int(context.defaultParallelism)
+        # as a setting it may be any number; then the executors are counted that are there now, as the stage does
         scheduler = context._jsc.sc()
         return int(scheduler.maxNumConcurrentTasks(scheduler.resourceProfileManager().defaultResourceProfile()))
-    # Connect shows no context, but a range there has a partition per slot, unless spark.default.parallelism says
-    # otherwise; the stage itself would wait ten minutes
+    # Connect shows no context, but a range there has a partition per slot, or as many as that setting says; the stage
+    # itself would wait ten minutes
     rows = session.range(_MANY).selectExpr("spark_partition_id() AS slot")
     return int(rows.distinct().count())
 
