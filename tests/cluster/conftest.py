@@ -29,12 +29,20 @@ from monocal.tables.read import read
 
 SOURCE = str(Path(monocal.__file__).parents[1])
 
+OF_SPARK_3_5 = (
+    "ignore:distutils Version classes are deprecated:DeprecationWarning",  # with which it compares versions
+    "ignore:unclosed <socket.socket:ResourceWarning",  # by which rows came to the driver
+)
+"""What that version does in every job, and 4 no longer."""
+
 
 def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
     for item in items:
         if here in Path(item.fspath).parents:
             item.add_marker(pytest.mark.cluster)
+            for warning in OF_SPARK_3_5:
+                item.add_marker(pytest.mark.filterwarnings(warning))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -137,6 +137,20 @@ def test_a_bad_row_of_a_file_is_named_with_the_file(spark, rows, tmp_path):
         ms.check_rows(spark.read.parquet(str(tmp_path)), fitted(rows, "platt", fields=[]))
 
 
+def test_text_and_rates_that_cannot_be_used_are_named(spark, rows):
+    model = fitted(rows, "platt", fields=[], sampling_rate="rate")
+    df = spark.createDataFrame([("0.1", 0.5), ("high", 0.5)], "pctr string, rate double").repartition(1)
+    with pytest.raises(
+        InvalidInput, match=r"score column 'pctr': got 'high' in row \d of partition 0; wanted numbers from"
+    ):
+        ms.check_rows(df, model)
+    with pytest.raises(
+        InvalidInput, match=r"sampling rate column 'rate': got 0 in row .* wanted numbers above 0 and up to 1"
+    ):
+        ms.check_rows(df.where("pctr = '0.1'").selectExpr("pctr", "0.0D AS rate"), model)
+    assert collected(ms.apply(df, model, on_error="null"))["pctr_calibrated"].null_count == 1
+
+
 def test_a_table_without_a_column_is_refused_before_any_job(spark, rows):
     model = fitted(rows, "platt", fields=[])
     with pytest.raises(UnknownName, match="pctr"):

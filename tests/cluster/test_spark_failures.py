@@ -117,8 +117,8 @@ def test_processes_lost_inside_a_barrier_fit_cost_time_and_nothing_else(spark, n
         fitting.join(timeout=PATIENCE_SECONDS)
         if not victims:
             break
-    assert not victims
     assert errors == []
+    assert not victims
     assert {model.fingerprint for model in found} == {expected.fingerprint}
     assert spark.range(3).count() == 3
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, final
 import typer
 
 from monocal.cli import arguments
+from monocal.cli.spark_tables import spark_table
 from monocal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -84,11 +85,13 @@ def is_spark(
     if engine != "spark":
         given = "--master" if master else "--conf" if conf else ""
         if given:
-            raise InvalidInput.of(given, master or conf, "nothing without --engine spark", "add --engine spark")
+            value = master or ", ".join(conf or ())
+            raise InvalidInput.of(given, value, "nothing without --engine spark", "add --engine spark")
         return False
     for name, value in unsupported.items():
         if value:
-            raise InvalidInput.of(name, value, "nothing with --engine spark", "leave it out, or work on this machine")
+            given = ", ".join(value) if isinstance(value, list) else value
+            raise InvalidInput.of(name, given, "nothing with --engine spark", "leave it out, or work on this machine")
     return True
 
 
@@ -106,7 +109,7 @@ class TablePlace:
         table = arguments.table(paths)
         if not is_spark(self.engine, self.master, self.conf, {}):
             return table
-        return spark_table(spark_session(self.master, self.conf), table)
+        return spark_table(table, self.master, self.conf)
 
 
 @contextmanager
@@ -129,33 +132,3 @@ def joined_team(engine: str, table: str | list[str]) -> Iterator[Team | None]:
     yield team
     # not after an error: the others would hear of a lost connection before the launcher tells what was wrong
     leave_team()
-
-
-def spark_session(master: str | None, conf: list[str] | None) -> Any:
-    """Returns the running Spark session, or a new one."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise InvalidInput.of(
-            "--engine", "spark without pyspark", "an installed pyspark", "pip install 'monocal[spark]'"
-        ) from None
-    builder = SparkSession.builder.appName("monocal")
-    if master is not None:
-        builder = builder.master(master)
-    for setting in conf or ():
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise InvalidInput.of("--conf", repr(setting), "KEY=VALUE", "write --conf spark.executor.memory=4g")
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
-
-
-def spark_table(session: Any, table: str | list[str]) -> Any:
-    """Opens Parquet paths, or a table of the session's catalogue."""
-    if not isinstance(table, str):
-        return session.read.parquet(*table)
-    if table.lower().endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
-        raise InvalidInput.of("TABLE", repr(table), "Parquet or a table's name", "store the log as Parquet first")
-    if "/" not in table and session.catalog.tableExists(table):
-        return session.table(table)
-    return session.read.parquet(table)

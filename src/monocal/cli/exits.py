@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import typer
 
@@ -138,12 +138,31 @@ def describe(error: Exception) -> str:
         return told(str(error))
     if isinstance(error, OSError):
         return _one_line(str(error))
+    if type(error).__module__.split(".")[0] in ("pyspark", "py4j"):
+        return _of_spark(str(error))
     if isinstance(error, MemoryError):
         return "out of memory. Way out: fewer rows or fields, or prepare the log first, which then stays on disk."
     return (
         f"{type(error).__name__}: {_one_line(str(error))}. "
         "This is a fault in monocal; run again with --debug to see where."
     )
+
+
+def _of_spark(text: str) -> str:
+    r"""Returns what Spark or a worker says first, without the pages of calls that follow.
+
+    Example:
+        >>> print(_of_spark("An error occurred while calling o3.x.\n: java.io.IOException: no room\n\tat a.B(C.java)"))
+        Spark: java.io.IOException: no room. Way out: run again with --debug to see all that it says.
+        >>> print(_of_spark("Aborted: Traceback (most recent call last):\n  File …\nKeyError: 3\n\n\tat a.B(C.java)"))
+        a worker of Spark: KeyError: 3. This is a fault in monocal; run again with --debug to see where.
+    """
+    lines = list(takewhile(lambda line: not line.startswith(("\tat ", "JVM stacktrace")), text.strip().splitlines()))
+    said = [line.strip() for line in lines if line.strip() and not line.startswith("An error occurred while calling")]
+    if any(line.endswith("Traceback (most recent call last):") for line in said):
+        return f"a worker of Spark: {shown(said[-1])}. This is a fault in monocal; run again with --debug to see where."
+    first = shown(_one_line(" ".join(said)).removeprefix(": ").removesuffix("."))
+    return f"Spark: {first}. Way out: run again with --debug to see all that it says."
 
 
 def told(message: str) -> str:

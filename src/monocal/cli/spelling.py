@@ -72,6 +72,7 @@ OPTIONS: dict[str, str | tuple[str, ...]] = {
     "value": "--value",
     "weight": "--weight",
     "window": "--window",
+    "workers": "--workers",
     "world": "--world",
 }
 """Argument of a library function to the option that stands for it; of several the one that a verb has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import TYPE_CHECKING
 
 from monocal.cli.exits import told
@@ -51,7 +52,7 @@ def print_judgement(title: str, judgement: Judgement) -> None:
 def print_measured(title: str, stages: Mapping[str, Measured], change: Comparison | None = None) -> None:
     """Shows metrics that were measured on a cluster, before and after calibration; intervals if they were asked for."""
     last = list(stages.values())[-1]
-    head = ["metric", *(["uncalibrated", "calibrated"] if len(stages) > 1 else ["value"])]
+    head = ["metric", *(["score", "calibrated"] if len(stages) > 1 else ["value"])]
     head += [f"{last.confidence:.0%} interval", "floor"] if last.resampled is not None else []
     head += ["calibrated is"] if change is not None else []
     rows = []
@@ -64,17 +65,16 @@ def print_measured(title: str, stages: Mapping[str, Measured], change: Compariso
             cells.append(change.told(name) if has_interval else "–")
         rows.append(cells)
     notes = [f"{name}: {last.reason(name)}" for name in last.names if last.reason(name)]
+    bounds = {name: last.details(name)["error_bound"] for name in last.names if "error_bound" in last.details(name)}
     notes += [
-        f"{name}: from a sketch, at most {significant(last.details(name)['error_bound'])} off"
-        for name in last.names
-        if "error_bound" in last.details(name)
+        f"{name}: from a sketch, {f'at most {significant(bound)} off' if bound < inf else 'how far off is not known'}"
+        for name, bound in bounds.items()
     ]
     if last.resampled is not None:
-        notes += [
-            f"{name}: no interval, {last.interval_reason(name)}"
-            for name in last.names
-            if last.interval_reason(name) and not last.reason(name)
-        ]
+        without = [name for name in last.names if last.interval_reason(name) and not last.reason(name)]
+        for reason in dict.fromkeys(map(last.interval_reason, without)):
+            named = [name for name in without if last.interval_reason(name) == reason]
+            notes.append(f"no interval of {', '.join(named)}: {reason}")
     print_table(f"{title}, {last.n_rows:,} rows", head, rows, notes)
 
 

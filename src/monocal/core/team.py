@@ -137,7 +137,7 @@ class Shards:
         """
         if not team.size <= n <= MOST_SHARDS:
             raise InvalidInput.of(
-                "shards", n, f"{team.size} (one per process) to {MOST_SHARDS}", "leave it out to use one per process"
+                "n_shards", n, f"{team.size} (one per process) to {MOST_SHARDS}", "leave it out to use one per process"
             )
         numbers = tuple(range(team.rank, n, team.size))
         starts = [np.arange(number * DEALT_ROWS, n_rows, n * DEALT_ROWS) for number in numbers]

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monocal.core.goals import minimize
+from monocal.core.spaces import Floats
 from monocal.metrics.base import Value
-from monocal.metrics.equal_mass import EqualMassMetric, equal_mass
+from monocal.metrics.equal_mass import EqualMassMetric, SumRanges, equal_mass, sum_ranges
 from monocal.metrics.order import OrderedCells
 from monocal.metrics.relative import SMOOTHED_POSITIVES
 
@@ -28,7 +30,9 @@ class CalN(EqualMassMetric):
     as one half at least. A cluster with positives but predictions of exactly 0 makes the value infinite.
 
     Clusters need all rows: the exact state merges but grows with the rows. With `cells` memory is bounded, and at most
-    `moved_row_share` of the rows (in the details) sit in a cluster next to their own.
+    `moved_row_share` of the rows (in the details) sit in a cluster next to their own. Positives and predictions of each
+    cluster then lie in a known range, hence its factor does, too, and so the exact value is within `error_bound` (in
+    the details) of the sketch; it is infinite where a cluster might have no positive label.
 
     References:
         Deng et al. Calibrating user response predictions in online advertising. 2020.
@@ -63,10 +67,34 @@ class CalN(EqualMassMetric):
             details["moved_row_share"] = float(torn.sum() / weight.sum())
         if not kept.any():
             return Value.undefined("no cluster has a positive label to divide by", details)
-        return Value(_typical_ratio(predicted[kept] / positive[kept]), details=details)
+        number = _typical_ratio(predicted[kept] / positive[kept])
+        if not state.exact:
+            details["error_bound"] = _bound(number, sum_ranges(state, self.bins), sums.weight > 0.0)
+        return Value(number, details=details)
 
 
-def _typical_ratio(ratio: np.ndarray) -> float:
+def _typical_ratio(ratio: Floats) -> float:
+    return _typical(_excess(ratio))
+
+
+def _excess(ratio: Floats) -> Floats:
     with np.errstate(divide="ignore", over="ignore"):
-        excess = np.where(ratio >= 1.0, ratio, 1.0 / ratio) - 1.0
+        return np.where(ratio >= 1.0, ratio, 1.0 / ratio) - 1.0
+
+
+def _typical(excess: Floats) -> float:
+    with np.errstate(over="ignore"):
         return float(np.sqrt(np.mean(excess * excess)))
+
+
+def _bound(number: float, ranges: SumRanges, used: NDArray[np.bool_]) -> float:
+    """Returns how far the exact value may be from that of a sketch."""
+    predicted, positive = ranges.predicted[:, used], ranges.positive[:, used]
+    nothing = _ROUNDING * positive[1].sum()
+    kept = positive[1] > nothing
+    if not np.isfinite(number) or bool((positive[0, kept] <= nothing).any()):
+        return np.inf
+    low, high = predicted[0, kept] / positive[1, kept], predicted[1, kept] / positive[0, kept]
+    ends = np.stack([_excess(low), _excess(high)])
+    least = np.where((low <= 1.0) & (high >= 1.0), 0.0, ends.min(axis=0))
+    return max(_typical(ends.max(axis=0)) - number, number - _typical(least), 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -66,6 +66,56 @@ def equal_mass(state: OrderedCells, bins: int) -> tuple[CellSums, Floats]:
     cell = np.clip(np.searchsorted(mass, inner, side="left") - 1, 0, max(state.weight.shape[0] - 1, 0))
     inside = (inner > mass[cell]) & (inner < mass[cell + 1])
     return sums, np.where(inside, state.weight[cell], 0.0)
+
+
+class SumRanges(NamedTuple):
+    """Between which numbers the sums of each bin lie, wherever the rows of a cell that a cut falls into are.
+
+    Attributes:
+        predicted: Least and most of the summed predictions, `(2, bins)`.
+        positive: Least and most of the summed labels, `(2, bins)`.
+    """
+
+    predicted: Floats
+    positive: Floats
+
+
+def sum_ranges(state: OrderedCells, bins: int) -> SumRanges:
+    """Returns what is known for certain about the bins of `equal_mass` from a sketch.
+
+    Of a cell with weight m and y positives, a cut leaves mass a below it: at least y − (m − a) and at most min(y, a) of
+    the positives, and no more than its share of the summed predictions, since rows below are those with the smaller
+    ones. A prediction is at least the mean of the cell before and at most that of the cell behind.
+
+    Arguments:
+        state: Ordered cells.
+        bins: How many bins.
+
+    Example:
+        One cell of four rows, two of them positive, cut in half.
+
+        >>> state = OrderedCells(np.array([0]), np.array([4.0]), np.array([2.0]), False, np.array([1.0]))
+        >>> sum_ranges(state, 2).positive.tolist()
+        [[0.0, 0.0], [2.0, 2.0]]
+    """
+    filled = state.weight > 0.0
+    weight, positive, predicted = (column[filled] for column in (state.weight, state.positive, state.predicted))
+    mass, means = _running(weight), np.concatenate([[0.0], predicted / weight, [1.0]])
+    cuts = _cuts(weight, float(mass[-1]), bins)
+    cell = np.clip(np.searchsorted(mass, cuts, side="left") - 1, 0, weight.shape[0] - 1)
+    below = np.clip(cuts - mass[cell], 0.0, weight[cell])
+    above = weight[cell] - below
+    most = predicted[cell] * below / weight[cell]
+    least = np.maximum(below * means[cell], predicted[cell] - above * means[cell + 2])
+    return SumRanges(
+        _between(_running(predicted)[cell], np.minimum(least, most), most),
+        _between(_running(positive)[cell], np.maximum(positive[cell] - above, 0.0), np.minimum(positive[cell], below)),
+    )
+
+
+def _between(before: Floats, least: Floats, most: Floats) -> Floats:
+    """Least and most between neighbouring cuts, from what each has below it: whole cells, and of its own so much."""
+    return np.stack([np.diff(before) + least[1:] - most[:-1], np.diff(before) + most[1:] - least[:-1]]).clip(0.0)
 
 
 def _running(column: Floats) -> Floats:

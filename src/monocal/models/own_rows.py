@@ -47,7 +47,7 @@ def own_rows(
         looks_at_time: Whether the fit tells older rows from newer ones; times and places in the log cost eight bytes a
             row each.
     """
-    if n_shards > 1:
+    if n_shards > 1 or team.size > 1:
         own = dealt_rows(log, rows if looks_at_time else replace(rows, times=None), n_shards, team, task)
         if not looks_at_time:
             own = own._replace(shards=replace(own.shards, order=None))
@@ -85,7 +85,7 @@ def dealt_rows(log: EncodedLog, rows: Rows, n_shards: int, team: Team, task: str
         team: The processes.
         task: Whose labels must be there; None for all rows.
     """
-    if n_shards == 1:
+    if n_shards == 1 and team.size == 1:
         return DealtRows(rows, log.features, slice(None), Shards.whole(log.n_rows))
     mine, shards = Shards.deal(log.n_rows, n_shards, team)
     known = np.ones(0, np.bool_) if task is None else rows.labels[task][mine] >= 0

@@ -21,6 +21,9 @@ from monocal.tables.row_problems import RawRows
 FUSED_COLUMN = "fused_score"
 ENDS = ("lower", "upper")
 
+FINITE = "a finite number in every row"
+"""What every column of numbers has to hold."""
+
 OnError = Literal["raise", "null"]
 """What happens to a row without a usable score: the work stops, or the row gets a null."""
 
@@ -125,6 +128,18 @@ def ranges(
     return columns
 
 
+def wish_of(low: float, high: float) -> str:
+    """Returns a range in words.
+
+    Example:
+        >>> wish_of(0.0, 1.0), wish_of(float(np.nextafter(0.0, 1.0)), 1.0)
+        ('numbers from 0 to 1', 'numbers above 0 and up to 1')
+    """
+    if 0.0 < low < np.finfo(np.float64).tiny:
+        return f"numbers above 0 and up to {high:g}"
+    return FINITE if np.isinf(low) else f"numbers from {low:g} to {high:g}"
+
+
 def _bad_rows(model: Model, batch: pa.RecordBatch) -> NDArray[np.bool_]:
     bad = np.zeros(batch.num_rows, dtype=bool)
     for column, (_, low, high) in numeric_columns(model).items():
@@ -161,7 +176,7 @@ def placed_error(columns: Mapping[str, tuple[str, float, float]], rows: RawRows)
                 f"{role} column {column!r}",
                 f"{shown} in {rows.unit} {int(rows.numbers[bad[0]]):,} of {rows.file}"
                 + f" ({bad.size} such rows in this batch)" * (bad.size > 1),
-                f"numbers from {max(low, 0.0):g} to {high:g}" if is_number else "a finite number in every row",
+                wish_of(low, high) if is_number else FINITE,
                 "mend or drop those rows" + ", or fit on logits if these are logits" * (is_number and role == "score"),
             )
     return None

@@ -13,7 +13,14 @@ from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import check_level
 from monocal.models.known_rows import for_winners, known_logits
 from monocal.models.model import Model
-from monocal.models.scored_columns import OnError, added_columns, check_on_error, numeric_columns, scored_columns
+from monocal.models.scored_columns import (
+    OnError,
+    added_columns,
+    check_on_error,
+    numeric_columns,
+    scored_columns,
+    wish_of,
+)
 from monocal.spark.placed import placed
 from monocal.spark.shipping import receive, ship
 
@@ -96,7 +103,8 @@ def check_rows(df: DataFrame, model: Model | str | Path) -> None:
     loaded.check_columns(df.columns)
     for column, (role, low, high) in numeric_columns(loaded).items():
         placed_rows = df.select(
-            F.col(f"`{column}`").cast("double").alias("value"),
+            F.col(f"`{column}`").cast("string").alias("text"),
+            F.expr(f"try_cast(`{column}` AS double)").alias("value"),  # Spark 4 stops at a text that is no number
             F.input_file_name().alias("file"),
             F.monotonically_increasing_id().alias("row"),
         )
@@ -107,17 +115,22 @@ def check_rows(df: DataFrame, model: Model | str | Path) -> None:
         first = (
             placed_rows.where(is_bad)
             .groupBy()
-            .agg(F.count("*").alias("n"), F.min_by(F.struct("value", "file", "row"), "row").alias("first"))
+            .agg(F.count("*").alias("n"), F.min_by(F.struct("text", "value", "file", "row"), "row").alias("first"))
             .first()
         )
         if first["n"]:
             where, row = first["first"], first["first"]["row"]
             raise InvalidInput.of(
                 f"{role} column {column!r}",
-                f"{'null' if where['value'] is None else format(where['value'], 'g')} in row "
+                f"{_shown(where['text'], where['value'])} in row "
                 f"{row & ((1 << _ROW_BITS) - 1):,} of partition {row >> _ROW_BITS}"
                 + f" ({where['file']})" * bool(where["file"])
                 + f", {first['n']:,} such rows" * (first["n"] > 1),
-                "a finite number in every row" if np.isinf(high) else f"numbers from {max(low, 0.0):g} to {high:g}",
-                'mend or drop those rows, or pass on_error="null"',
+                wish_of(low, high),
+                'mend or drop those rows; monocal.spark.apply with on_error="null" gives them a null',
             )
+
+
+def _shown(text: str | None, value: float | None) -> str:
+    """What stands in a column of numbers: a number, nothing, or a text that is none."""
+    return "null" if text is None else repr(text) if value is None else f"{value:g}"

@@ -18,6 +18,7 @@ from monocal.core.team import Shards, Team
 from monocal.models.artefact import load_model, model_files
 from monocal.models.model import Model, TaskModel
 from monocal.spark.collecting import refusals_of_workers
+from monocal.spark.shipping import let_loops_be_kept
 from monocal.spark.task_rows import rows_of_task
 from monocal.tables.rows import Rows
 from monocal.vocabulary.vocabulary import Vocabulary
@@ -25,6 +26,7 @@ from monocal.vocabulary.vocabulary import Vocabulary
 _SCHEMA = "file string, at long, data binary"
 _PIECE = 1 << 20
 _ADAPTIVE = "spark.sql.adaptive.enabled"
+_PARALLELISM = "spark.default.parallelism"
 _MANY = 100_000
 """More rows than a cluster has slots."""
 
@@ -49,6 +51,7 @@ def fit_in_barrier(
     values = known.to_bytes()
 
     def train(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        let_loops_be_kept()
         vocabulary = Vocabulary.of_bytes(values)
         with _joined_team(workers) as team:
             rows = rows_of_task(batches, roles, vocabulary)
@@ -80,6 +83,8 @@ def fit_in_barrier(
 
 def check_slots(session: Any, workers: int) -> None:
     """Refuses what Spark would wait for in vain: tasks that start together need as many slots, which stay."""
+    if workers < 1:
+        raise InvalidInput.of("workers", workers, "a whole number ≥ 1", "leave it out to use 2")
     if session.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise InvalidInput.of(
             "spark.dynamicAllocation.enabled", "true", "false: tasks of a barrier stage start together", "turn it off"
@@ -93,8 +98,13 @@ def _slots(session: Any) -> int:
     """How many tasks can run at a time."""
     context = getattr(session, "_sc", None)
     if context is not None:
-        return int(context.defaultParallelism)
-    # Connect shows no context, but a range there has a partition per slot; the stage itself would wait ten minutes
+        if session.conf.get(_PARALLELISM, None) is None:
+            return int(context.defaultParallelism)
+        # as a setting it may be any number; then the executors are counted that are there now, as the stage does
+        scheduler = context._jsc.sc()
+        return int(scheduler.maxNumConcurrentTasks(scheduler.resourceProfileManager().defaultResourceProfile()))
+    # Connect shows no context, but a range there has a partition per slot, or as many as that setting says; the stage
+    # itself would wait ten minutes
     rows = session.range(_MANY).selectExpr("spark_partition_id() AS slot")
     return int(rows.distinct().count())
 

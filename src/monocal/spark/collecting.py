@@ -29,11 +29,24 @@ def refusals_of_workers() -> Iterator[None]:
         Traceback (most recent call last):
         ...
         monocal.core.errors.InvalidInput: weights: got -1.0.
+        >>> with refusals_of_workers():
+        ...     raise RuntimeError("Job aborted:\\nModuleNotFoundError: No module named 'monocal'\\n  at …")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: Python of the workers: got one without monocal; wanted monocal, with ...
     """
     try:
         yield
     except Exception as error:
         said = re.search(r"monocal\.core\.errors\.(?:InvalidInput|UnknownName): (.+)", str(error))
-        if said is None:
+        if said is not None:
+            raise InvalidInput(said[1]) from error
+        missing = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", str(error))
+        if missing is None:
             raise
-        raise InvalidInput(said[1]) from error
+        raise InvalidInput.of(
+            "Python of the workers",
+            f"one without {missing[1]}",
+            "monocal, with the extras of the method, where the workers run",
+            "install it there, or name a Python that has it in PYSPARK_PYTHON",
+        ) from error

@@ -58,9 +58,9 @@ def evaluate(
 
     How far the numbers may be from those of one machine: sums (`log_loss`, `ne`, `brier`, `pcoc`, `ece`, `mce`,
     `rce`, `smooth_ece`), field metrics, `gauc` and `ndcg` agree to 1e-12 relative: doubles are added in another order.
-    `auc`, `adaptive_ece` and `cal_n` come from a sketch of 65,536 cells of the logit; `auc` and `adaptive_ece` carry
-    their `error_bound` in the details, and `exact=True` computes `auc` from all rows. `mvce` needs every row in one
-    place and is NaN with that reason.
+    `auc`, `adaptive_ece` and `cal_n` come from a sketch of 65,536 cells of the logit and carry their `error_bound` in
+    the details; `exact=True` computes `auc` from all rows. `mvce` needs every row in one place and is NaN with that
+    reason.
 
     With `intervals`, metrics of a few hundred sums (`log_loss`, `ne`, `brier`, `pcoc`, `ece`, `mce`, `rce`) get their
     bootstrap intervals and noise floors in the same pass, and `gauc` and `ndcg` their intervals. Rows, or groups where

@@ -61,7 +61,7 @@ def ship(model: Model | str | Path) -> tuple[Model, Shipped]:
 def receive(shipped: Shipped) -> Model:
     """Returns the model in a worker; a worker that serves several tasks loads it once."""
     if shipped.fingerprint not in _loaded:
-        _let_loops_be_kept()
+        let_loops_be_kept()
         _loaded.clear()
         _loaded[shipped.fingerprint] = _load(shipped)
     return _loaded[shipped.fingerprint]
@@ -80,8 +80,11 @@ def _load(shipped: Shipped) -> Model:
     return load_model(folder)
 
 
-def _let_loops_be_kept() -> None:
-    """Gives compiled loops a place where the installation is read-only: compiling takes 15 to 25 seconds a process."""
+def let_loops_be_kept() -> None:
+    """Gives compiled loops a place where the installation is read-only: compiling takes 15 to 25 seconds a process.
+
+    For workers, before their first loop is defined: numba asks for the place when it is imported.
+    """
     if "NUMBA_CACHE_DIR" not in os.environ and not os.access(Path(__file__).parents[1], os.W_OK):
         os.environ["NUMBA_CACHE_DIR"] = str(_private_folder("loops"))
 

@@ -66,7 +66,7 @@ def launched_team() -> Team:
             "--engine",
             f"torchrun without {', '.join(missing)}",
             "a process that torchrun started",
-            "type: torchrun --nproc-per-node 2 -m monocal fit LOG --engine torchrun ...",
+            "type: torchrun --nproc-per-node 2 -m monocal fit LOG --engine torchrun --out MODEL",
         )
     import torch.distributed as distributed
     from torch.distributed.rendezvous import rendezvous

@@ -6,8 +6,13 @@ import pytest
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.calibrators.statistical import row_variance
 from monocal.core.errors import InvalidInput
+from monocal.core.roles import Roles
 from monocal.core.team import DEALT_ROWS, Alone, Shards
 from monocal.lab.simulator import simulate_log
+from monocal.logs.row_log import log_of_rows
+from monocal.models.fit_options import FitOptions
+from monocal.models.fitting import fit_log
+from monocal.tables.read import read
 from monocal.testing.teams import run_team
 from monocal.vocabulary.vocabulary import Vocabulary
 
@@ -36,13 +41,19 @@ def test_the_same_shards_give_the_same_bits_for_any_team(l2):
 def test_another_number_of_shards_differs_by_rounding_alone():
     plain = calibrator("wide_logistic").fit(SCORES, LABELS, features=FEATURES, weights=WEIGHTS)
     shifts, slope, intercept, _ = fitted(Alone(), 3)
-    np.testing.assert_allclose(np.frombuffer(shifts), plain.shifts_, atol=1e-9)
-    assert (slope, intercept) == pytest.approx((plain.slope_, plain.intercept_), abs=1e-9)
+    np.testing.assert_allclose(np.frombuffer(shifts), plain.shifts_, rtol=0, atol=1e-12)
+    assert (slope, intercept) == pytest.approx((plain.slope_, plain.intercept_), rel=0, abs=1e-12)
 
 
 def test_one_shard_is_the_fit_without_shards_to_the_bit():
     plain = calibrator("wide_logistic").fit(SCORES, LABELS, features=FEATURES, weights=WEIGHTS)
     assert fitted(Alone(), 1) == (plain.shifts_.tobytes(), plain.slope_, plain.intercept_, 0.0)
+
+
+def test_fewer_shards_than_members_are_refused_instead_of_every_member_fitting_everything():
+    log = log_of_rows(read(LOG, Roles.of(score="pctr", label="click", fields=["device"])))
+    with pytest.raises(InvalidInput, match=r"n_shards: got 1; wanted 2 \(one per process\) to 512"):
+        run_team(2, lambda team: fit_log(log, FitOptions("wide_logistic"), team=team, n_shards=1))
 
 
 def test_a_member_may_see_one_class_but_not_all_of_them():

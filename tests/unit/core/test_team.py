@@ -32,6 +32,13 @@ def test_sums_are_right_to_the_53rd_bit_of_the_largest():
     assert np.abs(summed(Alone(), 4)[0] - exact).max() < 1e-14 * largest
 
 
+def test_512_shards_of_the_largest_sums_do_not_overflow():
+    largest = np.nextafter(2.0**70, 0.0)
+    shards = Shards(Alone(), 512, tuple(range(512)), np.arange(513))
+    for sign in (1.0, -1.0):
+        assert shards.add([[sign * largest]] * 512)[0] == pytest.approx(sign * 512 * largest, rel=1e-15)
+
+
 def test_one_shard_is_a_plain_sum():
     found = Shards.whole(len(VALUES)).add([[VALUES.sum(axis=0)]])[0]
     assert found.tobytes() == VALUES.sum(axis=0).tobytes()
@@ -58,8 +65,10 @@ def test_newest_rows_and_kept_rows_stay_in_their_shards():
 
 def test_an_empty_shard_adds_nothing_and_too_few_shards_are_refused():
     np.testing.assert_array_equal(summed(Alone(), 100)[0], summed(Alone(), 6)[0])
-    with pytest.raises(InvalidInput, match="shards: got 1; wanted 2"):
+    with pytest.raises(InvalidInput, match="n_shards: got 1; wanted 2"):
         run_team(2, lambda team: Shards.deal(10, 1, team))
+    with pytest.raises(InvalidInput, match=r"n_shards: got 513; wanted 1 \(one per process\) to 512"):
+        Shards.deal(10, 513, Alone())
     with pytest.raises(InvalidInput, match="not finite"):
         Shards(Alone(), 2, (0, 1), np.array([0, 1, 2])).add([[np.array([np.inf])], [np.array([1.0])]])
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from monocal.cli import arguments
-from monocal.cli.engines import Conf, Engine, Master, is_spark, spark_session, spark_table
+from monocal.cli.engines import Conf, Engine, Master, is_spark
 from monocal.cli.options import Debug, Json, ModelPlace, OutPlace, SamplingRate, TableArgument
 from monocal.cli.output import print_json, remark
-from monocal.core.errors import InvalidInput
+from monocal.cli.spark_tables import check_new_folder, folder_is_there, spark_table
 from monocal.core.numbers import significant
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def apply(
         loaded = replace(loaded, sampling_rate=arguments.sampling_rate(rate))
     columns = arguments.pairs("--column", column)
     if is_spark(engine, master, conf, {}):
-        df = spark_table(spark_session(master, conf), table)
+        df = spark_table(table, master, conf)
         # workers read a model that is too large to travel from its place, where it has the rate that it was saved with
         _apply_on_spark(model if rate is None else loaded, df, out, columns, interval, selected, as_json)
         return
@@ -98,16 +98,19 @@ def _apply_on_spark(
     as_json: bool,
 ) -> None:
     from monocal.spark import apply, check_rows
+    from monocal.spark.collecting import refusals_of_workers
 
+    check_new_folder(df, out)
     scored = apply(df, model, column=columns, interval=interval, selected=selected)
     # a bad row would fail its task four times over before the job ends
     check_rows(df, model)
     try:
-        scored.write.mode("errorifexists").parquet(out)
+        with refusals_of_workers():
+            scored.write.mode("errorifexists").parquet(out)
     except Exception as error:
         if "PATH_ALREADY_EXISTS" not in str(error):
             raise
-        raise InvalidInput.of("--out", repr(out), "a folder that is not there yet", "choose another name") from None
+        raise folder_is_there(out) from None
     added = scored.columns[len(df.columns) :]
     if as_json:
         print_json({"out": out, "columns": added})

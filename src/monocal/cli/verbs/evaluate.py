@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from monocal.cli import arguments
-from monocal.cli.engines import Conf, Engine, Master, is_spark, spark_session, spark_table
+from monocal.cli.engines import Conf, Engine, Master, is_spark
 from monocal.cli.option_groups import LateLabels, Period, ScoredColumns
 from monocal.cli.options import Debug, Fields, Json, MetricNames, Products, Seed, Tasks
 from monocal.cli.output import print_json, print_lines, remark
 from monocal.cli.prose import folded
+from monocal.cli.spark_tables import spark_table
 
 EXAMPLES = """
 monocal evaluate model/ test.parquet
@@ -84,7 +85,9 @@ def evaluate(
         from monocal.spark import evaluate as evaluate_on_spark
 
         place, tables = arguments.model_and_table(paths)
-        rows = spark_table(spark_session(master, conf), tables)
+        if place is not None:
+            load_model(place)  # refuses before a session starts
+        rows = spark_table(tables, master, conf)
         measured = evaluate_on_spark(rows, model=place, exact=exact, intervals=intervals, seed=seed, **asked)
         if as_json:
             print_json(measured.as_dict())

@@ -18,13 +18,12 @@ from monocal.cli.engines import (
     Workers,
     is_spark,
     joined_team,
-    spark_session,
-    spark_table,
 )
 from monocal.cli.option_groups import FitSettings, LateLabels, ScoredColumns
 from monocal.cli.options import Debug, Fields, Json, Method, Out, Products, Set, TableArgument, Tasks
 from monocal.cli.output import print_json, print_lines, print_table, remark
 from monocal.cli.prose import folded
+from monocal.cli.spark_tables import spark_table
 from monocal.cli.spelling import carry_as_option
 from monocal.core.errors import InvalidInput
 
@@ -107,7 +106,7 @@ def fit(
         from monocal.spark import fit as fit_on_spark
 
         model = fit_on_spark(
-            spark_table(spark_session(master, conf), table),
+            spark_table(table, master, conf),
             method=method,
             fields=arguments.names_or_none(fields),
             tasks=arguments.tasks(task),

@@ -1,0 +1,157 @@
+"""What a newcomer mistypes on Spark: one line says what is wrong and what to do, and nothing is written."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import monocal
+from monocal.cli.main import main
+from monocal.cli.spark_tables import spark_table
+
+COLUMNS = ["--score", "pctr", "--label", "click"]
+LOOPBACK = ["spark.ui.enabled=false", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1"]
+
+
+@pytest.fixture(scope="module")
+def place(rows, tmp_path_factory):
+    """A model, a table, a file that is none, an empty folder, and a folder with a note in it."""
+    place = tmp_path_factory.mktemp("mistakes")
+    monocal.fit(rows.slice(0, 2_000), method="platt", score="pctr", label="click").save(place / "model")
+    pq.write_table(rows.slice(0, 2_000), place / "log.parquet")
+    (place / "text.parquet").write_text("no table", encoding="utf-8")
+    (place / "empty").mkdir()
+    (place / "full").mkdir()
+    (place / "full" / "note.txt").write_text("keep me", encoding="utf-8")
+    return place
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate", "@model", "@missing.parquet"], "missing.parquet', which is not there; wanted Parquet, or the"),
+        (["evaluate", "@model", "ads.yesterday"], "TABLE: got 'ads.yesterday', which is not there"),
+        (["evaluate", "@model", "a.b.c.d"], "TABLE: got 'a.b.c.d', which is not there"),
+        (["evaluate", "@model", "@text.parquet"], "text.parquet', which is no Parquet"),
+        (["evaluate", "@model", "@empty"], "empty', where no Parquet is"),
+        (["evaluate", "@nothing", "@log.parquet"], "nothing: there is no such folder; a saved model is a folder"),
+        (["evaluate", "@model", "log.csv"], "TABLE: got 'log.csv'; wanted Parquet or a table's name"),
+        (["evaluate", "@model", "@log.parquet", "--by", "device"], "--by: got device; wanted nothing with --engine"),
+        (["evaluate", "@log.parquet", "--score", "pct", "--label", "click"], "did you mean 'pctr'?"),
+        (
+            ["fit", "@log.parquet", *COLUMNS, "--method", "wide_logistic", "--workers", "3", "--out", "@new"],
+            "--workers: got 3; wanted at most the 2 slots that Spark has. Way out: ask for fewer.",
+        ),
+        (["fit", "@log.parquet", *COLUMNS, "--method", "platt", "--out", "@full"], "full', which holds note.txt"),
+        (["apply", "@model", "@log.parquet", "--out", "@full"], "full', which is there; wanted a folder that is not"),
+        (["apply", "@model", "@log.parquet", "--out", "@new", "--column", "click"], "choose another with --column"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(spark, place, capsys, words, message):
+    before = sorted(place.rglob("*"))
+    told = [str(place / word[1:]) if word.startswith("@") else word for word in words]
+    assert main([*told, "--engine", "spark"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+    assert sorted(place.rglob("*")) == before
+
+
+def test_a_folder_that_is_there_is_refused_before_rows_are_looked_at(spark, place, tmp_path, capsys):
+    pq.write_table(pa.table({"pctr": [0.1, None]}), tmp_path / "bad.parquet")
+    arguments = ["apply", str(place / "model"), str(tmp_path / "bad.parquet"), "--engine", "spark"]
+    assert main([*arguments, "--out", str(place / "full")]) == 2
+    assert "--out: got" in capsys.readouterr().err
+    assert main([*arguments, "--out", str(tmp_path / "new")]) == 2
+    assert "score column 'pctr': got null in row 1" in capsys.readouterr().err
+
+
+def test_a_table_of_the_catalogue_goes_by_its_name(spark, place):
+    spark.read.parquet(str(place / "log.parquet")).createOrReplaceTempView("clicks_of_monday")
+    try:
+        assert spark_table("clicks_of_monday", None, None).count() == 2_000
+    finally:
+        spark.catalog.dropTempView("clicks_of_monday")
+
+
+def ended(words, **environment):
+    """The command line in a process of its own, whose PATH knows another python3."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    settings = {"PYTHONPATH": str(Path(monocal.__file__).parents[1]), "SPARK_LOCAL_IP": "127.0.0.1"}
+    inherited = {name: value for name, value in os.environ.items() if name not in ("PYSPARK_PYTHON", "JAVA_HOME")}
+    return subprocess.run(
+        [sys.executable, "-m", "monocal", *map(str, words)],
+        env={**inherited, **settings, **environment},
+        capture_output=True,
+        text=True,
+        timeout=550,
+        check=False,
+    )
+
+
+def folder_of_commands(folder, *names):
+    folder.mkdir()
+    for name in names:
+        (folder / name).symlink_to(shutil.which(name))
+    return folder
+
+
+def test_without_java_it_is_java_that_is_missing(place, tmp_path):
+    words = ["fit", place / "log.parquet", *COLUMNS, "--method", "platt", "--engine", "spark", "--master", "local[1]"]
+    commands = folder_of_commands(tmp_path / "bin", "bash", "dirname", "basename", "readlink", "ps")
+    found = ended([*words, "--out", tmp_path / "model"], PATH=str(commands))
+    assert found.returncode == 2
+    assert found.stderr.splitlines()[-1] == (
+        "error: --engine: got spark without java; wanted java 17 or newer. Way out: install it, or set JAVA_HOME."
+    )
+
+
+def test_a_master_that_spark_does_not_know_is_no_fault_of_monocal(place, tmp_path):
+    if shutil.which("java") is None:
+        pytest.skip("java is not installed")
+    words = ["fit", place / "log.parquet", *COLUMNS, "--method", "platt", "--engine", "spark", "--master", "locl[1]"]
+    found = ended([*words, "--out", tmp_path / "model"])
+    assert found.returncode == 2
+    assert "got spark, which did not start; wanted a --master and --conf that Spark takes" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("workers", "conf", "message"),
+    [
+        (1, "spark.dynamicAllocation.enabled=true", "got true; wanted false: tasks of a barrier stage start together"),
+        (2, "spark.default.parallelism=8", "--workers: got 2; wanted at most the 1 slots that Spark has"),
+    ],
+)
+def test_a_stage_that_would_wait_in_vain_is_refused_whatever_the_settings(place, tmp_path, workers, conf, message):
+    if shutil.which("java") is None:
+        pytest.skip("java is not installed")
+    words = ["fit", place / "log.parquet", *COLUMNS, "--method", "wide_logistic", "--workers", workers]
+    words += ["--engine", "spark", "--master", "local[1]", "--out", tmp_path / "model"]
+    found = ended([*words, *(word for setting in (*LOOPBACK, conf) for word in ("--conf", setting))])
+    assert found.returncode == 2
+    assert message in found.stderr
+    assert not (tmp_path / "model").exists()
+
+
+def test_workers_of_a_local_master_are_the_python_that_runs_and_spark_keeps_quiet(place, tmp_path):
+    """The python3 of a PATH need not have monocal, such as that of the system beside a virtual environment."""
+    if shutil.which("java") is None:
+        pytest.skip("java is not installed")
+    other = tmp_path / "bin"
+    other.mkdir()
+    (other / "python3").write_text("#!/bin/sh\nexit 7\n", encoding="utf-8")
+    (other / "python3").chmod(0o755)
+    words = ["evaluate", place / "model", place / "log.parquet", "--metrics", "pcoc", "--engine", "spark"]
+    words += ["--master", "local[1]", *(word for conf in LOOPBACK for word in ("--conf", conf))]
+    found = ended(words, PATH=f"{other}{os.pathsep}{os.environ['PATH']}")
+    assert found.returncode == 0, found.stderr
+    assert "pcoc" in found.stdout
+    words[2] = tmp_path / "missing.parquet"
+    found = ended(words, PATH=f"{other}{os.pathsep}{os.environ['PATH']}")
+    assert found.returncode == 2
+    assert "\tat " not in found.stderr  # a page of Java before the line
