@@ -71,7 +71,7 @@ def iterate_batches(
 def _in_order(columns: Columns, batch_rows: int, stop: int, with_rows: bool) -> Iterator[dict[str, NDArray[Any]]]:
     for start in range(0, stop, batch_rows):
         end = min(start + batch_rows, stop)
-        batch = {name: column[start:end] for name, column in columns.items()}
+        batch = {name: np.asarray(column[start:end]) for name, column in columns.items()}
         if with_rows:
             batch["rows"] = np.arange(start, end)
         yield batch

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
+from monocal.core.chosen_ids import ChosenIds
 from monocal.core.errors import ArtefactError
 from monocal.core.log_loss import log_loss
 from monocal.core.spaces import logit
@@ -33,14 +34,14 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def fitted(team, n, method="umc", **arguments):
+def fitted(team, n, method="umc", features=FEATURES.__getitem__, **arguments):
     shard = np.arange(N_FIT) // BLOCK % n
     numbers = tuple(range(team.rank, n, team.size))
     own = [np.flatnonzero(shard == number) for number in numbers]
     rows = np.concatenate(own)
     shards = Shards(team, n, numbers, np.cumsum([0, *map(len, own)]), rows)
     one = calibrator(method, **{"n_epochs": 1, **arguments})
-    return one.fit(SCORES[rows], LABELS[rows], features=FEATURES[rows], times=TIMES[rows], shards=shards)
+    return one.fit(SCORES[rows], LABELS[rows], features=features(rows), times=TIMES[rows], shards=shards)
 
 
 def bits(one):
@@ -48,7 +49,7 @@ def bits(one):
     return {name: array.tobytes() for name, array in state.arrays.items()}, state.values
 
 
-@pytest.mark.parametrize(
+every_method = pytest.mark.parametrize(
     ("method", "arguments", "sizes"),
     [
         ("umc", SMALL, (2, 4)),
@@ -65,11 +66,23 @@ def bits(one):
     ],
     ids=["umc", "umc believing", "sbcr", "fac", "mcnet", "desc", "adacalib", "sc", "sc paper", "sc authors", "field"],
 )
+
+
+@every_method
 def test_the_same_shards_give_the_same_bits_for_any_team(method, arguments, sizes):
     alone = bits(fitted(Alone(), 4, method, **arguments))
     for size in sizes:
         for member in run_team(size, lambda team: bits(fitted(team, 4, method, **arguments))):
             assert member == alone
+
+
+@every_method
+def test_ids_that_are_read_from_a_log_give_the_bits_of_ids_in_memory(method, arguments, sizes, tmp_path):
+    np.save(tmp_path / "ids.npy", FEATURES)
+    log = np.load(tmp_path / "ids.npy", mmap_mode="r")
+    arguments = arguments | {"checkpoint": tmp_path / "run"}  # whose mark is made from the ids, too
+    held = bits(fitted(Alone(), 3, method, **arguments))
+    assert bits(fitted(Alone(), 3, method, features=lambda rows: ChosenIds(log, rows), **arguments)) == held
 
 
 @pytest.mark.parametrize(
