@@ -82,7 +82,8 @@ def test_gate_and_refresh_read_a_spark_table(spark, models, day, rows, tmp_path,
     assert found == pytest.approx(local, rel=1e-6)
 
 
-def test_master_starts_a_session(folder, tmp_path):
+def test_a_local_master_starts_a_session_whose_workers_are_the_python_that_runs(folder, tmp_path):
+    """The python3 of the PATH need not have monocal, such as that of the system beside a virtual environment."""
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     if shutil.which("java") is None:
         pytest.skip("java is not installed")
@@ -90,11 +91,16 @@ def test_master_starts_a_session(folder, tmp_path):
     given += ["--master", "local[1]"]
     for conf in ("spark.ui.enabled=false", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1"):
         given += ["--conf", conf]
-    settings = {"PYTHONPATH": str(Path(monocal.__file__).parents[1]), "PYSPARK_PYTHON": sys.executable}
-    settings |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "ignore"}
+    other = tmp_path / "bin" / "python3"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\nexit 7\n", encoding="utf-8")
+    other.chmod(0o755)
+    settings = {"PYTHONPATH": str(Path(monocal.__file__).parents[1]), "SPARK_LOCAL_IP": "127.0.0.1"}
+    settings |= {"PYTHONWARNINGS": "ignore", "PATH": f"{other.parent}{os.pathsep}{os.environ['PATH']}"}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
     ended = subprocess.run(
         [sys.executable, "-m", "monocal", *given],
-        env={**os.environ, **settings},
+        env={**inherited, **settings},
         capture_output=True,
         text=True,
         timeout=550,
