@@ -96,7 +96,7 @@ def simulate(folder: Path, n_rows: int) -> None:
     log_of_rows(read(simulate_log(n_rows, seed=0).table(), ROLES).in_time_order()).save(folder)
 
 
-def fit(folder: Path, n_shards: int) -> None:
+def fit(folder: Path, n_shards: int, curve_rows: int | None) -> None:
     """Fits this process's shards; every process prints what it took, the first one its stages, too."""
     team, log = launched_team(), EncodedLog.open(folder)
     n_own = log.n_rows * len(range(team.rank, n_shards, team.size)) // n_shards
@@ -105,7 +105,7 @@ def fit(folder: Path, n_shards: int) -> None:
     NeuralCalibrator._train = stages.inside(TRAINING, NeuralCalibrator._train)  # type: ignore[method-assign]
     ProcessGroupTeam._reduced = stages.reducing(ProcessGroupTeam._reduced)  # type: ignore[method-assign]
     with PrivatePeak() as peak:
-        model = fit_log(log, FitOptions("umc"), n_shards=n_shards, team=team)
+        model = fit_log(log, FitOptions("umc", {"curve_rows": curve_rows}), n_shards=n_shards, team=team)
     stages.book()
     weights = model.tasks[0].calibrator.weights_
     bits = hashlib.sha256(b"".join(weights[name].tobytes() for name in sorted(weights))).hexdigest()[:16]
@@ -146,10 +146,11 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--fields", type=int, default=21, help="of a made-up log")
     parser.add_argument("--shards", type=int, default=4)
+    parser.add_argument("--curve-rows", type=int, help="rows that the network is trained on; all by default")
     given = parser.parse_args()
     if given.what == "make":
         make(given.folder, given.rows, given.fields)
     elif given.what == "simulate":
         simulate(given.folder, given.rows)
     else:
-        fit(given.folder, given.shards)
+        fit(given.folder, given.shards, given.curve_rows)

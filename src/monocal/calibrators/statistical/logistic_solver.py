@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from monocal.calibrators.statistical.contributions import Contributions
 from monocal.core.errors import MonocalWarning
 from monocal.core.log_loss import log_losses
 from monocal.core.row_weights import weights_of
@@ -18,7 +19,7 @@ _RIDGE = 1e-14
 
 
 def solve_logistic(
-    design: Floats,
+    design: Contributions,
     targets: Floats,
     weights: Floats | None,
     *,
@@ -36,7 +37,7 @@ def solve_logistic(
     A ridge of 1e-14 per unit of weight keeps separable data finite.
 
     Arguments:
-        design: Columns `(n, k)`, k small.
+        design: Columns `(n, k)`, k small: an array, or what makes the rows that one asks for.
         targets: Labels, or smoothed labels in [0, 1].
         weights: How often each row counts; None means once.
         l2: Penalty per parameter on the scale of the summed loss; None means none.
@@ -79,7 +80,7 @@ def solve_logistic(
 
 
 class _Rows(NamedTuple):
-    design: Floats
+    design: Contributions
     basis: Floats
     offset: Floats | None
     targets: Floats

@@ -20,8 +20,8 @@ from monocal.calibrators.statistical.carry_over import (
     fit_carried,
     learn_carry_over,
     learn_score_curve,
-    left_out,
     score_curve_beside,
+    with_left_out,
 )
 from monocal.calibrators.statistical.field_shrinkage import Penalty, check_penalty, solve_shrunk
 from monocal.calibrators.statistical.refreshing import centred, known_at_fit, refresh_effects, resumed
@@ -158,7 +158,7 @@ class WideLogisticCalibrator(LogitCalibrator):
         self.slope_, self.intercept_ = found.slope, found.intercept
         self.shifts_, self.offsets_ = found.shifts, found.offsets
         self.carry_ = {"field": np.arange(len(sizes)), **believed.as_arrays(sizes, samples.numeric_knots)}
-        in_place = self._predict_logits(samples) + left_out(samples, sizes, fitted.shifts, believed)
+        in_place = with_left_out(self._predict_logits(samples), samples, sizes, fitted.shifts, believed)
         self._level = block_level(in_place, samples, believed.blocks)
         return fitted.penalties
 

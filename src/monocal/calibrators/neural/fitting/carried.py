@@ -31,9 +31,9 @@ from monocal.calibrators.statistical.carry_over import (
     fit_carried,
     learn_carry_over,
     learn_score_curve,
-    left_out,
     line_beside,
     solve_shares,
+    with_left_out,
 )
 from monocal.calibrators.statistical.field_shrinkage import LARGEST_PENALTY, Penalty, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import WideParameters, add_shifts, field_offsets
@@ -180,7 +180,7 @@ def carried_shifts(
 ) -> tuple[Weights, Floats]:
     """Finds the best shifts beside the map, scales them by their shares, and makes the total right.
 
-    Returns the arrays, and the logit of every row with what stands in place without being carried (`left_out`).
+    Returns the arrays, and the logit of every row with what stands in place without being carried (`with_left_out`).
 
     Arguments:
         map_logits: The map's logit of every row, without shifts.
@@ -228,4 +228,5 @@ def carried_shifts(
         "wide.intercept": np.array([intercept]),
         "wide.penalties": penalties,
     }
-    return arrays, total + intercept + left_out(samples, counts, full, believed)
+    total += intercept
+    return arrays, with_left_out(total, samples, counts, full, believed)

@@ -8,7 +8,7 @@ from monocal.calibrators.statistical.carry_over.believed import (
     check_carry,
     learn_carry_over,
 )
-from monocal.calibrators.statistical.carry_over.carried_fit import CarriedFit, fit_carried, left_out, line_beside
+from monocal.calibrators.statistical.carry_over.carried_fit import CarriedFit, fit_carried, line_beside, with_left_out
 from monocal.calibrators.statistical.carry_over.level import block_level
 from monocal.calibrators.statistical.carry_over.score_curve import ScoreCurve, learn_score_curve, score_curve_beside
 from monocal.calibrators.statistical.carry_over.shares import LaterRows, Shares, solve_shares
@@ -44,7 +44,7 @@ __all__ = [
     "is_calendar",
     "learn_score_curve",
     "learn_carry_over",
-    "left_out",
+    "with_left_out",
     "line_beside",
     "solve_shares",
 ]

@@ -96,29 +96,50 @@ def fit_carried(
     return CarriedFit(line_beside(line, samples), shifts, penalties)
 
 
-def left_out(samples: Samples, sizes: NDArray[np.int64], shifts: Floats, believed: CarryOver) -> Floats:
-    """Returns per row what stands in place beyond what is carried: of fields that cannot be told from time.
+def with_left_out(
+    logits: Floats, samples: Samples, sizes: NDArray[np.int64], shifts: Floats, believed: CarryOver
+) -> Floats:
+    """Returns logits plus what stands in place beyond what is carried: of fields that cannot be told from time.
 
     Arguments:
+        logits: One per row.
         samples: The rows.
         sizes: How many ids each field has.
         shifts: The effects in full.
         believed: Shares of all fields.
     """
     rest = np.repeat(believed.in_place - believed.carried, sizes) * shifts
-    nothing = np.zeros(samples.n_rows)
     if samples.features is None or not rest.any():
-        return nothing
-    return add_shifts(nothing, samples.features, rest, field_offsets(sizes))
+        return logits
+    return add_shifts(logits, samples.features, rest, field_offsets(sizes))
+
+
+@final
+@dataclass(frozen=True)
+class Line:
+    """The columns of slope and intercept, made for the rows that one asks for.
+
+    Attributes:
+        logits: One per row.
+    """
+
+    logits: Floats
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.logits.shape[0], 2
+
+    def __getitem__(self, rows: slice, /) -> Floats:
+        some = self.logits[rows]
+        return np.column_stack([some, np.ones(some.shape[0])])
 
 
 def line_beside(carried: WideParameters, samples: Samples) -> WideParameters:
     """Sets slope (0 or above) and intercept beside shifts that stay."""
     assert samples.features is not None
     beside = add_shifts(np.zeros(samples.n_rows), samples.features, carried.shifts, carried.offsets)
-    design = np.column_stack([samples.logits, np.ones(samples.n_rows)])
     slope, intercept = solve_logistic(
-        design,
+        Line(samples.logits),
         samples.known_labels,
         samples.weights,
         constraints=np.array([[1.0, 0.0]]),

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.fit_rows import has_both_classes
-from monocal.calibrators.statistical.carry_over.field_effects import Contributions, FieldEffects, Stretches
+from monocal.calibrators.statistical.carry_over.field_effects import FieldEffects, Stretches
 from monocal.calibrators.statistical.carry_over.shares import LaterRows
 from monocal.calibrators.statistical.carry_over.time_blocks import TimeBlocks
+from monocal.calibrators.statistical.contributions import Contributions
 from monocal.calibrators.statistical.field_shrinkage import N_ROUNDS, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import WideParameters, solve_wide
 from monocal.core.numeric_ids import FIRST_ID

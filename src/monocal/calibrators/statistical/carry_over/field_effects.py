@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.statistical.compiled_loops import loop_for
+from monocal.calibrators.statistical.contributions import Contributions
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
-
-
-class Contributions(Protocol):
-    """What K parts add on n rows: a matrix `(n, K)`, or something that makes the rows that one asks for."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    def __getitem__(self, rows: slice, /) -> Floats: ...
 
 
 @final

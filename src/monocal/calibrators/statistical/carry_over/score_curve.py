@@ -13,8 +13,8 @@ from monocal.calibrators.score_knots import score_knots
 from monocal.calibrators.statistical.carry_over.believed import SMALLEST_SHARE, CarryOver
 from monocal.calibrators.statistical.carry_over.carried_fit import fit_carried
 from monocal.calibrators.statistical.carry_over.chain import MAX_ITERATIONS, TOLERANCE, Cut, judged_rows
-from monocal.calibrators.statistical.carry_over.field_effects import Contributions
 from monocal.calibrators.statistical.carry_over.shares import solve_shares
+from monocal.calibrators.statistical.contributions import Contributions
 from monocal.calibrators.statistical.curve_solver import FittedCurve, fit_curve
 from monocal.calibrators.statistical.wide_solver import add_shifts
 from monocal.core.samples import Samples

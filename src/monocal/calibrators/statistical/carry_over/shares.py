@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from monocal.calibrators.statistical.carry_over.field_effects import Contributions
+from monocal.calibrators.statistical.contributions import Contributions
 from monocal.core.log_loss import log_losses
 from monocal.core.row_weights import weights_of
 from monocal.core.spaces import Floats, sigmoid
