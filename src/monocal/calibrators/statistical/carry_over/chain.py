@@ -116,6 +116,7 @@ def forward_chain(samples: Samples, sizes: NDArray[np.int64], blocks: TimeBlocks
             penalties = np.full(len(sizes), l2)
             found = solve_wide(*rows, l2=penalties, start=start, **options)
         cuts.append(Cut(end, begin, found, penalties))
+        del older, rows  # in shards they are copies, and those before the next cut are more
     return cuts
 
 

@@ -89,9 +89,7 @@ def learn_score_curve(
     found: FittedCurve | None = None
     fits: dict[int, FittedCurve] = {}
     for cut in believed.cuts if base == "auto" else believed.cuts[-1:]:
-        older = samples.take(believed.blocks.rows(0, cut.end))
-        line = cut.found.slope, cut.found.intercept
-        found = fit_curve(older, _effects(older, cut, believed, sizes), knots, line=line)
+        found = _before(cut, samples, sizes, believed, knots)
         if found is not None:
             fits[cut.end] = found
     if found is None:
@@ -116,6 +114,15 @@ def score_curve_beside(samples: Samples, beside: Floats) -> ScoreCurve | None:
     knots = score_knots(samples.logits, N_KNOTS, samples.weights, samples.shards)
     fitted = fit_curve(samples, beside, knots) if knots.size >= FEWEST_KNOTS else None
     return None if fitted is None else ScoreCurve(fitted.as_base(1.0), fitted.as_base(1.0), 1.0)
+
+
+def _before(
+    cut: Cut, samples: Samples, sizes: NDArray[np.int64], believed: CarryOver, knots: Floats
+) -> FittedCurve | None:
+    """Returns the curve of the rows before a cut."""
+    older = samples.take(believed.blocks.rows(0, cut.end))
+    line = cut.found.slope, cut.found.intercept
+    return fit_curve(older, _effects(older, cut, believed, sizes), knots, line=line)
 
 
 def _effects(samples: Samples, cut: Cut, believed: CarryOver, sizes: NDArray[np.int64]) -> Floats:
