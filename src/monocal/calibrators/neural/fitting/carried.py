@@ -108,8 +108,10 @@ def believed_steps(
         rows = samples if curve is None else curve.applied_at_cut(samples)
         older, start = start_at_cut(rows, sizes, believed)
         weights, history = yield Wish(older, None, start, hidden, is_trial=True, following=partial(last_wish, curve))
+        del older  # in shards a copy
         later = believed.cuts[-1].later(rows, believed.blocks)
         share = network_share(logits(weights, later), start, later, believed)
+        del rows, later
     if share < SMALLEST_NETWORK_SHARE and base == "auto":
         # a network that is believed bends by itself, and starts best from a straight line
         curve = learn_score_curve(samples, counts, believed, base, penalty)

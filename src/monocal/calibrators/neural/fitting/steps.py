@@ -118,13 +118,13 @@ def run_together(
         try:
             wishes[number] = next(fits[number]) if trained is None else fits[number].send(trained)
         except StopIteration as end:
-            wishes.pop(number, None)
             results[number] = end.value
 
     for number in range(len(fits)):
         advance(number, None)
     while wishes:
-        chosen = {number: wish for number, wish in wishes.items() if wish.is_trial} or dict(wishes)
-        for number, trained in train(chosen).items():
+        chosen = [number for number, wish in wishes.items() if wish.is_trial] or list(wishes)
+        # nothing here holds a wish while its fit goes on, because its rows may be copies
+        for number, trained in train({number: wishes.pop(number) for number in chosen}).items():
             advance(number, trained)
     return [results[number] for number in range(len(fits))]
