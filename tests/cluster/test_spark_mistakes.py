@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -79,13 +80,12 @@ def test_a_table_of_the_catalogue_goes_by_its_name(spark, place):
         spark.catalog.dropTempView("clicks_of_monday")
 
 
-def ended(words, **environment):
+def run(words, **environment):
     """The command line in a process of its own."""
-    pytest.importorskip("pyspark", reason="pyspark is not installed")
     settings = {"PYTHONPATH": str(Path(monocal.__file__).parents[1]), "SPARK_LOCAL_IP": "127.0.0.1"}
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYSPARK_PYTHON", "JAVA_HOME")}
     return subprocess.run(
-        [sys.executable, "-m", "monocal", *map(str, words)],
+        [sys.executable, "-m", "monocal", *map(str, words), "--engine", "spark"],
         env={**inherited, **settings, **environment},
         capture_output=True,
         text=True,
@@ -101,48 +101,61 @@ def folder_of_commands(folder, *names):
     return folder
 
 
-def test_without_java_it_is_java_that_is_missing(place, tmp_path):
-    words = ["fit", place / "log.parquet", *COLUMNS, "--method", "platt", "--engine", "spark", "--master", "local[1]"]
-    commands = folder_of_commands(tmp_path / "bin", "bash", "dirname", "basename", "readlink", "ps")
-    found = ended([*words, "--out", tmp_path / "model"], PATH=str(commands))
-    assert found.returncode == 2
-    assert found.stderr.splitlines()[-1] == (
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    return tmp_path_factory.mktemp("out")
+
+
+@pytest.fixture(scope="module")
+def ended(place, out):
+    """What commands with a session of their own ended with, by name; several at a time, since each starts java."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("java is not installed")
+    fit = ["fit", place / "log.parquet", *COLUMNS]
+    here = ["--master", "local[1]", *(word for setting in LOOPBACK for word in ("--conf", setting))]
+    wide = [*fit, "--method", "wide_logistic", "--out", out / "wide", *here]
+    platt = [*fit, "--method", "platt", "--out", out / "platt"]
+    commands = folder_of_commands(out / "bin", "bash", "dirname", "basename", "readlink", "ps")
+    jobs = {
+        "no java": ([*platt, "--master", "local[1]"], {"PATH": str(commands)}),
+        "no such master": ([*platt, "--master", "locl[1]"], {}),
+        "dynamic allocation": ([*wide, "--workers", 1, "--conf", "spark.dynamicAllocation.enabled=true"], {}),
+        "parallelism": ([*wide, "--workers", 2, "--conf", "spark.default.parallelism=8"], {}),
+        "no table": (["evaluate", place / "model", out / "missing.parquet", *here], {}),
+    }
+    with ThreadPoolExecutor(3) as pool:
+        running = {name: pool.submit(run, words, **environment) for name, (words, environment) in jobs.items()}
+        return {name: found.result() for name, found in running.items()}
+
+
+def test_without_java_it_is_java_that_is_missing(ended):
+    assert ended["no java"].returncode == 2
+    assert ended["no java"].stderr.splitlines()[-1] == (
         "error: --engine: got spark without java; wanted java 17 or newer. Way out: install it, or set JAVA_HOME."
     )
 
 
-def test_a_master_that_spark_does_not_know_is_no_fault_of_monocal(place, tmp_path):
-    if shutil.which("java") is None:
-        pytest.skip("java is not installed")
-    words = ["fit", place / "log.parquet", *COLUMNS, "--method", "platt", "--engine", "spark", "--master", "locl[1]"]
-    found = ended([*words, "--out", tmp_path / "model"])
-    assert found.returncode == 2
-    assert "got spark, which did not start; wanted a --master and --conf that Spark takes" in found.stderr
+def test_a_master_that_spark_does_not_know_is_no_fault_of_monocal(ended):
+    assert ended["no such master"].returncode == 2
+    wanted = "got spark, which did not start; wanted a --master and --conf that Spark takes"
+    assert wanted in ended["no such master"].stderr
 
 
 @pytest.mark.parametrize(
-    ("workers", "conf", "message"),
+    ("name", "message"),
     [
-        (1, "spark.dynamicAllocation.enabled=true", "got true; wanted false: tasks of a barrier stage start together"),
-        (2, "spark.default.parallelism=8", "--workers: got 2; wanted at most the 1 slots that Spark has"),
+        ("dynamic allocation", "got true; wanted false: tasks of a barrier stage start together"),
+        ("parallelism", "--workers: got 2; wanted at most the 1 slots that Spark has"),
     ],
 )
-def test_a_stage_that_would_wait_in_vain_is_refused_whatever_the_settings(place, tmp_path, workers, conf, message):
-    if shutil.which("java") is None:
-        pytest.skip("java is not installed")
-    words = ["fit", place / "log.parquet", *COLUMNS, "--method", "wide_logistic", "--workers", workers]
-    words += ["--engine", "spark", "--master", "local[1]", "--out", tmp_path / "model"]
-    found = ended([*words, *(word for setting in (*LOOPBACK, conf) for word in ("--conf", setting))])
-    assert found.returncode == 2
-    assert message in found.stderr
-    assert not (tmp_path / "model").exists()
+def test_a_stage_that_would_wait_in_vain_is_refused_whatever_the_settings(ended, out, name, message):
+    assert ended[name].returncode == 2
+    assert message in ended[name].stderr
+    assert not (out / "wide").exists()
 
 
-def test_a_local_master_prints_no_pages_of_java(place, tmp_path):
-    if shutil.which("java") is None:
-        pytest.skip("java is not installed")
-    words = ["evaluate", place / "model", tmp_path / "missing.parquet", "--engine", "spark", "--master", "local[1]"]
-    found = ended([*words, *(word for setting in LOOPBACK for word in ("--conf", setting))])
-    assert found.returncode == 2
-    assert "which is not there" in found.stderr.splitlines()[-1]
-    assert "\tat " not in found.stderr
+def test_a_local_master_prints_no_pages_of_java(ended):
+    assert ended["no table"].returncode == 2
+    assert "which is not there" in ended["no table"].stderr.splitlines()[-1]
+    assert "\tat " not in ended["no table"].stderr
