@@ -53,7 +53,11 @@ MOVED: dict[str, tuple[str, ...]] = {
     "monocal.evaluation.html_report.sections": (),
     "monocal.evaluation.html_report.sections.cells": ("monocal.judging.cells",),
     "monocal.evaluation.html_report.sections.spread": ("monocal.judging.spread",),
-    "monocal.nn": ("monocal.calibrators.neural.torch_maps",),
+    "monocal.nn": (
+        "monocal.calibrators.neural.torch_maps",
+        "monocal.lab.reconstructions.adacalib_map",
+        "monocal.lab.reconstructions.mcnet_map",
+    ),
     "monocal.rankers": ("monocal.lab.rankers", "monocal.logs.scored_log"),
 }
 """For each old module, the modules where its public names are now, in the order in which they are searched."""

@@ -26,7 +26,6 @@ FITS = {
     "sbcr": ("sbcr", {"hidden": (16,)}),
     "fac": ("fac", {"carry": "none"}),
     "desc": ("desc", {"hidden": (16,), "n_dimensions": 4}),
-    "adacalib": ("adacalib", {"candidate_bins": (3, 5)}),
     "mcnet": ("mcnet", {"hidden": (16,)}),
 }
 

@@ -123,7 +123,6 @@ def test_so_do_those_of_a_network_that_looks_at_time(network, fitted_by_one_proc
         ("sbcr", {"hidden": (16,)}),
         ("fac", {"carry": "none"}),
         ("desc", {"hidden": (16,), "n_dimensions": 4}),
-        ("adacalib", {"candidate_bins": (3, 5)}),
         ("mcnet", {"hidden": (16,)}),
     ],
 )

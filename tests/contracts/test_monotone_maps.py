@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.calibrators.neural.adacalib.statistics import value_statistics
 from monocal.calibrators.neural.torch_maps import (
-    AdaCalibMap,
     DescMap,
     FacMap,
-    McnetMap,
     MonotoneMap,
     PiecewiseMap,
     SbcrMap,
@@ -17,6 +14,9 @@ from monocal.calibrators.neural.torch_maps import (
     assert_monotone,
 )
 from monocal.core.monotonicity import NotMonotone, probe_logits
+from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
+from monocal.lab.reconstructions.adacalib_statistics import value_statistics
+from monocal.lab.reconstructions.mcnet_map import McnetMap
 
 KNOTS = [-4.0, -2.5, -1.0, 0.0, 0.7, 2.0]
 WIDTH = 12

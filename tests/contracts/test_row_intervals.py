@@ -7,13 +7,14 @@ import pytest
 
 import monocal
 from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import row_intervals
 from monocal.core.samples import Samples
 from monocal.core.spaces import logit, sigmoid
 from monocal.lab.simulator import WORLDS, simulate_log
 
-WITH_INTERVAL = ["wide_logistic", *(name for name, kind in CALIBRATORS.items() if "neural" in kind.__module__)]
+WITH_INTERVAL = ["wide_logistic", *(name for name, kind in CALIBRATORS.items() if issubclass(kind, NeuralCalibrator))]
 QUICK = {
     "fac": {"hidden": (8,)},
     "sbcr": {"hidden": (8,)},
@@ -27,7 +28,7 @@ def fitted(method):
     log = simulate_log(1500, seed=3)
     features = np.ascontiguousarray(log.features[:, [1, 2]])
     arguments = dict(QUICK.get(method, {}))
-    if "neural" in CALIBRATORS[method].__module__:
+    if issubclass(CALIBRATORS[method], NeuralCalibrator):
         arguments["n_epochs"] = 1
     one = calibrator(method, **arguments).fit(log.scores, log.labels, features=features, times=log.times)
     return one, Samples.of(log.scores[:200], features=features[:200])

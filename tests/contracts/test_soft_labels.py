@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.metrics import METRICS, Forecast, metric
@@ -32,7 +33,7 @@ def rows():
 
 def one_of(method):
     arguments = dict(QUICK.get(method, {}))
-    if "neural" in CALIBRATORS[method].__module__:
+    if issubclass(CALIBRATORS[method], NeuralCalibrator):
         arguments |= {"n_epochs": 1, "seed": 0}
     return calibrator(method, **arguments)
 

@@ -6,14 +6,15 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.calibrators import CALIBRATORS, LogitCalibrator, statistical
+from monocal.calibrators import CALIBRATORS, LogitCalibrator
+from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
 from monocal.models.products import Product
 
 FIELDS = ["site_id", "country", "device"]
-STATISTICAL = [name for name, kind in CALIBRATORS.items() if kind.__name__ in statistical.__all__]
+STATISTICAL = [name for name, kind in CALIBRATORS.items() if not issubclass(kind, NeuralCalibrator)]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import torch
 from monocal.calibrators.neural.desc.torch_map import desc_bases
 from monocal.calibrators.neural.modules.broken_line import BrokenLine, disorder, equal_probability_knots, interpolate
 from monocal.calibrators.neural.torch_maps import (
-    AdaCalibMap,
     ContextEncoder,
     DescMap,
     FacMap,
@@ -16,6 +15,7 @@ from monocal.calibrators.neural.torch_maps import (
     UmcMap,
 )
 from monocal.calibrators.neural.umc.quadrature import clenshaw_curtis, gauss_legendre, quadrature
+from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
 
 
 def n_parameters(module):

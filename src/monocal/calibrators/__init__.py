@@ -1,4 +1,4 @@
-"""Every calibrator by name; the export lists of `statistical` and `neural` are the registry."""
+"""Every calibrator by name, and how to make one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from monocal.calibrators import neural, statistical
 from monocal.calibrators.arguments import check_arguments
 from monocal.calibrators.base import Calibrator, LogitCalibrator
+from monocal.calibrators.catalogue import CALIBRATORS
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import UnknownName
 
@@ -35,14 +35,6 @@ def __getattr__(name: str) -> Any:
     if name not in homes:
         raise AttributeError(f"module 'monocal.calibrators' has no attribute {name!r}")
     return getattr(import_module(f"monocal.calibrators.{homes[name]}"), name)
-
-
-def _exported() -> dict[str, type[Calibrator]]:
-    classes = [getattr(package, name) for package in (statistical, neural) for name in package.__all__]
-    return {cls.name: cls for cls in classes}
-
-
-CALIBRATORS: dict[str, type[Calibrator]] = _exported()
 
 
 @dataclass(frozen=True)
@@ -76,9 +68,7 @@ def calibrator(method: str, /, **arguments: Any) -> Calibrator:
         ...
         monocal.core.errors.UnknownName: method: got 'isotonik'; ... Way out: did you mean 'isotonic'?
     """
-    if method not in CALIBRATORS:
-        raise UnknownName.among("method", method, CALIBRATORS)
-    kind = CALIBRATORS[method]
+    kind = CALIBRATORS.named(method)
     known = kind().get_params(deep=False)
     for name in arguments:
         if name not in known:

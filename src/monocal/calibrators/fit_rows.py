@@ -55,7 +55,7 @@ def check_features(method: str, tags: Tags, samples: Samples, n_fields: int | No
 def check_shards(method: str, fits_in_shards: bool, shards: Shards, looks_at_time: bool) -> None:
     """Refuses to fit in shards what needs all rows in one place."""
     if not fits_in_shards:
-        wish = "one that is fitted in shards: wide_logistic, umc, sbcr, fac, desc, adacalib, mcnet"
+        wish = "one that is fitted in shards: wide_logistic, umc, sbcr, fac, desc, mcnet"
         raise InvalidInput.of("method", repr(method), wish, "fit it on one machine")
     if looks_at_time and shards.order is None:
         raise InvalidInput.of(

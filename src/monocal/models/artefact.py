@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators.catalogue import GROUP
 from monocal.calibrators.retired_arguments import without_retired
 from monocal.calibrators.state import CalibratorState, with_prefix, without_prefix
 from monocal.core.errors import ArtefactError, MonocalError
@@ -171,8 +172,9 @@ def check_canary(model: Model, tolerance: float) -> float:
 def _load_task(folder: Path, index: int, facts: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> TaskModel:
     if facts["method"] not in CALIBRATORS:
         raise ArtefactError(
-            f"{folder}: task {facts['name']!r} uses the method {facts['method']!r}, which this monocal {__version__} "
-            "does not have; nothing was loaded"
+            f"{folder}: task {facts['name']!r} uses the method {facts['method']!r}, which neither monocal "
+            f"{__version__} nor another installed distribution has (entry points {GROUP!r}); nothing was loaded. "
+            "Way out: install the distribution that the method is from"
         )
     fitted = calibrator(facts["method"], **without_retired(facts["method"], facts["parameters"]))
     fitted.restore(CalibratorState(without_prefix(f"task{index}", arrays), dict(facts["values"])))

@@ -66,7 +66,7 @@ def fit(
 
     Methods that need a few sums (`PASS_METHODS`): the cluster turns the table into at most some hundred thousand
     weighted rows on which the same calibrator has the same fit, to 1e-11 in the answers; the driver fits it.
-    `wide_logistic` and all networks (`umc`, `sbcr`, `fac`, `desc`, `adacalib`, `mcnet`): the tasks of one barrier stage
+    `wide_logistic` and the networks `umc`, `sbcr`, `fac`, `desc`, `mcnet`: the tasks of one barrier stage
     form a process group and fit together, each on its own shard; the rows must fit into their memory. The same table
     and `workers` give the same bits.
 
@@ -166,7 +166,7 @@ def _fit_by_passes(
 
 def _check_method(method: str, chosen: Calibrator, time: str | None) -> None:
     if method not in PASS_METHODS and not chosen.fits_in_shards:
-        wish = f"one of {', '.join(PASS_METHODS)}, wide_logistic, umc, sbcr, fac, desc, adacalib, mcnet"
+        wish = f"one of {', '.join(PASS_METHODS)}, wide_logistic, umc, sbcr, fac, desc, mcnet"
         raise InvalidInput.of("method", repr(method), wish, "fit it on one machine, on the newest rows")
     if isinstance(chosen, HistogramCalibrator) and chosen.binning != "width":
         raise InvalidInput.of("binning", repr(chosen.binning), '"width"', "bins of equal mass need all rows in order")

@@ -58,13 +58,12 @@ every_method = pytest.mark.parametrize(
         ("fac", {"carry": "none"}, (2,)),
         ("mcnet", {"hidden": (16,)}, (2,)),
         ("desc", {"hidden": (16,), "n_dimensions": 4}, (2, 4)),
-        ("adacalib", {"candidate_bins": (3, 5)}, (2, 4)),
         ("umc", SMALL | {"sc_weight": 1.0}, (2, 4)),
         ("umc", SMALL | {"sc_weight": 1.0, "sc_preset": "paper", "carry": "none"}, (2,)),
         ("umc", SMALL | {"sc_weight": 0.01, "sc_preset": "authors", "carry": "none"}, (2,)),
         ("umc", SMALL | {"sc_weight": 1.0, "auxiliary": "field", "carry": "none"}, (2,)),
     ],
-    ids=["umc", "umc believing", "sbcr", "fac", "mcnet", "desc", "adacalib", "sc", "sc paper", "sc authors", "field"],
+    ids=["umc", "umc believing", "sbcr", "fac", "mcnet", "desc", "sc", "sc paper", "sc authors", "field"],
 )
 
 
@@ -92,9 +91,8 @@ def test_ids_that_are_read_from_a_log_give_the_bits_of_ids_in_memory(method, arg
         ("umc", SMALL | {"sc_weight": 1.0}),
         ("mcnet", {"hidden": (16,)}),
         ("desc", {"hidden": (16,), "n_dimensions": 4}),
-        ("adacalib", {"candidate_bins": (3, 5)}),
     ],
-    ids=["umc", "sc", "mcnet", "desc", "adacalib"],
+    ids=["umc", "sc", "mcnet", "desc"],
 )
 def test_one_shard_is_the_fit_without_shards_to_the_bit(method, arguments):
     given = {"features": FEATURES[:N_FIT], "times": TIMES[:N_FIT]}

@@ -121,7 +121,7 @@ def test_newer_schema_version_is_refused(saved):
 def test_unknown_method_is_refused(saved):
     tasks = json.loads((saved / "manifest.json").read_text())["tasks"]
     edit_manifest(saved, tasks=[tasks[0] | {"method": "crystal_ball"}])
-    with pytest.raises(ArtefactError, match="uses the method 'crystal_ball', which this monocal .* does not have"):
+    with pytest.raises(ArtefactError, match="uses the method 'crystal_ball', which neither monocal .* has"):
         monocal.load(saved)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import monocal
 from monocal.calibrators import CALIBRATORS
+from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Samples
 from monocal.core.spaces import logit, to_logits
@@ -24,9 +25,7 @@ from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 SCORES = {"click": "pctr", "effective_view": "pev", "long_view": "plv"}
-WITHOUT_TORCH = sorted(
-    name for name, kind in CALIBRATORS.items() if kind.__module__.startswith("monocal.calibrators.statistical")
-)
+WITHOUT_TORCH = sorted(name for name, kind in CALIBRATORS.items() if not issubclass(kind, NeuralCalibrator))
 
 
 def request_of(table, shared=(), tasks=SCORES, **more):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.calibrators.neural.mcnet.torch_map import McnetMap
 from monocal.calibrators.neural.modules.field_map import FieldMap
 from monocal.core.samples import Samples
 from monocal.core.team import Alone, Shards
+from monocal.lab.reconstructions.mcnet_map import McnetMap
 from monocal.losses import CrossEntropy, FieldCalibrationLoss, SmoothCalibrationLoss, SquaredError, WeightedSum
 from monocal.losses.base import BatchPart
 from monocal.testing.teams import run_team

@@ -1,9 +1,7 @@
 """Every map and what surrounds it as torch modules, for training loops of one's own. Importing this loads torch."""
 
-from monocal.calibrators.neural.adacalib.torch_map import AdaCalibMap
 from monocal.calibrators.neural.desc.torch_map import DescMap
 from monocal.calibrators.neural.fac.torch_map import FacMap
-from monocal.calibrators.neural.mcnet.torch_map import McnetMap
 from monocal.calibrators.neural.modules.broken_line import PiecewiseMap
 from monocal.calibrators.neural.modules.context_encoder import ContextEncoder
 from monocal.calibrators.neural.modules.mlp import Mlp
@@ -19,8 +17,6 @@ __all__ = [
     "FacMap",
     "SbcrMap",
     "DescMap",
-    "AdaCalibMap",
-    "McnetMap",
     "PiecewiseMap",
     "ContextEncoder",
     "WideShift",

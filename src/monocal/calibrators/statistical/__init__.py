@@ -1,13 +1,10 @@
 """Calibrators that need neither torch nor numba. The export list is the registry."""
 
 from monocal.calibrators.statistical.beta import BetaCalibrator
-from monocal.calibrators.statistical.confcalib import ConfCalibCalibrator
 from monocal.calibrators.statistical.gamma import GammaCalibrator
 from monocal.calibrators.statistical.gauss import GaussCalibrator
 from monocal.calibrators.statistical.histogram import HistogramCalibrator
 from monocal.calibrators.statistical.isotonic import IsotonicCalibrator
-from monocal.calibrators.statistical.mbct import MBCTCalibrator
-from monocal.calibrators.statistical.mlplatt import MLPlattCalibrator
 from monocal.calibrators.statistical.none import NoneCalibrator
 from monocal.calibrators.statistical.per_segment import PerSegmentCalibrator
 from monocal.calibrators.statistical.platt import PlattCalibrator
@@ -27,7 +24,4 @@ __all__ = [
     "GammaCalibrator",
     "WideLogisticCalibrator",
     "PerSegmentCalibrator",
-    "ConfCalibCalibrator",
-    "MLPlattCalibrator",
-    "MBCTCalibrator",
 ]

@@ -13,9 +13,9 @@ from monocal.calibrators.neural.modules.broken_line import disorder, interpolate
 from monocal.calibrators.neural.modules.mlp import Mlp, generator_of
 from monocal.calibrators.neural.modules.monotone_map import Condition, Context, MonotoneMap
 from monocal.core.errors import InvalidInput
+from monocal.lab.reconstructions.adacalib import PROBABILITY_FLOOR
 
 N_STATISTICS = 4
-PROBABILITY_FLOOR = 1e-6
 
 
 @final
@@ -23,7 +23,7 @@ class AdaCalibMap(MonotoneMap):
     r"""Doubly-adaptive calibration of one field. Our reconstruction: no code of the method is public.
 
     For every value v and every candidate number of bins K there are bin edges e and statistics φ per knot (see
-    `adacalib.statistics`). A network turns them into knot values, a second one gates the statistics by
+    `adacalib_statistics`). A network turns them into knot values, a second one gates the statistics by
     how far the value's posterior can be trusted, a third one weighs the candidates:
 
     .. math:: a_k = \sigma(\mathrm{net}_1[v;\ \phi_k \cdot 2\sigma(\mathrm{net}_2(v));\ k/K]), \qquad

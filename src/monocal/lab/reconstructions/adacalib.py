@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from monocal.calibrators.neural.adacalib.arrays import LinesCurve
-from monocal.calibrators.neural.adacalib.onnx import write_adacalib
 from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.neural.arrays.fitted_map import Curve
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
@@ -18,12 +17,15 @@ from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
-from monocal.core.spaces import sigmoid
+from monocal.core.spaces import Floats, sigmoid
 
 if TYPE_CHECKING:
     from torch import nn
 
     from monocal.calibrators.neural.modules.monotone_map import MonotoneMap
+
+
+PROBABILITY_FLOOR = 1e-6
 
 
 @final
@@ -58,7 +60,6 @@ class AdaCalibrator(NeuralCalibrator):
     name = "adacalib"
     class_tags = Tags(monotone="none", features="required", weights_exactly=False, reconstruction=True)
     default_epochs = 3
-    fits_in_shards = True
     network_is_kept = False
 
     field: int = 0
@@ -82,30 +83,18 @@ class AdaCalibrator(NeuralCalibrator):
     def _build(self, inputs: MapInputs) -> MonotoneMap:
         import torch
 
-        from monocal.calibrators.neural.adacalib.shard_statistics import statistics_of_shards
-        from monocal.calibrators.neural.adacalib.statistics import value_statistics
-        from monocal.calibrators.neural.adacalib.torch_map import AdaCalibMap
+        from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
+        from monocal.lab.reconstructions.adacalib_statistics import value_statistics
 
         rows = inputs.rows
         assert rows.features is not None
         values, n_values = np.asarray(rows.features[:, self.field]), inputs.field_sizes[self.field]
         given = sigmoid(rows.logits), rows.known_labels, values, n_values
-        shards = rows.shards
-        found = [
-            value_statistics(*given, n_bins, rows.weights)
-            if shards is None
-            else statistics_of_shards(*given, n_bins, rows.weights, shards)
-            for n_bins in self.candidate_bins
-        ]
-        weights = [None if rows.weights is None else rows.weights[part] for _, part in rows.in_shards.parts()]
-        counts = [
-            [np.bincount(values[part], own, minlength=n_values).astype(np.float64)]
-            for (_, part), own in zip(rows.in_shards.parts(), weights, strict=True)
-        ]
+        found = [value_statistics(*given, n_bins, rows.weights) for n_bins in self.candidate_bins]
         return AdaCalibMap(
             [torch.as_tensor(part.edges) for part in found],
             [torch.as_tensor(part.statistics) for part in found],
-            torch.as_tensor(rows.in_shards.add(counts)[0]),
+            torch.as_tensor(np.bincount(values, rows.weights, minlength=n_values).astype(np.float64)),
             n_dimensions=self.n_dimensions,
             hidden=self.hidden,
             hard_monotone=self.hard_monotone,
@@ -140,3 +129,63 @@ class AdaCalibrator(NeuralCalibrator):
 
     def _write_context(self, graph: GraphBuilder, features: str) -> str | None:
         return graph.column(features, self.field)
+
+
+@final
+class LinesCurve:
+    """One broken line of the probability per value of a field, on numpy arrays.
+
+    Never decreases where heights do not: inside a segment a non-negative number is multiplied and added, and the
+    result is capped by the segment's right end.
+
+    Arguments:
+        places: Increasing positions per value, from 0 to 1; infinite after the last knot.
+        heights: The line's values there.
+
+    Example:
+        >>> curve = LinesCurve(np.array([[0.0, 0.2, 1.0]]), np.array([[0.02, 0.15, 0.6]]))
+        >>> sigmoid(curve(np.log([0.1 / 0.9, 1.0]), np.array([0, 7]))).round(5).tolist()
+        [0.085, 0.31875]
+    """
+
+    def __init__(self, places: Floats, heights: Floats) -> None:
+        self.places, self.heights = places, heights
+
+    def __call__(self, logits: Floats, values: NDArray[np.int32]) -> Floats:
+        value = np.where(values < self.places.shape[0], values, 0)
+        at = sigmoid(logits)
+        segment = np.sum(at[:, None] >= self.places[value, 1:-1], axis=1)
+        left, right = self.places[value, segment], self.places[value, segment + 1]
+        low, high = self.heights[value, segment], self.heights[value, segment + 1]
+        inside = low + np.clip((at - left) / (right - left), 0.0, 1.0) * (high - low)
+        mixed = np.where(high >= low, np.minimum(inside, high), inside)
+        p = np.clip(mixed, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
+        result: Floats = np.log(p) - np.log1p(-p)
+        return result
+
+
+def write_adacalib(graph: GraphBuilder, weights: Weights, logits: str, values: str) -> str:
+    """Adds one broken line of the probability per value of a field; returns calibrated logits.
+
+    Arguments:
+        graph: Where to add them.
+        weights: `places` and `heights` of every value's line.
+        logits: As they enter the map, `(n,)`.
+        values: The field's ids `(n,)`.
+    """
+    # beyond every probability, where the arrays say infinity: differences of places stay finite
+    places = np.where(np.isfinite(weights["places"]), weights["places"], 2.0)
+    ids = graph.known_ids(values, len(places))
+    at = graph.sigmoid(logits)
+    inner = graph.look_up(places[:, 1:-1], ids)
+    reached = graph.cast(graph.apply("GreaterOrEqual", graph.upright(at), inner), np.int64)
+    segment = graph.apply("ReduceSum", reached, graph.constant([1], np.int64), keepdims=0)
+    following = graph.apply("Add", segment, graph.constant(1, np.int64))
+    lines = {name: graph.look_up(table, ids) for name, table in (("x", places), ("y", weights["heights"]))}
+    left, right = (graph.pick(lines["x"], place) for place in (segment, following))
+    low, high = (graph.pick(lines["y"], place) for place in (segment, following))
+    share = graph.apply("Div", graph.subtract(at, left), graph.subtract(right, left))
+    inside = graph.add(low, graph.multiply(graph.clip(share, 0.0, 1.0), graph.subtract(high, low)))
+    rises = graph.apply("GreaterOrEqual", high, low)
+    capped = graph.apply("Where", rises, graph.apply("Min", inside, high), inside)
+    return graph.logit(capped, PROBABILITY_FLOOR)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
-from monocal.calibrators.statistical.mbct.forest import Forest, Limits, best_cut, ratio
-from monocal.calibrators.statistical.mbct.judge import PART_ROWS, Judge, folded_mean
+from monocal.lab.reconstructions.mbct_forest import PART_ROWS, Forest, Judge, Limits, best_cut, folded_mean, ratio
 
 S = np.array([0.05, 0.12, 0.18, 0.25, 0.33, 0.41, 0.48, 0.62, 0.77, 0.91])
 Y = np.array([0, 0, 1, 0, 0, 1, 0, 1, 0, 1], float)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
-from monocal.calibrators.statistical.mlplatt_solver import solve_lines
 from monocal.calibrators.statistical.wide_solver import add_shifts, field_offsets
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats
+from monocal.lab.reconstructions.mlplatt_solver import solve_lines
 
 
 @final

@@ -5,16 +5,16 @@ import pytest
 
 from monocal import evaluate
 from monocal.calibrators import calibrator
-from monocal.calibrators.statistical.confcalib import (
+from monocal.core.errors import InvalidInput
+from monocal.core.samples import Samples
+from monocal.core.spaces import logit, sigmoid
+from monocal.lab.reconstructions.confcalib import (
     _sums_per_value,
     _sums_without_the_row,
     _without_unseen,
     believed_rate,
     deviation,
 )
-from monocal.core.errors import InvalidInput
-from monocal.core.samples import Samples
-from monocal.core.spaces import logit, sigmoid
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.onnx.builder import GraphBuilder
-from monocal.calibrators.statistical.mbct.forest import Forest, Limits, grow_tree
-from monocal.calibrators.statistical.mbct.judge import Judge, is_held_out
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.lab.reconstructions.mbct_forest import Forest, Judge, Limits, grow_tree, is_held_out
 
 LOWEST = 1e-6
 """Answers are clipped to [1e-6, 1 − 1e-6] after every tree."""

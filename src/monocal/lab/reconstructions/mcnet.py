@@ -72,7 +72,7 @@ class McnetCalibrator(NeuralCalibrator):
     order_weight: float = 1.0
 
     def _build(self, inputs: MapInputs) -> MonotoneMap:
-        from monocal.calibrators.neural.mcnet.torch_map import McnetMap
+        from monocal.lab.reconstructions.mcnet_map import McnetMap
 
         rows = inputs.rows
         return McnetMap(

@@ -1,1 +1,0 @@
-"""AdaCalib: one broken line per value of one field."""

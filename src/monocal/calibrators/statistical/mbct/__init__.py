@@ -1,5 +1,0 @@
-"""MBCT: boosted calibration trees."""
-
-from monocal.calibrators.statistical.mbct.mbct import MBCTCalibrator
-
-__all__ = ["MBCTCalibrator"]
