@@ -2,7 +2,7 @@
 
 A golden is the predictions of a model for rows it has not seen, and digests of everything it learned. Exponentials and
 sums in vectors round by processor and library release, so bits are compared where these agree; elsewhere nine digits
-are (six for networks, whose training amplifies a last bit). `python tests/goldens/test_bits.py` freezes all answers
+are (five for networks, whose training amplifies a last bit). `python tests/goldens/test_bits.py` freezes all answers
 anew, which is only right where a change of numbers is intended and said.
 """
 
@@ -146,7 +146,7 @@ def assert_same(found, name, case):
     if same_machine():
         assert found.tobytes() == expected.tobytes(), f"{np.abs(found - expected).max():.2e} apart"
     else:
-        assert found == pytest.approx(expected, rel=1e-6 if CASES[case]["method"] in NETWORKS else 1e-9)
+        assert found == pytest.approx(expected, rel=1e-5 if CASES[case]["method"] in NETWORKS else 1e-9)
 
 
 @pytest.mark.parametrize(("case", "world", "seed"), list(keys()))
