@@ -51,12 +51,6 @@ MISTAKES = {
         ["fit", "--score", "p", "--label", "y", "--set", "l3=1"],
         "--set of platt: got 'l3'",
     ),
-    "top k without groups": (
-        lambda: evaluate_table(TABLE, score="p", label="y", top_k=3),
-        'add group="user_id"',
-        ["evaluate", "--score", "p", "--label", "y", "--top-k", "3"],
-        "add --group user_id",
-    ),
     "since without time": (
         lambda: evaluate_table(TABLE, score="p", label="y", since="2024-05-01"),
         'time="timestamp"',
@@ -68,12 +62,6 @@ MISTAKES = {
         "fields: got 'sites'",
         ["evaluate", "--score", "p", "--label", "y", "--fields", "sites"],
         "--fields: got 'sites'",
-    ),
-    "selected rows": (
-        lambda: evaluate_table(TABLE, score="p", label="y", selected="sit"),
-        "selected: got 'sit'",
-        ["evaluate", "--score", "p", "--label", "y", "--winners", "sit"],
-        "--selected: got 'sit'",
     ),
     "parents": (
         lambda: monocal.fit(TABLE, score="p", label="y", parents={"site": "town"}),
@@ -111,12 +99,6 @@ MISTAKES = {
         ["fit", "--score", "site", "--label", "y"],
         "score column 'site': got 'a' at row 0 of log.parquet; wanted a number. Way out: name a column of numbers",
     ),
-    "winners that are counted": (
-        lambda: fit(method="wide_logistic", fields=["site"], selected="list"),
-        "selected column 'list': got 2 at row 8 of the table; wanted 0 or 1",
-        ["fit", "--score", "p", "--label", "y", "--selected", "list", "--fields", "site", "--method", "wide_logistic"],
-        "selected column 'list': got 2 at row 8 of log.parquet; wanted 0 or 1",
-    ),
     "a product of a score that is no task's": (
         lambda: fit(products=[Product(("p", "q"), "z")], repair=True),
         "products: got 'q', which is the score of no task; wanted scores of tasks, which are p",
@@ -135,12 +117,6 @@ MISTAKES = {
         "recent_share: got 5",
         ["fit", "--score", "p", "--label", "y", "--set", "recent_share=5"],
         "--set recent_share: got 5",
-    ),
-    "winners of a method that does not know its rows": (
-        lambda: fit(selected="y2"),
-        "selected: got the method 'platt'",
-        ["fit", "--score", "p", "--label", "y", "--selected", "y2"],
-        "--selected: got the method 'platt'",
     ),
     "one network of one task": (
         lambda: fit(shared_network=True),

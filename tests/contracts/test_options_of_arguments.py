@@ -61,7 +61,7 @@ MORE = {"threshold": ("precision", "recall", "false_positive_rate", "confidence"
 NOT_OFFERED = {
     "fit": {"embeddings", "frozen_embeddings", "options", "query_side_fields", "team"},
     "apply": {"batch_rows", "on_error", "show_progress"},
-    "evaluate": {"n_bootstrap", "winners"},
+    "evaluate": {"n_bootstrap"},
     "compare": {"margin", "metrics", "n_bootstrap", "task"},
     "report": {"model_name", "options"},
     "gate": {"confidence", "n_bootstrap", "seed"},

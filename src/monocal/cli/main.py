@@ -69,7 +69,7 @@ VERBS: tuple[ModuleType, ...] = (
     bench,
 )
 
-RENAMED = {"--weights": "--weight", "--winners": "--selected"}
+RENAMED = {"--weights": "--weight"}
 """Options with a new name: the old one still works, with a remark."""
 
 _EXIT_CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())])

@@ -1,4 +1,4 @@
-"""Judgements, field tables and selections as tables for people."""
+"""Judgements and field tables as tables for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from monocal.judging.field_table import FieldTable
     from monocal.judging.judge_rows import TaskEvaluation
     from monocal.judging.judgement import Judgement
-    from monocal.judging.selection import Selection
     from monocal.spark.measured import Measured
 
 _SHOWN_VALUES = 20
@@ -100,33 +99,9 @@ def print_field(name: str, tables: Mapping[str, FieldTable]) -> None:
     print_table(f"By {name}", head, rows, notes)
 
 
-def print_selection(selections: Mapping[str, Selection]) -> None:
-    """Shows calibration of what was selected beside calibration of everything."""
-    names = {"before": "uncalibrated", "after": "calibrated"} if "after" in selections else {"before": "score"}
-    rows = [
-        [
-            names[stage],
-            f"{chosen.n_selected:,}",
-            f"{ratio(chosen.pcoc)} ({span(*chosen.pcoc_interval, 2)})",
-            f"{ratio(chosen.selected_pcoc)} ({span(*chosen.selected_interval, 2)})",
-            ratio(chosen.optimism),
-        ]
-        for stage, chosen in selections.items()
-    ]
-    last = selections.get("after", selections["before"])
-    notes = ["optimism: PCOC of the selected rows over PCOC of all; above 1, selected rows are over-predicted."]
-    head = ["forecast", "selected", "PCOC of all", "PCOC of selected", "optimism"]
-    print_table(f"What was selected of {last.n_rows:,} rows", head, rows, notes)
-    for title, table in (("rank", last.by_rank), ("decile", last.by_decile)):
-        if table is not None:
-            _print_in_order(title, table)
-
-
 def print_task(name: str, found: TaskEvaluation) -> None:
     """Shows everything about one task."""
     print_judgement(name, found.judgement)
-    if found.selections:
-        print_selection(found.selections)
     for field, tables in found.by.items():
         print_field(field, tables)
 

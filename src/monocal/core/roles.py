@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,13 +10,12 @@ from typing import Any, final
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.parents import Parents, with_parents
-from monocal.core.renamed import renamed
 from monocal.core.spaces import ScoreSpace, check_score_space
 
 _LATE_ROLES = {"event_time": "timestamp", "label_time": "paid_at", "window": "7d"}
 """What says that labels may still come, all three together, with examples."""
 
-_LATER_KEYS = ("slices", "selected", "value", *_LATE_ROLES, "soft_labels", "numeric", "parents", "keep_order_within")
+_LATER_KEYS = ("slices", "value", *_LATE_ROLES, "soft_labels", "numeric", "parents", "keep_order_within")
 """Left out of `to_dict` when empty: logs that were written before these roles existed keep their fingerprints."""
 
 
@@ -40,7 +38,6 @@ class Roles:
         scores: Task name to the column of an existing ranker's score; one column name if there is one task.
         scores_are: The space of those scores.
         slices: Categorical columns that rows are judged by beside the fields.
-        selected: 0/1 column of rows that were chosen: shown, or won.
         value: Column with what one positive of a row is worth, such as the bid.
         event_time: Column that says when a row happened, where its label may come later.
         label_time: Column that says when a positive label came; null where none has.
@@ -49,7 +46,6 @@ class Roles:
         numeric: Columns of numbers that a model may use, such as a price; nulls are a value of their own.
         parents: Field to the field above it; both become fields.
         keep_order_within: Column of the list (query, request) whose items keep the order of their scores.
-        winners: The old name of `selected`.
 
     Example:
         >>> roles = Roles(labels="click", fields=["site_id", "app_id"], time="hour", scores="pctr")
@@ -70,7 +66,6 @@ class Roles:
     scores: Mapping[str, str] | None = None
     scores_are: ScoreSpace = "probability"
     slices: tuple[str, ...] = ()
-    selected: str | None = None
     value: str | None = None
     event_time: str | None = None
     label_time: str | None = None
@@ -92,7 +87,6 @@ class Roles:
         scores: str | Mapping[str, str] | None = None,
         scores_are: ScoreSpace = "probability",
         slices: Sequence[str] = (),
-        selected: str | None = None,
         value: str | None = None,
         event_time: str | None = None,
         label_time: str | None = None,
@@ -101,7 +95,6 @@ class Roles:
         numeric: Sequence[str] = (),
         parents: Parents | None = None,
         keep_order_within: str | None = None,
-        winners: str | None = None,
     ) -> None:
         for argument, names in (("fields", fields), ("slices", slices), ("numeric", numeric)):
             if isinstance(names, str):
@@ -116,7 +109,6 @@ class Roles:
         given |= {"slices": tuple(dict.fromkeys(slices)), "value": value, "soft_labels": soft_labels}
         given |= {"event_time": event_time, "label_time": label_time, "window": window, "numeric": tuple(numeric)}
         given |= {"parents": dict(parents) if parents else None, "keep_order_within": keep_order_within}
-        given["selected"] = renamed("winners", winners, "selected", selected)
         for name, part in given.items():
             object.__setattr__(self, name, part)
         self._check()
@@ -158,7 +150,7 @@ class Roles:
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any], origin: str = "the schema") -> Roles:
         """Builds roles from plain values; an unknown key is refused with the nearest known one."""
-        known = [*(role.name for role in fields(cls)), "winners"]
+        known = [role.name for role in fields(cls)]
         for key in entries:
             if key not in known:
                 raise UnknownName.among(f"key of {origin}", key, known)
@@ -230,16 +222,6 @@ class Roles:
         return True
 
     @property
-    def winners(self) -> str | None:
-        """The old name of `selected`."""
-        warnings.warn(
-            "Roles.winners is now called Roles.selected; the old name will go in version 0.4",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return self.selected
-
-    @property
     def columns(self) -> tuple[str, ...]:
         """Every column that plays a part, each once."""
         return tuple(dict.fromkeys(column for _, column in self._parts()))
@@ -260,7 +242,7 @@ class Roles:
         """Every column with the argument that names it in functions and, as an option, on the command line."""
         several = len(self.labels) > 1
         single = {"time": self.time, "group": self.group, "weight": self.weight, "sampling_rate": self.rate_column}
-        single |= {"selected": self.selected, "value": self.value}
+        single |= {"value": self.value}
         single |= {"event_time": self.event_time, "label_time": self.label_time}
         single["keep_order_within"] = self.keep_order_within
         by_parents = {name for pair in (self.parents or {}).items() for name in pair}

@@ -9,8 +9,6 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput
-from monocal.core.renamed import renamed
 from monocal.core.spaces import ScoreSpace
 from monocal.judging.judge_rows import Judging, TaskEvaluation, check_row_products, judge_rows
 from monocal.judging.judged_roles import judged_roles
@@ -21,7 +19,6 @@ from monocal.models.model import Model
 from monocal.models.products import given_earlier_parts
 from monocal.models.row_sample import warn_about_fitted
 from monocal.models.value_counts import times_seen
-from monocal.models.winners import expected_of_winners
 from monocal.tables.late_labels import LateLabels, read_mature
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table
@@ -75,8 +72,6 @@ def evaluate_table(
     time: str | None = None,
     since: str | None = None,
     until: str | None = None,
-    top_k: int | None = None,
-    selected: str | None = None,
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
     soft_labels: bool = False,
@@ -87,7 +82,6 @@ def evaluate_table(
     event_time: str | None = None,
     label_time: str | None = None,
     window: str | None = None,
-    winners: str | None = None,
 ) -> TableEvaluation:
     """Measures a score column, or a model beside the score it calibrates, on a table.
 
@@ -104,8 +98,6 @@ def evaluate_table(
         time: Needed for since and until.
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
-        top_k: Only the k rows of each group that the forecast itself puts on top.
-        selected: Only rows where this 0/1 column is 1; a model that was fitted with `selected` answers as for winners.
         sampling_rate: A number or a column; None means the model's.
         scores_are: The space of the scores, without a model.
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives. So they
@@ -118,7 +110,6 @@ def evaluate_table(
             the forecast of labels that have come, the probability times the share that has come by the row's age.
         label_time: Column that says when a positive label came; null where none has.
         window: How long after its event a label counts.
-        winners: The old name of `selected`.
 
     Example:
         >>> from monocal.lab.simulator import simulate_log
@@ -127,13 +118,8 @@ def evaluate_table(
         >>> round(click.judgement.before.value("pcoc"), 1), len(click.by["device"]["before"])
         (2.0, 5)
     """
-    selected = renamed("winners", winners, "selected", selected)
-    if top_k is not None and (group is None or top_k < 1):
-        raise InvalidInput.of(
-            "top_k", f"{top_k} with group {group}", "a number ≥ 1 and a group column", 'add group="user_id"'
-        )
     columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "scores_are": scores_are}
-    columns |= {"sampling_rate": sampling_rate, "soft_labels": soft_labels or None, "selected": selected}
+    columns |= {"sampling_rate": sampling_rate, "soft_labels": soft_labels or None}
     columns |= {"time": time, "group": group, "weight": weight, "fields": fields, "by": by}
     columns |= {"event_time": event_time, "label_time": label_time, "window": window}
     stream = open_table(table)
@@ -143,10 +129,10 @@ def evaluate_table(
     if model is not None:
         rows = given_earlier_parts(rows, model.products)
         warn_about_fitted(model.info, model.vocabulary, rows)
-    calibrated = None if model is None else expected_of_winners(model, rows, model.predict_rows(rows))
+    calibrated = None if model is None else model.predict_rows(rows)
     judged = rows if fields is None else rows.with_fields([*fields, *by])
     judged = judged if model is None else binned(judged, model.vocabulary)
-    judging = Judging(metrics, by, top_k, n_bootstrap, seed, {} if model is None else _times_seen(model, rows))
+    judging = Judging(metrics, by, n_bootstrap, seed, {} if model is None else _times_seen(model, rows))
     found = judge_rows(judged, calibrated, judging)
     return TableEvaluation(rows.n_table_rows, found, check_row_products(rows, calibrated, products), labels)
 

@@ -1,4 +1,4 @@
-"""Rows to judgements: before and after calibration, by field, and on what was selected."""
+"""Rows to judgements: before and after calibration, and by field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from monocal.judging.field_table import FieldTable, field_tables
 from monocal.judging.judgement import Judgement, headline_metrics
 from monocal.judging.product import Product, ProductCheck, check_products
 from monocal.judging.report import Report
-from monocal.judging.selection import Selection, ranks_within, selection
 from monocal.judging.times_seen import SeenBand, by_times_seen
 from monocal.tables.rows import Rows
 
@@ -31,13 +30,11 @@ class TaskEvaluation:
     Attributes:
         judgement: Metrics before and after calibration.
         by: Field to its tables, by stage ("before", "after").
-        selections: The selected rows, by stage; empty if all rows count.
         seen: Field to errors by how often values were seen in the fit; empty if nobody knows.
     """
 
     judgement: Judgement
     by: dict[str, dict[str, FieldTable]] = field(default_factory=dict)
-    selections: dict[str, Selection] = field(default_factory=dict)
     seen: dict[str, list[SeenBand]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -47,7 +44,6 @@ class TaskEvaluation:
                 name: {stage: table.as_dict() for stage, table in tables.items()} for name, tables in self.by.items()
             },
             "new_and_rare_values": {name: [band.as_dict() for band in bands] for name, bands in self.seen.items()},
-            "selection": {stage: selected.as_dict() for stage, selected in self.selections.items()},
         }
 
 
@@ -59,7 +55,6 @@ class Judging:
     Attributes:
         metrics: Names; None means the headline ones.
         by: Fields of which every value is judged.
-        top_k: Only the k rows of each group that the forecast itself puts on top.
         n_bootstrap: Replicates behind an interval.
         seed: Seed of resampling.
         times_seen: Field to the number of rows of the fit that had each row's value.
@@ -67,7 +62,6 @@ class Judging:
 
     metrics: Sequence[str] | None = None
     by: Sequence[str] = ()
-    top_k: int | None = None
     n_bootstrap: int = 200
     seed: int = 0
     times_seen: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
@@ -123,33 +117,25 @@ def _judge_task(rows: Rows, task: str, calibrated: Floats | None, judging: Judgi
     if calibrated is not None:
         stages[AFTER] = rows.arrived(calibrated if len(calibrated) == rows.n_rows else calibrated[known])
     labels = rows.labels[task]
-    selections: dict[str, Selection] = {}
     reports: dict[str, Report] = {}
     tables: dict[str, dict[str, FieldTable]] = {name: {} for name in judging.by}
     for stage, p in stages.items():
-        chosen, ranks = _chosen(rows, p, judging.top_k)
-        if chosen is not None:
-            selections[stage] = selection(
-                labels, p, chosen, ranks=ranks, weights=rows.weights, groups=rows.observations, **judging.resampling
-            )
-        part, q = (rows, p) if chosen is None else (rows.take(np.flatnonzero(chosen)), p[chosen])
-        reports[stage] = _report(part, task, q, judging)
-        best = stages.get(AFTER, p)
+        reports[stage] = _report(rows, task, p, judging)
         found = field_tables(
-            part.labels[task].astype(np.float64),
-            q,
-            {name: part.fields[name] for name in judging.by},
-            groups=part.groups,
-            weights=None if part.weights is None else part.weights.astype(np.float64),
-            noise_of=best if chosen is None else best[chosen],
+            labels.astype(np.float64),
+            p,
+            {name: rows.fields[name] for name in judging.by},
+            groups=rows.groups,
+            weights=None if rows.weights is None else rows.weights.astype(np.float64),
+            noise_of=stages.get(AFTER, p),
         )
         for name, table in found.items():
             tables[name][stage] = table
-    judgement = Judgement(reports[BEFORE], reports.get(AFTER), same_rows=judging.top_k is None)
+    judgement = Judgement(reports[BEFORE], reports.get(AFTER))
     seen = {
         name: by_times_seen(counts[known], labels, stages, rows.weights) for name, counts in judging.times_seen.items()
     }
-    return TaskEvaluation(judgement, tables, selections, seen)
+    return TaskEvaluation(judgement, tables, seen)
 
 
 def _report(rows: Rows, task: str, p: Floats, judging: Judging) -> Report:
@@ -164,11 +150,3 @@ def _report(rows: Rows, task: str, p: Floats, judging: Judging) -> Report:
         metrics=judging.metrics or headline_metrics(**has),
         **judging.resampling,
     )
-
-
-def _chosen(rows: Rows, p: Floats, top_k: int | None) -> tuple[Any, Any]:
-    if top_k is None or rows.groups is None:
-        return rows.selected, None
-    ranks = ranks_within(p, rows.groups)
-    on_top = ranks <= top_k
-    return (on_top if rows.selected is None else rows.selected & on_top), ranks

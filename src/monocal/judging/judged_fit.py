@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, final
 
 from monocal.core.parents import Parents
@@ -21,7 +20,6 @@ from monocal.models.fit_options import FitOptions, rows_to_fit
 from monocal.models.fitting import DEFAULT_METHOD, fit_log
 from monocal.models.late_fit import with_late_labels
 from monocal.models.model import Model
-from monocal.models.winners import with_winners
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
 from monocal.tables.tabular import Tabular
@@ -79,7 +77,6 @@ def fit_and_judge(
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
     soft_labels: bool = False,
-    selected: str | None = None,
     min_count: int = 1,
     max_size: int | None = None,
     holdout: float = DEFAULT_SHARE,
@@ -115,7 +112,6 @@ def fit_and_judge(
         sampling_rate: A number or a column.
         scores_are: The space of the scores.
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
-        selected: Column of rows that were chosen, as in `monocal.fit`.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have.
         holdout: The most recent share of rows that judges; 0 fits on all rows and judges nothing.
@@ -139,7 +135,7 @@ def fit_and_judge(
         ('better', 4000)
     """
     columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "fields": fields, "numeric": numeric}
-    columns |= {"parents": parents, "keep_order_within": keep_order_within, "selected": selected, "group": group}
+    columns |= {"parents": parents, "keep_order_within": keep_order_within, "group": group}
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
     kept = tuple(products or KNOWN_PRODUCTS) if repair else ()
@@ -148,21 +144,17 @@ def fit_and_judge(
     given, asked, labels = rows_to_fit(table, roles, asked)
     maturity = given.maturity if isinstance(given, Rows) else None
     rows = hold_out(given, holdout, **asked.limits, keep_all=refit)
-    ordered = given if isinstance(given, Rows) and roles.selected is not None else None
     del given  # the parts above have its ids; a second copy of all of them would stay during the fit
 
     def learn(log: EncodedLog) -> Model:
         mature = None if maturity is None else maturity[: log.n_rows]
-        model = fit_log(log, asked, team=team, n_shards=n_shards, maturity=mature)
-        if ordered is None:
-            return model
-        return with_winners(model, ordered.take(slice(0, log.n_rows)), partial(fit_log, asked=asked), **asked.limits)
+        return fit_log(log, asked, team=team, n_shards=n_shards, maturity=mature)
 
     model = learn(rows.fit)
     if not rows.holdout.n_test or (team is not None and team.rank > 0 and not refit):
         return JudgedFit(model if labels is None else with_late_labels(model, labels), rows.holdout, {}, [], labels)
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
-    found = judge_rows(replace(rows.test, selected=None), calibrated, Judging(n_bootstrap=n_bootstrap, seed=seed))
+    found = judge_rows(rows.test, calibrated, Judging(n_bootstrap=n_bootstrap, seed=seed))
     judged = {task: task_judged.judgement for task, task_judged in found.items()}
     if rows.all_rows is not None and refit:
         model = learn(rows.all_rows())

@@ -22,12 +22,10 @@ class Judgement:
     Attributes:
         before: Report of the ranker's own score (after the sampling correction, if there is a rate).
         after: Report of the calibrated probability; None if there is no calibrator to judge.
-        same_rows: Both reports are about the same rows, so that differences can be paired.
     """
 
     before: Report
     after: Report | None = None
-    same_rows: bool = True
 
     @property
     def last(self) -> Report:
@@ -36,8 +34,8 @@ class Judgement:
 
     @cached_property
     def change(self) -> Comparison | None:
-        """Paired differences, calibrated minus uncalibrated; None if the rows differ or there is one report only."""
-        if self.after is None or not self.same_rows:
+        """Paired differences, calibrated minus uncalibrated; None if there is one report only."""
+        if self.after is None:
             return None
         return compare(self.before, self.after)
 

@@ -21,7 +21,6 @@ _OF_TABLES = {
     "numeric": "a table; a prepared log holds categories",
     "label_time": "a table with scores, where labels may still come",
     "window": "a table with scores, where labels may still come",
-    "selected": "a table with labels that are there",
 }
 """What a prepared log has no columns for, and what has."""
 

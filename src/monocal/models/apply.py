@@ -74,7 +74,6 @@ def apply_model(
     batch_rows: int = BATCH_ROWS,
     show_progress: bool | None = None,
     interval: float | None = None,
-    selected: bool = False,
 ) -> Applied:
     """Writes every row and every column of a table again, with the calibrated probabilities added.
 
@@ -92,7 +91,6 @@ def apply_model(
         show_progress: True or False to decide; None shows a bar on a terminal.
         interval: Adds the ends of an interval for every row, `<column>_lower` and `<column>_upper`: how often the true
             probability is meant to lie inside, such as 0.9.
-        selected: Whether to answer for rows that are chosen for their forecast; for models fitted with `selected`.
     """
     stream, target = open_table(table), Path(out)
     model.check_columns(stream.column_names)
@@ -110,7 +108,7 @@ def apply_model(
 
     def score(written: RawRows) -> _Done:
         rows = categories_of_text(written, categories)
-        new = scored_columns(model, rows, added, interval=interval, selected=selected)
+        new = scored_columns(model, rows, added, interval=interval)
         return _score(model, written, added, schema, new)
 
     with (

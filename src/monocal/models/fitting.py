@@ -35,7 +35,6 @@ from monocal.models.products import Product
 from monocal.models.row_sample import row_sample
 from monocal.models.shared_network import check_shareable, fit_shared
 from monocal.models.value_counts import count_values
-from monocal.models.winners import with_winners
 from monocal.tables.rows import Rows
 
 DEFAULT_METHOD = "umc"
@@ -59,7 +58,6 @@ def fit(
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
     soft_labels: bool = False,
-    selected: str | None = None,
     min_count: int = 1,
     max_size: int | None = None,
     frozen_embeddings: Sequence[NDArray[np.float32]] | None = None,
@@ -92,8 +90,6 @@ def fit(
         sampling_rate: Share of negatives the ranker was trained on: a number or a column.
         scores_are: The space of the score columns.
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
-        selected: Column that says which rows were chosen for their forecast (1, not 0): the model learns what to expect
-            of winners, see `with_winners`; `predict(…, selected=True)` answers so. Other answers stay the same.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
         frozen_embeddings: A ranker's table per field, for methods that can use it.
@@ -109,7 +105,7 @@ def fit(
         0.25
     """
     columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "fields": fields, "numeric": numeric}
-    columns |= {"parents": parents, "keep_order_within": keep_order_within, "selected": selected}
+    columns |= {"parents": parents, "keep_order_within": keep_order_within}
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
     asked = FitOptions(
@@ -129,11 +125,9 @@ def fit_table(table: ScoredInput, roles: Roles, asked: FitOptions) -> Model:
     rows, asked, labels = rows_to_fit(table, roles, asked)
     maturity = rows.maturity if isinstance(rows, Rows) else None
     log = log_of_rows(rows, **asked.limits) if isinstance(rows, Rows) else rows
-    if isinstance(rows, Rows) and roles.selected is None:
+    if isinstance(rows, Rows):
         rows = rows.with_fields(())  # the log has their ids; a second copy of all of them would stay during the fit
     model = fit_log(log, asked, maturity=maturity)
-    if isinstance(rows, Rows) and roles.selected is not None:
-        model = with_winners(model, rows, partial(fit_log, asked=asked), **asked.limits)
     return model if labels is None else with_late_labels(model, labels)
 
 

@@ -1,4 +1,4 @@
-"""How surely a model knows the probability of each row, and what that means for rows that are chosen for it."""
+"""How surely a model knows the probability of each row."""
 
 from __future__ import annotations
 
@@ -12,23 +12,20 @@ from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
 from monocal.core.row_intervals import KnownLogits, RowIntervals, check_level, row_intervals
 from monocal.core.samples import Ids, Samples
-from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.core.spaces import Floats
 from monocal.models.model import PREDICT_BATCH_ROWS, Model
 from monocal.models.products import Product
 from monocal.tables.stream import Table, open_table
 
 
-def predict_known(
-    model: Model, table: Table, level: float | None, task: str | None = None, *, selected: bool = False
-) -> Any:
-    """Returns rows of a table with intervals, or as winners: one answer, or one per task if there are several.
+def predict_known(model: Model, table: Table, level: float, task: str | None = None) -> Any:
+    """Returns rows of a table with intervals: one answer, or one per task if there are several.
 
     Arguments:
         model: The model.
         table: A path or data frame with the score and field columns.
-        level: How often the true probability is meant to lie inside, in (0, 1); None wants no interval.
+        level: How often the true probability is meant to lie inside, in (0, 1).
         task: Which task; None means all.
-        selected: Whether to answer for rows that are chosen for their forecast.
 
     Example:
         >>> import monocal
@@ -38,8 +35,7 @@ def predict_known(
         >>> bool((found.lower < found.probabilities).all() and (found.probabilities < found.upper).all())
         True
     """
-    if level is not None:
-        check_level(level)
+    check_level(level)
     stream = open_table(table)
     model.check_columns(stream.column_names)
     wanted = model.task_names if task is None else (model.task(task).name,)
@@ -47,30 +43,20 @@ def predict_known(
     texts = model.vocabulary.category_names
     with progress("calibrating", stream.n_rows) as bar:
         for batch in stream.batches(model.columns, PREDICT_BATCH_ROWS, dictionary_columns=texts):
-            for name, found in batch_known(model, batch, level, wanted, selected=selected).items():
+            for name, found in batch_known(model, batch, level, wanted).items():
                 parts[name].append(found)
             bar.advance(batch.num_rows)
     joined = {name: RowIntervals(*map(np.concatenate, zip(*found, strict=True))) for name, found in parts.items()}
-    answers = {name: found.probabilities if level is None else found for name, found in joined.items()}
-    return answers[wanted[0]] if len(wanted) == 1 else answers
+    return joined[wanted[0]] if len(wanted) == 1 else joined
 
 
 def batch_known(
-    model: Model,
-    batch: pa.RecordBatch,
-    level: float | None,
-    tasks: tuple[str, ...] | None = None,
-    *,
-    selected: bool = False,
+    model: Model, batch: pa.RecordBatch, level: float, tasks: tuple[str, ...] | None = None
 ) -> dict[str, RowIntervals]:
-    """Returns the intervals of one batch of raw rows; without a level both ends are the forecast."""
+    """Returns the intervals of one batch of raw rows."""
     ids, scores, rates = model.encoded(batch, tasks)
-    known = known_logits(model, ids, scores, rates, asked="interval" if level is not None else "selected")
+    known = known_logits(model, ids, scores, rates)
     answers = model.predict_ids(ids, scores, rates)
-    if selected:
-        answers = {name: for_winners(model.info, name, p, known[name]) for name, p in answers.items()}
-    if level is None:
-        return {name: RowIntervals(p, p, p) for name, p in answers.items()}
     return {name: row_intervals(p, known[name], level) for name, p in answers.items()}
 
 
@@ -90,25 +76,9 @@ def known_logits(
     ids: Ids,
     scores: Mapping[str, Floats],
     sampling_rate: Floats | float | None = None,
-    *,
-    asked: str = "interval",
 ) -> dict[str, KnownLogits]:
-    """Returns how surely each row's calibrated logit is known, by task.
-
-    Arguments as for `Model.predict_ids`; `asked` is the argument of the caller that needs to know.
-    """
-    try:
-        check_stand_alone(model.products)
-        return _known(model, ids, scores, sampling_rate)
-    except InvalidInput as refused:
-        if asked == "interval":
-            raise
-        raise InvalidInput(f"{asked}: {str(refused).removeprefix('interval: ')}") from None
-
-
-def _known(
-    model: Model, ids: Ids, scores: Mapping[str, Floats], sampling_rate: Floats | float | None
-) -> dict[str, KnownLogits]:
+    """Returns how surely each row's calibrated logit is known, by task; arguments as for `Model.predict_ids`."""
+    check_stand_alone(model.products)
     return {
         name: model.task(name).calibrator.known_logits(
             Samples.of(
@@ -120,27 +90,6 @@ def _known(
         )
         for name, column in scores.items()
     }
-
-
-def for_winners(info: Mapping[str, Any], task: str, probabilities: Floats, known: KnownLogits) -> Floats:
-    """Returns what to expect of rows that are chosen for their forecast.
-
-    Arguments:
-        info: That of a model that was fitted with `selected`.
-        task: The task.
-        probabilities: Its forecast.
-        known: How surely it is known.
-    """
-    learned = info.get("winners")
-    if learned is None:
-        raise InvalidInput.of(
-            "selected", True, "a model that learned from winners", 'fit it with selected="won", the column of winners'
-        )
-    slope = float(learned["tasks"][task]["per_variance"])
-    if slope == 0.0:
-        return probabilities
-    # the correction only lowers, also where rounding would not
-    return np.minimum(sigmoid(logit(probabilities) - slope * known.own), probabilities)
 
 
 _NOTHING = RowIntervals(np.zeros(0), np.zeros(0), np.zeros(0))

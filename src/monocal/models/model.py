@@ -187,9 +187,7 @@ class Model(Tabular):
             **others,
         )
 
-    def predict(
-        self, table: Table, task: str | None = None, *, interval: float | None = None, selected: bool = False
-    ) -> Any:
+    def predict(self, table: Table, task: str | None = None, *, interval: float | None = None) -> Any:
         """Returns calibrated probabilities of a table: an array, or one per task if there are several.
 
         Arguments:
@@ -199,12 +197,11 @@ class Model(Tabular):
                 the place of an array then, with the same `probabilities`, and `lower` and `upper`. Against simulated
                 truth intervals of 0.9 hold .81 to .98 of it, least where errors depend on three or more columns
                 together (.81 to .91): see the guide on row intervals before bidding by the lower end.
-            selected: Whether to answer for rows that are chosen for their forecast; for models fitted with `selected`.
         """
-        if interval is not None or selected:
+        if interval is not None:
             from monocal.models.known_rows import predict_known
 
-            return predict_known(self, table, interval, task, selected=selected)
+            return predict_known(self, table, interval, task)
         stream = open_table(table)
         self.check_columns(stream.column_names)
         wanted = self.task_names if task is None else (self.task(task).name,)
@@ -370,18 +367,6 @@ class Model(Tabular):
         lines = [] if believed is None else carried_lines(believed, self.field_names)
         return lines + curve_remarks(fitted.get("base_"))
 
-    def of_winners(self, task: str) -> list[str]:
-        """Returns a line on what rows chosen for their forecast showed; none if the fit was not told of them."""
-        learned = self.info.get("winners")
-        if learned is None or task not in learned["tasks"]:
-            return []
-        facts = learned["tasks"][task]
-        seen = f"{facts['n_selected']:,.0f} of the newest rows"
-        if facts["per_variance"] == 0.0:
-            return [f"winners ({learned['column']}): nothing to take back beyond noise, seen on {seen}"]
-        by = f"{facts['per_variance']:.2f} (± {facts['error']:.2f}) times their variance"
-        return [f"winners ({learned['column']}): their logits are lowered by {by}, learned from {seen}"]
-
     def describe(self) -> str:
         """Returns a few lines for people."""
         lines = [f"monocal model with {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"]
@@ -397,7 +382,7 @@ class Model(Tabular):
             )
             if task.calibrator.fell_back_:
                 lines.append("    fell back to the uncalibrated score: the fit was worse on its own recent rows")
-            lines += [f"    {line}" for line in (*self.carried(task.name), *self.of_winners(task.name))]
+            lines += [f"    {line}" for line in self.carried(task.name)]
         sizes = ", ".join(f"{name} ({self.vocabulary[name].size - 1:,})" for name in self.vocabulary.category_names)
         lines.append(f"  fields: {sizes or 'none'}")
         for known in self.vocabulary.fields:

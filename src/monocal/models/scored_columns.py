@@ -63,8 +63,6 @@ def scored_columns(
     added: Mapping[str, str],
     on_error: OnError = "raise",
     interval: float | None = None,
-    *,
-    selected: bool = False,
 ) -> dict[str, pa.Array]:
     """Returns the new columns of a batch by name; an error names the file, the row in it and what stands there.
 
@@ -88,12 +86,11 @@ def scored_columns(
             rows = rows.keep(~bad)
     ends: dict[str, RowIntervals] = {}
     try:
-        if interval is None and not selected:
+        if interval is None:
             answers = model.predict_batch(rows.batch)
         else:
-            known = batch_known(model, rows.batch, interval, selected=selected)
-            answers = {name: found.probabilities for name, found in known.items()}
-            ends = {} if interval is None else known
+            ends = batch_known(model, rows.batch, interval)
+            answers = {name: found.probabilities for name, found in ends.items()}
     except InvalidInput as error:
         raise placed_error(numeric_columns(model), rows) or error from error
     new = {added[name]: pa.array(answers[name]) for name in model.task_names}

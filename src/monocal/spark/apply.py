@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import check_level
-from monocal.models.known_rows import for_winners, known_logits
+from monocal.models.known_rows import known_logits
 from monocal.models.model import Model
 from monocal.models.scored_columns import (
     OnError,
@@ -38,7 +38,6 @@ def apply(
     column: str | Mapping[str, str] | None = None,
     on_error: OnError = "raise",
     interval: float | None = None,
-    selected: bool = False,
 ) -> DataFrame:
     """Returns the table with the calibrated probabilities added; rows, their order and other columns stay.
 
@@ -53,7 +52,6 @@ def apply(
         on_error: "raise" stops at a row without a usable score and names its partition, its row there and the value;
             Spark tries such a task several times before it gives up. "null" gives those rows a null.
         interval: Adds the columns `_lower` and `_upper`, between which the true probability lies so often, such as 0.9.
-        selected: Whether to answer for rows that are chosen for their forecast; for models fitted with `selected`.
 
     Example:
         scored = apply(spark.read.parquet("hdfs:///log"), "s3://models/ctr")
@@ -65,13 +63,13 @@ def apply(
     loaded, shipped = ship(model)
     loaded.check_columns(df.columns)
     added = added_columns(loaded, column, df.columns, with_ends=interval is not None)
-    if interval is not None or selected:
-        _check_known(loaded, interval, selected)
+    if interval is not None:
+        _check_known(loaded, interval)
 
     def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         received = receive(shipped)
         for rows in placed(batches):
-            new = scored_columns(received, rows, added, on_error, interval, selected=selected)
+            new = scored_columns(received, rows, added, on_error, interval)
             yield pa.RecordBatch.from_arrays(
                 [*rows.batch.columns, *(new[name] for name in added.values())],
                 names=[*rows.batch.schema.names, *added.values()],
@@ -82,14 +80,11 @@ def apply(
     return df.mapInArrow(score, StructType(fields))
 
 
-def _check_known(model: Model, interval: float | None, selected: bool) -> None:
+def _check_known(model: Model, interval: float) -> None:
     """Refuses here, with one made-up row, what every task would refuse."""
-    if interval is not None:
-        check_level(interval)
+    check_level(interval)
     half = {name: np.array([0.5]) for name in model.task_names}
-    known = known_logits(model, np.zeros((1, len(model.field_names)), np.int32), half)
-    for name in known if selected else ():
-        for_winners(model.info, name, half[name], known[name])
+    known_logits(model, np.zeros((1, len(model.field_names)), np.int32), half)
 
 
 def check_rows(df: DataFrame, model: Model | str | Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from monocal.core.errors import InvalidInput
-from monocal.core.renamed import renamed
 from monocal.core.spaces import ScoreSpace
 from monocal.judging.evaluate import chosen_metrics
 from monocal.judging.judged_roles import judged_roles
@@ -42,7 +41,6 @@ def evaluate(
     time: str | None = None,
     since: str | None = None,
     until: str | None = None,
-    selected: str | None = None,
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
     metrics: Sequence[str] | None = None,
@@ -52,7 +50,6 @@ def evaluate(
     n_bootstrap: int = 200,
     n_floor: int = 100,
     seed: int = 0,
-    winners: str | None = None,
 ) -> ClusterEvaluation:
     """Measures a score column, or a model beside the score it calibrates, on a Spark table.
 
@@ -80,7 +77,6 @@ def evaluate(
         time: Needed for since and until.
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
-        selected: Only rows where this 0/1 column is 1.
         sampling_rate: A number or a column; None means the model's.
         scores_are: The space of the scores, without a model.
         metrics: Names; None means the headline ones.
@@ -90,7 +86,6 @@ def evaluate(
         n_bootstrap: Replicates behind an interval.
         n_floor: Label redraws behind a floor.
         seed: Seed of resampling and redrawing.
-        winners: The old name of `selected`.
 
     Example:
         found = evaluate(spark.table("ads.test"), model="s3://models/ctr", group="user_id")
@@ -101,7 +96,6 @@ def evaluate(
     named = list(dict.fromkeys(fields if fields is not None else loaded.field_names if loaded else ()))
     columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "scores_are": scores_are}
     columns |= {"sampling_rate": sampling_rate, "soft_labels": False, "group": group, "weight": weight, "time": time}
-    columns |= {"selected": renamed("winners", winners, "selected", selected)}
     roles = judged_roles(loaded, df.columns, fields=named, by=[group] if group else [], **columns)
     roles.check_columns(df.columns)
     names = metrics or headline_metrics(has_fields=bool(named), has_groups=group is not None)

@@ -36,7 +36,7 @@ class Slot(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """The rows of one slot in one batch: those whose label is known and that were selected.
+    """The rows of one slot in one batch: those whose label is known.
 
     `first_row` is the place of the batch in its partition.
     """
@@ -93,8 +93,6 @@ class Judging:
             rows = rows if model is None else binned(rows, model.vocabulary)
             for number, slot in enumerate(self.slots):
                 kept = rows.labels[slot.task] >= 0
-                if rows.selected is not None:
-                    kept &= rows.selected
                 if not kept.any():
                     continue
                 chosen = np.flatnonzero(kept)

@@ -99,23 +99,6 @@ def numbers(batch: Batch, column: str, role: str) -> Floats:
     return _checked(batch, values, found, argument, "a number", way_out)
 
 
-def flags(batch: Batch, column: str, role: str) -> NDArray[np.bool_]:
-    """Returns a column of zeros and ones, without nulls, as booleans.
-
-    Example:
-        >>> flags(pa.table({"won": [0, 1]}), "won", "selected").tolist()
-        [False, True]
-    """
-    values = numbers(batch, column, role)
-    is_set: NDArray[np.bool_] = values == 1.0
-    bad = (values != 0.0) & ~is_set
-    if bad.any():
-        row = int(np.argmax(bad))
-        what = f"{values[row]:g} at {_where(batch, row)}"
-        raise InvalidInput.of(f"{role} column {column!r}", what, "0 or 1", "write 1 where it is so, and 0 elsewhere")
-    return is_set
-
-
 def numbers_or_nan(values: pa.Array | pa.ChunkedArray | RawRows, name: str) -> Floats:
     """Returns a field of numbers (the column, or rows that have it) as float64, NaN where it is null.
 

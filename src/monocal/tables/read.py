@@ -14,7 +14,6 @@ from monocal.core.roles import Roles
 from monocal.tables.categories import check_categories, whole_numbers
 from monocal.tables.coded import coded, coded_numbers, join_coded
 from monocal.tables.columns import (
-    flags,
     labels_or_missing,
     moments_of,
     moments_or_none,
@@ -104,8 +103,6 @@ def _columns(rows: RawRows, roles: Roles) -> dict[str, Any]:
     for part, chosen in single.items():
         if chosen is not None:
             found[part] = numbers(rows, chosen, part)
-    if roles.selected is not None:
-        found["selected"] = flags(rows, roles.selected, "selected")
     return found
 
 
@@ -126,7 +123,6 @@ def _rows(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Rows
         weights=joined("weight"),
         times=joined("time"),
         rates=roles.sampling_rate if isinstance(roles.sampling_rate, int | float) else joined("sampling rate"),
-        selected=joined("selected"),
         values=joined("value"),
         event_times=joined("event time"),
         label_times=joined("label time"),

@@ -20,7 +20,6 @@ _OPTIONAL = (
     "weights",
     "times",
     "rates",
-    "selected",
     "values",
     "event_times",
     "label_times",
@@ -43,7 +42,6 @@ class Rows:
         weights: How often each row counts; None means once.
         times: When each row happened; see `monocal.tables.moments`.
         rates: Sampling rate of all rows or of each; None means 1.
-        selected: Which rows were chosen: shown, or won.
         values: What one positive of each row is worth.
         event_times: When each row happened, where labels come late.
         label_times: When each positive label came; −1 where none has.
@@ -69,7 +67,6 @@ class Rows:
     weights: NDArray[np.floating[Any]] | None = None
     times: NDArray[np.int64] | None = None
     rates: Floats | float | None = None
-    selected: NDArray[np.bool_] | None = None
     values: Floats | None = None
     event_times: NDArray[np.int64] | None = None
     label_times: NDArray[np.int64] | None = None

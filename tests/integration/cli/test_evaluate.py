@@ -6,7 +6,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
-from monocal.judging.selection import ranks_within
 
 QUICK = ("--metrics", "pcoc,log_loss")
 
@@ -50,32 +49,6 @@ def test_by_field_lists_values_with_their_noise(monocal_command, model_folder, l
     rows = table["tasks"]["click"]["by"]["device"]
     assert sum(rows["after"]["n_rows"]) == 20_000
     assert len(rows["before"]["pcoc"]) == 5
-
-
-def test_top_k_judges_what_the_forecast_puts_on_top(monocal_command, log_file):
-    arguments = ("--score", "pctr", "--label", "click", "--group", "user_id", "--top-k", "1", *QUICK)
-    ended = monocal_command("evaluate", log_file, *arguments)
-    assert "What was selected" in ended.out
-    assert "By rank" in ended.out
-    found = monocal_command("evaluate", log_file, *arguments, "--json").json["tasks"]["click"]
-    table = pq.read_table(log_file)
-    users = np.unique(table["user_id"].to_numpy(zero_copy_only=False), return_inverse=True)[1]
-    top = ranks_within(table["pctr"].to_numpy(), users) == 1
-    expected = table["pctr"].to_numpy()[top].sum() / table["click"].to_numpy()[top].sum()
-    assert found["selection"]["before"]["n_selected"] == top.sum()
-    assert found["selection"]["before"]["selected_pcoc"] == pytest.approx(expected)
-    assert found["before"]["metrics"]["pcoc"]["value"] == pytest.approx(expected)
-
-
-def test_winners_judges_rows_that_were_shown(monocal_command, log_file, tmp_path):
-    table = pq.read_table(log_file)
-    won = table["pctr"].to_numpy() > 0.3
-    pq.write_table(table.append_column("won", pa.array(won)), tmp_path / "bids.parquet")
-    arguments = ("--score", "pctr", "--label", "click", "--selected", "won", *QUICK, "--json")
-    found = monocal_command("evaluate", tmp_path / "bids.parquet", *arguments).json["tasks"]["click"]
-    assert found["before"]["n_rows"] == won.sum()
-    assert found["selection"]["before"]["n_rows"] == 20_000
-    assert found["selection"]["before"]["by_rank"] is None
 
 
 def test_since_and_until(monocal_command, log_file):
@@ -136,14 +109,12 @@ def test_several_tasks(monocal_command, videos_file):
         (("--label", "click"), "score: got nothing"),
         (("--score", "pctr", "--label", "click", "--by", "devise"), "did you mean 'device'?"),
         (("--score", "pctr", "--label", "click", "--metrics", "ecce"), "did you mean 'ece'?"),
-        (("--score", "pctr", "--label", "click", "--top-k", "2"), "a number ≥ 1 and a group column"),
         (("--score", "pctr", "--label", "click", "--since", "2024-01-01"), "name the time column"),
         (
             ("--score", "pctr", "--label", "click", "--time", "timestamp", "--since", "2024-01-01"),
             "wanted a number, as in the time column (int64)",
         ),
         (("--score", "pctr", "--label", "click", "--time", "timestamp", "--until", "5"), "no rows"),
-        (("--score", "pctr", "--label", "click", "--selected", "win"), "--selected: got 'win'"),
     ],
 )
 def test_bad_arguments(monocal_command, log_file, arguments, message):

@@ -15,7 +15,7 @@ def test_tables_fit(monocal_command, model_folder, log_file, tmp_path, verb):
     arguments = {
         "fit": (log_file, *COLUMNS, "--method", "wide_logistic", "--out", tmp_path / "model"),
         "compare": (log_file, *COLUMNS, "--methods", "platt,wide_logistic,confcalib", "--group", "user_id"),
-        "evaluate": (model_folder, log_file, "--by", "device", "--group", "user_id", "--top-k", 1, "--metrics", "all"),
+        "evaluate": (model_folder, log_file, "--by", "device", "--group", "user_id", "--metrics", "all"),
         "methods": (),
         "metrics": (),
     }
@@ -37,17 +37,15 @@ def test_tables_fit(monocal_command, model_folder, log_file, tmp_path, verb):
 
 def test_what_is_in_a_model_and_in_a_log_fits(monocal_command, log_file, tmp_path):
     fields = "site_id,ad_id,country,hour,position,device"
-    winners = ("--numeric", "user_number", "--parent", "ad_id=country", "--selected", "won")
+    more = ("--numeric", "user_number", "--parent", "ad_id=country")
     frame = pq.read_table(log_file)
     n = frame.num_rows
-    frame = frame.append_column("won", pa.array([row % 10 == 0 for row in range(n)]))
     pq.write_table(frame.append_column("user_number", pa.array(range(n))), tmp_path / "log.parquet")
     columns = ("--score", "pctr", "--label", "click", "--fields", fields)
     fitted = monocal_command(
-        "fit", tmp_path / "log.parquet", *columns, *winners, "--method", "wide_logistic", "--out", tmp_path / "model"
+        "fit", tmp_path / "log.parquet", *columns, *more, "--method", "wide_logistic", "--out", tmp_path / "model"
     )
     assert fitted.code == 0, fitted.err
-    assert "winners (won): " in fitted.out
     prepared = monocal_command("prepare", log_file, "--label", "click", "--fields", fields, "--out", tmp_path / "log")
     assert prepared.code == 0
     for folder in ("model", "log"):

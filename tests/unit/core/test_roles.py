@@ -62,7 +62,6 @@ def test_toml_without_labels(tmp_path):
         (Roles(labels="click", sampling_rate="pctrr"), "pctrr", "sampling_rate", "pctr"),
         (Roles(labels="click", fields=["hour"], parents={"hour": "hours"}), "hours", "parents", "hour"),
         (Roles(labels="click", keep_order_within="user"), "user", "keep_order_within", "user_id"),
-        (Roles(labels="click", selected="clicked"), "clicked", "selected", "click"),
         (Roles(labels=["click", "site"], scores={"click": "pctr", "site": "pctrs"}), "pctrs", "tasks", "pctr"),
     ],
 )
@@ -92,14 +91,6 @@ def test_missing_column_is_named_with_its_argument_and_the_nearest_column(schema
 def test_roles_that_cannot_work_is_refused(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         Roles(**arguments)
-
-
-def test_the_old_name_of_selected_still_works():
-    with pytest.warns(DeprecationWarning, match="'winners' is now called 'selected'"):
-        roles = Roles.from_dict({"labels": "click", "winners": "won"})
-    assert roles == Roles("click", selected="won")
-    with pytest.warns(DeprecationWarning, match="now called Roles.selected"):
-        assert roles.winners == "won"
 
 
 def test_parents_are_fields_and_lists_are_read():

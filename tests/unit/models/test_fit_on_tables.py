@@ -74,7 +74,6 @@ def test_time_column_orders_the_rows():
         ({"numeric": ["sit_id"]}, "numeric"),
         ({"parents": {"hour": "sit_id"}}, "parents"),
         ({"keep_order_within": "sit_id"}, "keep_order_within"),
-        ({"selected": "sit_id"}, "selected"),
         ({"sampling_rate": "sit_id"}, "sampling_rate"),
         ({"score": None, "label": None, "tasks": {"a": ("click", "pctr"), "b": ("click", "sit_id")}}, "tasks"),
     ],

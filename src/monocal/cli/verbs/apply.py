@@ -46,10 +46,6 @@ def apply(
             help="Add columns _lower and _upper: where the true probability lies so often, such as 0.9.",
         ),
     ] = None,
-    selected: Annotated[
-        bool,
-        typer.Option("--selected", help="Answer for rows that are chosen for it, by a model fitted with --selected."),
-    ] = False,
     rate: SamplingRate = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads that score; reading has its own.")] = 2,
     engine: Engine = "local",
@@ -74,9 +70,9 @@ def apply(
     if is_spark(engine, master, conf, {}):
         df = spark_table(table, master, conf)
         # workers read a model that is too large to travel from its place, where it has the rate that it was saved with
-        _apply_on_spark(model if rate is None else loaded, df, out, columns, interval, selected, as_json)
+        _apply_on_spark(model if rate is None else loaded, df, out, columns, interval, as_json)
         return
-    done = apply_model(loaded, table, out, column=columns, n_threads=threads, interval=interval, selected=selected)
+    done = apply_model(loaded, table, out, column=columns, n_threads=threads, interval=interval)
     if as_json:
         print_json(done.as_dict())
         return
@@ -94,14 +90,13 @@ def _apply_on_spark(
     out: str,
     columns: dict[str, str] | str | None,
     interval: float | None,
-    selected: bool,
     as_json: bool,
 ) -> None:
     from monocal.spark import apply, check_rows
     from monocal.spark.collecting import refusals_of_workers
 
     check_new_folder(df, out)
-    scored = apply(df, model, column=columns, interval=interval, selected=selected)
+    scored = apply(df, model, column=columns, interval=interval)
     # a bad row would fail its task four times over before the job ends
     check_rows(df, model)
     try:

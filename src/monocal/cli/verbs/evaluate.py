@@ -18,8 +18,7 @@ EXAMPLES = """
 monocal evaluate model/ test.parquet
 monocal evaluate model/ test.parquet --by site_id --group user_id
 monocal evaluate scored.parquet --score pctr_calibrated --label click --fields site_id,app_id
-monocal evaluate model/ test.parquet --group query_id --top-k 3
-monocal evaluate model/ bids.parquet --selected won --time ts --since 2024-05-01 --json
+monocal evaluate model/ bids.parquet --time ts --since 2024-05-01 --json
 monocal evaluate model/ hdfs:///log/ --group user_id --engine spark --master yarn
 monocal evaluate model/ hdfs:///log/ --group user_id --engine spark --intervals
 """
@@ -35,13 +34,6 @@ def evaluate(
     fields: Fields = None,
     by: Annotated[
         list[str] | None, typer.Option("--by", metavar="COLUMNS", help="Judge every value of these columns.")
-    ] = None,
-    top_k: Annotated[
-        int | None,
-        typer.Option("--top-k", min=1, help="Only the rows that the forecast puts on top of each group."),
-    ] = None,
-    selected: Annotated[
-        str | None, typer.Option("--selected", metavar="COLUMN", help="Only rows that were shown or won (1, not 0).")
     ] = None,
     period: Period,
     metrics: MetricNames = None,
@@ -76,10 +68,9 @@ def evaluate(
         **period.arguments(),
         "tasks": arguments.tasks(task),
         "fields": None if fields is None else arguments.names_or_none(fields),
-        "selected": selected,
         "metrics": list(METRICS) if names == ["all"] else names or None,
     }
-    not_on_spark = {"--by": by, "--top-k": top_k, "--product": product, "--label-time": late.label_time}
+    not_on_spark = {"--by": by, "--product": product, "--label-time": late.label_time}
     if is_spark(engine, master, conf, {**not_on_spark, "--soft-labels": asked.pop("soft_labels")}):
         from monocal.cli.tables import print_measured
         from monocal.spark import evaluate as evaluate_on_spark
@@ -100,7 +91,6 @@ def evaluate(
         table,
         model=None if model is None else load_model(model),
         by=arguments.names(by),
-        top_k=top_k,
         products=arguments.products(product),
         seed=seed,
         soft_labels=columns.soft_labels,

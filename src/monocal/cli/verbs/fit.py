@@ -57,10 +57,6 @@ def fit(
     method: Method = "umc",
     options: Set = None,
     fitting: FitSettings,
-    selected: Annotated[
-        str | None,
-        typer.Option("--selected", metavar="COLUMN", help="Which rows were chosen (1, not 0): learn from winners."),
-    ] = None,
     refit: Annotated[
         bool, typer.Option("--refit", help="After judging, fit once more on all rows and save that model.")
     ] = False,
@@ -98,7 +94,6 @@ def fit(
         "--label-time": late.label_time,
         "--numeric": fitting.numeric,
         "--parent": fitting.parent,
-        "--selected": selected,
         "--shared-network": shared_network,
     }
     scored = columns.arguments()
@@ -126,7 +121,7 @@ def fit(
     tasks, numbers = arguments.tasks(task), arguments.names(fitting.numeric)
     if numbers and not fields:
         fields = ["none"]
-    taken = {"tasks": tasks, "time": fitting.time, "numeric": numbers, "selected": selected}
+    taken = {"tasks": tasks, "time": fitting.time, "numeric": numbers}
     taken |= {"keep_order_within": fitting.keep_order_within, **scored, **late.arguments()}
     with joined_team(engine, table) as team:
         judged = fit_and_judge(
@@ -135,7 +130,6 @@ def fit(
             fields=_fields(table, fields, method, taken),
             tasks=tasks,
             shared_network=shared_network,
-            selected=selected,
             refit=refit,
             products=arguments.products(product),
             repair=repair,
@@ -163,8 +157,6 @@ def fit(
         carried = judged.model.carried(name)
         if carried:
             print_lines(folded(carry_as_option("\n".join([f"{name}: what is carried forward", *carried]))))
-        for line in judged.model.of_winners(name):
-            print_lines(folded(f"{name}: {line}"))
     for check in judged.products:
         print_lines(folded(str(check)))
     remark(f"saved the model{' (fitted again on all rows)' if refit and judged.tasks else ''} to {out}")
