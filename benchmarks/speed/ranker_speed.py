@@ -21,11 +21,11 @@ import torch
 from monocal.core.files import atomic_file
 from monocal.core.roles import Roles
 from monocal.lab.rankers import QIN, DeepFM, HashedLogistic, MultiTaskDeepFM
+from monocal.lab.rankers.lazy_table import LazyAdam
 from monocal.lab.rankers.objective import RankerObjective
 from monocal.lab.rankers.threads import CHUNK_ROWS
 from monocal.lab.simulator.fields import draw_power_law
 from monocal.logs.encoded_log import EncodedLog
-from monocal.training.lazy_table import LazyAdam
 from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 
 AVAZU = (7, 7, 4737, 7745, 26, 8552, 559, 36, 2686408, 6729486, 8251, 5, 4, 2626, 8, 9, 435, 4, 68, 172, 60)

@@ -1,23 +1,43 @@
-"""Adam for dense weights, and its lazy form for large tables of which a batch touches few rows."""
+"""Adam for dense weights, torch's sparse form for long tables, and whatever a module brings for its own weights."""
 
 from __future__ import annotations
 
-from typing import Any, final
+from abc import ABC, abstractmethod
+from typing import Any, Protocol, final
 
 import torch
 from torch import Tensor, nn
 
 from monocal.training.dense_adam import DenseAdam
-from monocal.training.lazy_table import LazyAdam, LazyTable
+
+
+class Optimiser(Protocol):
+    """What moves weights, as torch's optimisers do."""
+
+    param_groups: list[dict[str, Any]]
+
+    def step(self) -> Any: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> None: ...
+
+
+class BringsOptimiser(nn.Module, ABC):
+    """A module whose weights are moved by an optimiser of its own."""
+
+    @abstractmethod
+    def optimiser(self) -> Optimiser:
+        """Returns what moves all weights of this module."""
 
 
 @final
 class Optimisers:
-    """Splits a network's trainable weights between Adam and its lazy form.
+    """Splits a network's trainable weights between Adam, its sparse form and what modules bring themselves.
 
     The weights of a module whose attribute `sparse` is true, as torch's own embeddings have it, get gradients for the
-    rows of the batch alone, and the lazy form updates only those; a step then costs the time of the batch however long
-    the table is. A `LazyTable` is updated likewise, by its own form of Adam.
+    rows of the batch alone, and the sparse form updates only those; a step then costs the time of the batch however
+    long the table is.
 
     Arguments:
         network: The network; frozen weights are left out.
@@ -25,18 +45,17 @@ class Optimisers:
 
     def __init__(self, network: nn.Module) -> None:
         sparse = sparse_tables(network)
-        lazy_tables = [module for module in network.modules() if isinstance(module, LazyTable)]
-        own = {id(table.rows) for table in lazy_tables}
+        owners = [module for module in network.modules() if isinstance(module, BringsOptimiser)]
+        own = {id(weight) for owner in owners for weight in owner.parameters()}
         trainable = [weight for weight in network.parameters() if weight.requires_grad and id(weight) not in own]
         self.dense = [weight for weight in trainable if id(weight) not in sparse]
-        lazy = [weight for weight in trainable if id(weight) in sparse]
-        self.parts: list[DenseAdam | LazyAdam | torch.optim.Optimizer] = []
+        long = [weight for weight in trainable if id(weight) in sparse]
+        self.parts: list[Optimiser] = []
         if self.dense:
             self.parts.append(DenseAdam(self.dense))
-        if lazy:
-            self.parts.append(torch.optim.SparseAdam(lazy))
-        if lazy_tables:
-            self.parts.append(LazyAdam(lazy_tables))
+        if long:
+            self.parts.append(torch.optim.SparseAdam(long))
+        self.parts.extend(owner.optimiser() for owner in owners)
 
     def step(self, learning_rate: float) -> None:
         """Moves the weights against their gradients."""

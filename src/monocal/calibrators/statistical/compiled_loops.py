@@ -17,9 +17,9 @@ def loop_for(n_cells: float, by_numpy: Callable[..., Any], kernel: str) -> Calla
     Arguments:
         n_cells: Rows times fields.
         by_numpy: The loop for few rows, and for machines without numba.
-        kernel: Module of `monocal.kernels` that holds the same function, compiled.
+        kernel: The module that holds the same function, compiled.
     """
     if n_cells < COMPILED_FROM_CELLS or find_spec("numba") is None:
         return by_numpy
-    compiled: Callable[..., Any] = getattr(import_module(f"monocal.kernels.{kernel}"), by_numpy.__name__)
+    compiled: Callable[..., Any] = getattr(import_module(kernel), by_numpy.__name__)
     return compiled

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from monocal.core.errors import InvalidInput
+from monocal.lab.rankers.lazy_table import LazyTable
 from monocal.lab.rankers.network import RankerNetwork
-from monocal.training.lazy_table import LazyTable
 
 START_SCALE = 1e-4
 """Standard deviation of embeddings and linear weights at the start."""

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from monocal.training.lazy_table import LazyTable
+from monocal.lab.rankers.lazy_table import LazyTable
 
 
 class RankerNetwork(nn.Module, ABC):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from monocal.lab.rankers.network import RankerNetwork
-    from monocal.losses.ranking import RankingLoss
+    from monocal.lab.ranking_losses import RankingLoss
 
 LAZY_NOTE = (
     "Adam and the L2 penalty are lazy on embeddings: a value's row changes only in batches where the value occurs; "
@@ -108,7 +108,7 @@ class NeuralRanker(Ranker):
 
     @final
     def _loss(self) -> RankingLoss:
-        from monocal.losses.ranking import ranking_loss
+        from monocal.lab.ranking_losses import ranking_loss
 
         return ranking_loss(self.loss, **(self.loss_arguments or {}))
 

@@ -15,8 +15,8 @@ from monocal.core.samples import Ids
 from monocal.lab.rankers.network import RankerNetwork
 from monocal.lab.rankers.threads import Workers, chunks
 from monocal.lab.rankers.whole_lists import Lists, batches_of, order_by_list
+from monocal.lab.ranking_losses import RankingLoss
 from monocal.logs.encoded_log import MISSING_LABEL, EncodedLog
-from monocal.losses.ranking import RankingLoss
 from monocal.training.objective import Batch, Objective
 from monocal.training.options import TrainingOptions
 

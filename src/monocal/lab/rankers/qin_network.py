@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from monocal.core.errors import InvalidInput
+from monocal.lab.rankers.lazy_table import LazyTable
 from monocal.lab.rankers.network import RankerNetwork
-from monocal.training.lazy_table import LazyTable
 
 _START_SCALE = 0.02
 """Larger than DeepFM's: attention compares products of embeddings, which 1e-4 would leave without a gradient."""

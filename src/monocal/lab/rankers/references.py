@@ -15,7 +15,7 @@ from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.scored_log import ScoredLog
 
 if TYPE_CHECKING:
-    from monocal.losses.ranking import RankingLoss
+    from monocal.lab.ranking_losses import RankingLoss
 
 
 def references_of(
@@ -29,7 +29,7 @@ def references_of(
         tasks: The tasks to learn.
         group: For click rates: the fields whose values have them.
     """
-    from monocal.losses.ranking import RANKING_LOSSES, PreferencePairs
+    from monocal.lab.ranking_losses import RANKING_LOSSES, PreferencePairs
 
     if not loss.needs_references:
         return {}
@@ -55,7 +55,7 @@ def expected_rates(log: EncodedLog, task: str, fields: str | Sequence[str] | Non
         task: Whose labels.
         fields: Such as the user and the item.
     """
-    from monocal.losses.ranking import BetaPrior
+    from monocal.lab.ranking_losses import BetaPrior
 
     names = [fields] if isinstance(fields, str) else list(fields or ())
     if not names:

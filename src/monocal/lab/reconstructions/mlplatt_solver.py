@@ -77,7 +77,7 @@ class _Rows:
         self.context, self.offsets = np.ascontiguousarray(context), offsets
         self.n_values = int(offsets[-1])
         self.held = np.concatenate([offsets[:-1], self.n_values + offsets[:-1]])
-        self._add = loop_for(self.context.size, add_line_loss_and_gradient, "list_loss")
+        self._add = loop_for(self.context.size, add_line_loss_and_gradient, "monocal.lab.reconstructions.mlplatt_loop")
 
     def loss_and_gradient(self, theta: Floats, penalty: Floats) -> tuple[float, Floats]:
         gradient = penalty * theta
@@ -109,7 +109,7 @@ def add_line_loss_and_gradient(
     theta: Floats,
     gradient: NDArray[Any],
 ) -> float:
-    """What `monocal.kernels.list_loss` does, by numpy."""
+    """What `monocal.lab.reconstructions.mlplatt_loop` does, by numpy."""
     slopes, levels = _slopes_and_levels(features, offsets, theta)
     steep = slopes * logits
     z = steep + levels

@@ -45,7 +45,7 @@ class FieldEffects:
     def __getitem__(self, rows: slice, /) -> Floats:
         ids = np.ascontiguousarray(self.features[rows])
         found = np.empty(ids.shape)
-        loop_for(self.features.shape[0] * ids.shape[1], write_effects, "field_effects")(
+        loop_for(self.features.shape[0] * ids.shape[1], write_effects, "monocal.kernels.field_effects")(
             ids, self.shifts, self.offsets, found
         )
         return found

@@ -8,7 +8,7 @@ from monocal.lab.rankers.deepfm_network import DeepFMNetwork
 from monocal.lab.rankers.objective import RankerObjective
 from monocal.lab.rankers.request_scorer import RequestScorer
 from monocal.lab.rankers.threads import CHUNK_ROWS, workers
-from monocal.losses.ranking import LogLoss, RankingLoss
+from monocal.lab.ranking_losses import LogLoss, RankingLoss
 from monocal.training.optimisers import Optimisers
 
 SIZES = (5, 3, 7)

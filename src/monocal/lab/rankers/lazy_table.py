@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from monocal.training.optimisers import BringsOptimiser
+
 
 @final
-class LazyTable(nn.Module):
+class LazyTable(BringsOptimiser):
     """Vectors by row number, trained without ever touching the rows that a batch does not name.
 
     A training step calls `touch`, builds its loss on `values` (each touched row once, whatever its number of
@@ -40,6 +42,10 @@ class LazyTable(nn.Module):
     def forward(self, places: Tensor) -> Tensor:
         """Looks up row numbers `(b, k)`; returns `(b, k, width)`."""
         return functional.embedding(places, self.rows)
+
+    def optimiser(self) -> LazyAdam:
+        """Returns Adam for the touched rows."""
+        return LazyAdam([self])
 
     def touch(self, places: Tensor) -> Tensor:
         """Copies the rows that occur in `places` into `values` and returns `places` as rows of `values`.

@@ -6,14 +6,14 @@ import inspect
 from typing import Any
 
 from monocal.core.errors import UnknownName
-from monocal.losses.ranking.base import RankingLoss
-from monocal.losses.ranking.calibrated_softmax import CalibratedSoftmax
-from monocal.losses.ranking.clid import ListwiseDistillation
-from monocal.losses.ranking.jrc import JointRankingCalibration
-from monocal.losses.ranking.log_loss import LogLoss
-from monocal.losses.ranking.preference_pairs import PreferencePairs
-from monocal.losses.ranking.rcr import RegressionCompatibleRanking
-from monocal.losses.ranking.self_boosted_pairs import SelfBoostedPairs
+from monocal.lab.ranking_losses.base import LogLoss, RankingLoss
+from monocal.lab.ranking_losses.lists import (
+    CalibratedSoftmax,
+    JointRankingCalibration,
+    ListwiseDistillation,
+    RegressionCompatibleRanking,
+)
+from monocal.lab.ranking_losses.pairs import PreferencePairs, SelfBoostedPairs
 
 RANKING_LOSSES: dict[str, type[RankingLoss]] = {
     "log_loss": LogLoss,

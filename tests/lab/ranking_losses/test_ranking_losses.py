@@ -6,7 +6,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.losses.ranking import (
+from monocal.lab.ranking_losses import (
     BetaPrior,
     CalibratedSoftmax,
     JointRankingCalibration,
@@ -16,10 +16,9 @@ from monocal.losses.ranking import (
     RegressionCompatibleRanking,
     SelfBoostedPairs,
 )
-from monocal.losses.ranking import pairs as pairs_module
-from monocal.losses.ranking.lists import Lists
-from monocal.losses.ranking.pairs import Pairs
-from monocal.losses.ranking.rcr import list_cross_entropy
+from monocal.lab.ranking_losses import pairs as pairs_module
+from monocal.lab.ranking_losses.lists import Lists, list_cross_entropy
+from monocal.lab.ranking_losses.pairs import Pairs
 
 
 def numbers(*values):

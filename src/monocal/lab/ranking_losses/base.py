@@ -1,4 +1,4 @@
-"""The interface of a ranker's objective."""
+"""The interface of a ranker's objective, and log-loss row by row."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import final
 from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput
+from monocal.losses.cross_entropy import cross_entropy
 
 
 class RankingLoss(nn.Module, ABC):
@@ -72,3 +73,25 @@ def check_share(name: str, value: float) -> float:
     if not 0.0 <= value <= 1.0:
         raise InvalidInput.of(name, value, "a share from 0 to 1", "use 0.5")
     return value
+
+
+@final
+class LogLoss(RankingLoss):
+    r"""The weighted mean of :math:`\ln(1 + e^z) - y z`; lists do not matter.
+
+    Example:
+        >>> import torch
+        >>> z, y = torch.tensor([0.6, -0.4, 0.2, 1.1]), torch.tensor([1.0, 0.0, 0.0, 1.0])
+        >>> round(LogLoss()(z, y).item(), 6)
+        0.508994
+    """
+
+    def _loss(
+        self,
+        logits: Tensor,
+        labels: Tensor,
+        weights: Tensor | None,
+        _groups: Tensor | None,
+        _references: Tensor | None,
+    ) -> Tensor:
+        return cross_entropy(logits, labels, weights)

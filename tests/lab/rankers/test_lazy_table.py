@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from monocal.training.lazy_table import LazyAdam, LazyTable
+from monocal.lab.rankers.lazy_table import LazyAdam, LazyTable
 
 
 def _step(table: LazyTable, adam: LazyAdam, places: list[list[int]]) -> None:
