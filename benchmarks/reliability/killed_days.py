@@ -1,10 +1,9 @@
 """Kills daily jobs at random moments of every phase and looks whether anything is lost or half-believed.
 
-Three jobs take turns: a day (refresh, save, promote), a rollback, and feedback that the service's online level is
-folded from. Each is killed in a phase that is chosen beforehand, after a random part of that phase's usual duration;
-what counts is the phase in which it really was. Until the pointer moves the generation before has to be in force, and
-from then on the new one; the model in force has to load and to know its parents; the folder of the next generation, if
-it is there, has to be whole; every feedback that was acknowledged has to be in the log, and at most one more.
+Two jobs take turns: a day (refresh, save, promote) and a rollback. Each is killed in a phase that is chosen beforehand,
+after a random part of that phase's usual duration; what counts is the phase in which it really was. Until the pointer
+moves the generation before has to be in force, and from then on the new one; the model in force has to load and to know
+its parents; the folder of the next generation, if it is there, has to be whole.
 
     python benchmarks/reliability/killed_days.py --kills 240
 """
@@ -28,35 +27,25 @@ import numpy as np
 import monocal
 from monocal.models.artefact import load_model
 from monocal.operations import promote, promotion, read_registry, refresh, rollback
-from monocal.operations.online_level.feedback_log import FeedbackLog
-from monocal.operations.online_level.level import LevelRules
 from monocal.operations.registry import standing_promotions
 
 ROWS = 1_000
-CALLS, ROWS_PER_CALL = 40, 7
-RULES = LevelRules(batch_rows=50)
-SMALL_FILE = 20_000
-"""Bytes after which feedback goes on in a new file, so that this happens while it is killed, too."""
 
 PHASES = {
     "day": ("refresh and save", "promote, before the pointer", "moving the pointer", "after the pointer moved"),
     "rollback": ("rollback, before the pointer", "moving it back", "after it moved back"),
-    "feedback": ("feedback",),
 }
 
 
 class Board:
-    """What a child says to its parent: which phase it is in, since when, and how many calls were acknowledged."""
+    """What a child says to its parent: which phase it is in, and since when."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, 256)
 
     def enter(self, phase: int) -> None:
-        struct.pack_into("d", self._memory, 16 + 8 * phase, time.monotonic())
+        struct.pack_into("d", self._memory, 8 + 8 * phase, time.monotonic())
         struct.pack_into("q", self._memory, 0, phase)
-
-    def acknowledge(self, n_calls: int) -> None:
-        struct.pack_into("q", self._memory, 8, n_calls)
 
     def clear(self) -> None:
         self._memory[:] = bytes(256)
@@ -66,12 +55,8 @@ class Board:
     def phase(self) -> int:
         return int(struct.unpack_from("q", self._memory, 0)[0])
 
-    @property
-    def n_calls(self) -> int:
-        return int(struct.unpack_from("q", self._memory, 8)[0])
-
     def began(self, phase: int) -> float:
-        return float(struct.unpack_from("d", self._memory, 16 + 8 * phase)[0])
+        return float(struct.unpack_from("d", self._memory, 8 + 8 * phase)[0])
 
 
 def rows_of_day(day: int) -> dict[str, list[float]]:
@@ -117,19 +102,7 @@ def do_rollback(place: Path, board: Board) -> None:
     read_registry(place / "registry").load()
 
 
-def do_feedback(place: Path, board: Board) -> None:
-    log = FeedbackLog(place / "feedback", RULES, file_bytes=SMALL_FILE)
-    log.begin("a version", {})
-    board.enter(0)
-    rows = {"click": {"base": [-2.0] * ROWS_PER_CALL, "labels": [1.0] + [0.0] * (ROWS_PER_CALL - 1), "ids": {}}}
-    for call in range(CALLS):
-        assert log.append("a version", rows)
-        board.acknowledge(call + 1)
-        log.read()
-        log.follow_with_new_file()
-
-
-JOBS: dict[str, Callable[[Path, Board], None]] = {"day": do_day, "rollback": do_rollback, "feedback": do_feedback}
+JOBS: dict[str, Callable[[Path, Board], None]] = {"day": do_day, "rollback": do_rollback}
 
 
 def in_force(place: Path) -> list[str]:
@@ -143,20 +116,6 @@ def in_force(place: Path) -> list[str]:
     if (place / "next").exists():
         load_model(place / "next")
     return standing
-
-
-def calls_in_log(place: Path) -> int:
-    """Returns how many calls of feedback count; two readers have to fold the same bits."""
-    readers = []
-    for _ in range(2):
-        readers.append(FeedbackLog(place / "feedback", RULES))
-        readers[-1].read()
-    first, second = (reader.level.to_json() for reader in readers)
-    assert first == second
-    waiting = first["tasks"].get("click", {"n_steps": 0, "waiting": {"base": []}})
-    n_rows = waiting["n_steps"] * RULES.batch_rows + len(waiting["waiting"]["base"])
-    assert n_rows % ROWS_PER_CALL == 0
-    return n_rows // ROWS_PER_CALL
 
 
 def start(job: str, place: Path, board: Board) -> int:
@@ -177,18 +136,13 @@ def usual_seconds(job: str, place: Path, board: Board) -> list[float]:
     return [max(later - earlier, 1e-4) for earlier, later in pairwise(began)]
 
 
-def check(job: str, phase: int, before: tuple[list[str], int], after: tuple[list[str], int], n_calls: int) -> str:
+def check(job: str, phase: int, before: list[str], after: list[str]) -> str:
     """Says which state is in force after a kill; fails if it is not one that the phase allows."""
-    if job == "feedback":
-        assert after[0] == before[0]
-        assert n_calls <= after[1] - before[1] <= n_calls + 1, (n_calls, before[1], after[1])
-        return "all that was acknowledged" if after[1] - before[1] == n_calls else "one call more"
-    assert after[1] == before[1]
-    moved = after[0] != before[0]
+    moved = after != before
     if moved:
-        shorter, longer = sorted((before[0], after[0]), key=len)
+        shorter, longer = sorted((before, after), key=len)
         assert longer[:-1] == shorter
-        assert (len(after[0]) > len(before[0])) == (job == "day")
+        assert (len(after) > len(before)) == (job == "day")
     moving = len(PHASES[job]) - 2
     assert not (phase < moving and moved)
     assert not (phase > moving and not moved)
@@ -211,15 +165,15 @@ def kill_days(
     columns = {"score": "pctr", "label": "click", "fields": ["site"], "time": "day"}
     monocal.fit(rows_of_day(0), method="wide_logistic", **columns).save(place / "first")  # type: ignore[arg-type]
     promote(place / "first", place / "registry")
-    seconds = {job: usual_seconds(job, place, board) for job in ("day", "rollback", "feedback")}
+    seconds = {job: usual_seconds(job, place, board) for job in PHASES}
     targets = [(job, phase) for job, phases in PHASES.items() for phase in range(len(phases))]
     counts: Counter[tuple[str, str]] = Counter()
     turn = 0
     while counts.total() < n_kills or (counts.total() < most_kills and set(until_hit) - {phase for phase, _ in counts}):
         job, phase = targets[turn % len(targets)]
         turn += 1
-        before = in_force(place), calls_in_log(place)
-        if job == "rollback" and len(before[0]) < 2:
+        before = in_force(place)
+        if job == "rollback" and len(before) < 2:
             job, phase = "day", 3
         child = start(job, place, board)
         ended = 0
@@ -232,16 +186,15 @@ def kill_days(
             _, status = os.waitpid(child, 0)
             ended = 0 if os.WIFSIGNALED(status) else child
         reached = board.phase
-        after = in_force(place), calls_in_log(place)
-        found = check(job, min(reached, len(PHASES[job]) - 1) if reached >= 0 else 0, before, after, board.n_calls)
+        after = in_force(place)
+        found = check(job, min(reached, len(PHASES[job]) - 1) if reached >= 0 else 0, before, after)
         if not ended:
             name = PHASES[job][reached] if 0 <= reached < len(PHASES[job]) else f"{job}, before or after it"
             counts[name, found] += 1
-    for job in ("day", "feedback"):
-        assert os.waitpid(start(job, place, board), 0)[1] == 0
+    assert os.waitpid(start("day", place, board), 0)[1] == 0
     in_force(place)
     left = sorted(os.listdir(place))
-    assert left == ["feedback", "first", "next", "registry"], left
+    assert left == ["first", "next", "registry"], left
     assert sorted(os.listdir(place / "registry")) == ["models", "registry.json"]
     return counts
 

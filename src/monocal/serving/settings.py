@@ -50,13 +50,6 @@ class Settings:
         drain_seconds: Time that requests in hand get to finish at shutdown.
         hang_seconds: How long a worker's event loop may stand still before the supervisor replaces the worker.
         feedback_rows_per_second: Labels that a worker takes without a token; 0 takes none.
-        level_folder: Switches the online level on: labels that come back move a bounded correction of the model,
-            and are kept in this folder. Needs a token.
-        level_fields: Fields whose values get a correction of their own; names, or one text with commas.
-        level_batch_rows: Labels that make one step of the level.
-        level_max_step: Largest move per step, in logit.
-        level_max_total: Largest correction, in logit.
-        level_file_bytes: Length after which the log of labels goes on in a new file.
         access_log: Whether every request is logged (path, status, rows and duration; never values).
     """
 
@@ -84,12 +77,6 @@ class Settings:
     drain_seconds: int = 30
     hang_seconds: float = 30.0
     feedback_rows_per_second: int = 1_000
-    level_folder: Path | None = None
-    level_fields: tuple[str, ...] = ()
-    level_batch_rows: int = 1_000
-    level_max_step: float = 0.1
-    level_max_total: float = 0.5
-    level_file_bytes: int = 256 << 20
     access_log: bool = False
 
     def __post_init__(self) -> None:
@@ -97,15 +84,6 @@ class Settings:
         set_value(self, "model_folder", Path(self.model_folder))
         if self.shadow_folder is not None:
             set_value(self, "shadow_folder", Path(self.shadow_folder))
-        if self.level_folder is not None:
-            set_value(self, "level_folder", Path(self.level_folder))
-            if self.token is None:
-                raise InvalidInput.of(
-                    "level_folder", "no token", "labels from callers who are known, since they move the level",
-                    "set MONOCAL_TOKEN or --token-file",
-                )  # fmt: skip
-        given = self.level_fields.split(",") if isinstance(self.level_fields, str) else self.level_fields
-        set_value(self, "level_fields", tuple(name for name in given if name))
         if not self.name:
             set_value(self, "name", self.model_folder.resolve().name)
         if not _PLAIN_NAME.fullmatch(self.name) or self.name == SHADOW_NAME:
@@ -131,8 +109,7 @@ class Settings:
         positive = [
             *("workers", "watch_seconds", "max_rows", "max_body_bytes", "max_header_bytes", "max_in_flight"),
             *("max_connections", "header_seconds", "body_seconds", "keep_alive_seconds", "drain_seconds"),
-            *("max_bytes_in_hand", "hang_seconds", "level_batch_rows", "level_max_step", "level_max_total"),
-            "level_file_bytes",
+            *("max_bytes_in_hand", "hang_seconds"),
         ]
         for name in positive:
             if not getattr(self, name) > 0:

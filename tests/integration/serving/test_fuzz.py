@@ -19,8 +19,6 @@ OPERATIONS = [
     "GET /v1/models/{name}",
     "GET /v2/models/{name}",
     "GET /v2/models/{name}/ready",
-    "GET /v1/models/{name}/level",
-    "POST /v1/models/{name}/level/reset",
     "GET /v2",
     "GET /v2/health/live",
     "GET /v2/health/ready",

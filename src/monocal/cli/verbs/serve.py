@@ -39,12 +39,6 @@ def serve(
         Path | None,
         typer.Option("--shadow", metavar="MODEL", help="A second model that scores the traffic without answering."),
     ] = None,
-    online_level: Annotated[
-        Path | None,
-        typer.Option(
-            "--online-level", metavar="FOLDER", help="Let labels move a bounded correction; they are kept there."
-        ),
-    ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -76,5 +70,4 @@ def serve(
             raise UnknownName.among("setting", name, known)
     token = os.environ.get(TOKEN_VARIABLE) if token_file is None else token_file.read_text(encoding="utf-8").strip()
     others.setdefault("admin_port", admin_port)
-    others.setdefault("level_folder", online_level)
     start(model, host=host, port=port, workers=workers, token=token, watch=watch, shadow=shadow, **others)

@@ -12,7 +12,7 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.row_intervals import check_level
-from monocal.core.samples import Ids, Samples
+from monocal.core.samples import Samples
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats, as_float_column
 from monocal.models.artefact import load_model
@@ -118,15 +118,6 @@ class Engine:
     def agreed(self, probabilities: dict[str, Floats]) -> dict[str, Floats]:
         """Returns the probabilities with every product as that of its parts."""
         return with_products(probabilities, self.products) if self.products else probabilities
-
-    def ids_of(self, request: Request, n_rows: int) -> Ids:
-        """Returns the ids of a request's field values; fields that it does not have count as unseen.
-
-        Arguments:
-            request: Has the values; its scores are not looked at.
-            n_rows: How many candidates it has.
-        """
-        return self._encoder.encode(request, n_rows, refuses_missing=False)
 
     def warm_up(self) -> float:
         """Scores made-up requests until caches and compiled code are ready; returns the seconds it took."""

@@ -64,14 +64,13 @@ class FieldEncoder:
     def n_bytes(self) -> int:
         return 0 if self._table is None else self._table.n_bytes
 
-    def encode(self, request: Request, n_rows: int, *, refuses_missing: bool | None = None) -> Ids:
-        """Returns the ids `(n_rows, fields)`; `refuses_missing` overrides what the encoder does by itself."""
+    def encode(self, request: Request, n_rows: int) -> Ids:
+        """Returns the ids `(n_rows, fields)`."""
         if request.ids is not None:
             return self._checked_ids(request, n_rows)
         fields, shared = request.fields, request.shared
-        refuses = self._refuses_missing if refuses_missing is None else refuses_missing
-        names = (*fields, None, *shared, refuses)
-        layout = self._layouts.get(names) or self._new_layout(names, request, refuses)
+        names = (*fields, None, *shared)
+        layout = self._layouts.get(names) or self._new_layout(names, request)
         ids = np.zeros((n_rows, self._sizes.shape[0]), dtype=np.int32)
         columns: Any = fields.values()
         values: Any = shared.values()
@@ -117,11 +116,11 @@ class FieldEncoder:
                 ids[:, place] = np.where(is_null, lookup.null_id, ids[:, place])
         return ids
 
-    def _new_layout(self, names: tuple[Any, ...], request: Request, refuses_missing: bool) -> _Layout:
+    def _new_layout(self, names: tuple[Any, ...], request: Request) -> _Layout:
         """Checks which fields are given; a request with the same names need not be checked again."""
         fields, shared = request.fields, request.shared
         given = [name for name in self._places if name in fields or name in shared]
-        if refuses_missing and len(given) < len(self._places):
+        if self._refuses_missing and len(given) < len(self._places):
             missing = next(name for name in self._places if name not in given)
             raise InvalidInput.of(
                 f"field {missing!r}",

@@ -58,7 +58,6 @@ class Answer:
         version: Fingerprint of the model that answered.
         logits: Per task, the scores as logits after the sampling correction (live metrics compare them with fit time).
         ids: The ids that the field values turned into.
-        corrections: Per task, what an online level added to each logit; None without one.
         known: Per task, how surely each logit is known; empty unless the request asked for an interval.
     """
 
@@ -67,7 +66,6 @@ class Answer:
     version: str
     logits: dict[str, Floats]
     ids: Ids
-    corrections: dict[str, Floats] | None = None
     known: dict[str, KnownLogits] = field(default_factory=dict)
 
     def ends(self, level: float) -> dict[str, dict[str, Floats]]:

@@ -13,12 +13,10 @@ from monocal.serving.http.answering import json_response, service_of
 from monocal.serving.http.ports import MODELS
 from monocal.serving.http.refusals import CONFLICT, NOT_FOUND, Refusal
 from monocal.serving.http.token import check_admin_token
-from monocal.serving.runtime.live_level import LiveLevel
 from monocal.serving.runtime.service import ACTIVE, SHADOW, Service
 from monocal.serving.settings import SHADOW_NAME
 
 MODEL, LOAD = f"{MODELS}/{{name}}", f"{MODELS}/{{name}}/load"
-LEVEL, RESET = f"{MODEL}/level", f"{MODEL}/level/reset"
 
 
 async def list_models(http: HttpRequest) -> Response:
@@ -61,34 +59,12 @@ async def load(http: HttpRequest) -> Response:
     return json_response(said)
 
 
-async def describe_level(http: HttpRequest) -> Response:
-    """Says what the online level adds."""
-    return json_response(_level(service_of(http), http).facts())
-
-
-async def reset_level(http: HttpRequest) -> Response:
-    """Removes the online level; it begins at nothing again."""
-    service = service_of(http)
-    check_admin_token(http, service.settings.token)
-    level = _level(service, http)
-    await level.reset()
-    return json_response(level.facts())
-
-
 def routes() -> list[Route]:
     return [
         Route(MODELS, list_models),
         Route(MODEL, describe),
         Route(LOAD, load, methods=["POST"]),
-        Route(LEVEL, describe_level),
-        Route(RESET, reset_level, methods=["POST"]),
     ]
-
-
-def _level(service: Service, http: HttpRequest) -> LiveLevel:
-    if _number(service, http) != ACTIVE or service.level is None:
-        raise Refusal(NOT_FOUND, "this model has no online level. Way out: start the service with level_folder.")
-    return service.level
 
 
 def _number(service: Service, http: HttpRequest) -> int:

@@ -101,8 +101,7 @@ async def metrics(http: HttpRequest) -> Response:
     """Answers a Prometheus scrape."""
     service = service_of(http)
     versions = {store.name: store.engine.version for store in service.stores.values()}
-    others = service.level.metrics() if service.level else ()
-    return Response(service.metrics.exposition(versions, others), media_type=CONTENT_TYPE_LATEST)
+    return Response(service.metrics.exposition(versions), media_type=CONTENT_TYPE_LATEST)
 
 
 async def describe_api(http: HttpRequest) -> Response:

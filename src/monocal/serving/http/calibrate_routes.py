@@ -29,8 +29,6 @@ async def calibrate(http: HttpRequest) -> Response:
         "version": answer.version,
         "probabilities": answer.probabilities,
     }
-    if answer.corrections is not None:
-        said["corrections"] = answer.corrections
     if request.interval is not None:
         said |= answer.ends(request.interval)
     if answer.fused is not None:
@@ -39,7 +37,7 @@ async def calibrate(http: HttpRequest) -> Response:
 
 
 async def feedback(http: HttpRequest) -> Response:
-    """Takes labels together with the probabilities that were answered, for the running PCOC and the online level.
+    """Takes labels together with the probabilities that were answered, for the running PCOC.
 
     Nothing is remembered about single answers, so the caller sends both; rows with a null label are skipped. Labels
     change what the operator sees, so a service with a token asks for it, and one without takes them at a bounded rate.
@@ -47,9 +45,8 @@ async def feedback(http: HttpRequest) -> Response:
     service = service_of(http)
     if service.settings.token is not None:
         check_token(http, service.settings.token)
-    engine = service.engine
-    found = feedback_of(parse_object(await http.body()), service.settings.max_rows, engine)
-    n_rows = found.n_known
+    found = feedback_of(parse_object(await http.body()), service.settings.max_rows, service.engine.task_names)
+    n_rows = {task: int(labels.size) for task, (_, labels) in found.items()}
     if service.settings.token is None and not service.feedback_rate.take(sum(n_rows.values())):
         raise Refusal(
             TOO_MANY,
@@ -57,14 +54,9 @@ async def feedback(http: HttpRequest) -> Response:
             "wanted at most that. Way out: send fewer at a time, or start the service with a token.",
             {"retry-after": "1"},
         )
-    said: dict[str, Any] = {"counted": n_rows}
-    if service.level is not None:
-        ids = found.for_level(service.level.log.rules.fields, engine)
-        said["learned"] = await service.level.learn(engine, found.version, found.columns, ids)
-    for task, columns in found.columns.items():
-        known = columns["known"].astype(bool)
-        service.metrics.observe_feedback(task, columns["probabilities"][known], columns["labels"][known])
-    return json_response(said)
+    for task, (probabilities, labels) in found.items():
+        service.metrics.observe_feedback(task, probabilities, labels)
+    return json_response({"counted": n_rows})
 
 
 def routes() -> list[Route]:

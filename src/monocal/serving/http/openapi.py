@@ -10,7 +10,7 @@ from monocal.serving.engine.engine import Engine
 from monocal.serving.http import admin_routes
 from monocal.serving.http.calibrate_bodies import FUSION_MEMBERS
 from monocal.serving.http.calibrate_routes import CALIBRATE, FEEDBACK
-from monocal.serving.http.feedback_bodies import NEEDED
+from monocal.serving.http.feedback_bodies import FEEDBACK_MEMBERS
 from monocal.serving.http.open_inference_routes import HEADER_LENGTH, MODEL, SERVER
 from monocal.serving.http.open_inference_tensors import TENSOR_TYPES
 from monocal.serving.http.ports import DOCS, HEALTH, LIVE, METRICS, MODELS, READY
@@ -37,8 +37,6 @@ def openapi(settings: Settings, engine: Engine) -> Document:
         f"{MODEL}/infer": {"post": _infer(settings)},
         admin_routes.MODEL: {"get": _read("What the model is", settings, {"type": "object"})},
         admin_routes.LOAD: {"post": _load(settings)},
-        admin_routes.LEVEL: {"get": _read("The online level in force", settings, {"type": "object"})},
-        admin_routes.RESET: {"post": _reset(settings)},
     }
     return {
         "openapi": "3.1.0",
@@ -116,7 +114,6 @@ def _answer(engine: Engine) -> Document:
                 "minProperties": 1,
                 "properties": dict.fromkeys(engine.task_names, _PROBABILITIES),
             },
-            "corrections": {"type": "object", "properties": dict.fromkeys(engine.task_names, _NUMBERS)},
             "fused": _NUMBERS,
             **{
                 end: {"type": "object", "properties": dict.fromkeys(engine.task_names, _PROBABILITIES)}
@@ -136,21 +133,16 @@ def _feedback(settings: Settings, engine: Engine) -> Document:
     probabilities = {**_PROBABILITIES, "maxItems": settings.max_rows}
     return {
         "type": "object",
-        "required": [*NEEDED, *(("corrections", "version") if settings.level_folder else ())],
+        "required": list(FEEDBACK_MEMBERS),
         "additionalProperties": False,
         "properties": {
-            **{
-                name: {
-                    "type": "object",
-                    "minProperties": 1,
-                    "additionalProperties": False,
-                    "properties": dict.fromkeys(engine.task_names, column),
-                }
-                for name, column in (("probabilities", probabilities), ("labels", labels), ("corrections", _NUMBERS))
-            },
-            "version": {"type": "string"},
-            "shared": _per_field(engine, lambda item: item),
-            "fields": _per_field(engine, lambda item: {"type": "array", "items": item, "maxItems": settings.max_rows}),
+            name: {
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": False,
+                "properties": dict.fromkeys(engine.task_names, column),
+            }
+            for name, column in (("probabilities", probabilities), ("labels", labels))
         },
     }
 
@@ -196,15 +188,6 @@ def _load(settings: Settings) -> Document:
         "parameters": [_name(settings)],
         "security": [{"token": []}],
         "responses": {"200": _json("How it went", answer), **_refusals()},
-    }
-
-
-def _reset(settings: Settings) -> Document:
-    return {
-        "summary": "Remove the online level, in every worker",
-        "parameters": [_name(settings)],
-        "security": [{"token": []}],
-        "responses": {"200": _json("The level after it", {"type": "object"}), **_refusals()},
     }
 
 

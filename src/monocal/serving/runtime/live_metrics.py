@@ -169,12 +169,11 @@ class LiveMetrics:
             for place, value in enumerate(sums.values.tolist()):
                 self.score_rows.labels(task, str(place)).set(value)
 
-    def exposition(self, versions: Mapping[str, str], others: Iterable[Metric] = ()) -> bytes:
+    def exposition(self, versions: Mapping[str, str]) -> bytes:
         """Returns the text of a scrape.
 
         Arguments:
             versions: Model names and the fingerprints now serving.
-            others: Further metrics, the same in every worker.
         """
         self.flush()
         folder = os.environ.get(METRICS_FOLDER_VARIABLE)
@@ -185,7 +184,7 @@ class LiveMetrics:
             "1 if these numbers are those of all workers, 0 if of one alone.",
             value=float(self._covers_all),
         )
-        return generate_latest(_Fixed([*found, *self._derived(found), _info(versions), covers_all, *others]))
+        return generate_latest(_Fixed([*found, *self._derived(found), _info(versions), covers_all]))
 
     def _derived(self, found: Iterable[Metric]) -> list[Metric]:
         sums = {_key(sample.name, **sample.labels): sample.value for metric in found for sample in metric.samples}

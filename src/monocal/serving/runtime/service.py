@@ -13,12 +13,10 @@ from typing import final
 
 import numpy as np
 
-from monocal.operations.online_level import LevelRules
 from monocal.operations.registry import is_registry
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Answer, Request
 from monocal.serving.runtime.feedback_rate import FeedbackRate
-from monocal.serving.runtime.live_level import LiveLevel
 from monocal.serving.runtime.live_metrics import LiveMetrics
 from monocal.serving.runtime.model_store import Load, ModelStore
 from monocal.serving.runtime.shadow import Shadow
@@ -47,7 +45,6 @@ class Service:
         shadow: The model that only compares, if there is one.
         board: What this worker tells the others.
         feedback_rate: Bounds labels that come without a token.
-        level: The running correction, if it is switched on.
     """
 
     settings: Settings
@@ -56,7 +53,6 @@ class Service:
     shadow: Shadow | None
     board: WorkerBoard
     feedback_rate: FeedbackRate
-    level: LiveLevel | None = None
     _seen: dict[int, int] = field(default_factory=dict)
 
     @classmethod
@@ -92,7 +88,7 @@ class Service:
             )
             shadow = Shadow(beside, metrics)
         rate = FeedbackRate(settings.feedback_rows_per_second)
-        return cls(settings, metrics, store, shadow, board, rate, _level_of(settings))
+        return cls(settings, metrics, store, shadow, board, rate)
 
     @property
     def engine(self) -> Engine:
@@ -113,8 +109,6 @@ class Service:
     def calibrate(self, request: Request, engine: Engine) -> Answer:
         """Returns a whole answer or raises."""
         answer = engine.calibrate(request)
-        if self.level is not None:
-            answer = self.level.corrected(answer, request, engine)
         for column in answer.probabilities.values():
             if not np.isfinite(column).all():
                 raise ArithmeticError("a model gave an answer that is not a number")
@@ -132,8 +126,6 @@ class Service:
         for model, store in self.stores.items():
             store.start()
             self._report(model, Load("switched", store.engine.version))
-        if self.level is not None:
-            self.level.start(self.engine)
         self.board.beat()
         self.board.report_ready()
 
@@ -154,8 +146,6 @@ class Service:
     async def run(self) -> None:
         """Follows the board and the folders and hands over metrics, until it is cancelled."""
         jobs = [self._beat(), self._follow_board(), self._flush_metrics()]
-        if self.level is not None:
-            jobs.append(self._follow_level(self.level))
         for store in self.stores.values():
             if self.settings.watch or is_registry(store.folder):
                 jobs.append(store.watch(self.settings.watch_seconds))
@@ -193,21 +183,7 @@ class Service:
             self.board.beat()
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _follow_level(self, level: LiveLevel) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            await level.follow(self.engine)
-
     async def _flush_metrics(self) -> None:
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
             self.metrics.flush()
-
-
-def _level_of(settings: Settings) -> LiveLevel | None:
-    if settings.level_folder is None:
-        return None
-    rules = LevelRules(
-        settings.level_fields, settings.level_batch_rows, settings.level_max_step, settings.level_max_total
-    )
-    return LiveLevel(settings.level_folder, rules, settings.level_file_bytes)
