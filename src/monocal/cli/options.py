@@ -43,7 +43,7 @@ ModelPlace = Annotated[
     str, typer.Argument(metavar="MODEL", help="The folder of a saved model, or its URI.", show_default=False)
 ]
 RegistryFolder = Annotated[
-    Path, typer.Option("--registry", metavar="FOLDER", help="The registry: a folder of models, one of them in force.")
+    str, typer.Option("--registry", metavar="FOLDER", help="The registry: a folder of models, one of them in force.")
 ]
 
 Score = Annotated[str | None, typer.Option("--score", metavar="COLUMN", help="The ranker's score.")]
@@ -165,8 +165,7 @@ MetricNames = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Another seed draws differently.")]
 
-OutPlace = Annotated[str, typer.Option("--out", metavar="PATH", help="What to write.")]
-Out = Annotated[Path, typer.Option("--out", metavar="PATH", help="What to write.")]
+Out = Annotated[str, typer.Option("--out", metavar="PATH", help="What to write.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show where an error came from.", callback=_remember_debug, is_eager=True)

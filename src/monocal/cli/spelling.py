@@ -51,6 +51,7 @@ OPTIONS: dict[str, str | tuple[str, ...]] = {
     "products": "--product",
     "recall": "--recall",
     "reference": "--reference",
+    "registry": "--registry",
     "repair": "--repair",
     "sampling_rate": "--sampling-rate",
     "score": "--score",

@@ -13,6 +13,8 @@ from pathlib import Path
 from monocal.core.disk_full import naming_disk_full
 from monocal.core.errors import InvalidInput
 from monocal.core.locks import hold, turn_in
+from monocal.core.outputs import local_path
+from monocal.core.uris import is_uri
 
 
 @contextmanager
@@ -29,7 +31,7 @@ def atomic_file(target: str | Path) -> Iterator[Path]:
         ...     (Path(folder) / "a.txt").read_text()
         'whole'
     """
-    target = Path(target)
+    target = local_path(target, "output file")
     with naming_disk_full(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         ending = ".part" + target.suffix
@@ -61,12 +63,15 @@ def check_output(target: str | Path, inputs: Iterable[str | Path]) -> None:
 
     An input that is not there by its own name is taken as a glob.
     """
-    place = Path(target).resolve()
+    place = local_path(target, "output file").resolve()
     for given in inputs:
-        if not Path(given).exists():
+        if is_uri(given) and not given.startswith("file:"):
+            continue
+        given = local_path(given)
+        if not given.exists():
             check_output(target, glob.glob(str(given), recursive=True))
             continue
-        path = Path(given).resolve()
+        path = given.resolve()
         is_same = path == place or (place.exists() and path.exists() and place.samefile(path))
         if is_same or (path.is_dir() and path in place.parents):
             raise InvalidInput.of(

@@ -14,6 +14,7 @@ from monocal.core.errors import InvalidInput, MonocalError
 from monocal.core.exchange import exchange
 from monocal.core.files import leftovers, sync, unused_name
 from monocal.core.locks import hold, hold_private, turn_in
+from monocal.core.outputs import local_path
 
 OwnFiles = Callable[[Path], frozenset[str]]
 """Tells which files of an existing folder a writer may remove; raises `InvalidInput` if the folder holds others."""
@@ -79,7 +80,7 @@ def publish_folder(finished: Path, target: Path, own_files: OwnFiles) -> None:
 
 def named_place(target: str | Path) -> Path:
     """Returns the path with a last part that has a name, so that something can stand beside it."""
-    path = Path(target)
+    path = local_path(target, "output folder")
     return path.resolve() if path.name in ("", "..") else path
 
 

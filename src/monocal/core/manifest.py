@@ -26,6 +26,7 @@ from typing import Any, final
 from monocal.core.errors import ArtefactError, InvalidInput, MissingFolder
 from monocal.core.fingerprint import fingerprint, fingerprint_bytes, fingerprint_file
 from monocal.core.folders import atomic_folder, check_place, entries_of, named_place, publish_folder, remove_folder
+from monocal.core.outputs import local_path, output_folder
 from monocal.core.version import __version__
 
 LARGEST_MANIFEST_BYTES = 64 << 20
@@ -71,12 +72,15 @@ class FolderFormat:
         with atomic_folder(target, self._own_files) as temporary:
             yield temporary
 
-    def check_target(self, target: str | Path) -> None:
-        """Refuses a place where `writing` would have to remove something that this format did not write.
+    def check_target(self, target: str | Path, argument: str = "output folder") -> Path:
+        """Returns the path of a folder to write; refuses one that cannot be written.
 
-        To be asked before hours of work, too.
+        Also a place where `writing` would have to remove something that this format did not write. To be asked before
+        hours of work, too.
         """
-        check_place(named_place(target), self._own_files)
+        path = local_path(target, argument)
+        check_place(named_place(path), self._own_files)
+        return output_folder(path, argument)
 
     def publish(self, finished: Path, target: Path) -> None:
         """Gives a sealed folder beside `target` its place, as `writing` does at its end."""

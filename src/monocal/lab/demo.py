@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file
+from monocal.core.outputs import output_folder
 from monocal.core.roles import Roles
 from monocal.core.spaces import sigmoid
 from monocal.judging.compare_methods import MethodComparison, compare_methods
@@ -102,7 +103,7 @@ def run_demo(
         methods: Calibrators to compare.
         saved_method: The one of them that is saved, as it was judged.
     """
-    folder = Path(folder)
+    folder = output_folder(folder)
     _claim(folder)
     fields = tuple(field.name for field in AFTER.fields)
     raw = folder / "log.parquet"

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from monocal.core.batches import iterate_batches
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
+from monocal.core.outputs import local_path
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids, check_features, check_length
 from monocal.logs.histories import ARRAYS, Histories, find_histories, user_numbers
@@ -157,6 +158,7 @@ class EncodedLog:
 
         Histories are kept if they are of the whole log; the past of some rows lies in others.
         """
+        folder = local_path(folder, "output folder")
         columns = self._columns()
         if self.histories is not None and len(self.histories.order) == self.n_rows:
             past = self.histories

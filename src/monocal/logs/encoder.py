@@ -91,9 +91,10 @@ def encode_log(
         ...     log.features[:, 0].tolist(), log.parts["train"], log.vocabulary["site"].values.to_pylist()
         ([1, 2, 1, 1, 0], RowRange(start=0, stop=3), ['a', 'b'])
     """
-    given = EncodingInput.of(log, renamed("schema", schema, "roles", roles), on_error)
     if folder is None:
         raise InvalidInput.of("folder", None, "where the encoded log will be", 'pass folder="…"')
+    target = ENCODED_LOG.check_target(folder)
+    given = EncodingInput.of(log, renamed("schema", schema, "roles", roles), on_error)
     if fit_on not in get_args(FitOn):
         raise InvalidInput.of("fit_on", repr(fit_on), '"train" or "all"', "say which rows the vocabulary may see")
     options: dict[str, Any] = {
@@ -111,7 +112,6 @@ def encode_log(
             raise UnknownName.among("history", history, known)
         options["history"] = history
     VocabularyBuilder(given.roles.fields, hashed_fields)  # refuses unknown names before anything is read
-    target = Path(folder)
     mark = fingerprint(ENCODER_VERSION, given.identity, given.stream.settings, given.roles.to_dict(), options)
     done = _finished(target, mark)
     if done is not None:
@@ -141,8 +141,7 @@ def encode_log(
 
 
 def _finished(target: Path, mark: str) -> EncodedLog | None:
-    """Returns the log that is already there if it is this one; refuses a place that holds something else."""
-    ENCODED_LOG.check_target(target)
+    """Returns the log that is already there if it is this one."""
     try:
         if LogManifest.read(target).made_from.get("work") != mark:
             return None

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.core.manifest import FolderFormat
+from monocal.core.outputs import local_path
 from monocal.core.samples import Samples
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats
@@ -133,7 +134,7 @@ class ScoredLog:
             folder: Where to.
             ranker: The fitted ranker, to be kept beside the scores in `ranker/`.
         """
-        target = Path(folder)
+        target = local_path(folder, "output folder")
         with SCORED_LOG.writing(target) as temporary:
             files = {task: f"{place:02d}_logits.npy" for place, task in enumerate(self.logits)}
             for task, file in files.items():

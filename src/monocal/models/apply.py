@@ -24,7 +24,7 @@ from monocal.tables.columns import numbers_in
 from monocal.tables.csv_text import typed_columns
 from monocal.tables.row_problems import RawRows
 from monocal.tables.stream import BATCH_ROWS, Table, TableStream, open_table
-from monocal.tables.writer import check_writable, write_table
+from monocal.tables.writer import output_table, write_table
 
 DEFAULT_THREADS = 2
 
@@ -92,12 +92,12 @@ def apply_model(
         interval: Adds the ends of an interval for every row, `<column>_lower` and `<column>_upper`: how often the true
             probability is meant to lie inside, such as 0.9.
     """
-    stream, target = open_table(table), Path(out)
+    target, stream = output_table(out), open_table(table)
+    check_output(target, stream.local_files)
     model.check_columns(stream.column_names)
     if interval is not None:
         check_level(interval)
     added = added_columns(model, column, stream.column_names, with_ends=interval is not None)
-    _check_paths(stream, target)
     started = time.perf_counter()
     types = stream.arrow_schema
     if _csv_to_csv(stream, target):
@@ -161,11 +161,6 @@ def _score(
         {task.name: float(np.nansum(numbers_in(rows.column(task.score)).values)) for task in model.tasks},
         {name: float(pc.sum(new[added[name]]).as_py()) for name in model.task_names},
     )
-
-
-def _check_paths(stream: TableStream, target: Path) -> None:
-    check_writable(target)
-    check_output(target, stream.paths)
 
 
 def _with_columns(schema: pa.Schema, names: list[str]) -> pa.Schema:

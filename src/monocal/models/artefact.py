@@ -18,6 +18,7 @@ from monocal.core.errors import ArtefactError, MonocalError
 from monocal.core.fingerprint import fingerprint_bytes
 from monocal.core.folders import read_unchanged
 from monocal.core.manifest import FolderFormat
+from monocal.core.outputs import local_path
 from monocal.core.uris import is_uri
 from monocal.core.version import __version__
 from monocal.models.fusion import Fusion
@@ -52,13 +53,14 @@ def save_model(model: Model, folder: str | Path) -> Path:
     """
     from safetensors.numpy import save_file
 
+    folder = local_path(folder, "output folder")
     with MODEL_FOLDER.writing(folder) as temporary:
         save_file(_arrays(model), temporary / _STATE)
         model.vocabulary.save(temporary / _VOCABULARY)
         if indexes := write_indexes(model.vocabulary):
             (temporary / _INDEXES).write_bytes(indexes)
         MODEL_FOLDER.seal(temporary, _entries(model))
-    return Path(folder)
+    return folder
 
 
 def fingerprint_of(model: Model) -> str:

@@ -10,6 +10,7 @@ from monocal.core.disk_full import naming_disk_full
 from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.core.files import leftovers, sync
 from monocal.core.locks import alone_in
+from monocal.core.outputs import local_path, output_folder
 from monocal.models.artefact import MODEL_FOLDER, load_model
 from monocal.operations.registry import (
     MODELS,
@@ -51,7 +52,7 @@ def promote(model: str | Path, registry: str | Path, *, at: datetime | None = No
         2 isotonic
         1 platt
     """
-    source, place, stated = Path(model), Path(registry), _stated(at)
+    source, place, stated = Path(model), output_folder(registry, "registry"), _stated(at)
     fingerprint = load_model(source).fingerprint
     _check_place(place, source)
     _history(place)  # a damaged registry is refused before anything is copied
@@ -78,7 +79,7 @@ def rollback(registry: str | Path, *, generation: int | None = None, at: datetim
             back once; by default, whichever is.
         at: The time that the history states, with a time zone; now if not given.
     """
-    place, stated = Path(registry), _stated(at)
+    place, stated = local_path(registry, "registry"), _stated(at)
     read_registry(place)
     with alone_in(place):
         found = read_registry(place)

@@ -8,7 +8,7 @@ from typing import Any, final
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import ScoreSpace
-from monocal.models.artefact import load_model, save_model
+from monocal.models.artefact import MODEL_FOLDER, load_model, save_model
 from monocal.models.model import Model
 from monocal.models.refreshing import refresh_rows, roles_to_learn, rows_to_learn
 from monocal.operations.gate import judge_models
@@ -87,7 +87,8 @@ def refresh(
         label_time: Column that says when a positive label came; null where none has.
         window: How long after its event a label counts.
     """
-    if Path(out).resolve() == Path(model).resolve():
+    out = MODEL_FOLDER.check_target(out)
+    if out.resolve() == Path(model).resolve():
         raise InvalidInput.of(
             "out", repr(str(out)), "another folder than the model's, which stays in force", "write next to it"
         )

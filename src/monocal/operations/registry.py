@@ -19,6 +19,7 @@ from typing import Any, Literal, final
 from monocal.core.errors import ArtefactError
 from monocal.core.files import atomic_file
 from monocal.core.manifest import FolderFormat
+from monocal.core.outputs import local_path
 from monocal.models.artefact import load_model
 from monocal.models.model import Model
 
@@ -115,6 +116,7 @@ def read_registry(folder: str | Path) -> Registry:
         ...
         monocal.core.errors.MissingFolder: nowhere: there is no such folder; a registry is a folder with ...
     """
+    folder = local_path(folder, "registry")
     manifest = REGISTRY.read(folder)
     try:
         history = tuple(_step(facts) for facts in manifest["history"])
@@ -123,7 +125,7 @@ def read_registry(folder: str | Path) -> Registry:
             raise ValueError("current is not the last step of the history")
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise REGISTRY.damaged(folder, error) from error
-    return Registry(Path(folder), history)
+    return Registry(folder, history)
 
 
 def write_history(folder: Path, history: Sequence[Step]) -> Registry:

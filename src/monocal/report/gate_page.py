@@ -6,6 +6,7 @@ from pathlib import Path
 
 from monocal.core.files import atomic_file
 from monocal.core.numbers import count, ratio
+from monocal.core.outputs import output_file
 from monocal.operations.gate_verdict import GateVerdict, TaskVerdict
 from monocal.report.page.elements import Column, Row, number, section, slug, table, text, words
 from monocal.report.page.shell import page
@@ -15,6 +16,7 @@ _ORDER = {"worse": 0, "better": 1, "tie": 2}
 
 def write_gate_page(found: GateVerdict, path: str | Path) -> Path:
     """Writes the verdict as one HTML file, atomically; it needs no network and no other file."""
+    target = output_file(path, "html")
     title = "The new model passes" if found.passed else "The new model does not pass"
     maturity = [] if found.late_labels is None else [str(found.late_labels)]
     body = "".join(_task(name, verdict, found) for name, verdict in found.tasks.items())
@@ -24,9 +26,9 @@ def write_gate_page(found: GateVerdict, path: str | Path) -> Path:
         " ".join(found.reasons()),
         f"<main>\n{body}</main>\n",
     )
-    with atomic_file(path) as temporary:
+    with atomic_file(target) as temporary:
         temporary.write_text(html, encoding="utf-8")
-    return Path(path)
+    return target
 
 
 def _task(name: str, verdict: TaskVerdict, found: GateVerdict) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from monocal.core.files import atomic_file, check_output
+from monocal.core.outputs import output_file
 from monocal.findings.build import build_report
 from monocal.findings.report_data import ReportData
 from monocal.models.model import Model
@@ -39,7 +40,7 @@ def write_report(model: Model | str | Path, table: Table, path: str | Path, **op
         ...     written.name, written.stat().st_size < LARGEST_BYTES
         ('report.html', True)
     """
-    target = Path(path)
+    target = output_file(path)
     check_output(target, [given for given in (model, table) if isinstance(given, str | Path)])
     html = render_small(build_report(model, table, **options))
     with atomic_file(target) as temporary:

@@ -63,6 +63,12 @@ class TableStream:
     def column_names(self) -> list[str]:
         return list(self.arrow_schema.names)
 
+    @property
+    def local_files(self) -> tuple[Path, ...]:
+        """The files of this machine behind it, also those of a dataset."""
+        system = getattr(self.dataset, "filesystem", None)
+        return tuple(map(Path, self.dataset.files)) if getattr(system, "type_name", "") == "local" else self.paths
+
     def require(self, columns: Sequence[str], role: str = "column") -> None:
         """Refuses the first column that does not exist, and suggests the nearest one that does."""
         for column in columns:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file
+from monocal.core.outputs import output_file
 from monocal.tables.csv_lines import csv_header, csv_lines
 
 WRITABLE_ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
@@ -52,8 +53,7 @@ def write_table(path: str | Path, schema: pa.Schema) -> Iterator[TableWriter]:
         ...     (Path(folder) / "a.csv").read_text().split()
         ['pctr,site', '0.1,a', '0.2,b']
     """
-    target = Path(path)
-    check_writable(target)
+    target = output_table(path)
     with atomic_file(target) as temporary:
         if target.name.lower().endswith((".parquet", ".pq")):
             options = {"compression": "zstd", "use_dictionary": _repeating(schema), "write_page_checksum": True}
@@ -64,12 +64,14 @@ def write_table(path: str | Path, schema: pa.Schema) -> Iterator[TableWriter]:
                 yield _CsvWriter(sink, schema, "\t" if ".tsv" in target.name.lower() else ",")
 
 
-def check_writable(path: Path) -> None:
-    """Refuses a path whose ending says nothing about the format, and a folder."""
-    if path.is_dir() or not path.name.lower().endswith(WRITABLE_ENDINGS):
+def output_table(place: str | Path) -> Path:
+    """Returns the path of a table to write; refuses one that cannot be written, or whose ending names no format."""
+    path = output_file(place)
+    if not path.name.lower().endswith(WRITABLE_ENDINGS):
         raise InvalidInput.of(
             "output file", repr(str(path)), f"a file ending in {', '.join(WRITABLE_ENDINGS)}", "add the ending you want"
         )
+    return path
 
 
 def _repeating(schema: pa.Schema) -> list[str]:

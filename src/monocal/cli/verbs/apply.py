@@ -9,7 +9,7 @@ import typer
 
 from monocal.cli import arguments
 from monocal.cli.engines import Conf, Engine, Master, is_spark
-from monocal.cli.options import Debug, Json, ModelPlace, OutPlace, SamplingRate, TableArgument
+from monocal.cli.options import Debug, Json, ModelPlace, Out, SamplingRate, TableArgument
 from monocal.cli.output import print_json, remark
 from monocal.cli.spark_tables import check_new_folder, folder_is_there, spark_table
 from monocal.core.numbers import significant
@@ -29,7 +29,7 @@ monocal apply s3://models/ctr s3a://log/ --out s3a://scored/ --engine spark --ma
 def apply(
     model: ModelPlace,
     tables: TableArgument,
-    out: OutPlace,
+    out: Out,
     column: Annotated[
         list[str] | None,
         typer.Option(

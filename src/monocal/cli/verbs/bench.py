@@ -29,9 +29,9 @@ def bench(
         typer.Argument(metavar="STUDY", help="A TOML file, or the name of a shipped study.", show_default=False),
     ] = None,
     out: Annotated[
-        Path,
+        str,
         typer.Option("--out", metavar="FOLDER", help="Keeps cells and results; the same folder resumes."),
-    ] = Path("runs"),
+    ] = "runs",
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", metavar="FOLDER", help="The folder of real logs.")
     ] = None,

@@ -20,7 +20,7 @@ monocal demo --out runs/demo --rows 500000 --seed 1
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="What to write.")] = Path("runs/demo"),
+    out: Annotated[str, typer.Option("--out", metavar="FOLDER", help="What to write.")] = "runs/demo",
     rows: Annotated[int, typer.Option("--rows", min=5000, help="Rows of the simulated log.")] = 150_000,
     seed: Seed = 0,
     as_json: Json = False,
@@ -56,11 +56,12 @@ def demo(
     for method, error in sorted(found.errors.items(), key=lambda item: item[1]):
         typer.echo(f"  {method:<14} {error:.5f}")
     typer.echo(f"\nmodel   {found.model_folder}\nscores  {found.scored_log}\nreport  {found.report}")
+    calibrated = found.test_log.with_name("calibrated.parquet")
     started = Path(sys.argv[0])
     command = f"{shlex.quote(sys.executable)} -m monocal" if started.suffix == ".py" else shlex.quote(str(started))
     typer.echo(
         f"\nTry next:\n  {command} inspect {found.model_folder}"
-        f"\n  {command} apply {found.model_folder} {found.test_log} --out {out / 'calibrated.parquet'}"
+        f"\n  {command} apply {found.model_folder} {found.test_log} --out {calibrated}"
         f"\nand {LEFT_OUT}, which takes longer than all methods above together, on the same rows:"
         f"\n  {command} compare {found.scored_log} --methods {SAVED_METHOD},{LEFT_OUT} --score pctr --label click "
         f"--fields {','.join(found.fields)} --time timestamp --group user_id --holdout 0.5 --metric log_loss"

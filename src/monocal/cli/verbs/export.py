@@ -46,11 +46,13 @@ def export(
     from dataclasses import asdict
 
     from monocal.core.files import check_output
+    from monocal.core.outputs import output_file
     from monocal.models import load_model
     from monocal.models.onnx.export import export_onnx
 
-    check_output(out, [model])
-    done = export_onnx(load_model(model), out, inputs=inputs, tolerance=tolerance, n_nodes=nodes)
+    target = output_file(out)
+    check_output(target, [model])
+    done = export_onnx(load_model(model), target, inputs=inputs, tolerance=tolerance, n_nodes=nodes)
     if as_json:
         print_json({"to": to, **asdict(done)})
         return

@@ -83,11 +83,11 @@ def fit(
     torchrun --nproc-per-node 2 -m monocal fit ranked/ --method umc --engine torchrun --out model/
     On Spark all rows are fitted and none is held out; `monocal evaluate --engine spark` judges the model on others.
     """
-    table = arguments.table(tables)
     from monocal.judging.judged_fit import fit_and_judge
     from monocal.models.artefact import MODEL_FOLDER
 
     MODEL_FOLDER.check_target(out)
+    table = arguments.table(tables)
     not_on_spark = {"--refit": refit, "--group": columns.group, "--product": product, "--shards": n_shards}
     not_on_spark |= {
         "--keep-order-within": fitting.keep_order_within,

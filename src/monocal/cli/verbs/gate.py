@@ -29,7 +29,7 @@ MaxHarm = Annotated[
     float,
     typer.Option("--max-harm", metavar="SHARE", help="The increase that is tolerated, as a share of the log-loss."),
 ]
-Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the verdict as one page, too.")]
+Html = Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write the verdict as one page, too.")]
 
 
 def gate(
@@ -54,8 +54,11 @@ def gate(
     Both are compared row by row on rows that neither has seen. Exit code 0: it may. Exit code 3: it is worse, overall
     or in a guarded segment, or there are too few rows to exclude that; the message says how many it takes.
     """
-    table = place.open(tables)
+    from monocal.core.outputs import output_file
     from monocal.operations import gate as gate_models
+
+    page = None if html is None else output_file(html, "html")
+    table = place.open(tables)
 
     found = gate_models(
         old,
@@ -69,10 +72,10 @@ def gate(
         **period.arguments(),
         **late.arguments(),
     )
-    if html is not None:
+    if page is not None:
         from monocal.report.gate_page import write_gate_page
 
-        write_gate_page(found, html)
+        write_gate_page(found, page)
     if as_json:
         print_json(found.as_dict())
     else:

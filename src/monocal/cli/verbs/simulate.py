@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,7 +22,7 @@ monocal simulate --list
 
 def simulate(
     path: Annotated[
-        Path | None, typer.Argument(metavar="PATH", help="The Parquet file to write.", show_default=False)
+        str | None, typer.Argument(metavar="PATH", help="The Parquet file to write.", show_default=False)
     ] = None,
     rows: Annotated[str, typer.Option("--rows", metavar="NUMBER", help="How many impressions.")] = "100_000",
     world: Annotated[str, typer.Option("--world", metavar="NAME", help="Which kind of log; see --list.")] = "default",
@@ -52,8 +51,8 @@ def simulate(
             table.append((SEARCH, SEARCH_SUMMARY, str(len(FIELDS))))
             print_table("Worlds", ["world", "what it is", "fields"], table, left=2)
         return
-    if path is None or path.suffix != ".parquet":
-        given = None if path is None else repr(str(path))
+    if path is None or not path.endswith(".parquet"):
+        given = None if path is None else repr(path)
         raise InvalidInput.of("PATH", given, "a file ending in .parquet", "write monocal simulate log.parquet")
     n_rows = _count(rows)
     write_simulated_log(path, n_rows, seed=seed, world=world, tasks=tuple(names(tasks)) or None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -50,7 +49,7 @@ def watch(
     ] = None,
     label: Label = None,
     state: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--state",
             metavar="FOLDER",

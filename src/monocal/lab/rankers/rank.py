@@ -42,8 +42,7 @@ def rank_log(
             those of the deployed ranker (`sbcr`). Without it they learn from the log's own scores.
         show_progress: True or False to decide; None shows bars on a terminal.
     """
-    target = Path(folder)
-    SCORED_LOG.check_target(target)
+    target = SCORED_LOG.check_target(folder)
     learned = log if reference is None else with_reference(log, reference)
     train = learned.part(train_part) if ranker.learns and not ranker.is_fitted else log
     identity = ranker.fingerprint_ if ranker.is_fitted else ranker.plan(train)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file
+from monocal.core.outputs import output_file
 from monocal.core.progress import progress
 from monocal.lab.simulator.distortions import Distortion
 from monocal.lab.simulator.log import SimulatedLog, check_n_rows, concatenate, simulate_block
@@ -94,7 +95,7 @@ def write_simulated_log(
     import pyarrow.parquet as parquet
 
     check_n_rows(n)
-    target = Path(path)
+    target = output_file(path)
     with atomic_file(target) as temporary, progress("simulating", n, show=show_progress) as bar:
         writer = None
         for batch in simulate_batches(n, seed, world, distortion, tasks):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from monocal.core.files import atomic_file
+from monocal.core.outputs import output_folder
 from monocal.lab.ab import AbPlan, run_experiment
 from monocal.lab.studies.cell_runner import RunOptions, list_cells, run_cells
 from monocal.lab.studies.cells import Cell
@@ -48,7 +49,7 @@ def run_study(study: Study, folder: str | Path, options: RunOptions | None = Non
         folder: Keeps prepared data, cells and results; running again with the same folder goes on where it stopped.
         options: Workers, memory, data folder.
     """
-    folder = Path(folder)
+    folder = output_folder(folder)
     chosen = options or RunOptions()
     cells, missing = list_cells(study, folder, chosen)
     n_run = 0 if chosen.finished_only else run_cells(cells, chosen)
@@ -94,17 +95,18 @@ def run_file(
         calibrators: Only these calibrators of a study.
         n_epochs: Published recipes of a study learn for so many passes instead of their own number.
     """
+    folder = output_folder(folder)
     entries, origin = read_entries(path_or_name)
     if entries.get("kind") == "ab":
         plan = AbPlan.of(entries, origin)
         outcome = run_experiment(plan if smoke_rows is None else plan.scaled(smoke_rows))
-        path = Path(folder) / plan.name / "leaderboard.md"
+        path = folder / plan.name / "leaderboard.md"
         with atomic_file(path) as temporary:
             temporary.write_text(outcome.markdown(), encoding="utf-8")
         return path
     if entries.get("kind") == "joint":
         joint = JointPlan.of(entries, origin).only(data)
-        path = Path(folder) / joint.name / "leaderboard.md"
+        path = folder / joint.name / "leaderboard.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         joint = joint if smoke_rows is None else joint.scaled(smoke_rows)
         text = run_joint(joint, path.parent, None if options is None else options.data_folder)
@@ -113,7 +115,7 @@ def run_file(
         return path
     if entries.get("kind") == "refresh":
         walks = RefreshPlan.of(entries, origin).only(data, calibrators)
-        path = Path(folder) / walks.name / "leaderboard.md"
+        path = folder / walks.name / "leaderboard.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         walks = walks if smoke_rows is None else walks.scaled(smoke_rows)
         text = run_refresh(walks, None if options is None else options.data_folder)

@@ -13,6 +13,7 @@ from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file
 from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
+from monocal.core.outputs import output_file
 from monocal.core.spaces import SCORE_EPSILON
 from monocal.models.model import Model
 from monocal.models.onnx.parity import output_name, parity
@@ -81,6 +82,7 @@ def export_onnx(
         n_parity_rows: Rows of the comparison: scores over the whole range, seen and unseen values.
         seed: Draws those rows.
     """
+    path = output_file(path)
     if inputs not in ("values", "ids"):
         raise InvalidInput.of("inputs", repr(inputs), '"values" or "ids"', "choose one of the two")
     if n_nodes < 1:
@@ -89,7 +91,6 @@ def export_onnx(
     made, names = _write_graph(graph, model, inputs)
     if tolerance is None:
         tolerance = TOLERANCE if graph.is_exact else TOLERANCE_OF_NODES
-    path = Path(path)
     with atomic_file(path) as temporary:
         temporary.write_bytes(made.SerializeToString())
         worst = parity(model, temporary, inputs, n_parity_rows, seed)

@@ -95,6 +95,8 @@ def watch(
     for argument, value, top in (("false_alarm_rate", false_alarm_rate, 1.0), ("tolerance", tolerance, math.inf)):
         if not 0.0 <= value < top or (value == 0.0 and argument == "false_alarm_rate"):
             raise InvalidInput.of(argument, value, "a number such as 0.05", "use 0.05")
+    if state is not None:
+        state = STATE_FOLDER.check_target(state, "state")
     columns: dict[str, Any] = {"sampling_rate": sampling_rate, "soft_labels": False, "time": time, "slices": by}
     columns |= {"event_time": time if label_time or window else None, "label_time": label_time, "window": window}
     stream = open_table(table)
@@ -116,9 +118,7 @@ def watch(
         "every": length,
         "time_is_calendar": rows.has_dates,
     }
-    ledger, alarms = _keep(
-        None if state is None else Path(state), settings, [period for period in periods if period.cells]
-    )
+    ledger, alarms = _keep(state, settings, [period for period in periods if period.cells])
     n_charts = len(N_BETS) * sum(len(scope.places) for scopes in ledger.scopes.values() for scope in scopes.values())
     beyond = tuple(_beyond(days, max_unseen, max_drift))
     return Watch(days, alarms, beyond, len(ledger.periods), n_charts, false_alarm_rate, tolerance)
@@ -152,7 +152,6 @@ def _drift(model: Model, rows: Rows, task: str) -> StabilityIndex:
 def _keep(state: Path | None, settings: dict[str, Any], periods: list[PeriodSums]) -> tuple[Ledger, tuple[Alarm, ...]]:
     """Adds the periods to the state, if there is one, and returns the alarms of all of them."""
     if state is not None:
-        STATE_FOLDER.check_target(state)
         state.resolve().parent.mkdir(parents=True, exist_ok=True)
     with nullcontext() if state is None else alone_in(state.resolve().parent):
         known = state is not None and STATE_FOLDER.is_at(state)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from monocal.core.files import atomic_file
+from monocal.core.outputs import output_folder
 from monocal.serving.alerting.dashboard import dashboard
 from monocal.serving.alerting.rules import rules_text
 
@@ -22,7 +23,8 @@ def write_alerts(folder: str | Path) -> tuple[Path, Path]:
     Returns:
         The file of rules and the file of the dashboard.
     """
-    rules, board = Path(folder) / RULES_FILE, Path(folder) / DASHBOARD_FILE
+    place = output_folder(folder)
+    rules, board = place / RULES_FILE, place / DASHBOARD_FILE
     for path, text in ((rules, rules_text()), (board, json.dumps(dashboard(), indent=1) + "\n")):
         with atomic_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
