@@ -17,7 +17,6 @@ from monocal.cli.option_groups import with_options_of_groups
 from monocal.cli.options import Debug
 from monocal.cli.output import remark
 from monocal.cli.verbs import (
-    alerts,
     apply,
     bench,
     compare,
@@ -62,7 +61,6 @@ VERBS: tuple[ModuleType, ...] = (
     rollback,
     watch,
     serve,
-    alerts,
     export,
     bench,
 )

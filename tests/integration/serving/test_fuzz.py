@@ -25,7 +25,6 @@ OPERATIONS = [
     "GET /healthz",
     "GET /v1/models",
     "GET /metrics",
-    "GET /docs",
 ]
 WITH_BODY = OPERATIONS[:3]
 """The others take nothing that could be of a wrong type."""

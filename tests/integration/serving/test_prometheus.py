@@ -1,14 +1,15 @@
 """A real Prometheus on loopback: it takes the rules, scrapes the service, and fires on a planted bias."""
 
+import json
 import shutil
 import socket
 import subprocess
+from pathlib import Path
 
 import httpx
 import pytest
 
-from monocal.cli.main import main
-from monocal.serving.alerting import ALERTS, dashboard
+ALERTS = Path(__file__).parents[3] / "deploy" / "alerts"
 
 pytestmark = pytest.mark.skipif(
     shutil.which("promtool") is None or shutil.which("prometheus") is None,
@@ -78,8 +79,7 @@ tests:
 
 @pytest.fixture
 def alerts(tmp_path):
-    assert main(["alerts", "--out", str(tmp_path / "alerts")]) == 0
-    return tmp_path / "alerts"
+    return Path(shutil.copytree(ALERTS, tmp_path / "alerts"))
 
 
 def promtool(*arguments, folder):
@@ -90,7 +90,6 @@ def promtool(*arguments, folder):
 def test_promtool_takes_the_rules_and_they_fire_when_they_should(alerts):
     code, said = promtool("check", "rules", "monocal.rules.yml", folder=alerts)
     assert code == 0, said
-    assert f"{len(ALERTS)} rules found" in said
     (alerts / "tests.yml").write_text(UNIT_TESTS)
     code, said = promtool("test", "rules", "tests.yml", folder=alerts)
     assert code == 0, said
@@ -166,7 +165,7 @@ def test_a_planted_bias_fires_and_a_right_forecast_does_not(start, models, prome
     assert found == pytest.approx({"click": 2.0, "long_view": 1.0})
 
     shown = {}
-    for panel in dashboard()["panels"]:
+    for panel in json.loads((ALERTS / "monocal.dashboard.json").read_text())["panels"]:
         for target in panel["targets"]:
             answer = httpx.get(f"{url}/api/v1/query", params={"query": target["expr"]}, timeout=30.0).json()
             assert answer["status"] == "success", (panel["title"], answer)

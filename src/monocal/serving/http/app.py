@@ -20,10 +20,9 @@ from starlette.routing import Route
 from monocal.serving.http import admin_routes, calibrate_routes, open_inference_routes
 from monocal.serving.http.answering import json_response, service_of
 from monocal.serving.http.body_bytes import BodyBytes
-from monocal.serving.http.docs_page import POLICY, docs_page
 from monocal.serving.http.limits import Limits
 from monocal.serving.http.openapi import openapi
-from monocal.serving.http.ports import DOCS, METRICS, OPENAPI, Ports
+from monocal.serving.http.ports import METRICS, OPENAPI, Ports
 from monocal.serving.http.refusals import WRONG_METHOD, refusal_response
 from monocal.serving.http.request_counts import RequestCounts
 from monocal.serving.runtime.free_memory import give_memory_back
@@ -85,7 +84,6 @@ def create_app(settings: Settings, *, home: Path | None = None, board: WorkerBoa
             *admin_routes.routes(),
             Route(METRICS, metrics),
             Route(OPENAPI, describe_api),
-            Route(DOCS, show_api),
         ],
         middleware=[
             Middleware(RequestCounts, access_log=settings.access_log),
@@ -108,13 +106,6 @@ async def describe_api(http: HttpRequest) -> Response:
     """Answers with the OpenAPI document of the model now serving."""
     service = service_of(http)
     return json_response(openapi(service.settings, service.engine))
-
-
-async def show_api(http: HttpRequest) -> Response:
-    """Answers with the same for people."""
-    service = service_of(http)
-    page = docs_page(openapi(service.settings, service.engine))
-    return Response(page, media_type="text/html", headers={"content-security-policy": POLICY})
 
 
 async def _refuse(_http: HttpRequest, error: Any) -> Response:

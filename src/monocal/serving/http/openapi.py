@@ -13,7 +13,7 @@ from monocal.serving.http.calibrate_routes import CALIBRATE, FEEDBACK
 from monocal.serving.http.feedback_bodies import FEEDBACK_MEMBERS
 from monocal.serving.http.open_inference_routes import HEADER_LENGTH, MODEL, SERVER
 from monocal.serving.http.open_inference_tensors import TENSOR_TYPES
-from monocal.serving.http.ports import DOCS, HEALTH, LIVE, METRICS, MODELS, READY
+from monocal.serving.http.ports import HEALTH, LIVE, METRICS, MODELS, READY
 from monocal.serving.http.refusals import KINDS, OUR_FAULT
 from monocal.serving.settings import Settings
 
@@ -55,7 +55,6 @@ def openapi(settings: Settings, engine: Engine) -> Document:
             MODELS: {"get": _get("The models and their versions", {"type": "object", "required": ["models"]})},
             **models,
             METRICS: {"get": _text("Prometheus metrics", "text/plain")},
-            DOCS: {"get": _text("This document as a page", "text/html")},
         },
         "components": {
             "schemas": {"Refusal": _REFUSAL},

@@ -8,13 +8,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from monocal.serving.http.refusals import NOT_FOUND, refusal_response
 
-LIVE, READY, HEALTH, METRICS, OPENAPI, DOCS, MODELS = (
+LIVE, READY, HEALTH, METRICS, OPENAPI, MODELS = (
     "/v2/health/live",
     "/v2/health/ready",
     "/healthz",
     "/metrics",
     "/openapi.json",
-    "/docs",
     "/v1/models",
 )
 PROBES = frozenset({LIVE, READY, HEALTH, METRICS})
@@ -40,7 +39,7 @@ class Ports:
         if scope["type"] == "http" and self.admin_port is not None:
             path: str = scope["path"]
             is_for_operator = path in (METRICS, MODELS) or path.startswith(f"{MODELS}/")
-            is_here = is_for_operator or path in (LIVE, READY, HEALTH, OPENAPI, DOCS)
+            is_here = is_for_operator or path in (LIVE, READY, HEALTH, OPENAPI)
             if not (is_here if _port(scope) == self.admin_port else not is_for_operator):
                 message = "this call is not answered on this port. Way out: use the service's other port."
                 await refusal_response(NOT_FOUND, message, {"connection": "close"})(scope, receive, send)

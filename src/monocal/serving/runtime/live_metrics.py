@@ -22,7 +22,6 @@ from monocal.core.spaces import Floats
 from monocal.metrics.stability_index import stability_index
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Answer
-from monocal.serving.runtime import metric_names
 from monocal.serving.runtime.metric_files import METRICS_FOLDER_VARIABLE
 from monocal.serving.runtime.recent_sums import RecentSums, running_pcoc
 
@@ -50,18 +49,18 @@ class LiveMetrics:
         self._covers_all = n_workers == 1 or METRICS_FOLDER_VARIABLE in os.environ
         self.registry = CollectorRegistry()
         make: dict[str, Any] = {"registry": self.registry}
-        self.requests = Counter(metric_names.REQUESTS, "Requests by outcome.", ["endpoint", "status"], **make)
+        self.requests = Counter("monocal_requests", "Requests by outcome.", ["endpoint", "status"], **make)
         self.seconds = Histogram(
-            metric_names.REQUEST_SECONDS,
+            "monocal_request_seconds",
             "From the last header to the answer's first byte.",
             ["endpoint"],
             buckets=LATENCY_BUCKETS,
             **make,
         )
-        self.rows = Counter(metric_names.ROWS, "Candidates calibrated.", **make)
-        self.in_flight = Gauge(metric_names.IN_FLIGHT, "Requests in hand.", multiprocess_mode="livesum", **make)
-        self.field_unseen = Counter(metric_names.FIELD_UNSEEN, "Values without an id, by field.", ["field"], **make)
-        self.field_values = Counter(metric_names.FIELD_VALUES, "Values, by field.", ["field"], **make)
+        self.rows = Counter("monocal_rows", "Candidates calibrated.", **make)
+        self.in_flight = Gauge("monocal_in_flight", "Requests in hand.", multiprocess_mode="livesum", **make)
+        self.field_unseen = Counter("monocal_field_unseen", "Values without an id, by field.", ["field"], **make)
+        self.field_values = Counter("monocal_field_values", "Values, by field.", ["field"], **make)
         self.score_rows = Gauge(
             "monocal_score_window_rows",
             "Recent scores per fit-time bin.",
@@ -69,15 +68,15 @@ class LiveMetrics:
             multiprocess_mode="livesum",
             **make,
         )
-        self.feedback = Counter(metric_names.FEEDBACK_ROWS, "Labels that came back.", ["task"], **make)
+        self.feedback = Counter("monocal_feedback_rows", "Labels that came back.", ["task"], **make)
         self.feedback_sums = Gauge(
-            metric_names.FEEDBACK_WINDOW_SUM,
+            "monocal_feedback_window_sum",
             "Recent sums of predictions and of labels.",
             ["task", "of"],
             multiprocess_mode="livesum",
             **make,
         )
-        self.loads = Counter(metric_names.MODEL_LOADS, "Loads by outcome.", ["model", "outcome"], **make)
+        self.loads = Counter("monocal_model_loads", "Loads by outcome.", ["model", "outcome"], **make)
         self.shadow_requests = Counter("monocal_shadow_requests", "Requests by outcome.", ["outcome"], **make)
         self.shadow_rows = Counter("monocal_shadow_rows", "Candidates scored by both models.", ["task"], **make)
         self.shadow_sums = Counter("monocal_shadow_probability", "Sum of probabilities.", ["task", "model"], **make)
@@ -180,7 +179,7 @@ class LiveMetrics:
         source = self.registry if folder is None else MultiProcessCollector(None, folder)  # type: ignore[no-untyped-call]
         found = [*source.collect()]
         covers_all = GaugeMetricFamily(
-            metric_names.COVER_ALL_WORKERS,
+            "monocal_metrics_cover_all_workers",
             "1 if these numbers are those of all workers, 0 if of one alone.",
             value=float(self._covers_all),
         )
@@ -192,27 +191,26 @@ class LiveMetrics:
         for name, labels in sums:
             labels_of.setdefault(name, []).append(dict(labels))
         unseen = GaugeMetricFamily("monocal_field_unseen_share", "Share of values without an id.", labels=["field"])
-        values = f"{metric_names.FIELD_VALUES}_total"
+        values = "monocal_field_values_total"
         for label in labels_of.get(values, []):
             total = sums[_key(values, **label)]
             if total > 0.0:
-                n_unseen = sums.get(_key(f"{metric_names.FIELD_UNSEEN}_total", **label), 0.0)
+                n_unseen = sums.get(_key("monocal_field_unseen_total", **label), 0.0)
                 unseen.add_metric([label["field"]], n_unseen / total)
-        pcoc = GaugeMetricFamily(metric_names.PCOC, "Recent predictions over recent labels.", labels=["task"])
-        for task in {label["task"] for label in labels_of.get(metric_names.FEEDBACK_WINDOW_SUM, [])}:
+        pcoc = GaugeMetricFamily("monocal_pcoc", "Recent predictions over recent labels.", labels=["task"])
+        for task in {label["task"] for label in labels_of.get("monocal_feedback_window_sum", [])}:
             predicted, positives = (
-                sums.get(_key(metric_names.FEEDBACK_WINDOW_SUM, task=task, of=of), 0.0)
-                for of in ("predictions", "labels")
+                sums.get(_key("monocal_feedback_window_sum", task=task, of=of), 0.0) for of in ("predictions", "labels")
             )
             pcoc.add_metric([task], running_pcoc(predicted, positives))
         return [unseen, pcoc, *self._drift(sums)]
 
     def _drift(self, sums: Mapping[tuple[str, Any], float]) -> list[Metric]:
         psi = GaugeMetricFamily(
-            metric_names.SCORE_DRIFT_PSI, "Population stability of recent scores against fit time.", labels=["task"]
+            "monocal_score_drift_psi", "Population stability of recent scores against fit time.", labels=["task"]
         )
         noise = GaugeMetricFamily(
-            metric_names.SCORE_DRIFT_NOISE, "The index to expect from chance alone.", labels=["task"]
+            "monocal_score_drift_noise", "The index to expect from chance alone.", labels=["task"]
         )
         for task, facts in _fit_facts(self._engine).items():
             shares = np.asarray(facts["score_shares"], dtype=np.float64)
@@ -246,7 +244,7 @@ def _fit_facts(engine: Engine | None) -> dict[str, Any]:
 
 
 def _info(versions: Mapping[str, str]) -> Metric:
-    info = GaugeMetricFamily(metric_names.MODEL_INFO, "Models and their fingerprints.", labels=["model", "version"])
+    info = GaugeMetricFamily("monocal_model_info", "Models and their fingerprints.", labels=["model", "version"])
     for name, version in versions.items():
         info.add_metric([name, version], 1.0)
     return info
