@@ -23,7 +23,6 @@ import numpy as np
 import torch
 
 from monocal.calibrators import CALIBRATORS
-from monocal.calibrators.neural.umc.shared_fit import fit_together
 from monocal.core.files import atomic_file
 from monocal.core.spaces import sigmoid
 from monocal.lab.rankers import QIN, MultiTaskDeepFM
@@ -47,8 +46,6 @@ ARMS: dict[str, dict[str, Any]] = {
     'size="paper" (12 knots, trunk 256×128×128)': {"size": "paper"},
     "default (12 knots, trunk 128×128)": {},
     'size="small"': {"size": "small"},
-    "default, one network for the three heads": {"shared": True},
-    'size="small", one network for the three heads': {"size": "small", "shared": True},
 }
 RAW = "raw"
 BLOCK_REQUESTS = 10
@@ -128,20 +125,16 @@ def prepare_qin(n_rows: int, n_requests: int, **arguments: Any) -> Ranked:
 
 
 def engine_of(ranked: Ranked, arguments: dict[str, Any]) -> Engine:
-    """Fits one calibrator per head, or one umc for all heads, on the ranker's logits and puts them behind an engine."""
+    """Fits one calibrator per head on the ranker's logits and puts them behind an engine."""
     arguments = dict(arguments)
-    shared, method = arguments.pop("shared", False), arguments.pop("method", "umc")
+    method = arguments.pop("method", "umc")
     # a network that later rows reject would cost nothing, and one that stops at its start would not be a fitted one
     common = {"n_threads": 1, "show_progress": False, "n_epochs": 1, "carry": "none", "held_out_share": 0.0}
     common = common | arguments if method == "umc" else arguments
     made = [CALIBRATORS[method](**common) for _ in TASKS]
     labels = [ranked.log.task_labels[task] for task in TASKS]
-    if shared:
-        columns = [np.asarray(column, np.int8) for column in labels]
-        fit_together(made, list(ranked.logits.T), columns, features=ranked.log.features, scores_are="logit")
-    else:
-        for place, calibrator in enumerate(made):
-            calibrator.fit(ranked.logits[:, place], labels[place], features=ranked.log.features, scores_are="logit")
+    for place, calibrator in enumerate(made):
+        calibrator.fit(ranked.logits[:, place], labels[place], features=ranked.log.features, scores_are="logit")
     tasks = tuple(TaskModel(task, task, task, calibrator) for task, calibrator in zip(TASKS, made, strict=True))
     engine = Engine(Model(tasks, ranked.log.encoded().vocabulary, scores_are="logit", fusion=FUSION))
     engine.warm_up()

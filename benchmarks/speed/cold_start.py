@@ -35,10 +35,10 @@ IMPORTS = {
 PHASES = {
     "reading": ("monocal.judging.judged_fit", "rows_to_fit"),
     "the newest rows apart": ("monocal.judging.judged_fit", "hold_out"),
-    "fit: carry-over, with compiled code loaded": ("monocal.calibrators.neural.fitting.carried", "learn_carry_over"),
-    "fit: wide fit on all rows": ("monocal.calibrators.neural.fitting.carried", "fit_carried"),
+    "fit: carry-over, with compiled code loaded": ("monocal.calibrators.neural.fitting.carry_over", "learn_carry_over"),
+    "fit: wide fit on all rows": ("monocal.calibrators.neural.fitting.carry_over", "fit_carried"),
     "fit: networks, trial and last": ("monocal.calibrators.neural.neural_calibrator", "NeuralCalibrator._train"),
-    "fit: shifts beside the network": ("monocal.calibrators.neural.fitting.carried", "carried_shifts"),
+    "fit: shifts beside the network": ("monocal.calibrators.neural.fitting.carry_over", "carried_shifts"),
     "fit: what rows know (intervals)": ("monocal.calibrators.neural.neural_calibrator", "spread_of_network"),
     "fit: everything else": ("monocal.models.fitting", "_fit_task"),
     "metrics": ("monocal.judging.judged_fit", "judge_rows"),

@@ -118,12 +118,6 @@ MISTAKES = {
         ["fit", "--score", "p", "--label", "y", "--set", "recent_share=5"],
         "--set recent_share: got 5",
     ),
-    "one network of one task": (
-        lambda: fit(shared_network=True),
-        "shared_network: got",
-        ["fit", "--score", "p", "--label", "y", "--shared-network"],
-        "--shared-network: got",
-    ),
     "a field that differs within a list": (
         lambda: fit(method="wide_logistic", fields=["site"], keep_order_within="list"),
         "leave it out there, or keep_order_within= out of the fit",

@@ -57,7 +57,6 @@ OPTIONS: dict[str, str | tuple[str, ...]] = {
     "score": "--score",
     "scores_are": "--logits",
     "seed": "--seed",
-    "shared_network": "--shared-network",
     "shares": "--part",
     "since": "--since",
     "soft_labels": "--soft-labels",

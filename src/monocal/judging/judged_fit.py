@@ -70,7 +70,6 @@ def fit_and_judge(
     parents: Parents | None = None,
     numeric: Sequence[str] = (),
     tasks: Mapping[str, tuple[str, str]] | None = None,
-    shared_network: bool = False,
     weight: str | None = None,
     time: str | None = None,
     group: str | None = None,
@@ -105,7 +104,6 @@ def fit_and_judge(
         parents: Field to the field above it.
         numeric: Columns of numbers, as in `monocal.fit`.
         tasks: For several tasks: name to (label column, score column).
-        shared_network: One network for all tasks, as in `monocal.fit`.
         weight: Column that says how often a row counts.
         time: Column that orders rows.
         group: Column of users, so that intervals resample users.
@@ -139,7 +137,7 @@ def fit_and_judge(
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
     kept = tuple(products or KNOWN_PRODUCTS) if repair else ()
-    asked = FitOptions(method, arguments, shared_network, kept, min_count, max_size)
+    asked = FitOptions(method, arguments, kept, min_count, max_size)
     table, roles = scored_input(table, columns)
     given, asked, labels = rows_to_fit(table, roles, asked)
     maturity = given.maturity if isinstance(given, Rows) else None

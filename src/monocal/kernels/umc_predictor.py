@@ -12,7 +12,6 @@ from monocal.kernels.exact_integral import pack_integrand
 from monocal.kernels.folded_concat import FoldedUmc
 from monocal.kernels.folded_knots import FoldedKnots
 from monocal.kernels.folded_net import DEFAULT_TABLE_BYTES, Layer, fold
-from monocal.kernels.integral_walk import LANES
 from monocal.kernels.predictor import FoldedPredictor
 
 State = Mapping[str, NDArray[Any]]
@@ -26,7 +25,6 @@ def umc_predictor(
     vectors: NDArray[Any] | None = None,
     wide_shifts: NDArray[Any] | None = None,
     intercept: float = 0.0,
-    beside_others: bool = False,
     max_table_bytes: int = DEFAULT_TABLE_BYTES,
 ) -> FoldedPredictor:
     """Returns what scores rows of ids exactly as the torch modules do, without torch.
@@ -38,7 +36,6 @@ def umc_predictor(
         vectors: The context encoder's table `(sum(field_sizes), d)`; None if the map ignores features.
         wide_shifts: One shift per value `(sum(field_sizes),)` or `(…, 1)`; None if there is no wide part.
         intercept: A constant logit shift, for example of a recent-intercept refit.
-        beside_others: Whether the last layer is summed as if other heads stood beside it (see `umc_heads`).
         max_table_bytes: Budget of the folded table.
     """
     n_values = int(sum(field_sizes))
@@ -47,8 +44,6 @@ def umc_predictor(
 
     n_shape = state["curve.knots"].shape[0] if integrand == "knots" else state["curve.slopes"].shape[0]
     layers, skip, n_outputs = _network(state, integrand, n_shape, table.shape[1] * len(field_sizes))
-    if beside_others:
-        layers[-1] = padded(layers[-1], at_least=2 * LANES)
     net = fold(field_sizes, table, layers, skip=skip, own_columns=own, max_table_bytes=max_table_bytes)
     rescaling = n_outputs > (0 if skip is not None else n_shape)
     common: dict[str, Any] = {
@@ -81,17 +76,6 @@ def _network(state: State, integrand: str, n_shape: int, n_inputs: int) -> tuple
         return layers, _layer(state, "offsets"), 2 if layers else 0
     layers = layers_of(state, "trunk")
     return layers, None, layers[-1].biases.shape[0]
-
-
-def padded(layer: Layer, at_least: int = LANES) -> Layer:
-    """Lengthens a layer by outputs that are 0, to whole vectors of the processor.
-
-    Example:
-        >>> padded(Layer(np.ones((14, 3)), np.ones(14))).weights.shape
-        (16, 3)
-    """
-    room = (0, max(-(-len(layer.biases) // LANES) * LANES, at_least) - len(layer.biases))
-    return Layer(np.pad(layer.weights, (room, (0, 0))), np.pad(layer.biases, room))
 
 
 def _constant(values: NDArray[Any], n_inputs: int) -> Layer:

@@ -24,7 +24,6 @@ class FitOptions:
     Attributes:
         method: Name of the calibrator.
         arguments: Constructor arguments of the calibrator.
-        shared_network: One network for all tasks instead of one each.
         products: Which score column is the product of others; by task once the rows are there.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
@@ -33,7 +32,6 @@ class FitOptions:
 
     method: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    shared_network: bool = False
     products: tuple[Product, ...] = ()
     min_count: int = 1
     max_size: int | None = None

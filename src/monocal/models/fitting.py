@@ -33,7 +33,6 @@ from monocal.models.model import Model, TaskModel
 from monocal.models.own_rows import OwnRows, dealt_rows, own_rows
 from monocal.models.products import Product
 from monocal.models.row_sample import row_sample
-from monocal.models.shared_network import check_shareable, fit_shared
 from monocal.models.value_counts import count_values
 from monocal.tables.rows import Rows
 
@@ -52,7 +51,6 @@ def fit(
     numeric: Sequence[str] = (),
     products: Sequence[Product] = (),
     tasks: Mapping[str, tuple[str, str]] | None = None,
-    shared_network: bool = False,
     weight: str | None = None,
     time: str | None = None,
     sampling_rate: float | str | None = None,
@@ -83,8 +81,6 @@ def fit(
         products: Score columns of which one is the product of others: later parts are fitted where earlier ones
             happened, and the model answers for the whole with the product of its parts.
         tasks: For several tasks: name to (label column, score column); null labels are rows without that task.
-        shared_network: One network for all tasks (umc) instead of one each: vectors and hidden layers are the same,
-            each task keeps its own curve, shifts and shares. A request for all tasks costs less.
         weight: Column that says how often a row counts.
         time: Column that orders rows; without it they are taken to be in time order.
         sampling_rate: Share of negatives the ranker was trained on: a number or a column.
@@ -108,9 +104,7 @@ def fit(
     columns |= {"parents": parents, "keep_order_within": keep_order_within}
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
-    asked = FitOptions(
-        method, arguments, shared_network, tuple(products), min_count, max_size, embeddings=frozen_embeddings
-    )
+    asked = FitOptions(method, arguments, tuple(products), min_count, max_size, embeddings=frozen_embeddings)
     return fit_table(*scored_input(table, columns), asked)
 
 
@@ -174,13 +168,9 @@ def fit_log(
         # a whole has no calibrator of its own: it is answered with the product of its parts
         return calibrator("none") if task in wholes else calibrator(method, **arguments)
 
-    tasks, shared = [], {}
-    if asked.shared_network:
-        own = [task for task in rows.scores if task not in wholes]
-        check_shareable(asked.calibrator(), log, len(own), n_shards, maturity)
-        shared = fit_shared(log, rows, own, make, asked.embeddings)
+    tasks = []
     for task in rows.scores:
-        fitted = shared.get(task) or _fit_task(
+        fitted = _fit_task(
             # without a name here, so that they are gone after the fit
             own_rows(log, rows, task, n_shards, team, maturity, looks_at_time=make(task).looks_at_time),
             task,

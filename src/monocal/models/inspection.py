@@ -74,24 +74,10 @@ def history_lines(info: Mapping[str, Any]) -> list[str]:
                 f"{name} ±{moves['moved']:.3f} (most: {moves['largest']} {moves['largest_move']:+.3f})"
                 for name, moves in moved["fields"].items()
             ]
-            said += [_trained_network(moved["trained_network"])] if "trained_network" in moved else []
             parts.append(f"{task}: {', '.join(said)}")
         new = [f"{n:,} new values of {name}" for name, n in entry["new_values"].items() if n]
         lines.append("; ".join([*parts, *new]))
     return lines
-
-
-def _trained_network(facts: Mapping[str, Any]) -> str:
-    """Says what became of the network, and why."""
-    if facts["verdict"] == "none":
-        return f"network left alone ({facts['why']})"
-    if facts["verdict"] == "begun":
-        return "network left alone (a second one was trained, which the next rows will judge)"
-    change = f"log-loss {-facts['gain']:+.5f} ± {facts['noise']:.5f} on these rows"
-    if facts["verdict"] == "adopted":
-        return f"network replaced by the one trained on the rows before ({change})"
-    kept = "stays in training" if facts["verdict"] == "undecided" else "is dropped"
-    return f"network left alone (the one trained on the rows before {kept}: {change})"
 
 
 def _of_model(folder: Path) -> Inspection:

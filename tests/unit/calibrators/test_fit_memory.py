@@ -1,7 +1,6 @@
 """What a fit measures for intervals and learns about later rows takes no more memory than it must."""
 
 import tracemalloc
-import weakref
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +8,6 @@ import pytest
 
 from monocal.calibrators.neural import neural_calibrator
 from monocal.calibrators.neural.fitting import field_values
-from monocal.calibrators.neural.fitting.steps import Wish, run_alone
-from monocal.calibrators.neural.fitting.warm_start import Start
 from monocal.calibrators.statistical import curve_solver, row_variance, unexplained, wide_solver
 from monocal.calibrators.statistical.carry_over import CarryOver, TimeBlocks, fit_carried, line_beside
 from monocal.calibrators.statistical.carry_over.chain import forward_chain, judged_rows
@@ -140,18 +137,3 @@ def test_a_member_of_a_team_holds_less_than_150_bytes_for_each_of_its_rows(monke
     finally:
         tracemalloc.stop()
     assert peak / n_rows < 100
-
-
-def test_rows_of_a_fulfilled_wish_are_let_go_while_its_fit_goes_on():
-    seen = []
-
-    def wish():
-        rows = Samples(np.zeros(3))
-        seen.append(weakref.ref(rows))
-        return Wish(rows, None, Start(), is_trial=True)
-
-    def fit():
-        yield wish()
-        return seen[0]()
-
-    assert run_alone(fit(), lambda _: ({}, {})) is None

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from monocal.calibrators.neural.arrays.context_table import ContextTable, Weights
 from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, believed_share, by_arrays, curve_weights
-from monocal.calibrators.neural.fitting.carried import believed_steps
-from monocal.calibrators.neural.fitting.challenger import going_on, judge_challenger, train_challenger
+from monocal.calibrators.neural.fitting.carry_over import Trained, fit_with_carry_over
 from monocal.calibrators.neural.fitting.encoders import encoder_arrays, encoder_for
 from monocal.calibrators.neural.fitting.field_values import field_sizes
 from monocal.calibrators.neural.fitting.map_inputs import MapInputs
@@ -25,7 +24,6 @@ from monocal.calibrators.neural.fitting.refreshed import (
     refresh_network,
     spread_of_network,
 )
-from monocal.calibrators.neural.fitting.steps import Steps, Trained, Wish, run_alone
 from monocal.calibrators.neural.fitting.warm_start import Start, logistic_start, refit_shifts, split_off_recent
 from monocal.calibrators.neural.graph_parts import write_context, write_shifts
 from monocal.calibrators.neural.neural_arguments import NeuralArguments
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from monocal.calibrators.neural.modules.monotone_map import MonotoneMap
-    from monocal.training import TrainingOptions
 
 CHUNK_ROWS = 65_536
 """Rows predicted at a time, which bounds the memory of context rows."""
@@ -73,9 +70,6 @@ class NeuralCalibrator(NeuralArguments):
     """
 
     class_tags: ClassVar[Tags] = Tags(monotone="weak", features="optional", weights_exactly=False)
-
-    network_is_kept: ClassVar[bool] = True
-    """Whether the arrays of a fitted map are those of its network, so that a refresh can train it on."""
 
     # Hooks of a method
 
@@ -129,22 +123,42 @@ class NeuralCalibrator(NeuralArguments):
 
     # The fit
 
-    def _believing_steps(self, samples: Samples, sizes: list[int], settings: FitSettings) -> Steps[None]:
+    def _fit(self, samples: Samples) -> None:
+        need("torch", f"fitting {self.name!r}", "neural")
+        from monocal.training.threads import torch_threads
+
+        check_penalty(self.l2)
+        samples = self._seen(samples)
+        sizes, settings = self._sizes(samples), self._settings()
+        with threads_for_rows(self._threads(samples)), torch_threads(1):
+            if self._carries(settings) and sizes:
+                self._fit_with_carry_over(samples, sizes, settings)
+            else:
+                self._fit_once(samples, sizes, settings)
+            samples = self._through_base_curve(samples)
+            logits = self._logits(samples)
+            self.posterior_ = known_to_network(self.weights_, logits, samples)
+            shares = vars(self).get("carry_", {}).get("share")
+            self.spread_ = spread_of_network(self.weights_, logits, samples, self.posterior_, shares)
+
+    def _fit_once(self, samples: Samples, sizes: list[int], settings: FitSettings) -> None:
         if self.base == "curve":
             samples = self._along(samples, sizes, settings)
         older, held_out = split_off_recent(samples, settings.stopping_share)
         start = self._start(older, sizes, settings)
-        self.weights_, self.history_ = yield Wish(older, held_out, start)
+        self.weights_, self.history_ = self._train(sizes, older, held_out, start)
         if start.shifts is not None:
             shifts = refit_shifts(self._logits(samples), samples, sizes, self.l2, start)
             self.weights_ = {**self.weights_, **shifts}
 
-    def _carried_steps(self, samples: Samples, sizes: list[int], settings: FitSettings) -> Steps[None]:
+    def _fit_with_carry_over(self, samples: Samples, sizes: list[int], settings: FitSettings) -> None:
         columns = self._columns(self.n_fields_) or list(range(self.n_fields_))
         settings = replace(settings, carry=carry_among(settings.carry, columns))
-        fitted = yield from believed_steps(samples, sizes, settings, self.l2, self.base, self._map_logits)
+        fitted = fit_with_carry_over(
+            samples, sizes, settings, self.l2, self.base, partial(self._train, sizes), self._map_logits
+        )
         self.weights_, self.history_, self._level = fitted.weights, fitted.history, fitted.level
-        self.carry_ = {"field": np.array(columns), **fitted.believed}
+        self.carry_ = {"field": np.array(columns), **fitted.shares}
         if fitted.curve is not None:
             self.base_ = fitted.curve.as_arrays()
 
@@ -157,18 +171,6 @@ class NeuralCalibrator(NeuralArguments):
         self.base_ = curve.as_arrays()
         return curve.applied(samples)
 
-    def _fit(self, samples: Samples) -> None:
-        samples = self._seen(samples)
-        sizes, settings = self._sizes(samples), self._settings()
-        n_threads = self._threads(samples)
-        need("torch", f"fitting {self.name!r}", "neural")
-        from monocal.training.threads import torch_threads
-
-        with threads_for_rows(n_threads), torch_threads(1):
-            run_alone(
-                self._fit_steps(samples, sizes), lambda wish: self._train(wish, sizes, settings), n_threads=n_threads
-            )
-
     @staticmethod
     def _sizes(samples: Samples) -> list[int]:
         """Returns how many ids each field has, among all members of a team."""
@@ -176,40 +178,13 @@ class NeuralCalibrator(NeuralArguments):
         found: list[int] = samples.in_shards.most(np.array(sizes, dtype=np.int64)).tolist()
         return found
 
-    def _fit_steps(self, samples: Samples, sizes: list[int]) -> Steps[None]:
-        """Fits everything but the map, for whose training it asks."""
-        need("torch", f"fitting {self.name!r}", "neural")
-        check_penalty(self.l2)
-        settings = self._settings()
-        carries = self._carries(settings) and sizes
-        yield from (self._carried_steps if carries else self._believing_steps)(samples, sizes, settings)
-        samples = self._through_base_curve(samples)
-        logits = self._logits(samples)
-        self.posterior_ = known_to_network(self.weights_, logits, samples)
-        shares = vars(self).get("carry_", {}).get("share")
-        self.spread_ = spread_of_network(self.weights_, logits, samples, self.posterior_, shares)
-
     def _refresh(self, samples: Samples) -> None:
-        samples, kept = self._seen(samples), vars(self).get("challenger_") or {}
-        why_not = "" if self.network_is_kept else f"{self.name} keeps no network after a fit"
-        judged = judge_challenger(self._map_logits, self.weights_, kept, samples, self.recent_shift_, why_not)
+        state = vars(self).get("posterior_")
         found = refresh_network(
-            self._map_logits, judged.weights, vars(self).get("posterior_"), self.name, samples, self.recent_shift_
+            self._map_logits, self.weights_, state, self.name, self._seen(samples), self.recent_shift_
         )
         self.weights_, level, self.posterior_, self.moved_ = found
         self.recent_shift_ += level
-        self.moved_["trained_network"] = judged.facts
-        if judged.goes_on:
-            self.challenger_ = self._challenger(samples, self.weights_ | judged.challenger)
-
-    def _challenger(self, samples: Samples, start: Weights) -> Weights:
-        """Trains a second network on the rows of a refresh; the next ones will judge it."""
-        settings = self._settings()
-        inputs = MapInputs.going_on(start, samples, settings.warm_start)
-        loss = self._objective(settings, inputs.field_sizes)
-        options = going_on(self._options(settings, samples))
-        curve = train_challenger(self._build(inputs), start, samples, self.recent_shift_, loss, options)
-        return {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
 
     def _known_logits(self, samples: Samples) -> KnownLogits:
         spread = spread_or_refused(vars(self).get("spread_"), self.name)
@@ -220,39 +195,48 @@ class NeuralCalibrator(NeuralArguments):
     def _map_logits(self, weights: Weights, samples: Samples) -> Floats:
         return self._apply(self._prepare(weights), samples)
 
-    def _train(self, wish: Wish, sizes: list[int], settings: FitSettings) -> Trained:
-        """Trains a map on top of a start and returns its arrays and how the training went."""
+    def _train(
+        self,
+        sizes: list[int],
+        rows: Samples,
+        held_out: Samples | None,
+        start: Start,
+        hidden: NDArray[np.bool_] | None = None,
+        *,
+        is_trial: bool = False,
+    ) -> Trained:
+        """Trains a map on top of a start and returns its arrays and how the training went; see `TrainMap`.
+
+        Arguments beside those of `TrainMap`:
+            sizes: How many ids each field has among all rows of the fit.
+        """
         from monocal.calibrators.neural.modules.field_map import ChosenValues, FieldMap
         from monocal.calibrators.neural.modules.wide_shift import WideShift
         from monocal.training import train
 
-        start = wish.start
-        rows = start.entering(wish.older if self.curve_rows is None else wish.older.newest(int(self.curve_rows)))
+        settings = self._settings()
+        rows = start.entering(rows if self.curve_rows is None else rows.newest(int(self.curve_rows)))
         encoder = self._encoder(rows, sizes)
-        if isinstance(encoder, ChosenValues) and wish.hidden is not None:
-            encoder.hide_(np.flatnonzero(wish.hidden).tolist())
+        if isinstance(encoder, ChosenValues) and hidden is not None:
+            encoder.hide_(np.flatnonzero(hidden).tolist())
         width = encoder.width if isinstance(encoder, ChosenValues) else 0
         curve = self._build(MapInputs(rows, sizes, width, width // max(len(sizes), 1), settings.warm_start))
+        options = self._options(settings, rows)
+        if is_trial:
+            # an interrupted fit resumes its last training; a trial is done again
+            options = replace(options, checkpoint=None)
         history = train(
             FieldMap(curve, encoder=encoder, wide=WideShift.frozen(sizes, start.shifts)),
             rows,
-            held_out=None if wish.held_out is None else start.entering(wish.held_out),
+            held_out=None if held_out is None else start.entering(held_out),
             loss=self._objective(settings, sizes),
-            options=self._wish_options(wish, settings, rows),
+            options=options,
         )
         weights: Weights = {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
         weights["affine"] = np.array([start.slope, start.intercept])
         if isinstance(encoder, ChosenValues):
             weights |= encoder_arrays(encoder)
         return weights, history.as_dict()
-
-    def _wish_options(self, wish: Wish, settings: FitSettings, rows: Samples) -> TrainingOptions:
-        options = self._options(settings, rows)
-        if not wish.is_trial:
-            return options
-        # an interrupted fit resumes its last training; a trial is done again; two trainings at once have one bar
-        shown = options.show_progress if self._threads(rows) == 1 else False
-        return replace(options, checkpoint=None, show_progress=shown)
 
     def _start(self, older: Samples, sizes: Sequence[int], settings: FitSettings) -> Start:
         wide = settings.wide and bool(sizes)

@@ -50,9 +50,6 @@ def fit(
     *,
     columns: ScoredColumns,
     task: Tasks = None,
-    shared_network: Annotated[
-        bool, typer.Option("--shared-network", help="One network for all tasks instead of one each (umc).")
-    ] = False,
     fields: Fields = None,
     method: Method = "umc",
     options: Set = None,
@@ -94,7 +91,6 @@ def fit(
         "--label-time": late.label_time,
         "--numeric": fitting.numeric,
         "--parent": fitting.parent,
-        "--shared-network": shared_network,
     }
     scored = columns.arguments()
     if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
@@ -129,7 +125,6 @@ def fit(
             method=method,
             fields=_fields(table, fields, method, taken),
             tasks=tasks,
-            shared_network=shared_network,
             refit=refit,
             products=arguments.products(product),
             repair=repair,

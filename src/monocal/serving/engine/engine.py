@@ -24,7 +24,6 @@ from monocal.models.verification import verify
 from monocal.serving.engine.field_encoder import FieldEncoder
 from monocal.serving.engine.quick_logits import joint_logits, quick_logits
 from monocal.serving.engine.request import Answer, MissingFields, Request
-from monocal.serving.engine.task_scorers import TaskScorers
 
 _WARM_UP_CALLS = 20
 
@@ -69,7 +68,7 @@ class Engine:
         self.methods = {name: model.method_of(name) for name in model.task_names}
         self.info: Mapping[str, Any] = model.info
         self._calibrators = {task.name: task.calibrator for task in model.tasks}
-        self._scorers = TaskScorers(self._calibrators)
+        self._scorers = {task: calibrator.row_scorer() for task, calibrator in self._calibrators.items()}
         self._encoder = FieldEncoder(model.vocabulary, missing_fields)
         self._checks = self._encoder.checks
         self._model_shift: Floats | float | None = None
@@ -104,7 +103,7 @@ class Engine:
                 columns += shift
             logits = dict(zip(scores, columns, strict=True))
         ids = self._encoder.encode(request, n_rows)
-        probabilities = self.agreed(self._scorers(logits, ids, columns))
+        probabilities = self.agreed({task: self._scorers[task](z, ids) for task, z in logits.items()})
         fused = self.fused(request, probabilities, n_rows)
         answer = Answer(probabilities, fused, self.version, logits, ids)
         if request.interval is not None:

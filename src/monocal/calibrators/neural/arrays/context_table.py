@@ -12,9 +12,6 @@ from monocal.core.samples import Ids
 
 Weights = dict[str, NDArray[Any]]
 
-SHARED = "shared"
-"""Says among the arrays of a calibrator with how many tasks' heads its vectors and hidden layers were trained."""
-
 
 @final
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from monocal.calibrators.neural.arrays.context_table import SHARED, ContextTable, Weights
+from monocal.calibrators.neural.arrays.context_table import ContextTable, Weights
 from monocal.calibrators.neural.arrays.fitted_map import believed_share, curve_weights
 from monocal.calibrators.neural.arrays.layers import Layers
 from monocal.calibrators.row_scorer import RowScorer
@@ -92,7 +92,6 @@ class CompiledUmc:
             vectors=None if context is None else per_id(context.vectors(), context.offsets, sizes),
             wide_shifts=None if shifts is None else per_id(shifts, weights["wide.offsets"], sizes),
             intercept=constant,
-            beside_others=SHARED in weights,
         )
 
     def __call__(self, logits: Floats, features: Ids | None) -> Floats:

@@ -115,10 +115,10 @@ class UmcCalibrator(NeuralCalibrator):
         if not self.umnn:
             return PiecewiseMap(epsilon=LINE_EPSILON, hard_monotone=True)
         widths = SIZES[self.size if self.preset == "monocal" else "paper"]
-        integrand, rows, knots = self._integrand_in_use(), inputs.rows, inputs.knots
-        if integrand == "knots" and knots is None:
+        integrand, rows, knots = self._integrand_in_use(), inputs.rows, None
+        if integrand == "knots":
             knots = score_knots(rows.logits, self.n_knots, rows.weights, rows.shards)
-        built = UmcMap(
+        return UmcMap(
             inputs.context_width,
             integrand=integrand,
             integral=integral,
@@ -132,10 +132,6 @@ class UmcCalibrator(NeuralCalibrator):
             bias_scale=0.0 if inputs.warm_start else _AUTHORS_BIAS_SCALE,
             seed=self.seed,
         )
-        if inputs.keeps_hidden:
-            for layer in built.trunk.linears[:-1]:
-                layer.requires_grad_(False)
-        return built
 
     def _curve(self, weights: Weights) -> Curve:
         if not self.umnn:

@@ -145,10 +145,6 @@ class UmcMap(MonotoneMap):
             raw = self.trunk(context)
         return self._parted(raw)
 
-    def evaluate_outputs(self, logits: Tensor, outputs: Tensor) -> Tensor:
-        """Returns calibrated logits from what the last layer of a trunk says about each row (`knots`)."""
-        return self._evaluate(logits, self._prepared(*self._parted(outputs))).to(logits.dtype)
-
     def _parted(self, raw: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if self.rescaling:
             return raw[:, :-2], raw[:, -2], raw[:, -1]

@@ -1,11 +1,10 @@
-"""What a neural fit carries forward: which fields the network may see, and to which share it is believed."""
+"""Temporal shrinkage of a neural fit: which fields the network may see, and how much of it lasts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from monocal.calibrators.base_curve import Base
 from monocal.calibrators.neural.arrays.context_table import Weights
 from monocal.calibrators.neural.fitting.presets import FitSettings
-from monocal.calibrators.neural.fitting.steps import Steps, Wish
 from monocal.calibrators.neural.fitting.warm_start import (
     MAX_ITERATIONS,
     REFIT_ROUNDS,
@@ -41,42 +39,76 @@ from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 
 SMALLEST_NETWORK_SHARE = 0.05
-"""A network believed to less than this is left out."""
+"""A network with a smaller share is left out."""
 
 NETWORK_PRIOR = 0.5
-"""What is believed of the network without evidence; nothing at all if every row is of the same moment, since the
-network then has nothing but fields that cannot be told from time to look at."""
+"""The network's share without evidence; 0 if every row is of the same moment, because all fields are then confounded
+with time."""
+
+Trained = tuple[Weights, dict[str, Any]]
+"""A map's arrays, and how its training went."""
+
+
+class TrainMap(Protocol):
+    """Trains a map on top of a start."""
+
+    def __call__(
+        self,
+        rows: Samples,
+        held_out: Samples | None,
+        start: Start,
+        hidden: NDArray[np.bool_] | None = None,
+        *,
+        is_trial: bool = False,
+    ) -> Trained:
+        """Returns the trained map.
+
+        Arguments:
+            rows: The rows to train on.
+            held_out: Rows that choose when to stop.
+            start: Slope, intercept and shifts that stay while the map is trained.
+            hidden: Fields whose values all count as unseen in the map's context; None for none.
+            is_trial: Whether the map is only trained to be evaluated on later rows.
+        """
+        ...
 
 
 @final
 @dataclass(frozen=True)
-class BelievedFit:
+class CarryOverFit:
     """A neural fit with shares.
 
     Attributes:
         weights: All arrays.
         history: How the last training went.
-        believed: The table of shares that models keep and show.
+        shares: The table of shares that models keep and show.
         level: What the newest rows ask for beside it.
         curve: The curve along which the score enters; None if it enters as it is.
     """
 
     weights: Weights
     history: dict[str, Any]
-    believed: dict[str, NDArray[Any]]
+    shares: dict[str, NDArray[Any]]
     level: float
     curve: ScoreCurve | None
 
 
-def believed_steps(
+def fit_with_carry_over(
     samples: Samples,
     sizes: list[int],
     settings: FitSettings,
     l2: Penalty,
     base: Base,
+    train: TrainMap,
     logits: Callable[[Weights, Samples], Floats],
-) -> Steps[BelievedFit]:
-    """Learns shares on later rows, then fits everything on all rows, believed to those shares.
+) -> CarryOverFit:
+    """Learns shares on later rows, then fits everything on all rows and multiplies it by those shares.
+
+    1. Shares of the fields, and which fields the network may see.
+    2. A trial: a network trained on the rows before the last cut; its share is what of it held on the rows after.
+    3. The wide fit on all rows, from which the last training starts.
+    4. The last training, on all rows; none where the trial's share is 0.
+    5. Shifts refitted beside the network, scaled by their shares; the level of the newest rows.
 
     Arguments:
         samples: All rows, with features, in time order.
@@ -84,87 +116,82 @@ def believed_steps(
         settings: Of the preset.
         l2: Penalty on the shifts, or `auto`.
         base: How the score enters; `auto` asks for a curve only where the network is left out.
+        train: Trains a map.
         logits: Calibrated logits of rows, from a map's arrays.
     """
     counts = np.asarray(sizes, dtype=np.int64)
     penalty = None if l2 == "auto" else float(l2)
-    believed = learn_carry_over(samples, counts, settings.carry, penalty)
-    curve = learn_score_curve(samples, counts, believed, base, penalty) if base == "curve" else None
-    hidden = hidden_fields(believed)
+    carry_over = learn_carry_over(samples, counts, settings.carry, penalty)
+    curve = learn_score_curve(samples, counts, carry_over, base, penalty) if base == "curve" else None
+    hidden = hidden_fields(carry_over)
     weights: Weights = {}
     history: dict[str, Any] = {}
-    share = 0.0 if believed.blocks.one_moment else NETWORK_PRIOR
-
-    @cache
-    def last_wish(curve: ScoreCurve | None) -> Wish:
-        rows = samples if curve is None else curve.applied(samples)
-        fitted = fit_carried(
-            rows, counts, believed, l2=penalty, tolerance=START_TOLERANCE, max_iterations=MAX_ITERATIONS
-        )
-        start = Start(fitted.line.slope, fitted.line.intercept, fitted.line.shifts, fitted.penalties)
-        return Wish(*split_off_recent(rows, settings.stopping_share), start, hidden)
-
-    if believed.cuts:
+    share = 0.0 if carry_over.blocks.one_moment else NETWORK_PRIOR
+    if carry_over.cuts:
         rows = samples if curve is None else curve.applied_at_cut(samples)
-        older, start = start_at_cut(rows, sizes, believed)
-        weights, history = yield Wish(older, None, start, hidden, is_trial=True, following=partial(last_wish, curve))
+        older, start = start_at_cut(rows, sizes, carry_over)
+        weights, history = train(older, None, start, hidden, is_trial=True)
         del older  # in shards a copy
-        later = believed.cuts[-1].later(rows, believed.blocks)
-        share = network_share(logits(weights, later), start, later, believed)
+        later = carry_over.cuts[-1].later(rows, carry_over.blocks)
+        share = network_share(logits(weights, later), start, later, carry_over)
         del rows, later
     if share < SMALLEST_NETWORK_SHARE and base == "auto":
-        # a network that is believed bends by itself, and starts best from a straight line
-        curve = learn_score_curve(samples, counts, believed, base, penalty)
-    start = last_wish(curve).start
+        # a network that is in use bends by itself, and starts best from a straight line
+        curve = learn_score_curve(samples, counts, carry_over, base, penalty)
     samples = samples if curve is None else curve.applied(samples)
-    if share < SMALLEST_NETWORK_SHARE:
+    start = _start_on_all_rows(samples, counts, carry_over, penalty)
+    if share >= SMALLEST_NETWORK_SHARE:
+        weights, history = train(*split_off_recent(samples, settings.stopping_share), start, hidden)
+    else:
         share = 0.0
         if not weights:
-            weights, history = yield Wish(samples, None, start, hidden)
+            weights, history = train(samples, None, start, hidden)
         weights["affine"] = np.array([start.slope, start.intercept])
-    else:
-        weights, history = yield last_wish(curve)
     weights["mix"] = np.array([share])
-    shifts, in_place = carried_shifts(logits(weights, samples), samples, sizes, l2, start, believed)
-    level = block_level(in_place, samples, believed.blocks)
-    return BelievedFit(
-        weights | shifts,
-        history,
-        believed.as_arrays(counts, samples.numeric_knots) | {"network": np.array([share])},
-        level,
-        curve,
+    shifts, in_place = carried_shifts(logits(weights, samples), samples, sizes, l2, start, carry_over)
+    level = block_level(in_place, samples, carry_over.blocks)
+    shares = carry_over.as_arrays(counts, samples.numeric_knots) | {"network": np.array([share])}
+    return CarryOverFit(weights | shifts, history, shares, level, curve)
+
+
+def _start_on_all_rows(
+    samples: Samples, counts: NDArray[np.int64], carry_over: CarryOver, penalty: float | None
+) -> Start:
+    found = fit_carried(
+        samples, counts, carry_over, l2=penalty, tolerance=START_TOLERANCE, max_iterations=MAX_ITERATIONS
     )
+    return Start(found.line.slope, found.line.intercept, found.line.shifts, found.penalties)
 
 
-def hidden_fields(believed: CarryOver) -> NDArray[np.bool_]:
-    """Returns the fields the network must not look at: those that left, and those that cannot be told from time."""
-    return ~believed.kept | believed.calendar
+def hidden_fields(carry_over: CarryOver) -> NDArray[np.bool_]:
+    """Returns the fields the network must not look at: those that left, and those confounded with time."""
+    return ~carry_over.kept | carry_over.calendar
 
 
-def start_at_cut(samples: Samples, sizes: Sequence[int], believed: CarryOver) -> tuple[Samples, Start]:
+def start_at_cut(samples: Samples, sizes: Sequence[int], carry_over: CarryOver) -> tuple[Samples, Start]:
     """Returns the rows before the last cut and the carried wide fit on them."""
-    cut = believed.cuts[-1]
-    older = samples.take(believed.blocks.rows(0, cut.end))
-    in_place = cut.found.shifts * np.repeat(believed.in_place, sizes)
+    cut = carry_over.cuts[-1]
+    older = samples.take(carry_over.blocks.rows(0, cut.end))
+    in_place = cut.found.shifts * np.repeat(carry_over.in_place, sizes)
     found = line_beside(replace(cut.found, shifts=in_place), older)
     return older, Start(found.slope, found.intercept, found.shifts, cut.penalties)
 
 
-def network_share(curve_logits: Floats, start: Start, later: Samples, believed: CarryOver) -> float:
+def network_share(curve_logits: Floats, start: Start, later: Samples, carry_over: CarryOver) -> float:
     """Returns how much of the curve's departure from its straight start held on later rows.
 
     Arguments:
         curve_logits: The curve's logit of every later row, without shifts.
         start: What the curve was trained on top of.
         later: The rows after the gap.
-        believed: Has the time blocks and the cut.
+        carry_over: Has the time blocks and the cut.
     """
     assert later.features is not None
     assert start.shifts is not None
     line = start.slope * later.logits + start.intercept
-    cut = believed.cuts[-1]
+    cut = carry_over.cuts[-1]
     offsets = cut.found.offsets
-    block = believed.blocks.block_of_rows(cut.begin) - cut.begin
+    block = carry_over.blocks.block_of_rows(cut.begin) - cut.begin
     rows = LaterRows(
         offset=add_shifts(line, later.features, start.shifts, offsets),
         contributions=(curve_logits - line)[:, None],
@@ -178,7 +205,7 @@ def network_share(curve_logits: Floats, start: Start, later: Samples, believed: 
 
 
 def carried_shifts(
-    map_logits: Floats, samples: Samples, sizes: Sequence[int], l2: Penalty, start: Start, believed: CarryOver
+    map_logits: Floats, samples: Samples, sizes: Sequence[int], l2: Penalty, start: Start, carry_over: CarryOver
 ) -> tuple[Weights, Floats]:
     """Finds the best shifts beside the map, scales them by their shares, and makes the total right.
 
@@ -190,14 +217,14 @@ def carried_shifts(
         sizes: How many ids each field has.
         l2: Penalty on the shifts, or `auto`.
         start: The shifts during training and their penalties.
-        believed: Shares of all fields.
+        carry_over: Shares of all fields.
     """
     assert samples.features is not None
     assert start.shifts is not None
     assert start.penalties is not None
     counts = np.asarray(sizes, dtype=np.int64)
-    fitted = np.flatnonzero(believed.fitted)
-    own = np.repeat(believed.fitted, counts)
+    fitted = np.flatnonzero(carry_over.fitted)
+    own = np.repeat(carry_over.fitted, counts)
     labels, weights = samples.known_labels, samples.weights
     first = start.shifts[own]
     found, learned = solve_shrunk(
@@ -219,7 +246,7 @@ def carried_shifts(
     offsets = field_offsets(counts)
     full = np.zeros(int(offsets[-1]))
     full[own] = found.shifts
-    shifts = full * np.repeat(believed.carried, counts)
+    shifts = full * np.repeat(carry_over.carried, counts)
     penalties = np.full(len(counts), LARGEST_PENALTY)
     penalties[fitted] = learned
     total = add_shifts(map_logits, samples.features, shifts, offsets)
@@ -231,4 +258,4 @@ def carried_shifts(
         "wide.penalties": penalties,
     }
     total += intercept
-    return arrays, with_left_out(total, samples, counts, full, believed)
+    return arrays, with_left_out(total, samples, counts, full, carry_over)
