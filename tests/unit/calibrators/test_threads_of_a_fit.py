@@ -15,12 +15,12 @@ from monocal.training.history import TrainingHistory  # noqa: E402
 
 @pytest.fixture
 def threads(monkeypatch):
-    """The numbers of threads that training steps ran with, while the caller has three, and who ran them."""
+    """The numbers of threads that training steps ran with, while the caller has three."""
     before, seen = torch.get_num_threads(), []
     add = TrainingHistory.add
 
     def adding(history, loss):
-        seen.append((torch.get_num_threads(), threading.current_thread().name))
+        seen.append(torch.get_num_threads())
         add(history, loss)
 
     monkeypatch.setattr(TrainingHistory, "add", adding)
@@ -35,7 +35,7 @@ def test_a_training_has_one_thread_of_torch_and_the_caller_gets_its_number_back(
     log = monocal.simulate_log(600, seed=2)
     calibrator = monocal.calibrator(method, n_epochs=1, n_threads=n_threads)
     calibrator.fit(log.scores, log.labels, features=log.features[:, 3:])
-    assert {number for number, _ in threads} == {1}
+    assert set(threads) == {1}
     assert torch.get_num_threads() == 3
     found = []
     asking = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
@@ -43,12 +43,6 @@ def test_a_training_has_one_thread_of_torch_and_the_caller_gets_its_number_back(
     asking.join()
     assert found == [3]
     assert allowed_threads() == 1
-
-
-def test_two_trainings_go_on_at_once_with_two_threads(threads):
-    log = monocal.simulate_log(20_000, seed=2)
-    monocal.calibrator("umc", size="small", n_epochs=1, n_threads=2).fit(log.scores, log.labels, features=log.features)
-    assert {name for _, name in threads} == {"monocal-trial", threading.current_thread().name}
 
 
 @pytest.mark.parametrize("method", ["umc", "sbcr"])
@@ -85,23 +79,6 @@ def test_a_wide_fit_by_two_threads_has_the_bits_of_one(monkeypatch):
     for other in found[1:]:
         assert np.array_equal(found[0].shifts, other.shifts)
         assert (found[0].slope, found[0].intercept) == (other.slope, other.intercept)
-
-
-def test_an_error_in_the_trial_reaches_the_caller(monkeypatch):
-    from monocal.calibrators.neural import neural_calibrator
-
-    def broken(self, wish, *_):
-        if wish.is_trial:
-            raise ValueError("trial")
-        return train(self, wish, *_)
-
-    train = neural_calibrator.NeuralCalibrator._train
-    monkeypatch.setattr(neural_calibrator.NeuralCalibrator, "_train", broken)
-    log = monocal.simulate_log(4_000, seed=2)
-    with pytest.raises(ValueError, match="trial"):
-        monocal.calibrator("umc", size="small", n_epochs=1, n_threads=2).fit(
-            log.scores, log.labels, features=log.features
-        )
 
 
 def test_the_cores_of_this_process_are_counted():

@@ -60,10 +60,9 @@ class NeuralArguments(LogitCalibrator):
         learning_rate: Adam's rate at its highest.
         held_out_share: Share of the most recent rows for early stopping; 0 trains on all. With `carry` none are needed.
         seed: Of the initial weights and the row order.
-        n_threads: Threads that share a fit: with two, the last training goes on beside the trial that earns the map its
-            share, and blocks of rows of the other steps are divided; None takes as many as the process may use. The
-            result is the same to the bit (with the integrand `concat` to rounding). A training step's products are too
-            small to share; they have one thread each.
+        n_threads: Threads that share blocks of rows in every step but training, whose products are too small to share;
+            None takes as many as the process may use. The result is the same to the bit (with the integrand `concat`
+            to rounding).
         checkpoint: A folder from which an interrupted training goes on.
         show_progress: True or False; None asks whether somebody watches.
         recent_share: See `Calibrator`; with `carry`, a positive one asks for the level that earlier levels support.
