@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.tables.categories import distinct_text
+from monocal.vocabulary.value_counts import without_long_texts
 from monocal.vocabulary.vocabulary import FieldVocabulary
 
 KnownValues = list[list[str | None]]
@@ -34,7 +35,8 @@ def learn_values(features: Any) -> tuple[Any, KnownValues | None]:
         return features, None
     known: KnownValues = []
     for place, column in enumerate(columns):
-        texts = set(distinct_text(column, _name(place))[0].to_pylist())
+        values, counts, _ = distinct_text(column, _name(place))
+        texts = set(without_long_texts(values, counts, _name(place))[0].to_pylist())
         known.append([*sorted(text for text in texts if text is not None), *([None] if None in texts else [])])
     return _encode(columns, known), known
 

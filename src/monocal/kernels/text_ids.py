@@ -2,7 +2,7 @@
 
 The texts of all fields stand behind each other in one array of bytes, each ended by a zero byte, so that no object is
 made or touched per text. Every field has an open-addressing table over the 128-bit hashes of its values, the hashes by
-which a vocabulary finds values offline; an entry takes 16 bytes and a look-up mostly one cache line.
+which a vocabulary finds values offline, with a salt; an entry takes 16 bytes and a look-up mostly one cache line.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from monocal.kernels.compiled import compiled, scalar
-from monocal.kernels.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_HASHED, TEXT_ROOM
+from monocal.kernels.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE, TEXT_ROOM
 
-FOUND, UNCLEAR, LONG = 0, 1, 2
-"""All ids are found; the zero bytes do not end as many texts as there should be; a text to be hashed is long."""
+FOUND, UNCLEAR = 0, 1
+"""All ids are found; the zero bytes do not end as many texts as there should be."""
 
 FIRST_SLOT, MASK, N_BUCKETS, N_FACTS = range(4)
 """What `facts` says about each field: its first entry, its entries - 1, and its buckets if its texts are hashed."""
@@ -25,7 +25,7 @@ _START, _SECOND_START = (np.uint64(start) for start in HASH_STARTS)
 _FACTOR, _SECOND_FACTOR = (np.uint64(factor) for factor in HASH_FACTORS)
 _LAST_FACTOR = np.uint64(HASH_LAST_FACTOR)
 _LOWEST_BITS, _HIGHEST_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-_LONGEST_HASHED = np.uint64(LONGEST_HASHED)
+_LONGEST = np.uint64(LONGEST_VALUE)
 _ID_BITS = np.uint64(0xFFFFFFFF)
 _HASH_BITS = ~_ID_BITS
 _BYTES = tuple(np.uint64(place) for place in range(8))
@@ -68,24 +68,27 @@ def _end(data: Any, at: Any) -> Any:
 
 
 @compiled()
-def find_ids(data: Any, columns: Any, n_varying: int, n_rows: int, facts: Any, entries: Any, ids: Any) -> int:
-    """Writes the ids of a request's texts and returns `FOUND`, `UNCLEAR` or `LONG`.
+def find_ids(
+    data: Any, lengths: Any, columns: Any, n_varying: int, n_rows: int, facts: Any, entries: Any, salt: Any, ids: Any
+) -> int:
+    """Writes the ids of a request's texts and returns `FOUND`, or `UNCLEAR` with ids that are incomplete.
 
-    A text that a field does not have gets id 0. If the return value is not `FOUND`, `ids` may be incomplete or hold
-    ids of texts that a caller has to refuse.
+    A text that a field does not have gets id 0, and so does one that is too long for a category.
 
     Arguments:
         data: The texts, each ended by a zero byte, and `TEXT_ROOM` zero bytes more.
+        lengths: Bytes of every text, for texts that may hold zero bytes; empty if the first zero byte ends each.
         columns: The fields in the order of their texts: first those with one text per row, then those with one for all.
         n_varying: How many of them have one text per row.
         n_rows: Rows of `ids`.
         facts: Per field what `FIRST_SLOT`, `MASK` and `N_BUCKETS` say.
         entries: Two words per entry: the first hash; the upper half of the second hash and the id. No id, no entry.
+        salt: What the hashes of these entries started from.
         ids: Where to write.
     """
     n_bytes = np.uint64(data.shape[0] - TEXT_ROOM)
     at = _ZERO
-    is_long = False
+    n_found = 0
     for c in range(columns.shape[0]):
         field = columns[c]
         first_slot, mask = np.uint64(facts[field, FIRST_SLOT]), np.uint64(facts[field, MASK])
@@ -94,11 +97,16 @@ def find_ids(data: Any, columns: Any, n_varying: int, n_rows: int, facts: Any, e
         for row in range(n_texts):
             if at >= n_bytes:
                 return UNCLEAR
-            end = _end(data, at)
+            end = at + np.uint64(lengths[n_found]) if lengths.shape[0] else _end(data, at)
+            n_found += 1
             left = end - at
+            if left > _LONGEST:
+                ids[row, field] = 0
+                at = end + _ONE
+                continue
             first, second = left * _START + _START, left * _SECOND_START + _SECOND_START
-            if n_buckets > _ZERO and left > _LONGEST_HASHED:
-                is_long = True
+            if n_buckets == _ZERO:
+                first, second = first ^ salt, second ^ salt
             while True:
                 word = _word(data, at)
                 if left < _WORD:
@@ -123,9 +131,7 @@ def find_ids(data: Any, columns: Any, n_varying: int, n_rows: int, facts: Any, e
         if c >= n_varying:
             for row in range(1, n_rows):
                 ids[row, field] = ids[0, field]
-    if at != n_bytes:
-        return UNCLEAR
-    return LONG if is_long else FOUND
+    return FOUND if at == n_bytes else UNCLEAR
 
 
 @compiled()

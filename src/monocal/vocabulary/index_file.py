@@ -12,7 +12,7 @@ from monocal.vocabulary.vocabulary_file import UNREADABLE, Contents, read_batche
 INDEXED_VALUES = 100_000
 """Fields with as many values bring their index along; smaller ones are indexed in milliseconds where they are used."""
 
-_SCHEMA = pa.schema(
+_UNSALTED = pa.schema(
     [
         ("field", pa.string()),
         ("first", pa.large_list(pa.uint64())),
@@ -20,6 +20,9 @@ _SCHEMA = pa.schema(
         ("slots", pa.large_list(pa.int32())),
     ]
 )
+"""What versions before 0.3 wrote."""
+
+_SCHEMA = _UNSALTED.append(pa.field("salt", pa.uint64()))
 
 
 def write_indexes(vocabulary: Vocabulary, least: int = INDEXED_VALUES) -> bytes:
@@ -38,7 +41,8 @@ def write_indexes(vocabulary: Vocabulary, least: int = INDEXED_VALUES) -> bytes:
     with pa.ipc.new_file(sink, _SCHEMA) as writer:
         for field in large:
             lists = [pa.LargeListArray.from_arrays([0, len(part)], pa.array(part)) for part in field.index.arrays()]
-            writer.write_batch(pa.RecordBatch.from_arrays([pa.array([field.name]), *lists], schema=_SCHEMA))
+            salt = pa.array([field.index.salt], pa.uint64())
+            writer.write_batch(pa.RecordBatch.from_arrays([pa.array([field.name]), *lists, salt], schema=_SCHEMA))
     return bytes(sink.getvalue())
 
 
@@ -46,15 +50,17 @@ def read_indexes(contents: Contents, vocabulary: Vocabulary, name: str = "") -> 
     """Returns the vocabulary with the indexes that `write_indexes` wrote for it; the arrays are views of `contents`."""
     try:
         fields = {field.name: field for field in vocabulary.fields}
-        for batch in read_batches(contents, _SCHEMA)[0]:
+        for batch in read_batches(contents, _SCHEMA, _UNSALTED)[0]:
             if batch.num_rows != 1:
                 raise ValueError("a batch is not one field")
-            which, *lists = (column[0] for column in batch.columns)
-            parts = [column.values.to_numpy(zero_copy_only=True) for column in lists]
-            field = fields[which.as_py()]
+            first, second, slots = (
+                batch.column(part)[0].values.to_numpy(zero_copy_only=True) for part in ("first", "second", "slots")
+            )
+            salt = batch.column("salt")[0].as_py() if "salt" in batch.schema.names else 0
+            field = fields[batch.column("field")[0].as_py()]
             if not isinstance(field, FieldVocabulary):
                 raise ValueError(f"an index of {field.name!r}, whose values are numbers")
-            fields[field.name] = field.with_index(ValueIndex.of_arrays(*parts))
+            fields[field.name] = field.with_index(ValueIndex.of_arrays(first, second, slots, salt))
         return Vocabulary(tuple(fields.values()))
     except (*UNREADABLE, MonocalError) as error:
         raise ArtefactError(f"{name} cannot be read ({error}); nothing was loaded") from error

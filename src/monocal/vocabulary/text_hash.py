@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from monocal.kernels.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS
+from monocal.kernels.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE
 
 Words = NDArray[np.uint64]
 
@@ -16,16 +17,18 @@ _BLOCK = 1 << 14  # the dozen passes over a block stay within the processor's ca
 _MASKS = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
 
 
-def hash_text(values: pa.Array) -> tuple[Words, Words]:
+def hash_text(values: pa.Array, salt: int = 0) -> tuple[Words, Words]:
     r"""Returns two independent 64-bit hashes per string.
 
     The bytes are read as little-endian words :math:`w_1, w_2, \dots`, padded with zeros. Starting from a multiple
     of the length, each word is added and mixed: :math:`h \leftarrow m(h \oplus w_j)` with a bijection m. Texts of
     up to 8 bytes and equal length therefore never share a hash, and ten million longer ones share both halves
-    with probability 10⁻²⁵. The result is the same on every machine and in every version.
+    with probability 10⁻²⁵. The result is the same on every machine and in every version. Of a text that is too long for
+    a category only the first `LONGEST_VALUE` bytes and the length count.
 
     Arguments:
         values: A string array; a null hashes like empty text.
+        salt: 64 bits that every hash starts from, for tables: who does not know them cannot make texts collide.
 
     Example:
         >>> first, second = hash_text(pa.array(["news", "games", "news"]))
@@ -38,13 +41,30 @@ def hash_text(values: pa.Array) -> tuple[Words, Words]:
     second = np.empty(len(starts), dtype=np.uint64)
     for begin in range(0, len(starts), _BLOCK):
         block = slice(begin, begin + _BLOCK)
-        first[block], second[block] = _hash_block(starts[block], lengths[block], words)
+        first[block], second[block] = _hash_block(starts[block], lengths[block], words, np.uint64(salt))
     return first, second
 
 
-def _hash_block(starts: NDArray[np.int64], lengths: NDArray[np.int64], words: Words) -> tuple[Words, Words]:
+def is_long(texts: pa.Array) -> NDArray[np.bool_] | None:
+    """Returns which texts are too long for categories; None if none is.
+
+    Example:
+        >>> is_long(pa.array(["news", None])), is_long(pa.array(["news", "z" * 5_000, None])).tolist()
+        (None, [False, True, False])
+    """
+    lengths = pc.binary_length(texts)
+    if (pc.max(lengths).as_py() or 0) <= LONGEST_VALUE:
+        return None
+    found: NDArray[np.bool_] = pc.greater(lengths, LONGEST_VALUE).fill_null(False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _hash_block(
+    starts: NDArray[np.int64], lengths: NDArray[np.int64], words: Words, salt: np.uint64
+) -> tuple[Words, Words]:
     sizes = lengths.astype(np.uint64)
-    first, second = (sizes * np.uint64(start) + np.uint64(start) for start in HASH_STARTS)
+    first, second = ((sizes * np.uint64(start) + np.uint64(start)) ^ salt for start in HASH_STARTS)
+    lengths = np.minimum(lengths, LONGEST_VALUE)
     word = load_words(words, starts, lengths)
     first, second = _mix(first ^ word, HASH_FACTORS[0]), _mix(second ^ word, HASH_FACTORS[1])
     rows = np.flatnonzero(lengths > 8)

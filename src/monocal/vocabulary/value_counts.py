@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import final
 
 import numpy as np
@@ -9,9 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, MonocalWarning
+from monocal.kernels.limits import LONGEST_VALUE
 from monocal.tables.categories import distinct_text
 from monocal.vocabulary.growing_dictionary import GrowingDictionary
+from monocal.vocabulary.text_hash import is_long
 
 MOST_TEXT_BYTES = 2**31 - 1
 """Arrow's offsets of a text column end there."""
@@ -40,6 +43,7 @@ class ValueCounts:
     def add(self, column: pa.Array) -> None:
         """Counts the values of one more batch."""
         values, counts, _ = distinct_text(column, self.name)
+        values, counts = without_long_texts(values, counts, self.name)
         if values.null_count:
             is_null = pc.is_null(values).to_numpy(zero_copy_only=False)
             self._n_null += int(counts[is_null].sum())
@@ -78,6 +82,22 @@ class ValueCounts:
         Ties are broken by the value itself (null last), so the result does not depend on row order.
         """
         return most_frequent(self.in_order_of_appearance(), self.counts(), min_count=min_count, max_size=max_size)
+
+
+def without_long_texts(values: pa.Array, counts: NDArray[np.int64], name: str) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Returns values and counts without texts that are too long for categories; says so if there are any.
+
+    One strange row must not end a fit, and nothing can be learned of a text that hardly ever comes again.
+    """
+    long = is_long(values)
+    if long is None:
+        return values, counts
+    warnings.warn(
+        f"field {name!r}: texts of more than {LONGEST_VALUE:,} bytes are no categories; they count as unseen",
+        MonocalWarning,
+        stacklevel=2,
+    )
+    return values.filter(pa.array(~long)), counts[~long]
 
 
 def most_frequent(

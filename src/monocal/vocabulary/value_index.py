@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from typing import final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from monocal.vocabulary.text_hash import Words, hash_text
+from monocal.vocabulary.text_hash import Words, hash_text, text_bytes
 
 Codes = NDArray[np.int32]
 
 _SMALLEST = 64
 _BLOCK = 1 << 16  # texts placed or searched at once, so that intermediate arrays stay small
+_LONGEST_RUN = 1 << 10  # taken slots beside each other; an index of two billion values has fewer than 200
 
 
 @final
@@ -23,6 +26,12 @@ class ValueIndex:
     An open-addressing table over 128-bit hashes, filled and searched for whole columns at once. It is built once
     and kept, so a lookup costs the same whether there are ten values or ten million. Memory is 24 to 48 bytes per
     value; the texts themselves are not kept.
+
+    Hashes start from a salt, so that nobody can choose values that all want the same slot. Numbers do not depend on it.
+
+    Arguments:
+        values: Distinct texts that are known already. The salt is drawn from them then: a saved index is the same each
+            time, and who exchanges one value for another that collides has another salt.
 
     Example:
         >>> index = ValueIndex()
@@ -35,21 +44,24 @@ class ValueIndex:
         self._first = np.empty(_SMALLEST, dtype=np.uint64)
         self._second = np.empty(_SMALLEST, dtype=np.uint64)
         self._slots = np.full(2 * _SMALLEST, -1, dtype=np.int32)
+        self.salt = secrets.randbits(64) if values is None else _salt_of(values)
         if values is not None:
             self.add(values)
 
     @classmethod
-    def of_arrays(cls, first: Words, second: Words, slots: Codes) -> ValueIndex:
+    def of_arrays(cls, first: Words, second: Words, slots: Codes, salt: int) -> ValueIndex:
         """Takes over what `arrays` returned, without a copy; `find` works on read-only arrays, `add` does not.
 
-        What could lead a search astray or let it run for ever is refused with a ValueError.
+        What could lead a search astray or let it run for long is refused with a ValueError.
         """
         n_slots = len(slots)
         if len(first) != len(second) or n_slots < 2 or n_slots & (n_slots - 1) or len(first) >= n_slots:
             raise ValueError(f"an index of {len(first)} and {len(second)} hashes in {n_slots} slots")
-        if int(slots.max()) >= len(first) or int(slots.min()) != -1:
-            raise ValueError("an index whose slots do not point at its hashes")
+        lowest = slots.reshape(-1, min(n_slots, _LONGEST_RUN)).min(axis=1)
+        if int(slots.max()) >= len(first) or (lowest != -1).any():
+            raise ValueError("an index whose slots do not point at its hashes, or has no free ones for long")
         index = cls()
+        index.salt = salt
         index._n, index._first, index._second, index._slots = len(first), first, second, slots
         return index
 
@@ -63,15 +75,15 @@ class ValueIndex:
     def find(self, values: pa.Array) -> Codes:
         """Returns the number of every text, or -1 for one that was never added."""
         if len(values) <= _BLOCK:
-            return self._find(*hash_text(values))
-        blocks = [self._find(*hash_text(values.slice(at, _BLOCK))) for at in range(0, len(values), _BLOCK)]
+            return self._find(*hash_text(values, self.salt))
+        blocks = [self.find(values.slice(at, _BLOCK)) for at in range(0, len(values), _BLOCK)]
         return np.concatenate(blocks)
 
     def add(self, values: pa.Array) -> Codes:
         """Numbers the texts that are new and returns the number of every one."""
         if len(values) > _BLOCK:
             return np.concatenate([self.add(values.slice(at, _BLOCK)) for at in range(0, len(values), _BLOCK)])
-        first, second = hash_text(values)
+        first, second = hash_text(values, self.salt)
         codes = self._find(first, second)
         missing = np.flatnonzero(codes < 0)
         if missing.size:
@@ -133,6 +145,15 @@ class ValueIndex:
             result[rows[same]] = codes[same]
             rows, slots = rows[~same], (slots[~same] + 1) & mask
         return result
+
+
+def _salt_of(values: pa.Array) -> int:
+    digest = hashlib.blake2b(digest_size=8)
+    for at in range(0, len(values), _BLOCK):
+        _, lengths, text = text_bytes(values.slice(at, _BLOCK))
+        digest.update(lengths.data)
+        digest.update(text.data)
+    return int.from_bytes(digest.digest(), "little")
 
 
 def _grown(column: Words, n: int, room: int) -> Words:

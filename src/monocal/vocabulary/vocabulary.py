@@ -21,8 +21,8 @@ from monocal.tables.categories import TEXT_RULE, as_text, categorical_columns, d
 from monocal.tables.encoded_column import EncodedColumn
 from monocal.vocabulary.boolean_words import other_spellings
 from monocal.vocabulary.numeric_field import NumericField
-from monocal.vocabulary.text_hash import hash_text
-from monocal.vocabulary.value_counts import ValueCounts, most_frequent
+from monocal.vocabulary.text_hash import hash_text, is_long
+from monocal.vocabulary.value_counts import ValueCounts, most_frequent, without_long_texts
 from monocal.vocabulary.value_index import ValueIndex
 from monocal.vocabulary.vocabulary_file import Contents, read_vocabulary, write_vocabulary
 
@@ -43,7 +43,7 @@ class FieldVocabulary:
     same value; and so are true, True and TRUE where one of them is known.
 
     A field with too many values to list may be hashed instead: every text has an id in 1 … n_buckets, different
-    texts may share one, and only null has id 0.
+    texts may share one, and null has id 0. So have texts of more than 4,096 bytes, in every field.
 
     Arguments:
         name: The field.
@@ -90,6 +90,9 @@ class FieldVocabulary:
         return ids
 
     def _ids_of_text(self, text: pa.Array) -> Ids:
+        long = is_long(text)
+        if long is not None:
+            text = pc.if_else(pa.array(long), "", text)
         if self.n_buckets is not None:
             ids = (hash_text(text)[0] % np.uint64(self.n_buckets)).astype(np.int32) + np.int32(1)
         else:
@@ -98,6 +101,8 @@ class FieldVocabulary:
                 ids[pc.equal(text, spelling).fill_null(False).to_numpy(zero_copy_only=False)] = place
         if text.null_count:
             ids[pc.is_null(text).to_numpy(zero_copy_only=False)] = self.null_id
+        if long is not None:
+            ids[long] = 0
         return ids
 
     def _ids_of_values(self, text: pa.Array) -> Ids:
@@ -216,7 +221,8 @@ class Vocabulary:
             counts = np.bincount(column.ids, minlength=len(texts))
             # values that differ may have one text, so counts are added up by text
             by_text = np.bincount(texts.indices.to_numpy(), weights=counts, minlength=len(texts.dictionary))
-            kept = most_frequent(texts.dictionary, by_text.astype(np.int64), min_count=min_count, max_size=max_size)
+            found, rows = without_long_texts(texts.dictionary, by_text.astype(np.int64), name)
+            kept = most_frequent(found, rows, min_count=min_count, max_size=max_size)
             fields.append(FieldVocabulary(name, kept))
         return cls(tuple(fields))
 

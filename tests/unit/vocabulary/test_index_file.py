@@ -40,10 +40,11 @@ def test_ids_are_the_same_with_a_read_index(null_at):
     ],
 )
 def test_an_index_that_could_lead_astray_is_refused(change):
-    arrays = ValueIndex(pa.array(TEXTS)).arrays()
-    assert ValueIndex.of_arrays(*arrays).find(pa.array(["user 7"])).tolist() == [7]
+    index = ValueIndex(pa.array(TEXTS))
+    arrays = index.arrays()
+    assert ValueIndex.of_arrays(*arrays, index.salt).find(pa.array(["user 7"])).tolist() == [7]
     with pytest.raises(ValueError, match="an index"):
-        ValueIndex.of_arrays(*change(*arrays))
+        ValueIndex.of_arrays(*change(*arrays), index.salt)
 
 
 def test_an_index_of_other_values_is_refused():

@@ -31,8 +31,8 @@ def test_many_values_survive_growth_and_unknown_ones_are_not_found():
 def test_texts_whose_first_half_collides_are_kept_apart(monkeypatch):
     real = value_index.hash_text
 
-    def colliding(values):
-        first, second = real(values)
+    def colliding(values, salt):
+        first, second = real(values, salt)
         return first & np.uint64(3), second
 
     monkeypatch.setattr(value_index, "hash_text", colliding)

@@ -104,12 +104,13 @@ class FieldEncoder:
                 ids[:, self._places[name]] = lookup.ids_of(column)
             else:
                 texts[name] = lookup.texts_of(column)
-        joined = [_END.join([text or "" for text in column]) for column in texts.values()]
-        is_found = self._find(_END.join([*joined, _PADDING]), layout, ids)
+        given = [text or "" for column in texts.values() for text in column]
+        if self._table is not None and not self._find(_END.join([*given, _PADDING]), layout, ids):
+            self._table.find_each(given, layout.columns, layout.n_varying, ids)
         for name, column in texts.items():
             place, lookup = self._places[name], self._lookups[name]
             assert isinstance(lookup, FieldTexts)
-            if not is_found:
+            if self._table is None:
                 ids[:, place] = lookup.encode(column)
             elif None in column:
                 is_null = np.array([text is None for text in column])

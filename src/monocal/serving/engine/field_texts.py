@@ -7,9 +7,8 @@ from typing import Any, final
 import numpy as np
 import pyarrow as pa
 
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, shown
 from monocal.core.samples import Ids
-from monocal.kernels.limits import LONGEST_HASHED
 from monocal.tables.categories import LARGEST_WHOLE
 from monocal.vocabulary.vocabulary import FieldVocabulary
 
@@ -48,10 +47,8 @@ class FieldTexts:
         return [value if isinstance(value, str) else self._text_of(value) for value in column]
 
     def encode(self, column: list[Any]) -> Ids:
-        """Returns the ids of values by way of Arrow: for texts that the compiled look-up leaves alone."""
+        """Returns the ids of values by way of Arrow, where there is no compiled look-up."""
         texts = self.texts_of(column)
-        if self.vocabulary.n_buckets is not None:
-            self._check_short(texts)
         try:
             said = pa.array(texts, pa.string())
         except UnicodeEncodeError:  # half a character is no text that a table could hold, so it is unseen
@@ -72,24 +69,7 @@ class FieldTexts:
             return None
         raise InvalidInput.of(
             f"field {self.name!r}",
-            _shown(value),
+            "an integer beyond 64 bits" if isinstance(value, int) else shown(value),
             "text, an integer, true, false or null",
             "send the category as text; a quantity is a field that the model was fitted on with numeric",
         )
-
-    def _check_short(self, texts: list[str | None]) -> None:
-        longest = max((len(text) for text in texts if text is not None), default=0)
-        if longest > LONGEST_HASHED:
-            raise InvalidInput.of(
-                f"field {self.name!r}",
-                f"a text of {longest} characters",
-                f"at most {LONGEST_HASHED} in a hashed field",
-                "send the category's name",
-            )
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, int):
-        return "an integer beyond 64 bits"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

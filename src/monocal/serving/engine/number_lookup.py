@@ -52,5 +52,8 @@ class NumberLookup:
             except OverflowError:
                 return float("inf") if value > 0 else float("-inf")
         raise InvalidInput.of(
-            f"field {self.name!r}", shown(repr(value)), "a number or null", "send 9.5, not the text of it"
+            f"field {self.name!r}",
+            shown(repr(value) if isinstance(value, str) else value),
+            "a number or null",
+            "send 9.5, not the text of it",
         )

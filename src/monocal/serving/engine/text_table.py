@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Iterable
 from typing import final
 
 import numpy as np
@@ -9,16 +11,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.samples import Ids
+from monocal.kernels.limits import TEXT_ROOM
 from monocal.kernels.text_ids import FIRST_SLOT, FOUND, MASK, N_BUCKETS, N_FACTS, find_ids, place_values
 from monocal.vocabulary.text_hash import hash_text
 from monocal.vocabulary.vocabulary import NumericField, Vocabulary
+
+_NO_LENGTHS = np.zeros(0, np.int64)
 
 
 @final
 class TextTable:
     """Finds the ids of texts by the hashes that `FieldVocabulary.encode` compares, so both give the same ids.
 
-    Asking never adds an entry, so strange traffic does not grow it. It takes 32 to 64 bytes per value.
+    Asking never adds an entry, so strange traffic does not grow it. It takes 32 to 64 bytes per value. No two tables
+    place values alike, so that nobody knows which ones would lie in each other's way.
 
     Arguments:
         vocabulary: Values and ids of the model's fields.
@@ -26,6 +32,8 @@ class TextTable:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._facts = np.zeros((len(vocabulary.fields), N_FACTS), np.int64)
+        self._salt = np.uint64(secrets.randbits(64))
+        salt = int(self._salt)
         tables = []
         n_slots = 0
         for place, field in enumerate(vocabulary.fields):
@@ -35,9 +43,9 @@ class TextTable:
             size = 1 << max(2 * (len(values) + len(spellings)) - 1, 1).bit_length()
             entries = np.zeros((size, 2), np.uint64)
             ids = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False)) + 1
-            place_values(*hash_text(values.drop_null()), ids, entries)
+            place_values(*hash_text(values.drop_null(), salt), ids, entries)
             if spellings:
-                place_values(*hash_text(pa.array(list(spellings))), np.array(list(spellings.values())), entries)
+                place_values(*hash_text(pa.array(list(spellings)), salt), np.array(list(spellings.values())), entries)
             self._facts[place, [FIRST_SLOT, MASK, N_BUCKETS]] = n_slots, size - 1, field.n_buckets or 0
             tables.append(entries)
             n_slots += size
@@ -49,8 +57,7 @@ class TextTable:
         return self._facts.nbytes + self._entries.nbytes
 
     def find(self, joined: str, columns: NDArray[np.int64], n_varying: int, ids: Ids) -> bool:
-        """Writes the ids of texts into `ids`; says no if it cannot, because of a zero byte in a text, half a
-        character, or a long text in a hashed field.
+        """Writes the ids of texts into `ids`; says no if it cannot: a zero byte in a text, or half a character.
 
         Arguments:
             joined: The texts, each ended by a zero byte, and `TEXT_ROOM` zero bytes more.
@@ -59,8 +66,22 @@ class TextTable:
             ids: `(rows, fields)`.
         """
         try:
-            data = np.frombuffer(joined.encode(), np.uint8)
+            data = joined.encode()
         except UnicodeEncodeError:
             return False
-        found: int = find_ids(data, columns, n_varying, ids.shape[0], self._facts, self._entries, ids)
+        return self._find(data, _NO_LENGTHS, columns, n_varying, ids)
+
+    def find_each(self, texts: Iterable[str], columns: NDArray[np.int64], n_varying: int, ids: Ids) -> None:
+        """Writes the ids of texts whatever they hold, as `find` does for plain ones a few times as fast."""
+        # half a character is no text that a table could hold, so it is unseen
+        parts = [text.encode("utf-8", "backslashreplace") for text in texts]
+        data = b"\0".join([*parts, bytes(TEXT_ROOM)])
+        self._find(data, np.array([*map(len, parts)], np.int64), columns, n_varying, ids)
+
+    def _find(
+        self, data: bytes, lengths: NDArray[np.int64], columns: NDArray[np.int64], n_varying: int, ids: Ids
+    ) -> bool:
+        texts = np.frombuffer(data, np.uint8)
+        n_rows = ids.shape[0]
+        found: int = find_ids(texts, lengths, columns, n_varying, n_rows, self._facts, self._entries, self._salt, ids)
         return found == FOUND
