@@ -51,7 +51,7 @@ def read_indexes(contents: Contents, vocabulary: Vocabulary, name: str = "") -> 
     try:
         fields = {field.name: field for field in vocabulary.fields}
         for batch in read_batches(contents, _SCHEMA, _UNSALTED)[0]:
-            if batch.num_rows != 1:
+            if batch.num_rows != 1 or any(column.null_count for column in batch.columns):
                 raise ValueError("a batch is not one field")
             first, second, slots = (
                 batch.column(part)[0].values.to_numpy(zero_copy_only=True) for part in ("first", "second", "slots")
