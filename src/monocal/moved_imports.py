@@ -39,7 +39,6 @@ MOVED: dict[str, tuple[str, ...]] = {
     "monocal.evaluation.compare": ("monocal.judging.compare",),
     "monocal.evaluation.compare_methods": ("monocal.judging.compare_methods",),
     "monocal.evaluation.field_table": ("monocal.judging.field_table",),
-    "monocal.evaluation.product": ("monocal.judging.product",),
     "monocal.evaluation.figures": ("monocal.report.figures",),
     "monocal.evaluation.figures.curves": ("monocal.report.figures",),
     "monocal.evaluation.figures.drift": ("monocal.report.figures",),

@@ -11,7 +11,6 @@ import monocal
 from monocal.cli.main import main
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.judging.evaluate_table import evaluate_table
-from monocal.judging.product import Product
 from monocal.models.apply import apply_model
 
 TABLE = {"p": [0.1, 0.4] * 50, "y": [0, 1] * 50, "site": ["a", "b"] * 50, "z": [-1.5, 2.0] * 50}
@@ -98,13 +97,6 @@ MISTAKES = {
         "name a column of numbers, or convert this one first",
         ["fit", "--score", "site", "--label", "y"],
         "score column 'site': got 'a' at row 0 of log.parquet; wanted a number. Way out: name a column of numbers",
-    ),
-    "a product of a score that is no task's": (
-        lambda: fit(products=[Product(("p", "q"), "z")], repair=True),
-        "products: got 'q', which is the score of no task; wanted scores of tasks, which are p",
-        ["fit", "--score", "p", "--label", "y", "--product", "z=p*q", "--repair"],
-        "--product: got 'q', which is the score of no task; wanted scores of tasks, which are p. "
-        "Way out: name every part and the whole under --task.",
     ),
     "float field": (
         lambda: fit(fields=["z"]),

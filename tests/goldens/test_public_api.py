@@ -21,7 +21,6 @@ MODULES = {
     "monocal.models.onnx": None,
     "monocal.judging": None,
     "monocal.judging.compare_methods": ["compare_methods"],
-    "monocal.judging.product": ["check_product"],
     "monocal.findings.build": ["build_report"],
     "monocal.operations": None,
     "monocal.report": None,

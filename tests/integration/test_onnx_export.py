@@ -11,7 +11,6 @@ from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
-from monocal.models.products import Product
 
 FIELDS = ["site_id", "country", "device"]
 STATISTICAL = [name for name, kind in CALIBRATORS.items() if not issubclass(kind, NeuralCalibrator)]
@@ -140,24 +139,6 @@ def test_a_method_without_a_graph_is_refused(table, tmp_path):
     unwritten = replace(model, tasks=(replace(model.tasks[0], calibrator=other),))
     with pytest.raises(InvalidInput, match="the method 'unwritten'; wanted one that can be exported to ONNX"):
         export_onnx(unwritten, tmp_path / "m.onnx")
-
-
-def test_a_product_is_multiplied_in_the_graph(tmp_path):
-    videos = simulate_log(4000, seed=1, world="multitask").table()
-    pcvr = (videos["plv"].to_numpy() / videos["pctr"].to_numpy()).clip(0.0, 1.0)
-    tasks = {"click": ("click", "pctr"), "long": ("long_view", "pcvr"), "both": ("long_view", "plv")}
-    model = monocal.fit(
-        videos.append_column("pcvr", pa.array(pcvr)),
-        method="platt",
-        tasks=tasks,
-        products=[Product(("pctr", "pcvr"), "plv")],
-    )
-    result = export_onnx(model, tmp_path / "m.onnx")
-    assert result.largest_difference < 1e-12
-    session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
-    feed = {column: np.linspace(0.01, 0.9, 50) for _, column in tasks.values()}
-    click, long, both = session.run(["click_calibrated", "long_calibrated", "both_calibrated"], feed)
-    assert np.array_equal(both, click * long)
 
 
 def test_graph_knows_the_curve_of_the_score_and_never_falls(tmp_path):

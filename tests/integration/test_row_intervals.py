@@ -11,7 +11,6 @@ import pytest
 import monocal
 from monocal.cli.main import main
 from monocal.core.errors import InvalidInput
-from monocal.models.products import Product
 from monocal.serving import Settings, create_app
 
 V0_1 = Path(__file__).parents[1] / "goldens" / "v0_1"
@@ -76,15 +75,3 @@ def test_a_model_of_an_earlier_version_refuses_and_says_what_to_do():
     rows = {name: ["x"] for name in loaded.field_names} | {task.score: [0.1] for task in loaded.tasks}
     with pytest.raises(InvalidInput, match="fit it once anew"):
         loaded.predict(rows, interval=0.9)
-
-
-def test_a_model_whose_answers_are_products_refuses_everywhere(tmp_path):
-    log = monocal.simulate_log(2000, seed=2, world="multitask").table()
-    tasks = {"click": ("click", "pctr"), "view": ("long_view", "pev"), "both": ("long_view", "plv")}
-    fitted = monocal.fit(log, method="wide_logistic", tasks=tasks, products=[Product(("pctr", "pev"), "plv")])
-    with pytest.raises(InvalidInput, match="answers 'both' with a product"):
-        fitted.predict(log, interval=0.9)
-    body = {"scores": {"click": [0.1], "view": [0.5]}, "interval": 0.9}
-    (refused,) = ask(fitted.save(tmp_path / "model"), [body])
-    assert refused.status_code == 422
-    assert "with a product" in refused.text

@@ -1,11 +1,10 @@
-"""Worked numbers of small exact tools: bounds of a rate, labels that have not come, products of probabilities."""
+"""Worked numbers of small exact tools: bounds of a rate, labels that have not come."""
 
 import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
 from monocal.core.spaces import logit
-from monocal.judging.product import check_product
 from monocal.judging.small_counts import MatchedCounts, ratio_interval
 from monocal.models.late_fit import fit_late
 
@@ -32,8 +31,3 @@ def test_labels_that_have_not_come_shift_a_small_rate_by_the_logarithm_of_their_
     naive = fit(counts)[1][:1]
     assert (logit(naive, 1e-15) - logit(late, 1e-15))[0] == pytest.approx(-0.9162907319, abs=1e-6)
     assert late[0] == pytest.approx(naive[0] / 0.4, rel=1e-6)
-
-
-def test_gap_between_a_whole_and_the_product_of_its_parts():
-    found = check_product({"pctr": [0.05], "pcvr": [0.1]}, [0.004])
-    assert -np.log(found.ratio) == pytest.approx(-0.2231435513, abs=1e-9)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from monocal.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from monocal.judging.product import Product
 
 STANDARD_INPUT = "-"
 _TABLE_ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
@@ -137,27 +134,6 @@ def settings_by_method(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]
         for name, value in settings([rest]).items():
             _check_once("--set", f"{method}.{name}", [f"{method}.{known}" for known in of_method])
             of_method[name] = value
-    return found
-
-
-def products(texts: Sequence[str] | None) -> list[Product]:
-    """Reads `whole=part*part` texts.
-
-    Example:
-        >>> products(["p_order=p_click*p_buy"])
-        [Product(parts=('p_click', 'p_buy'), whole='p_order')]
-    """
-    if not texts:
-        return []
-    from monocal.judging.product import Product
-
-    found = []
-    for text in texts:
-        whole, equals, parts = text.partition("=")
-        factors = tuple(part.strip() for part in parts.split("*"))
-        if not (whole.strip() and equals and len(factors) > 1 and all(factors)):
-            raise InvalidInput.of("--product", repr(text), "whole=part*part", "write --product pctcvr=pctr*pcvr")
-        found.append(Product(factors, whole.strip()))
     return found
 
 

@@ -146,14 +146,6 @@ Set = Annotated[
         help="An option of the method, as TOML or JSON; `monocal methods NAME` lists them. Give it once per option.",
     ),
 ]
-Products = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--product",
-        metavar="WHOLE=PART*PART",
-        help="Score columns that must multiply; pctcvr=pctr*pcvr is checked anyway where all three are tasks.",
-    ),
-]
 MetricNames = Annotated[
     list[str] | None,
     typer.Option(

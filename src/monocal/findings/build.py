@@ -33,7 +33,6 @@ from monocal.judging.judged_roles import check_fields
 from monocal.models.artefact import load_model
 from monocal.models.late_fit import known_delays
 from monocal.models.model import Model
-from monocal.models.products import given_earlier_parts
 from monocal.tables.late_labels import read_mature
 from monocal.tables.stream import Table, open_table
 from monocal.vocabulary.bins import binned
@@ -110,7 +109,6 @@ def build_report(
     moments: dict[str, Any] = {"time": time, "event_time": event_time, "label_time": label_time, "window": window}
     roles = loaded.roles(label, group=group, weight=weight, value=value, slices=sliced, **moments)
     rows, labels = read_mature(stream, roles, since=since, until=until, curve=known_delays(loaded))
-    rows = given_earlier_parts(rows, loaded.products)
     answers = loaded.predict_rows(rows)
     known = model_ids(rows, loaded.vocabulary)
     columns = field_columns(binned(rows, loaded.vocabulary), sliced, known)
@@ -144,7 +142,6 @@ def _task(
 ) -> TaskReport:
     task = model.task(name)
     calibrator, tags = task.calibrator, task.calibrator.tags
-    parts = model.parts_of(name)
     confidence, seed = measuring["confidence"], measuring["seed"]
     metrics = metric_table(rows, **measuring)
     results = field_results(rows, confidence=confidence)
@@ -154,9 +151,8 @@ def _task(
     fit_facts = dict(model.info.get("tasks", {})).get(name)
     return TaskReport(
         name=name,
-        method=model.method_of(name),
-        method_summary=_summary(model, name),
-        parts=tuple(parts),
+        method=calibrator.name,
+        method_summary=_summary(calibrator.name),
         score=task.score,
         label=roles.labels[name],
         weight=rows.total_weight,
@@ -173,23 +169,15 @@ def _task(
         drift=drift(rows, fit_facts=fit_facts, confidence=confidence),
         curves=learned_curves(calibrator, model.vocabulary, rows.logits, contexts),
         numeric=numeric_effects(calibrator, model.vocabulary, rows.logits, contexts),
-        order=order_changes(
-            rows,
-            monotone="none" if parts else tags.monotone,
-            uses_features=bool(parts) or tags.uses_features,
-            seed=seed,
-        ),
+        order=order_changes(rows, monotone=tags.monotone, uses_features=tags.uses_features, seed=seed),
         history=training_run(calibrator),
         carried=carried_forward(calibrator, model.field_names),
         seen=new_and_rare_values(rows),
     )
 
 
-def _summary(model: Model, task: str) -> str:
-    parts = model.parts_of(task)
-    if parts:
-        return f"The product of {' and '.join(parts)}."
-    return (CALIBRATORS[model.task(task).calibrator.name].__doc__ or "").strip().splitlines()[0]
+def _summary(method: str) -> str:
+    return (CALIBRATORS[method].__doc__ or "").strip().splitlines()[0]
 
 
 def _fields(model: Model, fields: Sequence[str] | None) -> tuple[str, ...]:

@@ -31,7 +31,6 @@ class TaskReport:
         name: The task.
         method: Name of the calibrator.
         method_summary: One line about it.
-        parts: The tasks whose product this one is; empty for a task with a calibrator of its own.
         score: The score's column.
         label: The label's column.
         weight: Rows, counted with their weights.
@@ -57,7 +56,6 @@ class TaskReport:
     name: str
     method: str
     method_summary: str
-    parts: tuple[str, ...]
     score: str
     label: str
     weight: float

@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.spaces import ScoreSpace
-from monocal.judging.judge_rows import Judging, TaskEvaluation, check_row_products, judge_rows
+from monocal.judging.judge_rows import Judging, TaskEvaluation, judge_rows
 from monocal.judging.judged_roles import judged_roles
 from monocal.judging.judgement import judgement_columns
-from monocal.judging.product import Product, ProductCheck
 from monocal.models.late_fit import known_delays
 from monocal.models.model import Model
-from monocal.models.products import given_earlier_parts
 from monocal.models.row_sample import warn_about_fitted
 from monocal.models.value_counts import times_seen
 from monocal.tables.late_labels import LateLabels, read_mature
@@ -34,13 +32,11 @@ class TableEvaluation(Tabular):
     Attributes:
         n_rows: Rows that were read.
         tasks: Task to what was found.
-        products: Whether products of probabilities agree, where their columns are there.
         late_labels: How mature the rows are, if labels may still come.
     """
 
     n_rows: int
     tasks: dict[str, TaskEvaluation]
-    products: list[ProductCheck]
     late_labels: LateLabels | None = None
 
     def __repr__(self) -> str:
@@ -54,7 +50,6 @@ class TableEvaluation(Tabular):
             **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
             "n_rows": self.n_rows,
             "tasks": {name: judged.as_dict() for name, judged in self.tasks.items()},
-            "products": [product.as_dict() for product in self.products],
         }
 
 
@@ -76,7 +71,6 @@ def evaluate_table(
     scores_are: ScoreSpace = "probability",
     soft_labels: bool = False,
     metrics: Sequence[str] | None = None,
-    products: Sequence[Product] = (),
     n_bootstrap: int = 200,
     seed: int = 0,
     event_time: str | None = None,
@@ -103,7 +97,6 @@ def evaluate_table(
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives. So they
             are anyway for a model that was fitted on such labels.
         metrics: Names; None means the headline ones.
-        products: Scores that must multiply to another, beside pctr, pcvr and pctcvr.
         n_bootstrap: Replicates behind an interval.
         seed: Seed of resampling.
         event_time: Column that says when a row happened, where its label may still come. Every metric is then that of
@@ -127,14 +120,13 @@ def evaluate_table(
     delays = None if model is None else known_delays(model)
     rows, labels = read_mature(stream, roles, since=since, until=until, curve=delays)
     if model is not None:
-        rows = given_earlier_parts(rows, model.products)
         warn_about_fitted(model.info, model.vocabulary, rows)
     calibrated = None if model is None else model.predict_rows(rows)
     judged = rows if fields is None else rows.with_fields([*fields, *by])
     judged = judged if model is None else binned(judged, model.vocabulary)
     judging = Judging(metrics, by, n_bootstrap, seed, {} if model is None else _times_seen(model, rows))
     found = judge_rows(judged, calibrated, judging)
-    return TableEvaluation(rows.n_table_rows, found, check_row_products(rows, calibrated, products), labels)
+    return TableEvaluation(rows.n_table_rows, found, labels)
 
 
 def _times_seen(model: Model, rows: Rows) -> dict[str, NDArray[np.int64]]:

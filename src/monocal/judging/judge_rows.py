@@ -14,7 +14,6 @@ from monocal.core.spaces import Floats
 from monocal.judging.evaluate import evaluate
 from monocal.judging.field_table import FieldTable, field_tables
 from monocal.judging.judgement import Judgement, headline_metrics
-from monocal.judging.product import Product, ProductCheck, check_products
 from monocal.judging.report import Report
 from monocal.judging.times_seen import SeenBand, by_times_seen
 from monocal.tables.rows import Rows
@@ -92,20 +91,6 @@ def judge_rows(
         task: _judge_task(rows, task, None if calibrated is None else calibrated[task], judging or Judging())
         for task in rows.scores
     }
-
-
-def check_row_products(
-    rows: Rows, calibrated: Mapping[str, Floats] | None, products: Sequence[Product] = ()
-) -> list[ProductCheck]:
-    """Says whether products of probabilities agree, before and after calibration, where three tasks are there."""
-    scores = rows.roles.score_columns
-    if len(scores) < 3:
-        return []
-    stages = {"score": {column: rows.uncalibrated(task) for task, column in scores.items()}}
-    if calibrated is not None:
-        stages["calibrated"] = {column: calibrated[task] for task, column in scores.items()}
-    labels = {column: rows.labels[task] for task, column in scores.items()}
-    return check_products(stages, products=products, labels=labels, weights=rows.weights)
 
 
 def _judge_task(rows: Rows, task: str, calibrated: Floats | None, judging: Judging) -> TaskEvaluation:

@@ -9,9 +9,8 @@ from typing import Any, final
 from monocal.core.parents import Parents
 from monocal.core.spaces import ScoreSpace
 from monocal.core.team import Team
-from monocal.judging.judge_rows import Judging, check_row_products, judge_rows
+from monocal.judging.judge_rows import Judging, judge_rows
 from monocal.judging.judgement import Judgement, judgement_columns
-from monocal.judging.product import KNOWN_PRODUCTS, Product, ProductCheck
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.held_out import hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
@@ -34,14 +33,12 @@ class JudgedFit(Tabular):
         model: The model; its `info["holdout"]` keeps the headline numbers.
         holdout: How rows were split, in words and numbers.
         tasks: Task to its judgement on the held-out rows; empty if nothing was held out.
-        products: Whether products of probabilities agree, where their columns are there.
         late_labels: How mature the rows are, if labels may still come.
     """
 
     model: Model
     holdout: Holdout
     tasks: dict[str, Judgement]
-    products: list[ProductCheck]
     late_labels: LateLabels | None = None
 
     def __repr__(self) -> str:
@@ -55,7 +52,6 @@ class JudgedFit(Tabular):
             **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
             "holdout": self.holdout.as_dict(),
             "tasks": {name: judged.as_dict() for name, judged in self.tasks.items()},
-            "products": [product.as_dict() for product in self.products],
         }
 
 
@@ -80,8 +76,6 @@ def fit_and_judge(
     max_size: int | None = None,
     holdout: float = DEFAULT_SHARE,
     refit: bool = False,
-    products: Sequence[Product] = (),
-    repair: bool = False,
     n_bootstrap: int = 200,
     seed: int = 0,
     team: Team | None = None,
@@ -114,8 +108,6 @@ def fit_and_judge(
         max_size: The most values a field may have.
         holdout: The most recent share of rows that judges; 0 fits on all rows and judges nothing.
         refit: Whether to fit once more on all rows afterwards. The numbers then belong to the first fit.
-        products: Scores that must multiply to another, beside pctr, pcvr and pctcvr.
-        repair: Whether the model keeps these products, instead of only being checked for them.
         n_bootstrap: Replicates behind an interval.
         seed: Seed of resampling.
         team: Who fits together, see `fit_log`; only the first member judges.
@@ -136,8 +128,7 @@ def fit_and_judge(
     columns |= {"parents": parents, "keep_order_within": keep_order_within, "group": group}
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
-    kept = tuple(products or KNOWN_PRODUCTS) if repair else ()
-    asked = FitOptions(method, arguments, kept, min_count, max_size)
+    asked = FitOptions(method, arguments, min_count, max_size)
     table, roles = scored_input(table, columns)
     given, asked, labels = rows_to_fit(table, roles, asked)
     maturity = given.maturity if isinstance(given, Rows) else None
@@ -150,7 +141,7 @@ def fit_and_judge(
 
     model = learn(rows.fit)
     if not rows.holdout.n_test or (team is not None and team.rank > 0 and not refit):
-        return JudgedFit(model if labels is None else with_late_labels(model, labels), rows.holdout, {}, [], labels)
+        return JudgedFit(model if labels is None else with_late_labels(model, labels), rows.holdout, {}, labels)
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
     found = judge_rows(rows.test, calibrated, Judging(n_bootstrap=n_bootstrap, seed=seed))
     judged = {task: task_judged.judgement for task, task_judged in found.items()}
@@ -159,7 +150,7 @@ def fit_and_judge(
     facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(judged)}
     model = replace(model, info={**model.info, "holdout": facts})
     model = model if labels is None else with_late_labels(model, labels)
-    return JudgedFit(model, rows.holdout, judged, check_row_products(rows.test, calibrated, products), labels)
+    return JudgedFit(model, rows.holdout, judged, labels)
 
 
 def _headline(judged: Mapping[str, Judgement]) -> dict[str, Any]:

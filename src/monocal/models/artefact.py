@@ -24,7 +24,6 @@ from monocal.core.version import __version__
 from monocal.models.fusion import Fusion
 from monocal.models.model import Model, TaskModel
 from monocal.models.places import ModelFiles, local_copy
-from monocal.models.products import Product
 from monocal.models.value_counts import Counts
 from monocal.vocabulary.index_file import read_indexes, write_indexes
 from monocal.vocabulary.vocabulary import Vocabulary
@@ -137,9 +136,6 @@ def _read_model(folder: Path) -> Model:
             fusion=None if fusion is None else Fusion(**fusion),
             info=manifest["info"],
             canary=without_prefix("canary", arrays),
-            products=tuple(
-                Product(tuple(product["parts"]), product["whole"]) for product in manifest.get("products", ())
-            ),
             value_counts=_counts(without_prefix("counts", arrays), vocabulary.sizes),
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -230,7 +226,6 @@ def _entries(model: Model) -> dict[str, Any]:
         "sampling_rate": model.sampling_rate,
         "fusion": None if model.fusion is None else model.fusion.as_dict(),
         "info": _plain(model.info),
-        **({"products": [product._asdict() for product in model.products]} if model.products else {}),
     }
 
 

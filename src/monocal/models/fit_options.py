@@ -11,7 +11,6 @@ from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.late_input import Embeddings, late_input
 from monocal.logs.scored_input import ScoredInput
-from monocal.models.products import Product, check_no_products, given_earlier_parts, products_of_tasks
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
 
@@ -24,7 +23,6 @@ class FitOptions:
     Attributes:
         method: Name of the calibrator.
         arguments: Constructor arguments of the calibrator.
-        products: Which score column is the product of others; by task once the rows are there.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
         embeddings: A ranker's table per field, for methods that can use it; None means those of the log, if any.
@@ -32,7 +30,6 @@ class FitOptions:
 
     method: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    products: tuple[Product, ...] = ()
     min_count: int = 1
     max_size: int | None = None
     embeddings: Embeddings | None = None
@@ -58,14 +55,9 @@ def rows_to_fit(
     Arguments:
         table: A table, or a log with scores.
         roles: Which column plays which part.
-        asked: How they will be fitted. Its products come back by task, and parts of a product are observed only where
-            all parts before it happened.
+        asked: How they will be fitted.
     """
     rows, embeddings, labels = late_input(table, roles)
     if asked.embeddings is None:
         asked = replace(asked, embeddings=embeddings)
-    if not isinstance(rows, Rows):
-        check_no_products(asked.products)
-        return rows, asked, labels
-    products = products_of_tasks(asked.products, roles.score_columns)
-    return given_earlier_parts(rows, products), replace(asked, products=products), labels
+    return rows, asked, labels

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,6 @@ from monocal.models.late_fit import check_late_method, fit_late, with_late_label
 from monocal.models.learned_rows import rows_fact
 from monocal.models.model import Model, TaskModel
 from monocal.models.own_rows import OwnRows, dealt_rows, own_rows
-from monocal.models.products import Product
 from monocal.models.row_sample import row_sample
 from monocal.models.value_counts import count_values
 from monocal.tables.rows import Rows
@@ -49,7 +47,6 @@ def fit(
     keep_order_within: str | None = None,
     parents: Parents | None = None,
     numeric: Sequence[str] = (),
-    products: Sequence[Product] = (),
     tasks: Mapping[str, tuple[str, str]] | None = None,
     weight: str | None = None,
     time: str | None = None,
@@ -78,8 +75,6 @@ def fit(
         parents: Field to the field above it, such as `{"ad_id": "advertiser_id"}`: a value's effect is its deviation
             from its parent's, and an unseen value takes its parent's. Parents become fields, too.
         numeric: Columns of numbers, such as a price: each gets a smooth shift, and nulls are a value of their own.
-        products: Score columns of which one is the product of others: later parts are fitted where earlier ones
-            happened, and the model answers for the whole with the product of its parts.
         tasks: For several tasks: name to (label column, score column); null labels are rows without that task.
         weight: Column that says how often a row counts.
         time: Column that orders rows; without it they are taken to be in time order.
@@ -104,7 +99,7 @@ def fit(
     columns |= {"parents": parents, "keep_order_within": keep_order_within}
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
-    asked = FitOptions(method, arguments, tuple(products), min_count, max_size, embeddings=frozen_embeddings)
+    asked = FitOptions(method, arguments, min_count, max_size, embeddings=frozen_embeddings)
     return fit_table(*scored_input(table, columns), asked)
 
 
@@ -138,13 +133,13 @@ def fit_log(
     Arguments:
         log: Rows with scores, in time order. Its roles say which fields stand above others, and the list whose order is
             kept; that fields are equal within lists is checked before.
-        asked: How to fit. Products are by task; labels of later parts are unobserved where earlier ones did not happen.
+        asked: How to fit.
         team: Who fits together; each member reads its own shards of the log and ends with the same model.
         n_shards: Into how many shards the log is dealt; by default one per member. The same number gives the same bits
             whatever the team.
         maturity: The share of positives of each row's age whose label has come; None means all.
     """
-    method, arguments, products = asked.method, asked.arguments, asked.products
+    method, arguments = asked.method, asked.arguments
     keep_order_within, parents = log.roles.keep_order_within, log.roles.parents
     team = team or Alone()
     n_shards = n_shards or team.size
@@ -162,19 +157,16 @@ def fit_log(
     rows = log.rows()
     give_back_freed_memory()  # what reading and encoding left behind
 
-    wholes = [product.whole for product in products]
-
-    def make(task: str) -> Calibrator:
-        # a whole has no calibrator of its own: it is answered with the product of its parts
-        return calibrator("none") if task in wholes else calibrator(method, **arguments)
+    def make() -> Calibrator:
+        return calibrator(method, **arguments)
 
     tasks = []
     for task in rows.scores:
         fitted = _fit_task(
             # without a name here, so that they are gone after the fit
-            own_rows(log, rows, task, n_shards, team, maturity, looks_at_time=make(task).looks_at_time),
+            own_rows(log, rows, task, n_shards, team, maturity, looks_at_time=make().looks_at_time),
             task,
-            partial(make, task),
+            make,
             asked.embeddings,
             log.vocabulary.numeric_knots,
         )
@@ -200,7 +192,6 @@ def fit_log(
             **({"parents": dict(parents)} if parents else {}),
         },
         value_counts=count_values(part.features, log.field_sizes, team=team),
-        products=products,
     )
     return replace(model, canary=canary_of(model, log.features, rows))
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
 from monocal.core.row_intervals import KnownLogits, RowIntervals, check_level, row_intervals
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats
 from monocal.models.model import PREDICT_BATCH_ROWS, Model
-from monocal.models.products import Product
 from monocal.tables.stream import Table, open_table
 
 
@@ -60,17 +58,6 @@ def batch_known(
     return {name: row_intervals(p, known[name], level) for name, p in answers.items()}
 
 
-def check_stand_alone(products: Sequence[Product]) -> None:
-    """Refuses intervals of a model some of whose answers are products of others."""
-    if products:
-        raise InvalidInput.of(
-            "interval",
-            f"a model that answers {products[0].whole!r} with a product",
-            "tasks that stand alone",
-            "fit a model without products for that",
-        )
-
-
 def known_logits(
     model: Model,
     ids: Ids,
@@ -78,7 +65,6 @@ def known_logits(
     sampling_rate: Floats | float | None = None,
 ) -> dict[str, KnownLogits]:
     """Returns how surely each row's calibrated logit is known, by task; arguments as for `Model.predict_ids`."""
-    check_stand_alone(model.products)
     return {
         name: model.task(name).calibrator.known_logits(
             Samples.of(

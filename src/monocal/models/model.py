@@ -19,7 +19,6 @@ from monocal.core.roles import Roles
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.models.fusion import Fusion
-from monocal.models.products import Product, given_earlier_parts, with_products
 from monocal.models.row_sample import warn_about_fitted
 from monocal.models.thresholds import Thresholds, checked_promise, promised_thresholds
 from monocal.models.value_counts import Counts
@@ -68,7 +67,6 @@ class Model(Tabular):
         info: Facts about the fit: rows, rates, fingerprints, score distributions.
         canary: Rows with their answers at fit time, by which a loaded model proves itself.
         value_counts: Per field, the rows that each id had in the fit; empty if that is not known.
-        products: Tasks that are answered with the product of others.
     """
 
     tasks: tuple[TaskModel, ...]
@@ -79,12 +77,11 @@ class Model(Tabular):
     info: Mapping[str, Any] = field(default_factory=dict)
     canary: Mapping[str, Any] = field(default_factory=dict)
     value_counts: Counts = ()
-    products: tuple[Product, ...] = ()
     # as a loaded folder states it; a changed copy of the model has none and computes its own
     _fingerprint: str | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        tasks = ", ".join(f"{task.name}: {task.score} -> {self.method_of(task.name)}" for task in self.tasks)
+        tasks = ", ".join(f"{task.name}: {task.score} -> {task.calibrator.name}" for task in self.tasks)
         return f"Model({tasks}; {len(self.field_names)} fields); describe() tells more"
 
     def _columns(self) -> dict[str, list[Any]]:
@@ -93,7 +90,7 @@ class Model(Tabular):
             "task": list(self.task_names),
             "score": [task.score for task in self.tasks],
             "label": [task.label for task in self.tasks],
-            "method": [self.method_of(name) for name in self.task_names],
+            "method": [task.calibrator.name for task in self.tasks],
             **{key: [fact.get(key) for fact in facts] for key in ("n_rows", "label_rate", "mean_score")},
         }
 
@@ -225,11 +222,8 @@ class Model(Tabular):
     ) -> tuple[Ids, dict[str, Floats], Floats | float | None]:
         """Returns ids, scores and sampling rates of one batch of raw rows, for all tasks or those in `tasks`."""
         rate = self.sampling_rate
-        wanted = None if tasks is None else {*tasks, *self.parts_of(*tasks)}
         scores = {
-            task.name: numbers(batch, task.score, "score")
-            for task in self.tasks
-            if wanted is None or task.name in wanted
+            task.name: numbers(batch, task.score, "score") for task in self.tasks if tasks is None or task.name in tasks
         }
         rates = numbers(batch, rate, "sampling rate") if isinstance(rate, str) else rate
         return self.vocabulary.encode(batch), scores, rates
@@ -271,15 +265,7 @@ class Model(Tabular):
                 sampling_rate=sampling_rate,
             )
             answers[name] = self.task(name).calibrator.predict_samples(samples)
-        return with_products(answers, self.products) if self.products else answers
-
-    def parts_of(self, *tasks: str) -> list[str]:
-        """Returns the tasks whose product these tasks are answered with; none for a task with a calibrator."""
-        return [part for product in self.products if product.whole in tasks for part in product.parts]
-
-    def method_of(self, task: str) -> str:
-        """Returns the name of a task's calibrator, or "product" if it has none of its own."""
-        return "product" if self.parts_of(task) else self.task(task).calibrator.name
+        return answers
 
     def threshold(
         self,
@@ -303,16 +289,15 @@ class Model(Tabular):
         chosen = self.task(task)
         stream = open_table(table)
         self.check_columns(stream.column_names)
-        needed = (chosen.name, *self.parts_of(chosen.name))
         # rows of the fit are recognised by all tasks together, but soft labels of another task are no reason to stop
         known = () if self.info.get("soft_labels") else stream.column_names
         tasks = {
             task.name: (label if label and task is chosen else task.label, task.score)
             for task in self.tasks
-            if task.name in needed or task.label in known
+            if task is chosen or task.label in known
         }
         read_rows = read(stream, self.roles(tasks=tasks, slices=[] if by is None else [by], soft_labels=False))
-        warn_about_fitted(self.info, self.vocabulary, given_earlier_parts(read_rows, self.products))
+        warn_about_fitted(self.info, self.vocabulary, read_rows)
         rows = read_rows.observed(chosen.name)
         groups = None
         if by is not None:
@@ -372,10 +357,6 @@ class Model(Tabular):
         lines = [f"monocal model with {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"]
         for task in self.tasks:
             tags = task.calibrator.tags
-            parts = self.parts_of(task.name)
-            if parts:
-                lines.append(f"  {task.name}: {' × '.join(parts)}")
-                continue
             lines.append(
                 f"  {task.name}: {task.score} ({self.scores_are}) -> {task.calibrator.name}, fitted on {task.label}; "
                 f"{_MONOTONE[tags.monotone]}{' for fixed features' if tags.uses_features else ''}"

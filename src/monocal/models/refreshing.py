@@ -18,7 +18,6 @@ from monocal.models.fit_facts import fit_facts
 from monocal.models.late_fit import check_late_method, fit_late, known_delays
 from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, rows_fact, time_of_fit
 from monocal.models.model import Model, TaskModel
-from monocal.models.products import given_earlier_parts
 from monocal.models.row_sample import row_sample
 from monocal.models.value_counts import count_values
 from monocal.tables.late_labels import LateLabels, read_mature
@@ -119,7 +118,7 @@ def rows_to_learn(
         for task in model.tasks:
             check_late_method(task.calibrator.name)
     rows, labels = read_mature(table, roles, since=since, until=until, curve=known_delays(model))
-    rows = given_earlier_parts(rows.in_time_order(), model.products)
+    rows = rows.in_time_order()
     check_unseen(model.info, rows, "the model")
     for name in rows.scores:
         _check_labels(rows, name)
@@ -132,11 +131,7 @@ def refresh_rows(model: Model, rows: Rows, labels: LateLabels | None = None) -> 
     vocabulary = _grown(model.vocabulary, rows)
     features = vocabulary.encode_columns(rows.fields, rows.n_rows)
     tasks = []
-    wholes = [product.whole for product in model.products]
     for task in model.tasks:
-        if task.name in wholes:
-            tasks.append(task)
-            continue
         known = np.flatnonzero(rows.labels[task.name] >= 0)
         following = _refresh_task(task, rows.take(known), features[known] if vocabulary.names else None)
         tasks.append(replace(task, calibrator=following))

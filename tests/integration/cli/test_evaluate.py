@@ -97,10 +97,7 @@ def test_several_tasks(monocal_command, videos_file):
     arguments = ("--task", "click:pctr", "--task", "view_given_click:pcvr", "--task", "both:pctcvr", *QUICK)
     ended = monocal_command("evaluate", videos_file, *arguments)
     assert ended.code == 0
-    assert "pctr × pcvr against pctcvr (score)" in ended.out
-    named = monocal_command("evaluate", videos_file, *arguments, "--product", "pctr=pcvr*nothing")
-    assert named.code == 2
-    assert "product: got pctr=pcvr*nothing" in named.err
+    assert all(f"{task}, " in ended.out for task in ("click", "view_given_click", "both"))
 
 
 @pytest.mark.parametrize(

@@ -59,18 +59,6 @@ def test_what_is_in_a_model_and_in_a_log_fits(monocal_command, log_file, tmp_pat
     assert max(len(line.rstrip()) for line in fitted.out.splitlines()) <= 80
 
 
-def test_products_fit(monocal_command, log_file, tmp_path):
-    frame = pq.read_table(log_file)
-    clicks, scores = frame["click"].to_numpy(), frame["pctr"].to_numpy()
-    columns = {"click": clicks, "buy": clicks, "both": clicks, "pctr": scores, "pcvr": scores, "pctcvr": scores**2}
-    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
-    tasks = [word for task in ("click:pctr", "buy:pcvr", "both:pctcvr") for word in ("--task", task)]
-    judged = monocal_command("evaluate", tmp_path / "log.parquet", *tasks, "--metrics", "pcoc")
-    assert judged.code == 0, judged.err
-    assert "pctr × pcvr against pctcvr (score)" in judged.out
-    assert max(len(line.rstrip()) for line in judged.out.splitlines()) <= 80
-
-
 @pytest.mark.parametrize("name", [*CALIBRATORS, *METRICS])
 def test_what_a_method_and_a_metric_say_of_themselves_fits_80_columns(monocal_command, name):
     """Formulas, and examples of metrics, are left as they are."""

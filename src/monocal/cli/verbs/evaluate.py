@@ -9,9 +9,8 @@ import typer
 from monocal.cli import arguments
 from monocal.cli.engines import Conf, Engine, Master, is_spark
 from monocal.cli.option_groups import LateLabels, Period, ScoredColumns
-from monocal.cli.options import Debug, Fields, Json, MetricNames, Products, Seed, Tasks
-from monocal.cli.output import print_json, print_lines, remark
-from monocal.cli.prose import folded
+from monocal.cli.options import Debug, Fields, Json, MetricNames, Seed, Tasks
+from monocal.cli.output import print_json, remark
 from monocal.cli.spark_tables import spark_table
 
 EXAMPLES = """
@@ -37,7 +36,6 @@ def evaluate(
     ] = None,
     period: Period,
     metrics: MetricNames = None,
-    product: Products = None,
     seed: Seed = 0,
     exact: Annotated[
         bool, typer.Option("--exact", help="With --engine spark: AUC from all rows instead of a sketch.")
@@ -70,7 +68,7 @@ def evaluate(
         "fields": None if fields is None else arguments.names_or_none(fields),
         "metrics": list(METRICS) if names == ["all"] else names or None,
     }
-    not_on_spark = {"--by": by, "--product": product, "--label-time": late.label_time}
+    not_on_spark = {"--by": by, "--label-time": late.label_time}
     if is_spark(engine, master, conf, {**not_on_spark, "--soft-labels": asked.pop("soft_labels")}):
         from monocal.cli.tables import print_measured
         from monocal.spark import evaluate as evaluate_on_spark
@@ -91,7 +89,6 @@ def evaluate(
         table,
         model=None if model is None else load_model(model),
         by=arguments.names(by),
-        products=arguments.products(product),
         seed=seed,
         soft_labels=columns.soft_labels,
         **late.arguments(),
@@ -106,5 +103,3 @@ def evaluate(
         remark(str(found.late_labels))
     for name, judged in found.tasks.items():
         print_task(name, judged)
-    for check in found.products:
-        print_lines(folded(str(check)))

@@ -20,7 +20,7 @@ from monocal.cli.engines import (
     joined_team,
 )
 from monocal.cli.option_groups import FitSettings, LateLabels, ScoredColumns
-from monocal.cli.options import Debug, Fields, Json, Method, Out, Products, Set, TableArgument, Tasks
+from monocal.cli.options import Debug, Fields, Json, Method, Out, Set, TableArgument, Tasks
 from monocal.cli.output import print_json, print_lines, print_table, remark
 from monocal.cli.prose import folded
 from monocal.cli.spark_tables import spark_table
@@ -57,11 +57,6 @@ def fit(
     refit: Annotated[
         bool, typer.Option("--refit", help="After judging, fit once more on all rows and save that model.")
     ] = False,
-    product: Products = None,
-    repair: Annotated[
-        bool,
-        typer.Option("--repair", help="Fit so that each --product holds: the whole becomes the product of its parts."),
-    ] = False,
     engine: FitEngine = "local",
     n_shards: NShards = None,
     workers: Workers = 2,
@@ -85,7 +80,7 @@ def fit(
 
     MODEL_FOLDER.check_target(out)
     table = arguments.table(tables)
-    not_on_spark = {"--refit": refit, "--group": columns.group, "--product": product, "--shards": n_shards}
+    not_on_spark: dict[str, Any] = {"--refit": refit, "--group": columns.group, "--shards": n_shards}
     not_on_spark |= {
         "--keep-order-within": fitting.keep_order_within,
         "--label-time": late.label_time,
@@ -126,8 +121,6 @@ def fit(
             fields=_fields(table, fields, method, taken),
             tasks=tasks,
             refit=refit,
-            products=arguments.products(product),
-            repair=repair,
             team=team,
             n_shards=n_shards,
             **scored,
@@ -152,8 +145,6 @@ def fit(
         carried = judged.model.carried(name)
         if carried:
             print_lines(folded(carry_as_option("\n".join([f"{name}: what is carried forward", *carried]))))
-    for check in judged.products:
-        print_lines(folded(str(check)))
     remark(f"saved the model{' (fitted again on all rows)' if refit and judged.tasks else ''} to {out}")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -150,8 +149,6 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
         if shift is not None:
             z = graph.add(z, shift)
         answers[task.name] = task.calibrator.write_onnx(graph, z, features)
-    for product in model.products:
-        answers[product.whole] = reduce(graph.multiply, (answers[part] for part in product.parts))
     for name, p in answers.items():
         graph.nodes.append(helper.make_node("Identity", [p], [output_name(name)]))
     outputs = [helper.make_tensor_value_info(output_name(name), double, ["rows"]) for name in model.task_names]

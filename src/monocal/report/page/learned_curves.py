@@ -16,9 +16,7 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM = 440, 380, 56, 428, 336
 
 
 def learned_curves(task: TaskReport, identifier: str) -> str:
-    """The section of learned curves; nothing for a product, which has none of its own."""
-    if task.parts:
-        return ""
+    """The section of learned curves."""
     found = task.curves
     which = (
         "What the calibrator turns a score into: for a typical row, for the rows it moves most, and for a row of "

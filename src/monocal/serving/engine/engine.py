@@ -17,9 +17,7 @@ from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats, as_float_column
 from monocal.models.artefact import load_model
 from monocal.models.fusion import Fusion
-from monocal.models.known_rows import check_stand_alone
 from monocal.models.model import Model
-from monocal.models.products import with_products
 from monocal.models.verification import verify
 from monocal.serving.engine.field_encoder import FieldEncoder
 from monocal.serving.engine.quick_logits import joint_logits, quick_logits
@@ -64,8 +62,7 @@ class Engine:
         self.scores_are = model.scores_are
         self.sampling_rate = model.sampling_rate
         self.fusion = model.fusion
-        self.products = model.products
-        self.methods = {name: model.method_of(name) for name in model.task_names}
+        self.methods = {task.name: task.calibrator.name for task in model.tasks}
         self.info: Mapping[str, Any] = model.info
         self._calibrators = {task.name: task.calibrator for task in model.tasks}
         self._scorers = {task: calibrator.row_scorer() for task, calibrator in self._calibrators.items()}
@@ -103,20 +100,15 @@ class Engine:
                 columns += shift
             logits = dict(zip(scores, columns, strict=True))
         ids = self._encoder.encode(request, n_rows)
-        probabilities = self.agreed({task: self._scorers[task](z, ids) for task, z in logits.items()})
+        probabilities = {task: self._scorers[task](z, ids) for task, z in logits.items()}
         fused = self.fused(request, probabilities, n_rows)
         answer = Answer(probabilities, fused, self.version, logits, ids)
         if request.interval is not None:
             check_level(request.interval)
-            check_stand_alone(self.products)
             features = ids if ids.shape[1] else None
             for task, z in logits.items():
                 answer.known[task] = self._calibrators[task].known_logits(Samples(z, features=features))
         return answer
-
-    def agreed(self, probabilities: dict[str, Floats]) -> dict[str, Floats]:
-        """Returns the probabilities with every product as that of its parts."""
-        return with_products(probabilities, self.products) if self.products else probabilities
 
     def warm_up(self) -> float:
         """Scores made-up requests until caches and compiled code are ready; returns the seconds it took."""
