@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.tables.row_problems import RawRows
 from monocal.tables.text_numbers import null_words, parse_numbers
+from monocal.tables.type_changes import plain_array
 
 NUMERIC = "name it under numeric= instead of fields= if it is a quantity, or cast it to whole numbers if it is an id"
 
@@ -147,13 +148,17 @@ def check_categories(schema: pa.Schema, fields: Iterable[str]) -> None:
 def _check_category(kind: pa.DataType, name: str) -> None:
     # some systems hand over large integers as decimals without a fraction
     has_fraction = pa.types.is_decimal(kind) and kind.scale != 0
-    if has_fraction or pa.types.is_nested(kind) or pa.types.is_binary(kind):
+    if has_fraction or pa.types.is_nested(kind) or _is_bytes(kind):
         raise InvalidInput.of(
             f"field {name!r}",
             f"values of type {kind}",
             "a categorical column (text, integers, booleans, dates)",
             NUMERIC if has_fraction else "turn it into one value per row first",
         )
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def distinct_text(
@@ -169,8 +174,7 @@ def distinct_text(
         >>> values.to_pylist(), counts.tolist(), which.tolist()
         (['7', '8', None], [2, 1, 1], [0, 1, 0, 2])
     """
-    if pa.types.is_string_view(column.type) or pa.types.is_null(column.type):
-        column = column.cast(pa.string())
+    column = column.cast(pa.string()) if pa.types.is_null(column.type) else plain_array(column)
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     n_values = len(coded.dictionary)
     indices = coded.indices
@@ -197,7 +201,6 @@ def categorical_columns(schema: pa.Schema, exclude: Iterable[str] = ()) -> list[
         return bool(
             pa.types.is_string(kind)
             or pa.types.is_large_string(kind)
-            or pa.types.is_string_view(kind)
             or pa.types.is_dictionary(kind)
             or pa.types.is_integer(kind)
             or pa.types.is_boolean(kind)

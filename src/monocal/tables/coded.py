@@ -56,6 +56,6 @@ def join_coded(chunks: list[pa.DictionaryArray]) -> EncodedColumn:
 
 
 def _common_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_null(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if pa.types.is_null(kind) or pa.types.is_large_string(kind):
         return pa.string()
     return pa.int64() if pa.types.is_integer(kind) and not pa.types.is_uint64(kind) else kind

@@ -196,7 +196,7 @@ def _where(batch: Batch, row: int) -> str:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _one_array(batch: Batch, column: str) -> pa.Array:

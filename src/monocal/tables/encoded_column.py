@@ -90,6 +90,8 @@ def _is_small(column: Any) -> bool:
 def _by_arrow(values: Any, n_rows: int, argument: str) -> EncodedColumn:
     import pyarrow as pa
 
+    from monocal.tables.type_changes import plain_array
+
     try:
         if hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.Array | pa.ChunkedArray):
             values = pa.chunked_array(values)
@@ -101,6 +103,7 @@ def _by_arrow(values: Any, n_rows: int, argument: str) -> EncodedColumn:
     _check_rows(len(column), n_rows, argument)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
+    column = plain_array(column)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     encoded = column.dictionary_encode(null_encoding="encode")

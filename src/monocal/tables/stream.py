@@ -25,7 +25,7 @@ from monocal.tables.csv_records import CsvFormat
 from monocal.tables.csv_rows import TextFile, csv_rows, csv_schema
 from monocal.tables.places import find_dataset, is_partitioned
 from monocal.tables.row_problems import RawRows, RowProblems
-from monocal.tables.type_changes import TypeChange, check_names, check_zones, type_changes
+from monocal.tables.type_changes import TypeChange, check_names, check_zones, plain_batch, plain_schema, type_changes
 
 Table = Any
 """A path or several, a URI, a dataset, an object with `__arrow_c_stream__`, a Spark table, or a mapping of columns."""
@@ -178,7 +178,7 @@ def open_table(table: Table) -> TableStream:
     if isinstance(table, pa.Table):
         held = table
     elif hasattr(table, "__arrow_c_stream__"):
-        held = pa.table(table)
+        held = _arrow_table(table)
     elif isinstance(table, Mapping):
         held = pa.table({name: pa.array(values) for name, values in table.items()})
         for name, values in table.items():
@@ -191,7 +191,17 @@ def open_table(table: Table) -> TableStream:
             "pass a path or several, or a pandas, polars, pyarrow or duckdb table",
         )
     check_names(held.schema, "the table")
-    return TableStream(held.schema, held.num_rows, "the table", in_memory=held)
+    return TableStream(plain_schema(held.schema), held.num_rows, "the table", in_memory=held)
+
+
+def _arrow_table(frame: Any) -> pa.Table:
+    try:
+        return pa.table(frame)
+    except pa.ArrowInvalid as error:
+        if "non-struct type" not in str(error):
+            raise
+        what = f"an object of type {type(frame).__name__}, one column"
+        raise InvalidInput.of("table", what, "columns with names", "pass the frame it is from") from error
 
 
 def _open_dataset(dataset: Any, source: str) -> TableStream:
@@ -206,7 +216,7 @@ def _open_dataset(dataset: Any, source: str) -> TableStream:
             names = Path(first.path).name, Path(fragment.path).name
             changes = type_changes(first.physical_schema, fragment.physical_schema, names) | changes
         n_rows = sum(fragment.metadata.num_rows for fragment in fragments)
-    return TableStream(dataset.schema, n_rows, source, changes=changes, dataset=dataset)
+    return TableStream(plain_schema(dataset.schema), n_rows, source, changes=changes, dataset=dataset)
 
 
 def _dataset_batches(dataset: Any, names: list[str], batch_rows: int, source: str) -> Iterator[pa.RecordBatch]:
@@ -268,7 +278,7 @@ def _open_files(paths: list[Path], source: str) -> TableStream:
 def _file_schema(path: Path) -> pa.Schema:
     try:
         if is_parquet(path):
-            return pq.read_schema(path)
+            return plain_schema(pq.read_schema(path))
     except (pa.ArrowInvalid, OSError) as error:
         raise InvalidInput.of(
             "table", f"{path.name}, which does not read as Parquet ({error})", "a whole Parquet file", "write it again"
@@ -297,7 +307,7 @@ def _parquet_batches(
 
 def _placed(batches: Iterator[pa.RecordBatch], file: str) -> Iterator[RawRows]:
     first_row = 0
-    for batch in batches:
+    for batch in map(plain_batch, batches):
         yield RawRows(batch, file, np.arange(first_row, first_row + batch.num_rows), "row")
         first_row += batch.num_rows
 

@@ -1,4 +1,7 @@
-"""Columns that would be read as something else than they seem: twice there, of two types, with and without a zone."""
+"""Columns that would be read as something else than they seem: twice there, of two types, with and without a zone.
+
+And the types that only few functions of Arrow know, as those that all of them do.
+"""
 
 from __future__ import annotations
 
@@ -75,14 +78,48 @@ def check_zones(name: str, values: Any, kind: pa.DataType) -> None:
         )
 
 
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Returns the type of a column's values as they are read here: text and bytes never as views.
+
+    Example:
+        >>> plain_type(pa.dictionary(pa.uint32(), pa.string_view(), ordered=True))
+        DictionaryType(dictionary<values=string, indices=uint32, ordered=1>)
+    """
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, plain_type(kind.value_type), ordered=kind.ordered)
+    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Returns a schema with `plain_type` of every column."""
+    return pa.schema([column.with_type(plain_type(column.type)) for column in schema], schema.metadata)
+
+
+def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch with `plain_type` of every column."""
+    schema = plain_schema(batch.schema)
+    if schema == batch.schema:
+        return batch
+    return pa.RecordBatch.from_arrays([plain_array(column) for column in batch.columns], schema=schema)
+
+
+def plain_array(column: pa.Array) -> pa.Array:
+    """Returns a column as values of `plain_type`."""
+    kind = plain_type(column.type)
+    if kind == column.type:
+        return column
+    if not pa.types.is_dictionary(kind):
+        return column.cast(kind)
+    return pa.DictionaryArray.from_arrays(column.indices, plain_array(column.dictionary), ordered=kind.ordered)
+
+
 def _kind(kind: pa.DataType) -> str:
+    kind = plain_type(kind)
     if pa.types.is_dictionary(kind):
         return _kind(kind.value_type)
     tests = {
         "null": pa.types.is_null,
-        "text": lambda dtype: (
-            pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype)
-        ),
+        "text": lambda dtype: pa.types.is_string(dtype) or pa.types.is_large_string(dtype),
         "integer": pa.types.is_integer,
         "boolean": pa.types.is_boolean,
         "float": pa.types.is_floating,
