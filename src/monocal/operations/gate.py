@@ -17,7 +17,7 @@ from monocal.models.artefact import load_model
 from monocal.models.late_fit import known_delays
 from monocal.models.learned_rows import check_unseen, time_of_fit
 from monocal.models.model import Model
-from monocal.operations.gate_verdict import GateVerdict, Judged, Segment, TaskVerdict, Verdict
+from monocal.operations.gate_verdict import GateVerdict, Judged, Segment, TaskVerdict, Verdict, outcome
 from monocal.tables.cluster_table import ClusterTable
 from monocal.tables.late_labels import read_mature
 from monocal.tables.rows import Rows
@@ -58,8 +58,9 @@ def gate(
     2. no value of a guarded column is shown to be worse by more than that, with the false discovery rate over all
        values of all columns and tasks held at 1 − `confidence`.
 
-    Too few rows to exclude harm do not pass, and the verdict says how many it takes. Rows that either model
-    learned from are refused, as far as the models remember.
+    A model that is shown to be worse by less than that passes and is called "slightly worse". Too few rows to exclude
+    harm do not pass, and the verdict says how many it takes. Rows that either model learned from are refused, as far
+    as the models remember.
 
     Arguments:
         old: The model in force, or its folder.
@@ -168,14 +169,19 @@ def _judge(
             for place, value in enumerate(values):
                 verdict: Verdict = "worse" if is_worse[place] else "better" if is_better[place] else "tie"
                 cells.append(Segment(name, str(value), Judged.of(part, place, confidence, verdict)))
-        tasks[task] = TaskVerdict(
-            Judged.of(found, 0, confidence),
-            max_harm * float(found.first[0]),
-            int(found.units_needed(max_harm * found.first, confidence)[0]),
-            pcoc,
-            tuple(cells),
-        )
+        tasks[task] = _task_verdict(found, max_harm, confidence, pcoc, tuple(cells))
     return GateVerdict(tasks, rows.n_table_rows, max_harm, confidence, rows.groups is not None, *fingerprints)
+
+
+def _task_verdict(
+    found: PairedLosses, max_harm: float, confidence: float, pcoc: tuple[float, float], cells: tuple[Segment, ...]
+) -> TaskVerdict:
+    low, high = (float(end[0]) for end in found.interval(confidence))
+    tolerated, difference = max_harm * float(found.first[0]), float(found.difference[0])
+    overall = Judged.of(found, 0, confidence, outcome(low, high, tolerated).verdict)
+    # from the difference to the limit that is farther away: the other one cannot be excluded by any number of rows
+    margin = max(tolerated - max(difference, 0.0), difference)
+    return TaskVerdict(overall, tolerated, found.units_needed(margin, confidence), pcoc, cells)
 
 
 def _is_judged(forecasts: tuple[Floats, Floats], ids: Any, n_cells: int, weights: Floats | None) -> Any:

@@ -2,13 +2,61 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, final
+from typing import Any, Literal, NamedTuple, final
 
 from monocal.judging.paired import PairedLosses
 from monocal.tables.late_labels import LateLabels
 
-Verdict = Literal["better", "tie", "worse"]
+Verdict = Literal["better", "tie", "slightly worse", "worse", "cannot tell"]
+
+
+class Outcome(NamedTuple):
+    """What an interval says.
+
+    Attributes:
+        verdict: What the new model is.
+        passes: Whether more harm than is tolerated is excluded.
+        words: The verdict in words.
+    """
+
+    verdict: Verdict
+    passes: bool
+    words: str
+
+
+def outcome(low: float, high: float, tolerated: float) -> Outcome:
+    """Returns what the interval of a difference of log-loss, new minus old, says about the new model.
+
+    Arguments:
+        low: Lower end of the interval.
+        high: Upper end; NaN like the lower one if there is no interval.
+        tolerated: The increase that is tolerated, above 0.
+
+    Example:
+        >>> for low, high in ((-0.3, -0.1), (-0.1, 0.1), (0.1, 0.2), (0.1, 0.3), (0.3, 0.4), (-0.1, 0.3)):
+        ...     print(*outcome(low, high, tolerated=0.2), sep="; ")
+        better; True; better
+        tie; True; tie
+        slightly worse; True; slightly worse, within what is tolerated
+        worse; False; worse, and more harm than is tolerated cannot be excluded
+        worse; False; worse by more than is tolerated
+        cannot tell; False; too few rows to exclude harm
+    """
+    if math.isnan(low) or math.isnan(high):
+        return Outcome("cannot tell", False, "no interval from a single observation")
+    if high < 0.0:
+        return Outcome("better", True, "better")
+    if low > tolerated:
+        return Outcome("worse", False, "worse by more than is tolerated")
+    if low > 0.0 and high > tolerated:
+        return Outcome("worse", False, "worse, and more harm than is tolerated cannot be excluded")
+    if low > 0.0:
+        return Outcome("slightly worse", True, "slightly worse, within what is tolerated")
+    if high <= tolerated:
+        return Outcome("tie", True, "tie")
+    return Outcome("cannot tell", False, "too few rows to exclude harm")
 
 
 @final
@@ -17,8 +65,8 @@ class Judged:
     """A paired comparison on all rows or on a segment.
 
     Attributes:
-        verdict: What the new model is. On all rows: "tie" unless the interval excludes equality. In a segment: "worse"
-            if more harm than is tolerated was shown, "better" if any gain was, both with the false discovery rate held.
+        verdict: What the new model is. On all rows, see `outcome`. In a segment: "worse" if more harm than is tolerated
+            was shown, "better" if any gain was, both with the false discovery rate held; else "tie".
         rows: Rows, counted with their weights.
         old: Log-loss of the old model.
         new: Log-loss of the new model.
@@ -36,12 +84,11 @@ class Judged:
     high: float
 
     @classmethod
-    def of(cls, found: PairedLosses, place: int, confidence: float, verdict: Verdict | None = None) -> Judged:
+    def of(cls, found: PairedLosses, place: int, confidence: float, verdict: Verdict) -> Judged:
         low, high = (float(end[place]) for end in found.interval(confidence))
-        shown: Verdict = verdict or ("better" if high < 0.0 else "worse" if low > 0.0 else "tie")
         columns = (found.weight, found.first, found.second, found.difference)
         rows, old, new, difference = (float(column[place]) for column in columns)
-        return cls(shown, rows, old, new, difference, low, high)
+        return cls(verdict, rows, old, new, difference, low, high)
 
 
 @final
@@ -62,8 +109,8 @@ class TaskVerdict:
     Attributes:
         overall: On all rows.
         tolerated: The increase of log-loss that is tolerated.
-        rows_needed: Observations (rows, or groups if there are groups) that would exclude more than that if the
-            models are equally good, four times in five.
+        rows_needed: Observations (rows, or groups if there are groups) that would decide, four times in five, whether
+            more than that is excluded, or the new model shown to be worse.
         pcoc: Predicted over observed positives of the old and the new model.
         segments: Every value that was judged.
     """
@@ -75,14 +122,9 @@ class TaskVerdict:
     segments: tuple[Segment, ...]
 
     @property
-    def excludes_harm(self) -> bool:
-        """Whether more harm than is tolerated is excluded on all rows."""
-        return self.overall.high <= self.tolerated
-
-    @property
-    def shows_harm(self) -> bool:
-        """Whether more harm than is tolerated is shown on all rows."""
-        return self.overall.low > self.tolerated
+    def outcome(self) -> Outcome:
+        """What the interval on all rows says."""
+        return outcome(self.overall.low, self.overall.high, self.tolerated)
 
     @property
     def worse(self) -> tuple[Segment, ...]:
@@ -91,7 +133,7 @@ class TaskVerdict:
 
     @property
     def passed(self) -> bool:
-        return self.excludes_harm and not self.worse
+        return self.outcome.passes and not self.worse
 
 
 @final
@@ -163,13 +205,11 @@ class GateVerdict:
             f"log-loss {found.old:.5f} -> {found.new:.5f} ({found.difference:+.5f}, {self.confidence:.0%} interval "
         )
         change += f"{found.low:+.5f} … {found.high:+.5f}; tolerated {verdict.tolerated:+.5f})"
-        if verdict.shows_harm:
-            return f"worse: {change}"
-        if not verdict.excludes_harm:
-            units = "groups" if self.by_groups else "rows"
-            return f"too few rows to exclude harm, about {verdict.rows_needed:,} {units} are needed: {change}"
-        if verdict.worse:
+        words = verdict.outcome.words
+        if verdict.worse and verdict.overall.verdict != "worse":
             worst = max(verdict.worse, key=lambda part: part.judged.difference * part.judged.rows)
             more = f" and {len(verdict.worse) - 1} more" if len(verdict.worse) > 1 else ""
-            return f"worse where {worst.column} is {worst.value}{more}: {change}"
-        return f"{found.verdict}: {change}"
+            words = f"worse where {worst.column} is {worst.value}{more}"
+        elif verdict.overall.verdict == "cannot tell" and verdict.rows_needed:
+            words += f", about {verdict.rows_needed:,} {'groups' if self.by_groups else 'rows'} are needed"
+        return f"{words}: {change}"

@@ -21,7 +21,7 @@ def test_exit_codes_json_and_page(monocal_command, tmp_path):
     assert "The new model passes" in page.read_text()
     refused = monocal_command("gate", tmp_path / "platt", tmp_path / "none", fresh)
     assert refused.code == 3
-    assert refused.out.startswith("not passed\nclick: worse: log-loss")
+    assert refused.out.startswith("not passed\nclick: worse by more than is tolerated: log-loss")
     unusable = monocal_command("gate", tmp_path / "platt", tmp_path / "none", fresh, "--by", "devise")
     assert unusable.code == 2
     assert "did you mean 'device'?" in unusable.err

@@ -115,7 +115,7 @@ def test_a_gate_keeps_a_bad_day_out(model, log, tmp_path):
     bad = refresh(folder, replaced(log.slice(20_000), "click", labels), tmp_path / "bad", gate=True)
     assert not bad.written
     assert not (tmp_path / "bad").exists()
-    assert bad.verdict.tasks["click"].shows_harm
+    assert bad.verdict.tasks["click"].overall.verdict == "worse"
     assert load_model(folder).fingerprint == before
     with pytest.raises(InvalidInput, match="another folder than the model's"):
         refresh(folder, log.slice(20_000), folder)

@@ -1,6 +1,7 @@
 """The gate: its error rates on simulated rows, its words, and what it refuses."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +10,10 @@ import pytest
 import monocal
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.judging.discoveries import discoveries
-from monocal.judging.paired import paired_losses
+from monocal.judging.paired import PairedLosses, paired_losses
 from monocal.operations import gate
+from monocal.operations.gate import _task_verdict
+from monocal.operations.gate_verdict import GateVerdict, outcome
 from monocal.report.gate_page import write_gate_page
 
 N_WORLDS = 600
@@ -96,8 +99,8 @@ def test_better_passes_and_worse_does_not(log, models):
     assert forward.tasks["click"].segments
     backward = gate(models["platt"], models["none"], fresh, by=["device"])
     assert not backward.passed
-    assert backward.tasks["click"].shows_harm
-    assert backward.reasons()[0].startswith("click: worse: log-loss 0.")
+    assert backward.tasks["click"].overall.verdict == "worse"
+    assert backward.reasons()[0].startswith("click: worse by more than is tolerated: log-loss 0.")
     assert backward.tasks["click"].overall.difference == -forward.tasks["click"].overall.difference
 
 
@@ -116,6 +119,46 @@ def test_too_few_rows_say_how_many_it_takes(log, models):
     assert enough.passed
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "verdict", "passes", "words"),
+    [
+        (-0.0008, -0.0002, "better", True, "better"),
+        (-0.0008, 0.0, "tie", True, "tie"),
+        (0.0, 0.0, "tie", True, "tie"),
+        (-0.0001, 0.0005, "tie", True, "tie"),
+        (0.0001, 0.0005, "slightly worse", True, "slightly worse, within what is tolerated"),
+        (0.00013, 0.0008, "worse", False, "worse, and more harm than is tolerated cannot be excluded"),
+        (0.0005, 0.0008, "worse", False, "worse, and more harm than is tolerated cannot be excluded"),
+        (0.0006, 0.0008, "worse", False, "worse by more than is tolerated"),
+        (0.0, 0.0008, "cannot tell", False, "too few rows to exclude harm"),
+        (-0.0008, 0.0008, "cannot tell", False, "too few rows to exclude harm"),
+        (float("nan"), float("nan"), "cannot tell", False, "no interval from a single observation"),
+    ],
+)
+def test_every_place_of_an_interval_beside_its_limits_has_one_verdict(low, high, verdict, passes, words):
+    assert outcome(low, high, 0.0005) == (verdict, passes, words)
+
+
+def _found(difference, error, n=1_000, tolerated=0.5):
+    """A gate on one task where the old log-loss is 1, so that the tolerated share is the tolerated difference."""
+    paired = PairedLosses(*(np.array([x]) for x in (float(n), n, 1.0, 1.0 + difference, error)))
+    return _task_verdict(paired, tolerated, 0.95, (1.0, 1.0), ())
+
+
+def test_a_model_that_is_shown_to_be_worse_is_not_told_to_bring_more_rows():
+    found = GateVerdict({"click": _found(0.4, 0.1)}, 1_000, 0.5, 0.95, False, "a", "b")
+    assert not found.passed
+    assert found.reasons()[0].startswith("click: worse, and more harm than is tolerated cannot be excluded: log-loss")
+    assert "rows are needed" not in str(found)
+
+
+@pytest.mark.parametrize("difference", [-2.0, -0.1, 0.0, 0.2, 0.4, 0.6, 2.0])
+def test_more_rows_are_asked_for_than_there_are(difference):
+    found = _found(difference, error=3.0)
+    assert found.overall.verdict == "cannot tell"
+    assert found.rows_needed > 1_000
+
+
 def test_harm_in_one_guarded_segment_is_found(log, models):
     fresh = log.slice(20_000)
     values = fresh["device"].to_pylist()
@@ -128,7 +171,9 @@ def test_harm_in_one_guarded_segment_is_found(log, models):
     worse = found.tasks["click"].worse
     assert [(segment.column, segment.value) for segment in worse] == [("device", str(device))]
     assert not found.passed
-    assert f"worse where device is {device}" in found.reasons()[0] or found.tasks["click"].shows_harm
+    # the whole is worse, too; where it is not, the segment is the reason
+    small = replace(found.tasks["click"], tolerated=1.0)
+    assert f"worse where device is {device}" in replace(found, tasks={"click": small}).reasons()[0]
 
 
 def _biased(log, device):
