@@ -142,41 +142,6 @@ def test_python_and_command_line(mistake, tmp_path, capsys):
     assert '="' not in said
 
 
-@pytest.mark.parametrize(
-    ("given", "in_python", "on_command_line"),
-    [
-        ({"precision": 1.5}, "precision: got 1.5", "--precision: got 1.5"),
-        ({"precision": 0.9, "confidence": 2.0}, "confidence: got 2.0", "--confidence: got 2.0"),
-        ({"precision": 0.9, "task": "foo"}, "task: got 'foo'", "--for: got 'foo'"),
-        (
-            {"precision": 0.9, "recall": 0.5},
-            "false_positive_rate: got 2 of them",
-            "--false-positive-rate: got 2 of them",
-        ),
-        ({}, "precision, recall, false_positive_rate: got", "--precision, --recall, --false-positive-rate: got"),
-    ],
-)
-def test_thresholds(given, in_python, on_command_line, tmp_path, capsys):
-    model = monocal.fit(TABLE, method="platt", score="p", label="y")
-    with pytest.raises(InvalidInput) as refused:
-        model.threshold(TABLE, **given)
-    assert in_python in str(refused.value)
-    model.save(tmp_path / "model")
-    pq.write_table(pa.table(TABLE), tmp_path / "log.parquet")
-    names = {"task": "--for"}
-    options = [text for name, value in given.items() for text in (names.get(name, f"--{name}"), str(value))]
-    assert main(["threshold", str(tmp_path / "model"), str(tmp_path / "log.parquet"), *options]) == 2
-    assert on_command_line in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("wrong", [{"precision": "high"}, {"precision": True}, {"recall": 0.5, "confidence": "0.9"}])
-def test_a_threshold_that_is_no_number(wrong, recwarn):
-    model = monocal.fit(TABLE, method="platt", score="p", label="y")
-    with pytest.raises(InvalidInput, match=r"(precision|confidence): got .*; wanted a number between 0 and 1"):
-        model.threshold(TABLE, **wrong)
-    assert not [found for found in recwarn if "fitted on" in str(found.message)]
-
-
 def test_warnings_name_the_option_too(tmp_path, capsys):
     n = 2_000
     site = ["a", "b"] * (n // 2)
@@ -237,7 +202,7 @@ def test_a_name_that_is_given_twice(twice, tmp_path, capsys):
         ),
         (["fit", "t.csv", "--out", "m", "--holdout=2"], "--holdout: got '2'; wanted less than or equal to 0.9."),
         (["fit", "t.csv", "--out", "m", "--min-count", "x"], "--min-count: got 'x'; wanted a valid integer."),
-        (["threshold", "m", "t.csv", "--fpr", "0.1"], "No such option: --fpr (Possible options: --for)."),
+        (["apply", "m", "t.csv", "--intervl", "0.1"], "No such option: --intervl (Possible options: --interval)."),
     ],
 )
 def test_an_option_of_a_wrong_kind_is_told_with_its_value(words, said, capsys):
@@ -245,9 +210,9 @@ def test_an_option_of_a_wrong_kind_is_told_with_its_value(words, said, capsys):
     assert capsys.readouterr().err == f"error: {said} Way out: monocal {words[0]} --help.\n"
 
 
-@pytest.mark.parametrize("verb", ["threshold", "apply", "inspect"])
+@pytest.mark.parametrize("verb", ["apply", "inspect"])
 def test_a_model_that_is_not_there_is_a_mistake_of_the_command(verb, tmp_path, capsys):
-    more = {"threshold": ["log.parquet", "--recall", "0.5"], "apply": ["log.parquet", "--out", "x.parquet"]}
+    more = {"apply": ["log.parquet", "--out", "x.parquet"]}
     assert main([verb, str(tmp_path / "modle"), *more.get(verb, [])]) == 2
     said = capsys.readouterr().err
     assert "modle: there is no such folder" in said

@@ -14,7 +14,6 @@ from monocal.cli.spelling import METHOD_ARGUMENTS, OPTIONS, in_options
 from monocal.judging.compare_methods import compare_methods
 from monocal.judging.evaluate_table import evaluate_table
 from monocal.logs.encoder import encode_log
-from monocal.models import Model
 from monocal.models.apply import apply_model
 from monocal.models.onnx.export import export_onnx
 from monocal.models.refreshing import refresh_model
@@ -28,7 +27,6 @@ FUNCTIONS = {
     "evaluate": evaluate_table,
     "compare": compare_methods,
     "report": write_report,
-    "threshold": Model.threshold,
     "refresh": refresh_model,
     "gate": gate,
     "watch": watch,
@@ -40,7 +38,6 @@ FUNCTIONS = {
 PLACES = {
     "self",
     "roles",
-    "promise",
     "model",
     "table",
     "path",
@@ -54,9 +51,6 @@ PLACES = {
     "n",
 }
 """Arguments that stand without an option: the files of a command."""
-
-MORE = {"threshold": ("precision", "recall", "false_positive_rate", "confidence")}
-"""Arguments that a function takes by any name."""
 
 NOT_OFFERED = {
     "fit": {"embeddings", "frozen_embeddings", "options", "query_side_fields", "team"},
@@ -75,7 +69,7 @@ NOT_OFFERED = {
 @pytest.mark.parametrize("verb", FUNCTIONS)
 def test_every_argument_is_told_as_an_option_of_the_verb(verb):
     offered = options_of(verb)
-    named = [*inspect.signature(FUNCTIONS[verb]).parameters, *MORE.get(verb, ())]
+    named = [*inspect.signature(FUNCTIONS[verb]).parameters]
     wanted = [name for name in named if name not in PLACES]
     unspelled = set()
     for name in wanted:

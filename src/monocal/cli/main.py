@@ -36,7 +36,6 @@ from monocal.cli.verbs import (
     rollback,
     serve,
     simulate,
-    threshold,
     watch,
 )
 from monocal.core.version import __version__
@@ -54,7 +53,6 @@ VERBS: tuple[ModuleType, ...] = (
     inspect,
     methods,
     metrics,
-    threshold,
     refresh,
     gate,
     promote,

@@ -9,12 +9,10 @@ OPTIONS: dict[str, str | tuple[str, ...]] = {
     "arguments": "--set",
     "by": "--by",
     "column": "--column",
-    "confidence": "--confidence",
     "cuts": "--cut",
     "event_time": "--event-time",
     "every": "--every",
     "false_alarm_rate": "--false-alarm-rate",
-    "false_positive_rate": "--false-positive-rate",
     "fields": "--fields",
     "fit_on": "--fit-on",
     "group": "--group",
@@ -46,8 +44,6 @@ OPTIONS: dict[str, str | tuple[str, ...]] = {
     "on_error": "--on-error",
     "out": "--out",
     "parents": "--parent",
-    "precision": "--precision",
-    "recall": "--recall",
     "reference": "--reference",
     "registry": "--registry",
     "sampling_rate": "--sampling-rate",
@@ -58,7 +54,7 @@ OPTIONS: dict[str, str | tuple[str, ...]] = {
     "since": "--since",
     "soft_labels": "--soft-labels",
     "state": "--state",
-    "task": ("--for", "--task"),
+    "task": "--task",
     "tasks": ("--task", "--tasks"),
     "time": "--time",
     "title": "--title",
@@ -121,8 +117,8 @@ def in_options(message: str, offered: Collection[str] | None = None, settings: C
         '--score: got nothing; wanted the name of the score column. Way out: pass --score ….'
         >>> in_options('scores: got 3; wanted probabilities. Way out: pass scores_are="logit" if these are logits.')
         'scores: got 3; wanted probabilities. Way out: pass --logits if these are logits.'
-        >>> in_options("task: got 'clck'; wanted one of click, buy. Way out: did you mean 'click'?", {"--for"})
-        "--for: got 'clck'; wanted one of click, buy. Way out: did you mean 'click'?"
+        >>> in_options("task: got 'clck'; wanted one of click, buy. Way out: did you mean 'click'?", {"--task"})
+        "--task: got 'clck'; wanted one of click, buy. Way out: did you mean 'click'?"
         >>> in_options("l2: got -1; wanted a number ≥ 0. Way out: leave l2 out.", settings={"l2"})
         '--set l2: got -1; wanted a number ≥ 0. Way out: leave l2 out.'
     """

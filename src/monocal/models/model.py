@@ -19,15 +19,11 @@ from monocal.core.roles import Roles
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.models.fusion import Fusion
-from monocal.models.row_sample import warn_about_fitted
-from monocal.models.thresholds import Thresholds, checked_promise, promised_thresholds
 from monocal.models.value_counts import Counts
 from monocal.tables.columns import numbers
-from monocal.tables.read import read
 from monocal.tables.rows import Rows
 from monocal.tables.stream import BATCH_ROWS, Table, open_table
 from monocal.tables.tabular import Tabular
-from monocal.vocabulary.bins import binned
 from monocal.vocabulary.vocabulary import NumericField, Vocabulary
 
 PREDICT_BATCH_ROWS = BATCH_ROWS
@@ -266,45 +262,6 @@ class Model(Tabular):
             )
             answers[name] = self.task(name).calibrator.predict_samples(samples)
         return answers
-
-    def threshold(
-        self,
-        table: Table,
-        *,
-        task: str | None = None,
-        label: str | None = None,
-        by: str | None = None,
-        **promise: float,
-    ) -> Thresholds:
-        """Returns cut-offs on this model's probabilities that keep a promise; see `models.thresholds`.
-
-        Arguments:
-            table: Rows with 0/1 labels that the model was not fitted on; it warns if it was.
-            task: Which task; None means the only one.
-            label: Another label column than that of the fit.
-            by: A column of which every value gets a cut-off of its own.
-            promise: `precision=0.9`, `recall=` or `false_positive_rate=`, and `confidence=` (0.95).
-        """
-        checked_promise(**promise)
-        chosen = self.task(task)
-        stream = open_table(table)
-        self.check_columns(stream.column_names)
-        # rows of the fit are recognised by all tasks together, but soft labels of another task are no reason to stop
-        known = () if self.info.get("soft_labels") else stream.column_names
-        tasks = {
-            task.name: (label if label and task is chosen else task.label, task.score)
-            for task in self.tasks
-            if task is chosen or task.label in known
-        }
-        read_rows = read(stream, self.roles(tasks=tasks, slices=[] if by is None else [by], soft_labels=False))
-        warn_about_fitted(self.info, self.vocabulary, read_rows)
-        rows = read_rows.observed(chosen.name)
-        groups = None
-        if by is not None:
-            column = binned(rows, self.vocabulary).fields[by]
-            groups = np.array([str(value) for value in column.known_values.to_pylist()])[column.ids]
-        labels = rows.labels[chosen.name].astype(np.float64)
-        return promised_thresholds(self.predict_rows(rows)[chosen.name], labels, groups=groups, **promise)
 
     def check_columns(self, available: list[str]) -> None:
         """Refuses a table that lacks a column, naming what the model was fitted on and the nearest column there."""

@@ -77,18 +77,6 @@ def test_later_rows_are_not_complained_about(model, log):
         judge(model, log.slice(4_000))
 
 
-def test_a_cut_off_of_one_task_of_several_warns_as_well():
-    log = monocal.simulate_log(3_000, seed=1, world="multitask").table()
-    tasks = {"click": ("click", "pctr"), "long": ("long_view", "plv")}
-    both = monocal.fit(log.slice(0, 2_000), method="platt", tasks=tasks, fields=["tag"])
-    with pytest.warns(MonocalWarning, match="about (6[0-9]|7[0-9])%"):
-        both.threshold(log, task="long", recall=0.5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        both.threshold(log.slice(2_000), task="long", recall=0.5)
-        assert both.threshold(log.drop_columns(["click"]), task="long", recall=0.5).overall is not None
-
-
 def test_a_saved_model_remembers(model, log, tmp_path):
     model.save(tmp_path / "model")
     with pytest.warns(MonocalWarning, match="about 6[0-9]%"):

@@ -14,8 +14,6 @@ def results():
     model = monocal.fit(log, method="platt", **columns, fields=["device"])
     quick = {"metrics": ["ece", "gauc"], "n_bootstrap": 5, "n_floor": 5}
     before, after = (monocal.evaluate(labels, p, **quick) for p in (scores, model.predict(log)))
-    later = monocal.simulate_log(3_000, seed=2).table()
-    promised = {"recall": 0.2, "confidence": 0.5}
     methods = monocal.compare_methods(log, ["platt"], **columns, n_bootstrap=5)
     return {
         "model": (model, 1, "task"),
@@ -24,12 +22,10 @@ def results():
         "methods": (methods, 2, "method"),
         "judged fit": (monocal.fit_and_judge(log, method="platt", **columns, n_bootstrap=5), 4, "metric"),
         "field": (field_table(labels, scores, log["device"], name="device"), 5, "device"),
-        "cut-off": (model.threshold(later, **promised), 1, "threshold"),
-        "cut-offs": (model.threshold(later, by="device", **promised), 5, "threshold"),
     }
 
 
-NAMES = ["model", "report", "comparison", "methods", "judged fit", "field", "cut-off", "cut-offs"]
+NAMES = ["model", "report", "comparison", "methods", "judged fit", "field"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -50,15 +46,6 @@ def test_shown_in_a_notebook_and_short_in_a_line(results, name):
     assert f"<th>{first}</th>" in html
     assert "\n" not in repr(result)
     assert len(repr(result)) < 200
-
-
-def test_cut_offs_as_a_table_are_those_of_the_groups(results):
-    found, _, _ = results["cut-offs"]
-    table = found.to_arrow().to_pydict()
-    assert table["group"] == list(found.by)
-    assert table["threshold"] == [cut.value for cut in found.by.values()]
-    assert table["n_rows"] == sorted(table["n_rows"], reverse=True)
-    assert "recall at least 0.2 with probability 0.5" in repr(found)
 
 
 def test_values_cannot_become_markup():

@@ -74,10 +74,7 @@ def test_the_option_is_named_where_it_is_missing(table, tmp_path, capsys):
     assert main(["evaluate", str(tmp_path / "model"), str(tmp_path / "log.parquet")]) == 0
 
 
-def test_what_needs_hard_labels_refuses(table):
-    model = monocal.fit(table, method="platt", score="pctr", label="expected", soft_labels=True)
-    with pytest.raises(InvalidInput, match="wanted 0 or 1"):
-        model.threshold(table, precision=0.5)
+def test_what_needs_hard_labels_refuses():
     with pytest.raises(InvalidInput, match="soft_labels"):
         Roles.of(score="p", label="y", soft_labels=True, event_time="t", label_time="came")
     with pytest.raises(InvalidInput, match=r"1\.5 at row 1"):
