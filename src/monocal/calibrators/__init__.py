@@ -74,7 +74,9 @@ def calibrator(method: str, /, **arguments: Any) -> Calibrator:
         if name not in known:
             raise UnknownName.among(f"argument of {method!r}", name, known)
     check_arguments(kind, arguments)
-    return kind(**arguments)
+    made = kind(**arguments)
+    _ = made.tags  # a method around another one makes that, too, which refuses what it cannot be
+    return made
 
 
 def methods() -> list[MethodInfo]:

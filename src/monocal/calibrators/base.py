@@ -296,8 +296,7 @@ class Calibrator(Parameters, ABC):
         return self
 
     def __repr__(self) -> str:
-        defaults = type(self)().get_params(deep=False)
-        changed = {name: value for name, value in self.get_params(deep=False).items() if value != defaults[name]}
+        changed = self.changed_params()
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
     # Hooks

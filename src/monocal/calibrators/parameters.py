@@ -53,6 +53,11 @@ class Parameters:
                 setattr(self, name, value)
         return self
 
+    def changed_params(self) -> dict[str, Any]:
+        """Returns the arguments that differ from their defaults."""
+        defaults = type(self)().get_params(deep=False)
+        return {name: value for name, value in self.get_params(deep=False).items() if value != defaults[name]}
+
     def cloned(self) -> Self:
         """Returns an unfitted copy with the same arguments, as `sklearn.base.clone` does."""
         return type(self)(**copy.deepcopy(self.get_params(deep=False)))

@@ -33,6 +33,28 @@ def names_or_none(texts: Sequence[str] | None) -> list[str]:
     return [name for name in names(texts) if name != "none"]
 
 
+def fields_to_use(table: str | list[str], given: Sequence[str] | None, taken: dict[str, Any]) -> list[str]:
+    """Returns the fields that were named: `auto` takes those that a look at the table proposes, `none` names none.
+
+    Arguments:
+        table: Where the rows are; a prepared log knows its fields.
+        given: What the caller wrote.
+        taken: The columns that play another part, as `Roles.of` takes them.
+    """
+    if names(given) != ["auto"]:
+        return names_or_none(given)
+    from monocal.cli.output import remark
+    from monocal.core.roles import Roles
+    from monocal.logs.log_folders import is_any_log_folder
+    from monocal.tables.field_proposal import propose_fields, usable_fields
+
+    if is_any_log_folder(table):
+        return []
+    found = usable_fields(propose_fields(table, Roles.of(**taken)))
+    remark(f"fields: {', '.join(found) or 'none'}")
+    return found
+
+
 def tasks(texts: Sequence[str] | None) -> dict[str, tuple[str, str]] | None:
     """Reads `label:score` pairs; the label's column names the task.
 

@@ -138,7 +138,7 @@ def in_options(message: str, offered: Collection[str] | None = None, settings: C
 
     def head(found: re.Match[str]) -> str:
         named = re.sub(r"\w+(?=,|$)", lambda name: option(name[0]), found[0])
-        return f"--set {named}" if named in settings else named
+        return f"--set {found[0]}" if found[0] in settings else named
 
     message = carry_as_option(message).replace(": got None;", ": got nothing;")
     message = re.sub(

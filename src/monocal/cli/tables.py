@@ -108,20 +108,35 @@ def print_task(name: str, found: TaskEvaluation) -> None:
 
 def print_comparison(found: MethodComparison) -> None:
     """Shows methods from best to worst."""
+    from monocal.judging.compare_methods import DEFAULT_METRIC
+
     metric, tied = found.metric, found.tied_with_best
     rows = [_method_row(result, found) for result in found.results]
     notes = [
-        f"Sorted by {metric}{', as far as it exceeds its noise floor' if found.has_floor else ''}.",
+        f"Sorted by {metric}.",
         f"vs: change of {metric} on the same rows; tie: within noise, or below {percent(found.margin)}.",
-        f"Best: {found.best.method}"
+        f"Best{'' if metric == DEFAULT_METRIC else f' by {metric}'}: {found.best.method}"
         + (f"; not significantly different: {', '.join(tied)}." if tied else ", beyond noise."),
+        *_by_log_loss(found),
         *(f"{result.method}: {told(result.problem)}" for result in found.results if result.problem),
         *(f"{result.method}: {result.remark}" for result in found.results if result.remark),
         *_believed(found),
     ]
-    floor = ["floor"] if found.has_floor else []
-    head = ["method", metric, *floor, "vs none", "vs best", *_beside(metric).values(), "fit s"]
+    head = ["method", metric, "vs none", "vs best", *_beside(metric).values(), "fit s"]
     print_table("Methods on held-out rows", head, rows, notes)
+
+
+def _by_log_loss(found: MethodComparison) -> list[str]:
+    """Says which method log-loss prefers where something else sorted that a constant forecast can be best by."""
+    losses = {
+        result.method: result.report.value("log_loss")
+        for result in found.results
+        if result.report is not None and "log_loss" in result.report.names
+    }
+    first = min(losses, key=losses.__getitem__, default=found.best.method)
+    if first == found.best.method:
+        return []
+    return [f"By log-loss, which decides what a forecast is worth: {first}."]
 
 
 def _believed(found: MethodComparison) -> list[str]:
@@ -136,17 +151,15 @@ def _believed(found: MethodComparison) -> list[str]:
 
 def _beside(metric: str) -> dict[str, str]:
     """Metrics that are shown beside the one that sorts, with their titles."""
-    titles = {"log_loss": "log-loss", "pcoc": "PCOC"}
+    titles = {"log_loss": "log-loss", "pcoc": "PCOC", "ece": "ECE", "mfrce": "MFRCE"}
     return {name: title for name, title in titles.items() if name != metric}
 
 
 def _method_row(result: MethodResult, found: MethodComparison) -> list[str]:
     report, metric = result.report, found.metric
     if report is None:
-        return [result.method, *["–"] * (4 + len(_beside(metric)) + found.has_floor)]
-    cells = [result.method, significant(report.value(metric), 3 if found.has_floor else 4)]
-    if found.has_floor:
-        cells.append(significant(report.floor(metric)))
+        return [result.method, *["–"] * (4 + len(_beside(metric)))]
+    cells = [result.method, significant(report.value(metric), 4)]
     for change, itself in ((result.against_uncalibrated, ""), (result.against_best, "best")):
         if change is None:
             cells.append(itself)

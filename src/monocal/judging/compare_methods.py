@@ -9,9 +9,9 @@ from typing import Any, final
 
 import numpy as np
 
-from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.calibrators.statistical.carry_over import NETWORK_LEFT_OUT, is_calendar
-from monocal.core.errors import MonocalError, UnknownName
+from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 from monocal.core.parents import Parents
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats, ScoreSpace
@@ -24,7 +24,7 @@ from monocal.logs.held_out import HeldOut, hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
 from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.metrics import METRICS
-from monocal.models.fit_options import FitOptions, rows_to_fit
+from monocal.models.fit_options import FitOptions, method_and_arguments, rows_to_fit
 from monocal.models.fitting import fit_log
 from monocal.models.late_fit import with_late_labels
 from monocal.models.model import Model
@@ -34,9 +34,8 @@ from monocal.tables.tabular import Tabular
 
 UNCALIBRATED = "none"
 
-AT_THEIR_BEST: Mapping[str, Mapping[str, Any]] = {"wide_logistic": {"l2": "auto", "carry": "auto"}}
-"""Arguments of methods whose defaults are plainer than what a practitioner would use; given ones come first."""
-
+DEFAULT_METRIC = "log_loss"
+"""What ranks methods: a proper score, which a constant forecast cannot lead as it can lead calibration errors."""
 
 WELL_BELOW = 0.75
 """Fields whose share is below are named in a comparison."""
@@ -119,7 +118,7 @@ class MethodComparison(Tabular):
     """Methods from the best to the worst.
 
     Attributes:
-        metric: What they are sorted by: its excess over the noise floor, its value if it has no floor.
+        metric: What they are sorted by.
         results: The methods, best first; those that could not be fitted come last.
         holdout: How the rows were split.
         margin: Share of a metric below which a difference is a tie.
@@ -131,11 +130,6 @@ class MethodComparison(Tabular):
     holdout: Holdout
     margin: float = MARGIN
     late_labels: LateLabels | None = None
-
-    @property
-    def has_floor(self) -> bool:
-        """Whether methods are sorted by their excess over a floor."""
-        return METRICS[self.metric].has_floor
 
     def __repr__(self) -> str:
         return f"MethodComparison of {len(self.results)} methods by {self.metric}, best {self.best.method}"
@@ -188,7 +182,7 @@ class MethodComparison(Tabular):
 
 def compare_methods(
     table: ScoredInput,
-    methods: Sequence[str] | None = None,
+    methods: Sequence[str | Calibrator] | None = None,
     *,
     score: str | None = None,
     label: str | None = None,
@@ -205,7 +199,7 @@ def compare_methods(
     min_count: int = 1,
     max_size: int | None = None,
     holdout: float = DEFAULT_SHARE,
-    metric: str | None = None,
+    metric: str = DEFAULT_METRIC,
     metrics: Sequence[str] | None = None,
     arguments: Mapping[str, Mapping[str, Any]] | None = None,
     margin: float = MARGIN,
@@ -217,14 +211,14 @@ def compare_methods(
 ) -> MethodComparison:
     """Fits several methods on the same older rows and judges them on the same recent ones.
 
-    The table is sorted by how much a method's metric exceeds its noise floor, the value that a perfect forecaster would
-    have on so many rows (log-loss, Brier and AUC, which have no floor, by their value). Differences are paired: both
-    methods see the same resampled rows. Where the interval of a difference includes zero, or the difference is below
+    The table is sorted by log-loss, unless another metric is asked for. Differences are paired: both methods see the
+    same resampled rows. Where the interval of a difference includes zero, or the difference is below
     the margin, the verdict is "tie". A method that cannot be fitted here is listed with the reason.
 
     Arguments:
         table: A table with scores, or a prepared log with scores or its folder.
-        methods: Names of calibrators; None means all that can be fitted. The uncalibrated score is always among them.
+        methods: Names of calibrators, or calibrators with their arguments, as in `monocal.fit`; None means all that can
+            be fitted. The uncalibrated score is always among them.
         score: As in `monocal.fit`, like the following columns.
         label: The 0/1 column; of a prepared log the task, by default its first.
         fields: Categorical columns.
@@ -240,13 +234,13 @@ def compare_methods(
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have.
         holdout: The most recent share of rows, which judges.
-        metric: What to sort by; by default `mfrce` if there are fields, else `ece`.
+        metric: What to sort by and to call the best: log-loss. A calibration error may be asked for, of which a
+            forecast that tells no rows apart can have the smallest.
         metrics: Further metrics to report; by default the headline ones.
-        arguments: Method to its constructor arguments. Without any, `wide_logistic` learns its penalties and shares
-            (`l2="auto"`, `carry="auto"`): the baseline at its best.
+        arguments: Name of a method to its constructor arguments. Without any, a method is as `monocal.fit` has it.
         margin: Differences below this share of the metric are ties.
         n_bootstrap: Replicates behind an interval.
-        seed: Seed of resampling.
+        seed: Seed of resampling; a network's own is one of its arguments.
         event_time: Where labels may still come, as in `monocal.fit`; metrics are those of the labels that have come.
         label_time: When a positive label came.
         window: How long labels count.
@@ -258,8 +252,9 @@ def compare_methods(
         >>> found.results[-1].method, found.tied_with_best in (["platt"], ["beta"])
         ('none', True)
     """
-    arguments = {**AT_THEIR_BEST, **(arguments or {})}
-    _check_methods(list(CALIBRATORS) if methods is None else [*methods, UNCALIBRATED], arguments)
+    if metric not in METRICS:
+        raise UnknownName.among("metric", metric, METRICS)
+    chosen = _chosen(list(CALIBRATORS) if methods is None else [*methods, UNCALIBRATED], arguments or {})
     columns: dict[str, Any] = {"score": score, "label": label, "fields": fields, "numeric": numeric, "group": group}
     columns |= {"parents": parents, "keep_order_within": keep_order_within, "scores_are": scores_are}
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "soft_labels": soft_labels}
@@ -269,29 +264,34 @@ def compare_methods(
     maturity = given.maturity if isinstance(given, Rows) else None
     rows = hold_out(_one_task(given, label), holdout, **asked.limits)
     has_fields = bool(rows.test.fields)
-    chosen = list(
-        dict.fromkeys([*(default_methods(has_fields=has_fields) if methods is None else methods), UNCALIBRATED])
-    )
-    by = _sorting_metric(metric, has_fields)
+    names = list(chosen) if methods is not None else default_methods(has_fields=has_fields)
     headline = headline_metrics(has_fields=has_fields, has_groups=rows.test.groups is not None)
-    judging = Judging(list(dict.fromkeys([by, *(metrics or headline)])), n_bootstrap=n_bootstrap, seed=seed)
+    judging = Judging(list(dict.fromkeys([metric, *(metrics or headline)])), n_bootstrap=n_bootstrap, seed=seed)
     results = []
-    with progress("comparing", len(chosen), unit="methods") as bar:
-        for name in chosen:
+    with progress("comparing", len(names), unit="methods") as bar:
+        for name in names:
             bar.note(name)
-            method = replace(asked, method=name, arguments=arguments.get(name, {}))
+            method = replace(asked, method=name, arguments=chosen[name])
             results.append(_run(method, rows, judging, maturity, labels))
             bar.advance(1)
-    return MethodComparison(by, _ranked(results, by, margin), rows.holdout, margin, labels)
+    return MethodComparison(metric, _ranked(results, metric, margin), rows.holdout, margin, labels)
 
 
-def _check_methods(methods: Sequence[str], arguments: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuses unknown methods and arguments before anything is read."""
-    for name in methods:
-        calibrator(name, **arguments.get(name, {}))
+def _chosen(
+    methods: Sequence[str | Calibrator], arguments: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Returns each method's arguments, and refuses unknown methods and arguments before anything is read."""
+    found: dict[str, dict[str, Any]] = {}
+    for method in methods:
+        given = arguments.get(method.name if isinstance(method, Calibrator) else method, {})
+        name, own = method_and_arguments(compare_methods, method, given)
+        calibrator(name, **own)
+        if found.setdefault(name, own) != own:
+            raise InvalidInput.of("methods", f"{name!r} twice", "each method once", "compare its settings one by one")
     for name in arguments:
-        if name not in methods and name not in AT_THEIR_BEST:
-            raise UnknownName.among("method of arguments", name, methods)
+        if name not in found:
+            raise UnknownName.among("method of arguments", name, found)
+    return found
 
 
 def _one_task(log: Rows | EncodedLog, task: str | None) -> Rows | EncodedLog:
@@ -340,7 +340,7 @@ def _ranked(results: list[MethodResult], by: str, margin: float) -> tuple[Method
         if result.report is None:
             return np.inf
         found = result.report.metrics[by]
-        key = result.report.excess(by) if found.has_floor else found.goal.loss(result.report.value(by))
+        key = found.goal.loss(result.report.value(by))
         return key if np.isfinite(key) else np.finfo(np.float64).max
 
     ordered = sorted(results, key=place)
@@ -361,14 +361,6 @@ def _ranked(results: list[MethodResult], by: str, margin: float) -> tuple[Method
             )
         )
     return tuple(ranked)
-
-
-def _sorting_metric(metric: str | None, has_fields: bool) -> str:
-    if metric is None:
-        return "mfrce" if has_fields else "ece"
-    if metric not in METRICS:
-        raise UnknownName.among("metric", metric, METRICS)
-    return metric
 
 
 def _entry(result: MethodResult) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
+from monocal.calibrators import Calibrator
 from monocal.core.parents import Parents
 from monocal.core.spaces import ScoreSpace
 from monocal.core.team import Team
@@ -15,7 +16,7 @@ from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.held_out import hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
 from monocal.logs.scored_input import ScoredInput, scored_input
-from monocal.models.fit_options import FitOptions, rows_to_fit
+from monocal.models.fit_options import FitOptions, method_and_arguments, rows_to_fit
 from monocal.models.fitting import DEFAULT_METHOD, fit_log
 from monocal.models.late_fit import with_late_labels
 from monocal.models.model import Model
@@ -58,7 +59,7 @@ class JudgedFit(Tabular):
 def fit_and_judge(
     table: ScoredInput,
     *,
-    method: str = DEFAULT_METHOD,
+    method: str | Calibrator = DEFAULT_METHOD,
     score: str | None = None,
     label: str | None = None,
     fields: Sequence[str] = (),
@@ -90,7 +91,7 @@ def fit_and_judge(
     Arguments:
         table: A table with scores, or a prepared log with scores or its folder. A log that knows its parts is fitted
             on "calibration" and judged on "test".
-        method: Name of the calibrator.
+        method: Name of the calibrator, or one with its arguments, as in `monocal.fit`.
         score: As in `monocal.fit`, like the following columns.
         label: The 0/1 column.
         fields: Categorical columns.
@@ -109,13 +110,13 @@ def fit_and_judge(
         holdout: The most recent share of rows that judges; 0 fits on all rows and judges nothing.
         refit: Whether to fit once more on all rows afterwards. The numbers then belong to the first fit.
         n_bootstrap: Replicates behind an interval.
-        seed: Seed of resampling.
+        seed: Seed of resampling; a network's own is given as `method=monocal.calibrator("umc", seed=5)`.
         team: Who fits together, see `fit_log`; only the first member judges.
         n_shards: Into how many shards the rows are dealt.
         event_time: Where labels may still come, as in `monocal.fit`; metrics are those of the labels that have come.
         label_time: When a positive label came.
         window: How long labels count.
-        arguments: Constructor arguments of the calibrator.
+        arguments: Constructor arguments of the calibrator, where `method` is a name.
 
     Example:
         >>> from monocal.lab.simulator import simulate_log
@@ -124,11 +125,12 @@ def fit_and_judge(
         >>> judged.tasks["click"].change.verdict("log_loss"), judged.holdout.n_test
         ('better', 4000)
     """
+    chosen, arguments = method_and_arguments(fit_and_judge, method, arguments, min_count=min_count, seed=seed)
     columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "fields": fields, "numeric": numeric}
     columns |= {"parents": parents, "keep_order_within": keep_order_within, "group": group}
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
-    asked = FitOptions(method, arguments, min_count, max_size)
+    asked = FitOptions(chosen, arguments, min_count, max_size)
     table, roles = scored_input(table, columns)
     given, asked, labels = rows_to_fit(table, roles, asked)
     maturity = given.maturity if isinstance(given, Rows) else None

@@ -14,8 +14,10 @@ from sklearn.utils import _safe_indexing, check_array, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
 
+from monocal.calibrators import Calibrator, calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats
+from monocal.models.fit_options import method_and_arguments
 from monocal.models.fitting import DEFAULT_METHOD, fit
 from monocal.models.model import Model
 from monocal.models.ranker_groups import fit_lists, learns_from_lists, numbered_groups
@@ -37,12 +39,12 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
 
     Arguments:
         estimator: A scikit-learn classifier, or a ranker of LightGBM, XGBoost or CatBoost.
-        method: The calibrator, see `monocal.methods()`.
+        method: The calibrator: a name of `monocal.methods()`, or one with its arguments, made by `monocal.calibrator`.
         score_from: Which answer of the ranker is its score: `auto`, `raw`, `decision_function`, `predict_proba` or
             `predict`; see `monocal.models.ranker_scores`.
         fields: Categorical columns of X that the calibrator may use: names in a data frame, places in an array.
         cv: `"prefit"`, a number of folds, or a splitter of scikit-learn.
-        arguments: Constructor arguments of the calibrator.
+        arguments: Constructor arguments of the calibrator, where `method` is a name.
 
     Attributes:
         estimator_: The ranker that scores.
@@ -67,7 +69,7 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
         self,
         estimator: Any,
         *,
-        method: str = DEFAULT_METHOD,
+        method: str | Calibrator = DEFAULT_METHOD,
         score_from: ScoreFrom = "auto",
         fields: Sequence[str | int] = (),
         cv: Any = 5,
@@ -92,6 +94,8 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             groups: The list of each row (a query, a session). Rows of a list share their fold, and a ranker that learns
                 from lists (LGBMRanker, XGBRanker, CatBoostRanker) is told them.
         """
+        name, arguments = method_and_arguments(wrap, self.method, self.arguments or {})
+        method = calibrator(name, **arguments)
         X = _rows(X)
         validate_data(self, X, skip_check_array=True)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
@@ -116,13 +120,12 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             columns[_WEIGHT] = weights
         self.model_: Model = fit(
             columns,
-            method=self.method,
+            method=method,
             score=_SCORE,
             label=_LABEL,
             fields=self._field_names(),
             weight=None if weights is None else _WEIGHT,
             scores_are=space,
-            **(self.arguments or {}),
         )
         return self
 
@@ -246,7 +249,7 @@ def _rows(X: Any) -> Any:
 def wrap(
     ranker: Any,
     *,
-    method: str = DEFAULT_METHOD,
+    method: str | Calibrator = DEFAULT_METHOD,
     fields: Sequence[str | int] = (),
     score_from: ScoreFrom = "auto",
     cv: Any = PREFIT,
@@ -256,11 +259,11 @@ def wrap(
 
     Arguments:
         ranker: A Booster, classifier or ranker of LightGBM, XGBoost or CatBoost, or a scikit-learn classifier.
-        method: The calibrator, see `monocal.methods()`.
+        method: The calibrator: a name of `monocal.methods()`, or one with its arguments, made by `monocal.calibrator`.
         fields: Categorical columns that the calibrator may use.
         score_from: Which answer of the ranker is its score, see `Calibrated`.
         cv: `"prefit"`, or how to train and score in folds, see `Calibrated`.
-        arguments: Constructor arguments of the calibrator.
+        arguments: Constructor arguments of the calibrator, where `method` is a name.
 
     Example:
         >>> from sklearn.linear_model import LogisticRegression

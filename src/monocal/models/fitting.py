@@ -24,7 +24,7 @@ from monocal.logs.row_log import log_of_rows
 from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.models.canary import canary_of
 from monocal.models.fit_facts import fit_facts
-from monocal.models.fit_options import FitOptions, rows_to_fit
+from monocal.models.fit_options import FitOptions, method_and_arguments, rows_to_fit
 from monocal.models.kept_order import check_can_keep_order, check_keeps_order
 from monocal.models.late_fit import check_late_method, fit_late, with_late_labels
 from monocal.models.learned_rows import rows_fact
@@ -40,7 +40,7 @@ DEFAULT_METHOD = "umc"
 def fit(
     table: ScoredInput,
     *,
-    method: str = DEFAULT_METHOD,
+    method: str | Calibrator = DEFAULT_METHOD,
     score: str | None = None,
     label: str | None = None,
     fields: Sequence[str] = (),
@@ -66,7 +66,9 @@ def fit(
     Arguments:
         table: A Parquet or CSV path, a data frame with the Arrow C stream interface, an `EncodedLog` with scores, or a
             `ScoredLog` (or its folder), whose ranker's embeddings are handed over as well.
-        method: Name of the calibrator, see `monocal.methods()`.
+        method: Name of the calibrator, see `monocal.methods()`; or one with its arguments, made by
+            `monocal.calibrator`: where a name of an argument below is one of the method, too, only that tells which is
+            meant.
         score: Column of the ranker's score.
         label: Column of the 0/1 label.
         fields: Categorical columns.
@@ -87,7 +89,7 @@ def fit(
         event_time: Column that says when a row happened, where its label may still come; it orders rows, too.
         label_time: Column that says when a positive label came; null where none has.
         window: How long after its event a label counts: "7d", or a number if the columns hold numbers.
-        arguments: Constructor arguments of the calibrator.
+        arguments: Constructor arguments of the calibrator, where `method` is a name.
 
     Example:
         >>> log = {"pctr": [0.1, 0.3, 0.2, 0.4] * 50, "click": [0, 1, 0, 0] * 50, "site": ["a", "b"] * 100}
@@ -95,11 +97,12 @@ def fit(
         >>> round(float(model.predict(log).mean()), 3)
         0.25
     """
+    chosen, arguments = method_and_arguments(fit, method, arguments, min_count=min_count)
     columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "fields": fields, "numeric": numeric}
     columns |= {"parents": parents, "keep_order_within": keep_order_within}
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
-    asked = FitOptions(method, arguments, min_count, max_size, embeddings=frozen_embeddings)
+    asked = FitOptions(chosen, arguments, min_count, max_size, embeddings=frozen_embeddings)
     return fit_table(*scored_input(table, columns), asked)
 
 

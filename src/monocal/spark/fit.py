@@ -17,6 +17,7 @@ from monocal.core.roles import Roles
 from monocal.core.spaces import ScoreSpace
 from monocal.models.canary import canary_of
 from monocal.models.fit_facts import facts_of_logits
+from monocal.models.fit_options import method_and_arguments
 from monocal.models.learned_rows import rows_number
 from monocal.models.model import Model, TaskModel
 from monocal.spark.barrier import check_slots, fit_in_barrier
@@ -46,7 +47,7 @@ _HALF = 1 << 32
 def fit(
     df: Any,
     *,
-    method: str,
+    method: str | Calibrator,
     score: str | None = None,
     label: str | None = None,
     fields: Sequence[str] = (),
@@ -72,7 +73,7 @@ def fit(
 
     Arguments:
         df: The table.
-        method: One of `PASS_METHODS`, or one that is fitted in shards.
+        method: One of `PASS_METHODS`, or one that is fitted in shards: its name, or one with its arguments.
         score: Column of the ranker's score.
         label: Column of the 0/1 label.
         fields: Categorical columns; `PASS_METHODS` learn nothing from them.
@@ -86,7 +87,7 @@ def fit(
         max_size: The most values a field may have; rarer ones count as unseen.
         hashed_fields: Field to number of buckets, for fields whose values are hashed instead of listed.
         workers: Tasks that fit together in a barrier stage; the session needs as many slots.
-        arguments: Constructor arguments of the calibrator.
+        arguments: Constructor arguments of the calibrator, where `method` is a name.
 
     Example:
         model = fit(spark.table("ads.log"), method="platt", score="pctr", label="click")
@@ -96,9 +97,10 @@ def fit(
         if arguments.get(name):
             way_out = "fit on one machine, on the newest rows; apply and evaluate take that model"
             raise InvalidInput.of(name, arguments[name], wish, way_out)
+    chosen, arguments = method_and_arguments(fit, method, arguments, min_count=min_count)
     if isinstance(arguments.get("carry"), Mapping):
         arguments["carry"] = carry_by_position(arguments["carry"], fields)
-    _check_method(method, calibrator(method, **arguments), time)
+    _check_method(chosen, calibrator(chosen, **arguments), time)
     roles = Roles.of(
         score=score,
         label=label,
@@ -111,7 +113,7 @@ def fit(
         soft_labels=soft_labels,
     )
     roles.check_columns(df.columns)
-    if method not in PASS_METHODS:
+    if chosen not in PASS_METHODS:
         check_slots(df.sparkSession, workers)
     known = vocabulary(df, roles.fields, min_count=min_count, max_size=max_size, hashed_fields=hashed_fields)
     # the sums need no fields
@@ -122,11 +124,11 @@ def fit(
     for number, task in enumerate(blind.labels):
         if number not in cells:
             raise InvalidInput.of(f"labels of task {task!r}", "no row with a label", "some labels", "check the column")
-    if method in PASS_METHODS:
-        model = _fit_by_passes(rows, judging, cells, known, method, arguments)
+    if chosen in PASS_METHODS:
+        model = _fit_by_passes(rows, judging, cells, known, chosen, arguments)
     else:
         needed = df.select(*(f"`{name}`" for name in roles.columns))
-        model = fit_in_barrier(needed, roles, known, method, arguments, workers)
+        model = fit_in_barrier(needed, roles, known, chosen, arguments, workers)
     n_rows, learned = _learned_from(rows, blind)
     info = {
         "n_rows": n_rows,

@@ -8,32 +8,31 @@ import pytest
 COLUMNS = ("--score", "pctr", "--label", "click", "--time", "timestamp")
 
 
-def test_sorted_by_excess_with_ties(monocal_command, log_file):
+def test_sorted_by_log_loss_with_ties(monocal_command, log_file):
     arguments = ("--fields", "site_id,device", "--methods", "platt,beta,wide_logistic", "--group", "user_id")
     ended = monocal_command("compare", log_file, *COLUMNS, *arguments, "--json")
     assert ended.code == 0
     assert "split by time" in ended.err
     found = ended.json
-    assert found["metric"] == "mfrce"
+    assert found["metric"] == "log_loss"
     methods = [method["method"] for method in found["methods"]]
     assert methods[0] == "wide_logistic"
     assert methods[-1] == "none"
-    excesses = [method["report"]["metrics"]["mfrce"]["excess"] for method in found["methods"]]
-    assert excesses == sorted(excesses)
+    losses = [method["report"]["metrics"]["log_loss"]["value"] for method in found["methods"]]
+    assert losses == sorted(losses)
     worst = found["methods"][-1]
     assert worst["against_uncalibrated"] is None
-    assert worst["against_best"]["mfrce"]["verdict"] == "worse"
+    assert worst["against_best"]["log_loss"]["verdict"] == "worse"
     assert found["methods"][0]["against_best"] is None
-    assert found["methods"][0]["against_uncalibrated"]["mfrce"]["verdict"] == "better"
+    assert found["methods"][0]["against_uncalibrated"]["log_loss"]["verdict"] == "better"
 
 
 def test_methods_that_cannot_be_told_apart_tie(monocal_command, log_file):
-    arguments = ("--methods", "platt,beta", "--metric", "ece")
+    arguments = ("--methods", "platt,beta")
     ended = monocal_command("compare", log_file, *COLUMNS, *arguments)
     assert ended.code == 0
     assert "tie" in ended.out
     assert "not significantly different" in ended.out
-    assert "floor" in ended.out
 
 
 def test_a_method_that_cannot_be_fitted_is_listed_with_the_reason(monocal_command, log_file):
@@ -88,7 +87,8 @@ def test_what_was_believed_is_shown_with_the_option_that_overrides(monocal_comma
     columns = {"pctr": 1 / (1 + np.exp(-z)), "click": clicks, "site": site.astype(str), "batch": batch, "ts": day}
     pq.write_table(pa.table(columns), tmp_path / "log.parquet")
     given = ("--score", "pctr", "--label", "click", "--time", "ts", "--fields", "site,batch")
-    shown = monocal_command("compare", tmp_path / "log.parquet", *given, "--methods", "wide_logistic").out
+    carried = ("--methods", "wide_logistic", "--set", "wide_logistic.carry=auto")
+    shown = monocal_command("compare", tmp_path / "log.parquet", *given, *carried).out
     assert "Carried forward, as shares of what was learned:" in shown
     told = " ".join(shown.split())
     assert "wide_logistic: batch 0." in told
@@ -117,3 +117,15 @@ def test_fit_and_inspect_say_it_as_an_option_too(monocal_command, tmp_path):
     wish = "--set 'carry={\"batch\": 1.0}' keeps it"
     assert wish in ended.out
     assert wish in monocal_command("inspect", tmp_path / "model").out
+
+
+def test_fields_auto_and_the_settings_are_those_of_fit(monocal_command, log_file, tmp_path):
+    given = (log_file, *COLUMNS, "--fields", "auto")
+    compared = monocal_command("compare", *given, "--methods", "wide_logistic", "--json")
+    fitted = monocal_command("fit", *given, "--method", "wide_logistic", "--out", tmp_path / "model", "--json")
+    assert "fields: user_id, site_id, ad_id, country, hour, position, device" in compared.err
+    loss = fitted.json["tasks"]["click"]["after"]["metrics"]["log_loss"]["value"]
+    assert compared.json["methods"][0]["method"] == "wide_logistic"
+    assert compared.json["methods"][0]["report"]["metrics"]["log_loss"]["value"] == loss
+    without = monocal_command("compare", *given[:-1], "none", "--methods", "platt", "--json")
+    assert "mfrce" not in without.json["methods"][0]["report"]["metrics"]

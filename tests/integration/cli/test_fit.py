@@ -168,3 +168,24 @@ def test_missing_file(monocal_command, tmp_path):
     ended = monocal_command("fit", tmp_path / "no.parquet", *COLUMNS, "--method", "platt", "--out", tmp_path / "m")
     assert ended.code == 2
     assert "wanted an existing file, folder or glob. Way out: check the path." in ended.err
+
+
+def test_set_is_always_the_methods(monocal_command, log_file, tmp_path):
+    """Names that the fit has as well: its bootstrap's seed, its own bound of rare values, its choice of a method."""
+    given = ("fit", log_file, *COLUMNS, "--fields", "site_id,device", "--holdout", "0.1")
+    small = ("--method", "umc", "--set", "size=small", "--set", "n_epochs=1", "--set", "carry=none")
+    answers = []
+    for seed in (1, 2):
+        out = tmp_path / f"umc{seed}"
+        ended = monocal_command(*given, *small, "--set", f"seed={seed}", "--set", "min_count=50", "--out", out)
+        assert ended.code == 0, ended.err
+        model = monocal.load(out)
+        assert (model.task().calibrator.seed, model.task().calibrator.min_count) == (seed, 50)
+        answers.append(model.predict(str(log_file)))
+    assert np.any(answers[0] != answers[1])
+    inner = ("--method", "per_segment", "--set", "method=histogram", "--set", "options={n_bins=5}", "--set", "field=1")
+    assert monocal_command(*given, *inner, "--out", tmp_path / "segments").code == 0
+    fitted = monocal.load(tmp_path / "segments").task().calibrator
+    assert (fitted.method, fitted.options, fitted.field) == ("histogram", {"n_bins": 5}, 1)
+    wrong = monocal_command(*given, *small, "--set", "min_count=0", "--out", tmp_path / "wrong")
+    assert "error: --set min_count: got 0" in wrong.err

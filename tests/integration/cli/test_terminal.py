@@ -67,7 +67,7 @@ def test_pipes_carry_results_on_stdout_and_remarks_on_stderr(monocal_process, lo
 
 
 def test_steps_inside_steps_share_the_screen(start_monocal, log_file):
-    arguments = ("--score", "pctr", "--label", "click", "--methods", "platt", "--metric", "ece")
+    arguments = ("--score", "pctr", "--label", "click", "--methods", "platt")
     code, shown = run_at_a_terminal(start_monocal, "compare", log_file, *arguments)
     assert code == 0
     assert "comparing" in shown

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.core.errors import UnknownName
 from monocal.judging.compare_methods import compare_methods
 from monocal.judging.judged_fit import fit_and_judge
@@ -88,3 +89,30 @@ def test_a_result_has_the_model_that_was_judged():
     assert (model.predict(LOG.slice(cut)) == found.result("platt").report.forecast.probabilities).all()
     assert (model.predict(LOG) == fit(LOG.slice(0, cut), method="platt", **COLUMNS).predict(LOG)).all()
     assert found.result("isotonic").model is None
+
+
+def test_a_constant_forecast_is_not_the_best():
+    """It has the smallest calibration error and tells no rows apart."""
+    log = simulate_log(20_000, world="default").table()
+    constant = calibrator("histogram", n_bins=1)
+    columns = {"fields": ["site_id", "device"], "n_bootstrap": 50, **COLUMNS}
+    found = compare_methods(log, [constant, "platt"], **columns)
+    errors = {result.method: result.report.value("ece") for result in found.results}
+    assert min(errors, key=errors.__getitem__) == "histogram"
+    assert found.metric == "log_loss"
+    assert found.best.method == "platt"
+    assert found.verdict_against_best(found.result("histogram")) == "worse"
+    by_error = compare_methods(log, [constant, "platt"], metric="ece", **columns)
+    assert by_error.best.method == "histogram"
+
+
+@pytest.mark.parametrize(
+    "method", sorted({"wide_logistic", *CALIBRATORS} - {"umc", "fac", "sbcr", "desc", "mcnet", "adacalib"})
+)
+def test_settings_are_those_of_a_fit(method):
+    """The same name stands for the same arguments in both; networks are left out for their time."""
+    columns = {"fields": ["site_id"], **COLUMNS}
+    log = LOG.slice(0, 5_000)
+    found = compare_methods(log, [method], n_bootstrap=10, **columns).result(method)
+    alone = fit(log.slice(0, found.model.info["n_rows"]), method=method, **columns)
+    assert (found.model.predict(log) == alone.predict(log)).all()

@@ -105,7 +105,8 @@ def test_the_section_is_the_same_after_saving(turned, found, tmp_path):
 
 def test_a_comparison_says_whose_network_was_rejected(turned, capsys):
     methods = ["umc", "wide_logistic", "per_segment"]
-    compared = compare_methods(turned, methods, arguments={"umc": UMC}, n_bootstrap=10, **COLUMNS)
+    arguments = {"umc": UMC, "wide_logistic": {"l2": "auto", "carry": "auto"}}
+    compared = compare_methods(turned, methods, arguments=arguments, n_bootstrap=10, **COLUMNS)
     assert compared.result("umc").remark == LEFT_OUT
     assert compared.result("wide_logistic").remark == "l2=auto, carry=auto"
     assert compared.result("per_segment").remark == ""

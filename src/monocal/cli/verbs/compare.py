@@ -34,9 +34,8 @@ def compare(
         typer.Option("--set", metavar="METHOD.NAME=VALUE", help="An option of one method, as TOML or JSON."),
     ] = None,
     metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="NAME", help="What to sort by: mfrce with fields, else ece."),
-    ] = None,
+        str, typer.Option("--metric", metavar="NAME", help="What to sort by, and to call the best.")
+    ] = "log_loss",
     fitting: FitSettings,
     seed: Seed = 0,
     late: LateLabels,
@@ -45,20 +44,24 @@ def compare(
 ) -> None:
     """Fits several methods and says which win and which tie.
 
-    The older rows are fitted, the most recent judge. Sorted by how much the metric exceeds its noise floor. TABLE may
-    be the folder of a ranked log; --label then chooses one of its tasks.
+    The older rows are fitted, the most recent judge, by log-loss. Methods are fitted as `monocal fit` fits them; --set
+    changes one, and --fields auto takes the categorical columns found. TABLE may be the folder of a ranked log; --label
+    then chooses one of its tasks.
     """
     table = arguments.table(tables)
     from monocal.judging.compare_methods import compare_methods
 
+    scored = columns.arguments()
+    taken = {"time": fitting.time, "numeric": arguments.names(fitting.numeric), **scored, **late.arguments()}
+    taken["keep_order_within"] = fitting.keep_order_within
     found = compare_methods(
         table,
         arguments.names(methods) or None,
-        fields=arguments.names_or_none(fields),
+        fields=arguments.fields_to_use(table, fields, taken),
         metric=metric,
         arguments=arguments.settings_by_method(options),
         seed=seed,
-        **columns.arguments(),
+        **scored,
         **fitting.arguments(),
         **late.arguments(),
     )

@@ -64,5 +64,5 @@ def demo(
         f"\n  {command} apply {found.model_folder} {found.test_log} --out {calibrated}"
         f"\nand {LEFT_OUT}, which takes longer than all methods above together, on the same rows:"
         f"\n  {command} compare {found.scored_log} --methods {SAVED_METHOD},{LEFT_OUT} --score pctr --label click "
-        f"--fields {','.join(found.fields)} --time timestamp --group user_id --holdout 0.5 --metric log_loss"
+        f"--fields {','.join(found.fields)} --time timestamp --group user_id --holdout 0.5"
     )

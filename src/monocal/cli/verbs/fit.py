@@ -28,6 +28,7 @@ from monocal.cli.spelling import carry_as_option
 from monocal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from monocal.calibrators import Calibrator
     from monocal.tables.field_proposal import ProposedField
 
 EXAMPLES = """
@@ -35,6 +36,7 @@ monocal fit log.parquet --score pctr --label click --fields site_id,app_id --met
 monocal fit log.parquet --score pctr --label click --fields auto --time timestamp --out model/
 monocal fit log.parquet --score pctr --label click --fields site_id --numeric price,age --method umc --out model/
 monocal fit log.csv --score logit --logits --label click --method platt --set guard=true --out model/
+monocal fit log.parquet --score pctr --label click --fields site_id --method per_segment --set method=isotonic --out m/
 monocal fit videos.parquet --task click:pctr --task long_view:plv --fields video_id,tag --out model/
 monocal fit log.parquet --score pctr --label click --fields site_id --sampling-rate 0.1 --out model/
 monocal fit log.parquet --score pcvr --label buy --method platt --event-time ts --label-time paid --window 7d --out m/
@@ -75,9 +77,11 @@ def fit(
     torchrun --nproc-per-node 2 -m monocal fit ranked/ --method umc --engine torchrun --out model/
     On Spark all rows are fitted and none is held out; `monocal evaluate --engine spark` judges the model on others.
     """
+    from monocal.calibrators import calibrator
     from monocal.judging.judged_fit import fit_and_judge
     from monocal.models.artefact import MODEL_FOLDER
 
+    chosen = calibrator(method, **arguments.settings(options))
     MODEL_FOLDER.check_target(out)
     table = arguments.table(tables)
     not_on_spark: dict[str, Any] = {"--refit": refit, "--group": columns.group, "--shards": n_shards}
@@ -93,7 +97,7 @@ def fit(
 
         model = fit_on_spark(
             spark_table(table, master, conf),
-            method=method,
+            method=chosen,
             fields=arguments.names_or_none(fields),
             tasks=arguments.tasks(task),
             time=fitting.time,
@@ -101,7 +105,6 @@ def fit(
             max_size=fitting.max_size,
             workers=workers,
             **{name: value for name, value in scored.items() if name != "group"},
-            **arguments.settings(options),
         )
         model.save(out)
         if as_json:
@@ -117,8 +120,8 @@ def fit(
     with joined_team(engine, table) as team:
         judged = fit_and_judge(
             table,
-            method=method,
-            fields=_fields(table, fields, method, taken),
+            method=chosen,
+            fields=_fields(table, fields, chosen, taken),
             tasks=tasks,
             refit=refit,
             team=team,
@@ -126,7 +129,6 @@ def fit(
             **scored,
             **fitting.arguments(),
             **late.arguments(),
-            **arguments.settings(options),
         )
     if team is not None and team.rank > 0:
         return
@@ -148,31 +150,22 @@ def fit(
     remark(f"saved the model{' (fitted again on all rows)' if refit and judged.tasks else ''} to {out}")
 
 
-def _fields(table: str | list[str], given: list[str] | None, method: str, taken: dict[str, Any]) -> list[str]:
+def _fields(table: str | list[str], given: list[str] | None, method: Calibrator, taken: dict[str, Any]) -> list[str]:
     """Returns the fields to use; proposes some and stops if nothing was said and the method could use them."""
-    from monocal.calibrators import calibrator
     from monocal.core.roles import Roles
     from monocal.logs.log_folders import is_any_log_folder
     from monocal.tables.field_proposal import propose_fields, usable_fields
 
-    names = arguments.names(given)
-    if names == ["none"] or (not names and not calibrator(method).class_tags.uses_features):
-        return []
-    if names and names != ["auto"]:
-        return names
-    if is_any_log_folder(table):
-        return []
+    if arguments.names(given) or not method.class_tags.uses_features or is_any_log_folder(table):
+        return arguments.fields_to_use(table, given, taken)
     proposed = propose_fields(table, Roles.of(**taken))
     usable = usable_fields(proposed)
-    if names == ["auto"]:
-        remark(f"fields: {', '.join(usable) or 'none'}")
-        return usable
     _print_proposal(proposed)
     remark(f"monocal {shlex.join([*sys.argv[1:], '--fields', ','.join(usable)])}")
     raise InvalidInput.of(
         "--fields",
         None,
-        f"the fields that {method!r} may use",
+        f"the fields that {method.name!r} may use",
         "take the line above without columns that are measured after the fact, or --fields auto, or --fields none",
     )
 

@@ -1,0 +1,144 @@
+"""A method's arguments and those of the function that fits it never share a namespace."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+import monocal
+from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.spark import fit as fit_on_spark
+
+LOG = monocal.simulate_log(6_000, seed=1).table()
+COLUMNS = {"score": "pctr", "label": "click", "fields": ["site_id", "device"], "time": "timestamp"}
+SMALL = {"size": "small", "n_epochs": 1, "carry": "none"}
+FUNCTIONS = {"fit": monocal.fit, "fit_and_judge": monocal.fit_and_judge, "spark": fit_on_spark}
+SHARED = [
+    (function, method, name)
+    for function, call in FUNCTIONS.items()
+    for method, kind in CALIBRATORS.items()
+    for name in inspect.signature(call).parameters.keys() & inspect.signature(kind).parameters.keys() - {"method"}
+]
+
+
+def test_some_names_are_those_of_a_function_and_of_a_method():
+    assert ("fit_and_judge", "umc", "seed") in SHARED
+    assert ("fit", "umc", "min_count") in SHARED
+
+
+@pytest.mark.parametrize(("function", "method", "name"), SHARED, ids=["-".join(case) for case in SHARED])
+def test_a_name_that_both_have_is_refused_beside_a_name(function, method, name):
+    with pytest.raises(InvalidInput, match=rf"^{name}: got 7; .*monocal\.calibrator\('{method}', {name}=7\)"):
+        FUNCTIONS[function](LOG, method=method, **{name: 7}, **COLUMNS)
+
+
+def test_seeds_of_a_method_object_reach_the_network():
+    def answers(seed, of_bootstrap=0):
+        method = calibrator("umc", seed=seed, **SMALL)
+        judged = monocal.fit_and_judge(LOG, method=method, seed=of_bootstrap, n_bootstrap=20, **COLUMNS)
+        return judged.model.predict(LOG), judged.tasks["click"].after.interval("log_loss")
+
+    (one, interval), (two, _), (same, other_interval) = answers(1), answers(2), answers(1, of_bootstrap=5)
+    assert np.any(one != two)
+    assert np.array_equal(one, same)
+    assert interval != other_interval
+
+
+def test_beside_an_object_names_are_the_functions_own():
+    """Few rows of a network's value are no vector; few rows of the table's value make it unseen."""
+    own = monocal.fit(LOG, method=calibrator("umc", min_count=2_000, **SMALL), **COLUMNS)
+    rare = monocal.fit(LOG, method=calibrator("umc", **SMALL), min_count=2_000, **COLUMNS)
+    assert own.task().calibrator.min_count == 2_000
+    assert rare.task().calibrator.min_count == 20
+    assert own.vocabulary["site_id"].size > rare.vocabulary["site_id"].size
+
+
+def test_objects_and_names_with_arguments_fit_alike():
+    named = monocal.fit(LOG, method="histogram", n_bins=7, **COLUMNS)
+    given = monocal.fit(LOG, method=calibrator("histogram", n_bins=7), **COLUMNS)
+    assert np.array_equal(named.predict(LOG), given.predict(LOG))
+
+
+def test_an_object_stays_as_it_is():
+    method = calibrator("platt")
+    monocal.fit(LOG, method=method, **COLUMNS)
+    assert vars(method) == vars(calibrator("platt"))
+
+
+@pytest.mark.parametrize("inner", ["isotonic", "histogram", "beta", "wide_logistic"])
+def test_per_segment_takes_another_method(inner, tmp_path):
+    method = calibrator("per_segment", method=inner, field=1)
+    judged = monocal.fit_and_judge(LOG, method=method, n_bootstrap=20, **COLUMNS)
+    fitted = judged.model.task().calibrator
+    assert (fitted.method, fitted.field) == (inner, 1)
+    assert len(fitted.segments_) > 1
+    loaded = monocal.load(judged.model.save(tmp_path / "model"))
+    assert np.array_equal(loaded.predict(LOG), judged.model.predict(LOG))
+    (found,) = [one for one in monocal.compare_methods(LOG, [method], n_bootstrap=20, **COLUMNS).results if one.setting]
+    assert (found.method, found.report.value("log_loss")) == (
+        "per_segment",
+        judged.tasks["click"].after.value("log_loss"),
+    )
+
+
+def test_an_inner_method_and_its_options_are_checked_before_rows_are_read():
+    for arguments, message in (
+        ({"method": "isotonik"}, "did you mean 'isotonic'"),
+        ({"method": "histogram", "options": {"bins": 3}}, "argument of 'histogram': got 'bins'"),
+        ({"method": "per_segment"}, "another method inside"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            monocal.fit("not there.parquet", method=calibrator("per_segment", **arguments), **COLUMNS)
+
+
+def test_what_is_no_method_is_refused():
+    with pytest.raises(InvalidInput, match=r"^method: got <class .*; wanted the name of a method, or one"):
+        monocal.fit(LOG, method=CALIBRATORS["platt"], **COLUMNS)
+    with pytest.raises(UnknownName, match="did you mean 'platt'"):
+        monocal.fit(LOG, method="plat", **COLUMNS)
+    with pytest.raises(InvalidInput, match="^l2: got 1.0; wanted arguments of 'platt' in the object"):
+        monocal.fit(LOG, method=calibrator("platt"), l2=1.0, **COLUMNS)
+    with pytest.raises(InvalidInput, match="^recent_share: got 5"):
+        monocal.fit(LOG, method=calibrator("platt").set_params(recent_share=5), **COLUMNS)
+
+
+def test_a_class_that_no_model_could_be_loaded_with_is_refused():
+    kind = CALIBRATORS["platt"]
+    foreign = type("Platt", (kind.__mro__[1],), {"name": "own", "_fit": kind._fit, "_predict_logits": None})
+    with pytest.raises(InvalidInput, match=r"^method: got .*; wanted a method of monocal\.methods\(\)"):
+        monocal.fit(LOG, method=object.__new__(foreign), **COLUMNS)
+
+
+def test_comparisons_take_objects_beside_names():
+    found = monocal.compare_methods(LOG, [calibrator("histogram", n_bins=2), "platt"], n_bootstrap=20, **COLUMNS)
+    assert found.result("histogram").setting == "n_bins=2"
+    named = monocal.compare_methods(
+        LOG, ["histogram"], arguments={"histogram": {"n_bins": 2}}, n_bootstrap=20, **COLUMNS
+    )
+    loss = [one.result("histogram").report.value("log_loss") for one in (found, named)]
+    assert loss[0] == loss[1]
+    with pytest.raises(InvalidInput, match="^methods: got 'histogram' twice"):
+        monocal.compare_methods(LOG, [calibrator("histogram", n_bins=2), "histogram"], **COLUMNS)
+    with pytest.raises(InvalidInput, match="^n_bins: got 3; wanted arguments of 'histogram' in the object"):
+        given = {"histogram": {"n_bins": 3}}
+        monocal.compare_methods(LOG, [calibrator("histogram", n_bins=2)], arguments=given, **COLUMNS)
+
+
+def test_a_wrapped_ranker_takes_objects():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2_000, 2))
+    y = rng.random(2_000) < 1 / (1 + np.exp(2 - X[:, 0]))
+    ranker = LogisticRegression().fit(X[:500], y[:500])
+    named = monocal.wrap(ranker, method="histogram", n_bins=3).fit(X[500:], y[500:])
+    given = monocal.wrap(ranker, method=calibrator("histogram", n_bins=3)).fit(X[500:], y[500:])
+    assert np.array_equal(named.predict_proba(X), given.predict_proba(X))
+    assert clone(given).set_params(method__n_bins=4).method.n_bins == 4
+    assert given.method.n_bins == 3
+    # the arguments of a method are not those of the fit
+    with pytest.raises(UnknownName, match="argument of 'platt': got 'max_size'"):
+        monocal.wrap(ranker, method="platt", max_size=3).fit(X[500:], y[500:])
+    small = monocal.wrap(ranker, method="umc", min_count=50, **SMALL).fit(X[500:], y[500:])
+    assert small.model_.task().calibrator.min_count == 50
