@@ -1,6 +1,7 @@
 """Whatever a table is handed over as, the predictions are the same bits."""
 
 import io
+import shutil
 import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -115,6 +116,14 @@ def test_a_table_on_the_web(model, log, folder):
     assert np.array_equal(found, model.predict(log))
 
 
+def _above(folder):
+    """The folders of values are not those directly below; a log that is being written beside them is no part of it."""
+    if not (folder / "above").exists():
+        shutil.copytree(folder / "hive-parquet", folder / "above" / "2024" / "log")
+        shutil.copytree(folder / "hive-parquet", folder / "above" / "_temporary" / "0")
+    return folder / "above"
+
+
 KINDS = {
     "file": lambda f: f / "log.parquet",
     "text": lambda f: str(f / "log.csv"),
@@ -123,6 +132,13 @@ KINDS = {
     "files": lambda f: sorted((f / "several").iterdir()),
     "Hive": lambda f: f / "hive-parquet",
     "Hive of CSV": lambda f: str(f / "hive-csv"),
+    "glob of folders": lambda f: str(f / "hive-parquet" / "country=*"),
+    "glob in folders": lambda f: str(f / "hive-parquet" / "*" / "*.parquet"),
+    "glob through folders": lambda f: str(f / "hive-csv" / "**" / "*.csv"),
+    "glob above": lambda f: str(f / "hive-p*"),
+    "folders": lambda f: sorted(f.glob("hive-parquet/country=*")),
+    "files in folders": lambda f: sorted(map(str, f.glob("hive-csv/*/*.csv"))),
+    "folder above": _above,
     "URI": lambda f: (f / "log.parquet").as_uri(),
     "URI of a partitioned folder": lambda f: (f / "hive-parquet").as_uri(),
     "URI through fsspec": _memory,
@@ -174,6 +190,30 @@ def test_a_partition_whose_files_change_a_type_is_refused(log, tmp_path):
         list(open_table(tmp_path).batches(["site_id"], dictionary_columns=["site_id"]))
 
 
+def test_files_of_partitions_without_a_column_or_without_their_value_are_refused(log, tmp_path):
+    one = log.slice(0, 5).drop(["country"])
+    for value, table in (("a", one), ("b", one.drop(["site_id"]))):
+        (tmp_path / f"country={value}").mkdir()
+        pq.write_table(table, tmp_path / f"country={value}" / f"{value}.parquet")
+    for place in (tmp_path, str(tmp_path / "*" / "*.parquet")):
+        with pytest.raises(InvalidInput, match=r"b\.parquet without column 'site_id'"):
+            open_table(place)
+    (tmp_path / "country=b" / "b.parquet").rename(tmp_path / "c.parquet")
+    pq.write_table(one, tmp_path / "c.parquet")
+    for place in (tmp_path, [tmp_path / "c.parquet", *tmp_path.glob("*/a.parquet")]):
+        with pytest.raises(InvalidInput, match=r"c\.parquet without column 'country'"):
+            open_table(place)
+
+
+def test_an_equals_sign_above_the_table_is_no_column(log, tmp_path):
+    place = tmp_path / "run=7" / "several"
+    place.mkdir(parents=True)
+    for number in range(2):
+        pq.write_table(log, place / f"{number}.parquet")
+    for table in (place, place / "*.parquet", sorted(place.iterdir()), place / "0.parquet"):
+        assert open_table(table).column_names == log.column_names
+
+
 def test_a_place_that_nothing_opens_names_the_extra():
     with pytest.raises(InvalidInput, match=r"monocal\[remote\]"):
         open_place("nowhere://bucket/log.parquet", "table")
@@ -183,7 +223,7 @@ def test_a_place_without_a_table_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="a place with Parquet or CSV files"):
         open_table((tmp_path / "absent.parquet").as_uri())
     (tmp_path / "day=1").mkdir()
-    with pytest.raises(InvalidInput, match="a place with Parquet or CSV files"):
+    with pytest.raises(InvalidInput, match="a folder with Parquet or CSV files"):
         open_table(tmp_path)
 
 

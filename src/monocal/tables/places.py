@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from monocal.core.errors import InvalidInput
-from monocal.core.uris import is_uri
 
 _PARQUET_START = b"PAR1"
 
@@ -60,41 +60,66 @@ def open_place(uri: str, argument: str) -> tuple[Any, str]:
     return system, str(path)
 
 
-def is_partitioned(folder: Path) -> bool:
-    """Whether the folders inside are named `column=value`, as Hive and Spark write them."""
-    return folder.is_dir() and any("=" in inner.name and inner.is_dir() for inner in folder.iterdir())
-
-
-def find_dataset(place: str | Path) -> Any:
-    """Opens a URI, or a local folder partitioned by `column=value`, as an Arrow dataset; nothing is read yet.
+def find_dataset(uri: str) -> Any:
+    """Opens a URI as an Arrow dataset, with what its folders say; nothing is read yet.
 
     Raises:
         InvalidInput: If there is nothing to read.
     """
-    from pyarrow import dataset, fs
+    from pyarrow import fs
 
-    system, path = open_place(place, "table") if is_uri(place) else (fs.LocalFileSystem(), str(Path(place).resolve()))
+    system, path = open_place(uri, "table")
     try:
         (info,) = system.get_file_info([path])
         names = [path]
         if info.type == fs.FileType.Directory:
             inside = system.get_file_info(fs.FileSelector(path, recursive=True))
-            names = [
-                entry.path for entry in inside if entry.type == fs.FileType.File and not _is_hidden(entry.path, path)
-            ]
-        kind: Any = "parquet"
-        if names and re.search(r"\.[ct]sv(\.\w+)?$", names[0].lower()):
-            delimiter = "\t" if ".tsv" in names[0].lower() else ","
-            kind = dataset.CsvFileFormat(parse_options=pa_csv.ParseOptions(delimiter=delimiter))
-        if not names or info.type == fs.FileType.NotFound:
-            raise InvalidInput.of("table", repr(str(place)), "a place with Parquet or CSV files", "check the path")
-        names.sort()
-        # a base folder, so that `=` in the name of a bucket or of the folder itself is no column
-        return dataset.dataset(names, filesystem=system, format=kind, partitioning="hive", partition_base_dir=path)
+            names = [entry.path for entry in inside if entry.type == fs.FileType.File]
+            names = [name for name in names if not is_hidden(name[len(path) :])]
     except (pa.ArrowException, OSError) as error:
-        raise InvalidInput.of(
-            "table", f"{str(place)!r}, which cannot be read ({error})", "readable Parquet or CSV", "check the place"
-        ) from error
+        raise _not_read(uri, error) from error
+    if not names or info.type == fs.FileType.NotFound:
+        raise InvalidInput.of("table", repr(uri), "a place with Parquet or CSV files", "check the path")
+    return as_dataset(names, path, uri, system)
+
+
+def as_dataset(names: Sequence[str], base: str, source: str, system: Any = None) -> Any:
+    """Opens files as an Arrow dataset whose columns are also those that folders below `base` say, as `day=1`.
+
+    Arguments:
+        names: The files.
+        base: A folder of all of them; what it and the folders above are called is no column.
+        source: What errors call the table.
+        system: An Arrow file system; None is this machine's.
+    """
+    from pyarrow import dataset
+
+    kind: Any = "parquet"
+    if re.search(r"\.[ct]sv(\.\w+)?$", names[0].lower()):
+        delimiter = "\t" if ".tsv" in names[0].lower() else ","
+        kind = dataset.CsvFileFormat(parse_options=pa_csv.ParseOptions(delimiter=delimiter))
+    try:
+        return dataset.dataset(
+            sorted(names), filesystem=system, format=kind, partitioning="hive", partition_base_dir=base
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise _not_read(source, error) from error
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a file, or a folder on the way to it, is one that Spark and others write beside a table.
+
+    Example:
+        >>> is_hidden("_temporary/0/part.parquet"), is_hidden("_day=1/part.parquet"), is_hidden("day=1/.part.crc")
+        (True, False, True)
+    """
+    return any(part.startswith((".", "_")) and "=" not in part for part in path.split("/") if part)
+
+
+def _not_read(source: str, error: Exception) -> InvalidInput:
+    return InvalidInput.of(
+        "table", f"{source!r}, which cannot be read ({error})", "readable Parquet or CSV", "check the place"
+    )
 
 
 def spool_standard_input() -> Path:
@@ -115,7 +140,3 @@ def spool_standard_input() -> Path:
     if not target.stat().st_size:
         raise InvalidInput.of("table", "empty standard input", "Parquet or CSV", "pipe a table into the command")
     return target
-
-
-def _is_hidden(path: str, root: str) -> bool:
-    return any(part.startswith((".", "_")) and "=" not in part for part in path[len(root) :].split("/") if part)

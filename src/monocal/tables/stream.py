@@ -8,6 +8,7 @@ pyarrow, duckdb), a polars LazyFrame, a Spark table, or a plain mapping of colum
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from monocal.tables.categories import categories_of_text
 from monocal.tables.cluster_table import ClusterTable
 from monocal.tables.csv_records import CsvFormat
 from monocal.tables.csv_rows import TextFile, csv_rows, csv_schema
-from monocal.tables.places import find_dataset, is_partitioned
+from monocal.tables.places import as_dataset, find_dataset, is_hidden
 from monocal.tables.row_problems import RawRows, RowProblems
 from monocal.tables.type_changes import TypeChange, check_names, check_zones, plain_batch, plain_schema, type_changes
 
@@ -158,12 +159,9 @@ def open_table(table: Table) -> TableStream:
     if isinstance(table, TableStream):
         return table
     if isinstance(table, str | Path):
-        if is_uri(table) or is_partitioned(Path(table)):
-            return _open_dataset(find_dataset(table), str(table))
-        return _open_files(find_files(str(table)), str(table))
+        return _open_places([str(table)], str(table))
     if isinstance(table, list | tuple) and table and all(isinstance(place, str | Path) for place in table):
-        files = [path for place in table for path in find_files(str(place))]
-        return _open_files(files, f"{len(files)} files")
+        return _open_places(list(map(str, table)), f"{len(table)} places")
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     kind = type(table).__module__.partition(".")[0], type(table).__name__
@@ -204,7 +202,10 @@ def _arrow_table(frame: Any) -> pa.Table:
         raise InvalidInput.of("table", what, "columns with names", "pass the frame it is from") from error
 
 
-def _open_dataset(dataset: Any, source: str) -> TableStream:
+def _open_dataset(dataset: Any, source: str, *, is_found: bool = False) -> TableStream:
+    """Opens a dataset: that of a caller, or one that was found at a place, whose files must have the same columns."""
+    from pyarrow.dataset import get_partition_keys
+
     check_names(dataset.schema, source)
     changes: dict[str, TypeChange] = {}
     n_rows = None
@@ -212,6 +213,10 @@ def _open_dataset(dataset: Any, source: str) -> TableStream:
     if files and all(is_parquet(Path(name)) for name in files):
         fragments = list(dataset.get_fragments())
         first = fragments[0]
+        if is_found:
+            for fragment in fragments:
+                known = [*fragment.physical_schema.names, *get_partition_keys(fragment.partition_expression)]
+                _check_columns(dataset.schema.names, known, (Path(first.path).name, Path(fragment.path).name))
         for fragment in fragments[1:]:
             names = Path(first.path).name, Path(fragment.path).name
             changes = type_changes(first.physical_schema, fragment.physical_schema, names) | changes
@@ -228,22 +233,49 @@ def _dataset_batches(dataset: Any, names: list[str], batch_rows: int, source: st
         ) from error
 
 
+def _open_places(places: Sequence[str], source: str) -> TableStream:
+    if len(places) == 1 and is_uri(places[0]):
+        return _open_dataset(find_dataset(places[0]), source, is_found=True)
+    files = [path for place in places for path in find_files(place)]
+    base = os.path.commonpath([_base(place) for place in places])
+    below = [Path(os.path.abspath(path)) for path in files]
+    if any("=" in part for path in below for part in path.relative_to(base).parts[:-1]):
+        return _open_dataset(as_dataset([str(path) for path in below], base, source), source, is_found=True)
+    return _open_files(files, source)
+
+
+def _base(place: str) -> str:
+    """Returns the folder below which folders may say columns: the place itself, or what a glob begins with."""
+    path = Path(os.path.abspath(place))
+    if path.exists():
+        return str(path if path.is_dir() else path.parent)
+    at = next(at for at, part in enumerate(path.parts) if glob.has_magic(part))
+    return str(Path(*path.parts[:at]))
+
+
 def find_files(pattern: str) -> list[Path]:
     """Returns the files behind a path, a folder or a glob, sorted by name; refuses a pattern without any."""
     path = Path(pattern)
     if path.is_file():
         return [path]
     if path.is_dir():
-        files = [
-            p for p in sorted(path.rglob("*")) if p.is_file() and _is_known(p) and not p.name.startswith((".", "_"))
-        ]
+        files = _files_below(path)
         wish = "a folder with Parquet or CSV files"
     else:
-        files = [Path(p) for p in sorted(glob.glob(pattern, recursive=True)) if Path(p).is_file()]
+        found = [Path(p) for p in sorted(glob.glob(pattern, recursive=True))]
+        files = [path for path in found if path.is_file()] or [file for path in found for file in _files_below(path)]
         wish = "an existing file, folder or glob"
     if not files:
         raise InvalidInput.of("table", repr(pattern), wish, "check the path")
     return files
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """The files of a folder and of those in it; in folders of values, as Hive writes them, also without an ending."""
+    found = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    visible = [path for path in found if not is_hidden(path.relative_to(folder).as_posix())]
+    of_values = [path for path in visible if "=" in path.parent.name]
+    return [path for path in visible if _is_known(path)] or of_values
 
 
 def _open_files(paths: list[Path], source: str) -> TableStream:
@@ -263,16 +295,18 @@ def _open_files(paths: list[Path], source: str) -> TableStream:
         check_names(schema, path.name)
         if is_parquet(path) and is_parquet(paths[0]):
             changes = type_changes(first, schema, (paths[0].name, path.name)) | changes
-        missing = [name for name in first.names if name not in schema.names]
-        if missing:
-            raise InvalidInput.of(
-                "table",
-                f"{path.name} without column {missing[0]!r}",
-                f"the columns of {paths[0].name}",
-                "align the files",
-            )
+        _check_columns(first.names, schema.names, (paths[0].name, path.name))
         n_rows = None if n_rows is None or not is_parquet(path) else n_rows + _parquet_rows(path)
     return TableStream(first, n_rows, source, tuple(paths), changes=changes)
+
+
+def _check_columns(wanted: Sequence[str], found: Sequence[str], names: tuple[str, str]) -> None:
+    """Refuses a file without a column of the table."""
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise InvalidInput.of(
+            "table", f"{names[1]} without column {missing[0]!r}", f"the columns of {names[0]}", "align the files"
+        )
 
 
 def _file_schema(path: Path) -> pa.Schema:

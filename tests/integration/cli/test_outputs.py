@@ -21,7 +21,6 @@ WRITES = {
     "promote": ("promote", "absent", "--registry"),
     "rollback": ("rollback", "--registry"),
     "watch": ("watch", "MODEL", ABSENT, "--time", "timestamp", "--state"),
-    "alerts": ("alerts", "--out"),
     "simulate": ("simulate",),
     "demo": ("demo", "--out"),
     "prepare": ("prepare", ABSENT, "--label", "click", "--out"),
