@@ -16,8 +16,6 @@ from monocal.models.apply import apply_model
 TABLE = {"p": [0.1, 0.4] * 50, "y": [0, 1] * 50, "site": ["a", "b"] * 50, "z": [-1.5, 2.0] * 50}
 TABLE |= {"y2": [1, 1, 1, 0] * 25, "list": [number // 4 for number in range(100)]}
 
-IN_LISTS = ["--fields", "site", "--keep-order-within", "list", "--method", "wide_logistic"]
-
 
 def fit(**arguments):
     return monocal.fit_and_judge(TABLE, **{"score": "p", "label": "y", "method": "platt"} | arguments)
@@ -62,24 +60,6 @@ MISTAKES = {
         ["evaluate", "--score", "p", "--label", "y", "--fields", "sites"],
         "--fields: got 'sites'",
     ),
-    "parents": (
-        lambda: monocal.fit(TABLE, score="p", label="y", parents={"site": "town"}),
-        "parents: got 'town'",
-        ["fit", "--score", "p", "--label", "y", "--parent", "site=town"],
-        "--parent: got 'town'",
-    ),
-    "parent of a field that is not there": (
-        lambda: monocal.fit(TABLE, score="p", label="y", parents={"sites": "list"}),
-        "parents: got 'sites'",
-        ["fit", "--score", "p", "--label", "y", "--parent", "sites=list"],
-        "--parent: got 'sites'",
-    ),
-    "an outcome as a parent": (
-        lambda: monocal.fit(TABLE, score="p", label="y", parents={"site": "y"}),
-        "parents: got 'y', which is also a label",
-        ["fit", "--score", "p", "--label", "y", "--parent", "site=y"],
-        "--parent: got 'y', which is also a label",
-    ),
     "text under numbers": (
         lambda: fit(method="wide_logistic", numeric=["site"]),
         "name it under fields= of the fit",
@@ -109,12 +89,6 @@ MISTAKES = {
         "recent_share: got 5",
         ["fit", "--score", "p", "--label", "y", "--set", "recent_share=5"],
         "--set recent_share: got 5",
-    ),
-    "a field that differs within a list": (
-        lambda: fit(method="wide_logistic", fields=["site"], keep_order_within="list"),
-        "leave it out there, or keep_order_within= out of the fit",
-        ["fit", "--score", "p", "--label", "y", *IN_LISTS],
-        "leave it out there, or --keep-order-within out of the fit",
     ),
     "task and label": (
         lambda: fit(tasks={"y": ("y", "p")}),
@@ -147,27 +121,22 @@ def test_warnings_name_the_option_too(tmp_path, capsys):
     site = ["a", "b"] * (n // 2)
     table = {"p": [0.1, 0.4] * (n // 2), "y": [0, 1, 1, 0] * (n // 4), "site": site, "row": [*range(n)]}
     table |= {"copy": [f"c{y}" for y in table["y"]], "when": [1.5 * row for row in range(n)]}
-    given = {"fields": ["site", "row"], "parents": {"site": "copy"}, "numeric": ["when"]}
+    given = {"fields": ["site", "row", "copy"], "numeric": ["when"]}
     with pytest.warns(MonocalWarning) as warned:
         monocal.fit(table, method="wide_logistic", score="p", label="y", **given)
     told = [str(warning.message) for warning in warned]
     assert any("fields: got 'row', which names rows" in text and "name fields= without it" in text for text in told)
-    assert any("parents: got 'copy', which tells 'y'" in text for text in told)
+    assert any("fields: got 'copy', which tells 'y'" in text for text in told)
     assert any("numeric: got 'when', whose newest values lie beyond nearly all older ones" in text for text in told)
     pq.write_table(pa.table(table), tmp_path / "log.parquet")
-    options = ["--fields", "site,row", "--parent", "site=copy", "--numeric", "when", "--method", "wide_logistic"]
+    options = ["--fields", "site,row,copy", "--numeric", "when", "--method", "wide_logistic"]
     options += ["--score", "p", "--label", "y", "--out", str(tmp_path / "model")]
     assert main(["fit", str(tmp_path / "log.parquet"), *options]) == 0
     said = capsys.readouterr().err
     assert "warning: --fields: got 'row', which names rows" in said
     assert "Way out: name --fields without it" in said
-    assert "warning: --parent: got 'copy', which tells 'y'" in said
+    assert "warning: --fields: got 'copy', which tells 'y'" in said
     assert "warning: --numeric: got 'when', whose newest values" in said
-
-
-def test_parents_that_are_a_list():
-    with pytest.raises(InvalidInput, match=r"parents: got \['site'\]; wanted the field above each field"):
-        monocal.fit(TABLE, score="p", label="y", parents=["site"])
 
 
 def test_the_output_folder_is_an_option(tmp_path, capsys):
@@ -182,7 +151,7 @@ def test_the_output_folder_is_an_option(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     "twice",
-    [["--parent", "site=list", "--parent", "site=y2"], ["--set", "l2=1", "--set", "l2=2"]],
+    [["--set", "l2=1", "--set", "l2=2"]],
 )
 def test_a_name_that_is_given_twice(twice, tmp_path, capsys):
     pq.write_table(pa.table(TABLE), tmp_path / "log.parquet")

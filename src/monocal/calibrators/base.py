@@ -82,16 +82,6 @@ class Calibrator(Parameters, ABC):
         return self._tags()
 
     @property
-    def adds_shifts(self) -> bool:
-        """Whether every field value adds a shift that is shrunk to 0, and an unseen one adds none."""
-        return self._adds_shifts()
-
-    @property
-    def rises_strictly(self) -> bool:
-        """Whether of two rows with equal features the one with the higher score gets more, unless numbers run out."""
-        return self._rises_strictly()
-
-    @property
     def looks_at_time(self) -> bool:
         """Whether a fit with the present parameters tells older rows from newer ones."""
         return self._looks_at_time()
@@ -335,12 +325,6 @@ class Calibrator(Parameters, ABC):
 
     def _tags(self) -> Tags:
         return self.class_tags
-
-    def _adds_shifts(self) -> bool:
-        return False
-
-    def _rises_strictly(self) -> bool:
-        return self.tags.monotone == "strict"
 
     def _recent_share(self) -> float:
         """The share of recent rows that sets the last intercept; a hook for methods with presets."""

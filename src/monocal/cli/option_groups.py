@@ -13,14 +13,12 @@ from monocal.cli.options import (
     EventTime,
     Group,
     Holdout,
-    KeepOrderWithin,
     Label,
     LabelTime,
     Logits,
     MaxSize,
     MinCount,
     Numeric,
-    Parent,
     SamplingRate,
     Score,
     Since,
@@ -64,8 +62,6 @@ class ScoredColumns(_Group):
 class FitSettings(_Group):
     """What a fit makes of its fields, and which rows judge it."""
 
-    parent: Parent = None
-    keep_order_within: KeepOrderWithin = None
     numeric: Numeric = None
     time: Time = None
     holdout: Holdout = 0.2
@@ -74,9 +70,7 @@ class FitSettings(_Group):
 
     def arguments(self) -> dict[str, Any]:
         """Returns the arguments of library functions that these options stand for."""
-        found = dict(vars(self))
-        found["parents"] = arguments.pairs_only("--parent", found.pop("parent"))
-        return found | {"numeric": arguments.names(self.numeric)}
+        return vars(self) | {"numeric": arguments.names(self.numeric)}
 
 
 @final

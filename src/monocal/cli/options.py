@@ -108,22 +108,6 @@ Holdout = Annotated[
         help="The most recent share of rows that is kept from the fit and used to judge it.",
     ),
 ]
-KeepOrderWithin = Annotated[
-    str | None,
-    typer.Option(
-        "--keep-order-within",
-        metavar="COLUMN",
-        help="The list of a row (query, request): its items keep the order of their scores.",
-    ),
-]
-Parent = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--parent",
-        metavar="FIELD=FIELD",
-        help="The field above another, ad_id=advertiser_id: new and rare values fall back on it. Once per field.",
-    ),
-]
 MinCount = Annotated[int, typer.Option("--min-count", min=1, help="Field values with fewer rows count as unseen.")]
 MaxSize = Annotated[
     int | None, typer.Option("--max-size", min=1, help="The most values a field may have; rarer ones count as unseen.")

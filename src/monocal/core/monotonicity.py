@@ -36,6 +36,25 @@ class MonotoneCheck:
     worst_fall: float
 
 
+def swaps_within(lists: ArrayLike, scores: ArrayLike, probabilities: ArrayLike) -> int:
+    """Returns how many neighbours by score, of the same list, have probabilities in the other order.
+
+    Arguments:
+        lists: Which list (query, request) each row is an item of.
+        scores: The ranker's scores.
+        probabilities: The calibrated ones.
+
+    Example:
+        >>> swaps_within(["a", "a", "b", "b"], [0.1, 0.2, 0.3, 0.3], [0.2, 0.1, 0.5, 0.4])
+        1
+    """
+    groups = np.unique(lists, return_inverse=True)[1]
+    z, p = np.asarray(scores, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
+    order = np.lexsort((p, z, groups))
+    same_list = np.diff(groups[order]) == 0
+    return int(np.count_nonzero(same_list & (np.diff(z[order]) > 0.0) & (np.diff(p[order]) < 0.0)))
+
+
 def probe_logits(
     low: float = -16.0,
     high: float = 16.0,

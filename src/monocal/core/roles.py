@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, final
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.parents import Parents, with_parents
 from monocal.core.spaces import ScoreSpace, check_score_space
 
 _LATE_ROLES = {"event_time": "timestamp", "label_time": "paid_at", "window": "7d"}
 """What says that labels may still come, all three together, with examples."""
 
-_LATER_KEYS = ("slices", "value", *_LATE_ROLES, "soft_labels", "numeric", "parents", "keep_order_within")
+_LATER_KEYS = ("slices", "value", *_LATE_ROLES, "soft_labels", "numeric")
 """Left out of `to_dict` when empty: logs that were written before these roles existed keep their fingerprints."""
 
 
@@ -44,8 +43,6 @@ class Roles:
         window: How long after its event a label counts: "7d", or a number if the columns hold numbers.
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
         numeric: Columns of numbers that a model may use, such as a price; nulls are a value of their own.
-        parents: Field to the field above it; both become fields.
-        keep_order_within: Column of the list (query, request) whose items keep the order of their scores.
 
     Example:
         >>> roles = Roles(labels="click", fields=["site_id", "app_id"], time="hour", scores="pctr")
@@ -72,8 +69,6 @@ class Roles:
     window: str | None = None
     soft_labels: bool = False
     numeric: tuple[str, ...] = ()
-    parents: Parents | None = None
-    keep_order_within: str | None = None
 
     def __init__(
         self,
@@ -93,22 +88,16 @@ class Roles:
         window: str | None = None,
         soft_labels: bool = False,
         numeric: Sequence[str] = (),
-        parents: Parents | None = None,
-        keep_order_within: str | None = None,
     ) -> None:
         for argument, names in (("fields", fields), ("slices", slices), ("numeric", numeric)):
             if isinstance(names, str):
                 raise InvalidInput.of(argument, repr(names), "a list of column names", f"write [{names!r}]")
-        if parents is not None and not isinstance(parents, Mapping):
-            wish, way_out = "the field above each field", 'write {"ad_id": "advertiser_id"}'
-            raise InvalidInput.of("parents", repr(parents), wish, way_out)
         tasks = _as_mapping(labels)
-        given: dict[str, Any] = {"labels": tasks, "fields": tuple(with_parents(fields, parents)), "time": time}
+        given: dict[str, Any] = {"labels": tasks, "fields": tuple(fields), "time": time}
         given |= {"group": group, "weight": weight, "sampling_rate": sampling_rate}
         given |= {"scores": _scores_by_task(scores, tasks), "scores_are": scores_are}
         given |= {"slices": tuple(dict.fromkeys(slices)), "value": value, "soft_labels": soft_labels}
         given |= {"event_time": event_time, "label_time": label_time, "window": window, "numeric": tuple(numeric)}
-        given |= {"parents": dict(parents) if parents else None, "keep_order_within": keep_order_within}
         for name, part in given.items():
             object.__setattr__(self, name, part)
         self._check()
@@ -202,9 +191,8 @@ class Roles:
 
     @property
     def category_columns(self) -> tuple[str, ...]:
-        """Categorical fields, slices and lists, each once; one that is a numeric field as well is read as numbers."""
-        lists = [self.keep_order_within] if self.keep_order_within else []
-        return tuple(name for name in dict.fromkeys([*self.fields, *self.slices, *lists]) if name not in self.numeric)
+        """Categorical fields and slices, each once; one that is a numeric field as well is read as numbers."""
+        return tuple(name for name in dict.fromkeys([*self.fields, *self.slices]) if name not in self.numeric)
 
     @property
     def has_late_labels(self) -> bool:
@@ -244,11 +232,9 @@ class Roles:
         single = {"time": self.time, "group": self.group, "weight": self.weight, "sampling_rate": self.rate_column}
         single |= {"value": self.value}
         single |= {"event_time": self.event_time, "label_time": self.label_time}
-        single["keep_order_within"] = self.keep_order_within
-        by_parents = {name for pair in (self.parents or {}).items() for name in pair}
         return [
             *[("tasks" if several else "label", column) for column in self.labels.values()],
-            *[("parents" if column in by_parents else "fields", column) for column in self.fields],
+            *[("fields", column) for column in self.fields],
             *[("numeric", column) for column in self.numeric],
             *[("by", column) for column in self.slices],
             *[(argument, column) for argument, column in single.items() if column is not None],
@@ -271,8 +257,7 @@ class Roles:
         outcomes.add(self.label_time)
         for column in used:
             if column in outcomes:
-                above = (self.parents or {}).values()
-                argument = "parents" if column in above else "fields" if column in self.fields else "numeric"
+                argument = "fields" if column in self.fields else "numeric"
                 raise InvalidInput.of(
                     argument,
                     f"{column!r}, which is also a label, its time, a score, weight or sampling rate",

@@ -12,7 +12,6 @@ import numpy as np
 from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.calibrators.statistical.carry_over import NETWORK_LEFT_OUT, is_calendar
 from monocal.core.errors import InvalidInput, MonocalError, UnknownName
-from monocal.core.parents import Parents
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.judging.compare import MARGIN, Comparison, Verdict, compare
@@ -187,8 +186,6 @@ def compare_methods(
     score: str | None = None,
     label: str | None = None,
     fields: Sequence[str] = (),
-    keep_order_within: str | None = None,
-    parents: Parents | None = None,
     numeric: Sequence[str] = (),
     weight: str | None = None,
     time: str | None = None,
@@ -222,8 +219,6 @@ def compare_methods(
         score: As in `monocal.fit`, like the following columns.
         label: The 0/1 column; of a prepared log the task, by default its first.
         fields: Categorical columns.
-        keep_order_within: Column of the list whose items keep their order; a method that cannot is listed with why.
-        parents: Field to the field above it; methods that look at the score alone do without.
         numeric: Columns of numbers.
         weight: How often a row counts.
         time: Column that orders rows.
@@ -256,7 +251,7 @@ def compare_methods(
         raise UnknownName.among("metric", metric, METRICS)
     chosen = _chosen(list(CALIBRATORS) if methods is None else [*methods, UNCALIBRATED], arguments or {})
     columns: dict[str, Any] = {"score": score, "label": label, "fields": fields, "numeric": numeric, "group": group}
-    columns |= {"parents": parents, "keep_order_within": keep_order_within, "scores_are": scores_are}
+    columns |= {"scores_are": scores_are}
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "soft_labels": soft_labels}
     columns |= {"event_time": event_time, "label_time": label_time, "window": window}
     asked = FitOptions(UNCALIBRATED, min_count=min_count, max_size=max_size)
@@ -308,8 +303,6 @@ def _run(
 ) -> MethodResult:
     started = clock.perf_counter()
     log = rows.fit
-    if not CALIBRATORS[asked.method].class_tags.uses_features:
-        log = replace(log, roles=replace(log.roles, parents=None))  # it does without
     try:
         model = fit_log(log, asked, maturity=None if maturity is None else maturity[: log.n_rows])
     except MonocalError as problem:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 from monocal.calibrators import Calibrator
-from monocal.core.parents import Parents
 from monocal.core.spaces import ScoreSpace
 from monocal.core.team import Team
 from monocal.judging.judge_rows import Judging, judge_rows
@@ -63,8 +62,6 @@ def fit_and_judge(
     score: str | None = None,
     label: str | None = None,
     fields: Sequence[str] = (),
-    keep_order_within: str | None = None,
-    parents: Parents | None = None,
     numeric: Sequence[str] = (),
     tasks: Mapping[str, tuple[str, str]] | None = None,
     weight: str | None = None,
@@ -95,8 +92,6 @@ def fit_and_judge(
         score: As in `monocal.fit`, like the following columns.
         label: The 0/1 column.
         fields: Categorical columns.
-        keep_order_within: Column of the list whose items keep their order.
-        parents: Field to the field above it.
         numeric: Columns of numbers, as in `monocal.fit`.
         tasks: For several tasks: name to (label column, score column).
         weight: Column that says how often a row counts.
@@ -127,8 +122,8 @@ def fit_and_judge(
     """
     chosen, arguments = method_and_arguments(fit_and_judge, method, arguments, min_count=min_count, seed=seed)
     columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "fields": fields, "numeric": numeric}
-    columns |= {"parents": parents, "keep_order_within": keep_order_within, "group": group}
-    columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
+    columns |= {"group": group, "weight": weight, "time": time}
+    columns |= {"sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
     asked = FitOptions(chosen, arguments, min_count, max_size)
     table, roles = scored_input(table, columns)

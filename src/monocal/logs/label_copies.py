@@ -63,8 +63,7 @@ def _value(field: Any, number: int) -> str:
 
 def _argument(log: EncodedLog, name: str) -> str:
     """The argument that named a field."""
-    above = (log.roles.parents or {}).values()
-    return "numeric" if name in log.roles.numeric else "parents" if name in above else "fields"
+    return "numeric" if name in log.roles.numeric else "fields"
 
 
 def _warn(argument: str, said: str, reason: str) -> None:

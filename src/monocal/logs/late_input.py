@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.list_order import check_same_within
 from monocal.logs.moving_numbers import warn_about_moving
 from monocal.logs.scored_input import ScoredInput
 from monocal.logs.scored_log import ScoredLog
@@ -30,7 +29,7 @@ class FitRows(NamedTuple):
 
 
 def late_input(table: ScoredInput, roles: Roles) -> FitRows:
-    """Reads rows of a table, in time order, or takes those of a log; refuses fields that differ within a list.
+    """Reads rows of a table, in time order, or takes those of a log.
 
     Arguments:
         table: A table, or a log with scores.
@@ -44,7 +43,7 @@ def late_input(table: ScoredInput, roles: Roles) -> FitRows:
     given = _read(table, roles)
     if isinstance(given.rows, Rows):
         warn_about_moving(given.rows)
-    return given if roles.keep_order_within is None else given._replace(rows=check_same_within(given.rows))
+    return given
 
 
 def _read(table: ScoredInput, roles: Roles) -> FitRows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,11 @@ _OF_TABLES = {
 }
 """What a prepared log has no columns for, and what has."""
 
-_OF_FITS = ("parents", "keep_order_within")
-"""What a fit makes of the fields of a log."""
-
 
 def scored_input(table: ScoredInput, columns: Mapping[str, Any]) -> tuple[ScoredInput, Roles]:
     """Returns what was given, a folder of a log as that log, and its roles.
 
-    A log knows its own roles; of what is given with one, only what a fit makes of its fields counts.
+    A log knows its own roles.
 
     Arguments:
         table: What a user gave.
@@ -51,4 +47,4 @@ def scored_input(table: ScoredInput, columns: Mapping[str, Any]) -> tuple[Scored
         if columns.get(name):
             raise InvalidInput.of(name, "a prepared log", wanted, "fit the table itself, in one process")
     known = table.as_encoded().roles if isinstance(table, ScoredLog) else table.roles
-    return table, replace(known, **{name: columns[name] for name in _OF_FITS if columns.get(name)})
+    return table, known

@@ -13,19 +13,16 @@ from monocal.calibrators import Calibrator, calibrator
 from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.core.errors import InvalidInput
 from monocal.core.freed_memory import give_back_freed_memory
-from monocal.core.parents import Parents
 from monocal.core.roles import Roles
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.team import Alone, Team
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.parents import check_parents
 from monocal.logs.row_log import log_of_rows
 from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.models.canary import canary_of
 from monocal.models.fit_facts import fit_facts
 from monocal.models.fit_options import FitOptions, method_and_arguments, rows_to_fit
-from monocal.models.kept_order import check_can_keep_order, check_keeps_order
 from monocal.models.late_fit import check_late_method, fit_late, with_late_labels
 from monocal.models.learned_rows import rows_fact
 from monocal.models.model import Model, TaskModel
@@ -44,8 +41,6 @@ def fit(
     score: str | None = None,
     label: str | None = None,
     fields: Sequence[str] = (),
-    keep_order_within: str | None = None,
-    parents: Parents | None = None,
     numeric: Sequence[str] = (),
     tasks: Mapping[str, tuple[str, str]] | None = None,
     weight: str | None = None,
@@ -72,10 +67,6 @@ def fit(
         score: Column of the ranker's score.
         label: Column of the 0/1 label.
         fields: Categorical columns.
-        keep_order_within: Column of the list (query, request, page view) whose items keep the order of their scores:
-            fields must be equal for all items of a list, and the method's map must rise strictly.
-        parents: Field to the field above it, such as `{"ad_id": "advertiser_id"}`: a value's effect is its deviation
-            from its parent's, and an unseen value takes its parent's. Parents become fields, too.
         numeric: Columns of numbers, such as a price: each gets a smooth shift, and nulls are a value of their own.
         tasks: For several tasks: name to (label column, score column); null labels are rows without that task.
         weight: Column that says how often a row counts.
@@ -99,7 +90,6 @@ def fit(
     """
     chosen, arguments = method_and_arguments(fit, method, arguments, min_count=min_count)
     columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "fields": fields, "numeric": numeric}
-    columns |= {"parents": parents, "keep_order_within": keep_order_within}
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
     asked = FitOptions(chosen, arguments, min_count, max_size, embeddings=frozen_embeddings)
@@ -134,8 +124,7 @@ def fit_log(
     """Fits one calibrator per task on encoded rows.
 
     Arguments:
-        log: Rows with scores, in time order. Its roles say which fields stand above others, and the list whose order is
-            kept; that fields are equal within lists is checked before.
+        log: Rows with scores, in time order.
         asked: How to fit.
         team: Who fits together; each member reads its own shards of the log and ends with the same model.
         n_shards: Into how many shards the log is dealt; by default one per member. The same number gives the same bits
@@ -143,18 +132,12 @@ def fit_log(
         maturity: The share of positives of each row's age whose label has come; None means all.
     """
     method, arguments = asked.method, asked.arguments
-    keep_order_within, parents = log.roles.keep_order_within, log.roles.parents
     team = team or Alone()
     n_shards = n_shards or team.size
     if maturity is not None:
         check_late_method(method)
     if not log.scores:
         raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
-    if keep_order_within:
-        check_can_keep_order(asked.calibrator())
-    if parents:
-        _check_takes_parents(asked.calibrator())
-        check_parents(log, parents)
     if isinstance(arguments.get("carry"), Mapping):
         arguments = {**arguments, "carry": carry_by_position(arguments["carry"], log.field_names)}
     rows = log.rows()
@@ -173,8 +156,6 @@ def fit_log(
             asked.embeddings,
             log.vocabulary.numeric_knots,
         )
-        if keep_order_within:
-            check_keeps_order(fitted, log.features[:1] if log.n_fields else np.zeros((1, 0), dtype=np.int32))
         tasks.append(TaskModel(task, log.roles.score_columns.get(task, task), log.roles.labels[task], fitted))
     give_back_freed_memory()
     part = dealt_rows(log, rows, n_shards, team)
@@ -191,22 +172,10 @@ def fit_log(
             "learned_from": [rows_fact(part.rows, team)],
             "row_sample": row_sample(part.rows, part.features, shards=part.shards),
             **({"soft_labels": True} if log.roles.soft_labels else {}),
-            **({"keep_order_within": keep_order_within} if keep_order_within else {}),
-            **({"parents": dict(parents)} if parents else {}),
         },
         value_counts=count_values(part.features, log.field_sizes, team=team),
     )
     return replace(model, canary=canary_of(model, log.features, rows))
-
-
-def _check_takes_parents(fitted: Calibrator) -> None:
-    if not fitted.adds_shifts:
-        raise InvalidInput.of(
-            "parents",
-            f"fields above others, with the method {fitted.name!r}",
-            "a method that adds a shift per field value, which deviates from its parent's",
-            "use wide_logistic, mlplatt or umc",
-        )
 
 
 def _fit_task(

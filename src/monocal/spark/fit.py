@@ -34,7 +34,7 @@ PASS_METHODS = (*SMOOTH_METHODS, "histogram", "isotonic")
 """Methods whose fit needs a few sums over the table and nothing of its fields or its order in time."""
 
 _ON_ONE_MACHINE = {
-    **dict.fromkeys(("numeric", "parents", "keep_order_within"), "nothing in a fit on Spark"),
+    "numeric": "nothing in a fit on Spark",
     "label_time": "labels that have all come: what delays are like is learned from all rows in one place",
 }
 """Arguments of `monocal.fit` that a fit on Spark does not have, and what it wants instead."""

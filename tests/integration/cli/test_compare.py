@@ -42,14 +42,6 @@ def test_a_method_that_cannot_be_fitted_is_listed_with_the_reason(monocal_comman
     assert "field ids, which 'per_segment' needs" in last["problem"]
 
 
-def test_a_method_that_cannot_keep_the_order_says_so_in_options(monocal_command, log_file):
-    ended = monocal_command(
-        "compare", log_file, *COLUMNS, "--methods", "platt,isotonic", "--keep-order-within", "user_id"
-    )
-    assert ended.code == 0
-    assert "isotonic: --keep-order-within: got the method 'isotonic'" in ended.out
-
-
 def test_options_of_one_method(monocal_command, log_file):
     arguments = ("--methods", "histogram", "--metric", "log_loss", "--json")
     one = monocal_command("compare", log_file, *COLUMNS, *arguments, "--set", "histogram.n_bins=1").json

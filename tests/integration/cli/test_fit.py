@@ -123,18 +123,6 @@ def test_several_tasks_with_missing_labels(monocal_command, videos_file, tmp_pat
     assert monocal.load(tmp_path / "m").task_names == ("click", "view_given_click", "both")
 
 
-def test_parents_and_lists_are_options(monocal_command, log_file, tmp_path):
-    """Every ad of the log has many sites, and a user sees several ads: one is worth a warning, the other an error."""
-    method = ("--method", "wide_logistic", "--holdout", "0", "--out", tmp_path / "m")
-    named = monocal_command("fit", log_file, *COLUMNS, "--fields", "ad_id", "--parent", "ad_id=country", *method)
-    assert named.code == 0
-    assert "have more than one 'country'" in named.err
-    assert monocal.load(tmp_path / "m").info["parents"] == {"ad_id": "country"}
-    listed = monocal_command("fit", log_file, *COLUMNS, "--fields", "ad_id", "--keep-order-within", "user_id", *method)
-    assert listed.code == 2
-    assert "--fields: got 'ad_id', which differs within user_id" in listed.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

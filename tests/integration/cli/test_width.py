@@ -37,7 +37,7 @@ def test_tables_fit(monocal_command, model_folder, log_file, tmp_path, verb):
 
 def test_what_is_in_a_model_and_in_a_log_fits(monocal_command, log_file, tmp_path):
     fields = "site_id,ad_id,country,hour,position,device"
-    more = ("--numeric", "user_number", "--parent", "ad_id=country")
+    more = ("--numeric", "user_number")
     frame = pq.read_table(log_file)
     n = frame.num_rows
     pq.write_table(frame.append_column("user_number", pa.array(range(n))), tmp_path / "log.parquet")

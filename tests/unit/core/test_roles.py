@@ -60,8 +60,6 @@ def test_toml_without_labels(tmp_path):
         (Roles(labels="click", scores="ctr"), "ctr", "score", "pctr"),
         (Roles(labels="click", numeric=["our"]), "our", "numeric", "hour"),
         (Roles(labels="click", sampling_rate="pctrr"), "pctrr", "sampling_rate", "pctr"),
-        (Roles(labels="click", fields=["hour"], parents={"hour": "hours"}), "hours", "parents", "hour"),
-        (Roles(labels="click", keep_order_within="user"), "user", "keep_order_within", "user_id"),
         (Roles(labels=["click", "site"], scores={"click": "pctr", "site": "pctrs"}), "pctrs", "tasks", "pctr"),
     ],
 )
@@ -91,13 +89,6 @@ def test_missing_column_is_named_with_its_argument_and_the_nearest_column(schema
 def test_roles_that_cannot_work_is_refused(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         Roles(**arguments)
-
-
-def test_parents_are_fields_and_lists_are_read():
-    roles = Roles("click", ["ad"], parents={"ad": "advertiser"}, keep_order_within="query")
-    assert roles.fields == ("ad", "advertiser")
-    assert roles.category_columns == ("ad", "advertiser", "query")
-    assert Roles.from_dict(roles.to_dict()) == roles
 
 
 @pytest.mark.parametrize("missing", ["event_time", "label_time", "window"])

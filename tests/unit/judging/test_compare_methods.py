@@ -61,34 +61,26 @@ def test_of_a_prepared_log_one_task_is_compared():
         compare_methods(log, ["platt"], label="views")
 
 
-def test_numbers_and_parents_are_those_of_a_single_fit():
+def test_numbers_are_those_of_a_single_fit():
     """A method that cannot use them is listed with the reason; one that looks at the score alone does without."""
     log = simulate_log(4_000, seed=1).table()
-    above = [name[:4] for name in log["ad_id"].to_pylist()]
-    log = log.append_column("campaign", pa.array(above)).append_column("price", pa.array(np.arange(4_000) % 97 / 7))
-    asked = {"fields": ["ad_id"], "parents": {"ad_id": "campaign"}, "numeric": ["price"], **COLUMNS}
+    log = log.append_column("price", pa.array(np.arange(4_000) % 97 / 7))
+    asked = {"fields": ["ad_id"], "numeric": ["price"], **COLUMNS}
     chosen = {"wide_logistic": {"l2": "auto"}}
     found = compare_methods(log, ["wide_logistic", "mbct"], arguments=chosen, n_bootstrap=20, **asked)
     alone = fit_and_judge(log, method="wide_logistic", l2="auto", n_bootstrap=20, **asked).tasks["click"]
     assert found.result("wide_logistic").report.value("log_loss") == alone.after.value("log_loss")
-    assert "parents: got" in found.result("mbct").problem
+    assert "numeric: got" in found.result("mbct").problem
     assert found.result("none").problem == ""
 
 
-def test_a_method_that_reorders_lists_is_listed_with_the_reason():
-    found = compare_methods(LOG, ["platt", "isotonic"], keep_order_within="user_id", n_bootstrap=20, **COLUMNS)
-    assert found.best.method == "platt"
-    assert found.result("isotonic").report is None
-    assert "order" in found.result("isotonic").problem
-
-
 def test_a_result_has_the_model_that_was_judged():
-    found = compare_methods(LOG, ["platt", "isotonic"], keep_order_within="user_id", n_bootstrap=20, **COLUMNS)
+    found = compare_methods(LOG, ["platt", "per_segment"], n_bootstrap=20, **COLUMNS)
     cut = found.holdout.n_fit
     model = found.result("platt").model
     assert (model.predict(LOG.slice(cut)) == found.result("platt").report.forecast.probabilities).all()
     assert (model.predict(LOG) == fit(LOG.slice(0, cut), method="platt", **COLUMNS).predict(LOG)).all()
-    assert found.result("isotonic").model is None
+    assert found.result("per_segment").model is None
 
 
 def test_a_constant_forecast_is_not_the_best():

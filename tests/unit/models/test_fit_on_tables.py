@@ -72,8 +72,6 @@ def test_time_column_orders_the_rows():
         ({"weight": "sit_id"}, "weight"),
         ({"time": "sit_id"}, "time"),
         ({"numeric": ["sit_id"]}, "numeric"),
-        ({"parents": {"hour": "sit_id"}}, "parents"),
-        ({"keep_order_within": "sit_id"}, "keep_order_within"),
         ({"sampling_rate": "sit_id"}, "sampling_rate"),
         ({"score": None, "label": None, "tasks": {"a": ("click", "pctr"), "b": ("click", "sit_id")}}, "tasks"),
     ],

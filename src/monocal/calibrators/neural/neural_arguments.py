@@ -113,9 +113,6 @@ class NeuralArguments(LogitCalibrator):
         """Whether effects are judged on later rows; that needs a start and shifts to judge."""
         return settings.carry != "none" and settings.wide and settings.warm_start
 
-    def _adds_shifts(self) -> bool:
-        return self._settings().wide
-
     def _settings(self) -> FitSettings:
         if self.preset not in PRESETS:
             raise UnknownName.among("preset", self.preset, PRESETS)

@@ -190,9 +190,6 @@ class WideLogisticCalibrator(LogitCalibrator):
         # blocks and cuts fall between rows, so a row that counts twice is not quite two rows
         return replace(self.class_tags, weights_exactly=False) if self._carries else self.class_tags
 
-    def _adds_shifts(self) -> bool:
-        return True
-
     def _predict_logits(self, samples: Samples) -> Floats:
         base = self.slope_ * samples.logits
         base += self.intercept_

@@ -15,7 +15,7 @@ EXAMPLES = """
 monocal compare log.parquet --score pctr --label click --fields site_id,app_id --time timestamp
 monocal compare log.parquet --score pctr --label click --fields site_id --methods platt,wide_logistic,umc
 monocal compare log.parquet --score pctr --label click --methods histogram --set histogram.n_bins=20 --metric ece
-monocal compare log.parquet --score pctr --label click --fields ad_id --parent ad_id=advertiser --numeric price
+monocal compare log.parquet --score pctr --label click --fields ad_id,advertiser --numeric price
 monocal compare ranked/ --label long_view --methods wide_logistic,umc
 """
 
@@ -53,7 +53,6 @@ def compare(
 
     scored = columns.arguments()
     taken = {"time": fitting.time, "numeric": arguments.names(fitting.numeric), **scored, **late.arguments()}
-    taken["keep_order_within"] = fitting.keep_order_within
     found = compare_methods(
         table,
         arguments.names(methods) or None,

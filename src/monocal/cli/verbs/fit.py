@@ -40,7 +40,7 @@ monocal fit log.parquet --score pctr --label click --fields site_id --method per
 monocal fit videos.parquet --task click:pctr --task long_view:plv --fields video_id,tag --out model/
 monocal fit log.parquet --score pctr --label click --fields site_id --sampling-rate 0.1 --out model/
 monocal fit log.parquet --score pcvr --label buy --method platt --event-time ts --label-time paid --window 7d --out m/
-monocal fit log.parquet --score pctr --label click --fields ad_id,site --parent ad_id=advertiser --out model/
+monocal fit log.parquet --score pctr --label click --fields ad_id,advertiser,site --out model/
 monocal fit ranked/ --method umc --out model/
 monocal fit hdfs:///log/ --score pctr --label click --method platt --out model/ --engine spark --master yarn
 """
@@ -86,10 +86,8 @@ def fit(
     table = arguments.table(tables)
     not_on_spark: dict[str, Any] = {"--refit": refit, "--group": columns.group, "--shards": n_shards}
     not_on_spark |= {
-        "--keep-order-within": fitting.keep_order_within,
         "--label-time": late.label_time,
         "--numeric": fitting.numeric,
-        "--parent": fitting.parent,
     }
     scored = columns.arguments()
     if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
@@ -116,7 +114,7 @@ def fit(
     if numbers and not fields:
         fields = ["none"]
     taken = {"tasks": tasks, "time": fitting.time, "numeric": numbers}
-    taken |= {"keep_order_within": fitting.keep_order_within, **scored, **late.arguments()}
+    taken |= {**scored, **late.arguments()}
     with joined_team(engine, table) as team:
         judged = fit_and_judge(
             table,

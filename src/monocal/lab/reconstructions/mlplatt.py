@@ -120,9 +120,6 @@ class MLPlattCalibrator(LogitCalibrator):
             return np.zeros((samples.n_rows, 0), dtype=np.int32)
         return samples.features[:, self.fields_]
 
-    def _adds_shifts(self) -> bool:
-        return True
-
     def _predict_logits(self, samples: Samples) -> Floats:
         context = self._context(samples)
         slopes = np.full(samples.n_rows, self.slope_)

@@ -159,9 +159,6 @@ class UmcCalibrator(NeuralCalibrator):
         settings = super()._settings()
         return settings if self._looks_at_features() else replace(settings, wide=False)
 
-    def _rises_strictly(self) -> bool:
-        return self.umnn  # the integrand is positive
-
     def _published_sc_weight(self) -> float:
         return {"paper": 1.0, "authors": 1e-2}.get(self.preset, 0.0)
 

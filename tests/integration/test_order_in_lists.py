@@ -32,7 +32,7 @@ def lists():
 @pytest.fixture(scope="module")
 def model(lists):
     return monocal.fit(
-        lists, method="umc", score="pctr", label="click", fields=FIELDS, keep_order_within="query_id",
+        lists, method="umc", score="pctr", label="click", fields=FIELDS,
         n_epochs=3, carry="none", n_threads=1, show_progress=False,
     )  # fmt: skip
 

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.judging.evaluate_table import evaluate_table
 from monocal.models.model import Model
 
 SHIFTS = {"cars": 1.5, "toys": -1.5}
-ROLES: dict[str, Any] = {"score": "pctr", "label": "click", "fields": ["ad"]}
+ROLES: dict[str, Any] = {"score": "pctr", "label": "click"}
 
 
 def _log(n_rows: int, seed: int, *, first_ad: int = 0) -> dict[str, Any]:
@@ -41,16 +40,11 @@ def older() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def model(older: dict[str, Any]) -> Model:
-    return monocal.fit(older, method="wide_logistic", l2="auto", parents={"ad": "category"}, **ROLES)
+    return monocal.fit(older, method="wide_logistic", l2="auto", fields=["ad", "category"], **ROLES)
 
 
 def _one(ad: str, category: str) -> dict[str, Any]:
     return {"pctr": [0.1], "ad": [ad], "category": [category]}
-
-
-def test_a_parent_becomes_a_field_and_is_remembered(model: Model) -> None:
-    assert model.field_names == ("ad", "category")
-    assert model.info["parents"] == {"ad": "category"}
 
 
 def test_an_unseen_value_takes_exactly_the_shift_of_its_parent(model: Model) -> None:
@@ -69,14 +63,14 @@ def test_a_rare_value_stays_near_its_parent_and_a_frequent_one_may_leave_it() ->
     rates = np.array([1.0] * 3 + [0.5] * 3000 + [0.1] * 3000)
     clicks = (np.arange(6003) * 0.618034) % 1 < rates
     log = {"pctr": np.full(6003, 0.1), "click": clicks.astype(int), "ad": ads, "category": ["cars"] * 6003}
-    fitted = monocal.fit(log, method="wide_logistic", parents={"ad": "category"}, **ROLES)
+    fitted = monocal.fit(log, method="wide_logistic", fields=["ad", "category"], **ROLES)
     rare, often, new = (fitted.predict(_one(ad, "cars"))[0] for ad in ("rare", "often", "new"))
     assert often == pytest.approx(0.5, abs=0.03)
     assert abs(rare - new) < 0.25 * (1.0 - new)
 
 
 def test_parents_lower_the_loss_where_values_are_new(older: dict[str, Any], model: Model) -> None:
-    alone = monocal.fit(older, method="wide_logistic", l2="auto", **ROLES)
+    alone = monocal.fit(older, method="wide_logistic", l2="auto", fields=["ad"], **ROLES)
     later = _log(6_000, 1, first_ad=1000)  # no ad of the fit
     with_parent, without = (
         evaluate_table(later, model=each, metrics=["log_loss", "pcoc"], n_bootstrap=10).tasks["click"]
@@ -105,19 +99,3 @@ def test_counts_are_saved_and_grow_with_a_refresh(model: Model, older: dict[str,
     following = loaded.refresh(_log(2_000, 3, first_ad=390))
     assert int(following.value_counts[0].sum()) == 14_000
     assert following.value_counts[0].size == following.vocabulary["ad"].size > model.vocabulary["ad"].size
-
-
-def test_values_with_two_parents_are_counted_in_a_warning(older: dict[str, Any]) -> None:
-    other = "cars" if older["category"][0] == "toys" else "toys"
-    mixed = {**older, "category": [other, *older["category"][1:]]}
-    with pytest.warns(MonocalWarning, match=r"1 of [\d,]+ values of 'ad' have more than one 'category'"):
-        monocal.fit(mixed, method="wide_logistic", parents={"ad": "category"}, **ROLES)
-
-
-def test_parents_are_refused_where_nothing_shifts_or_nothing_is_there(older: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="parents: got fields above others, with the method 'platt'"):
-        monocal.fit(older, method="platt", parents={"ad": "category"}, **ROLES)
-    with pytest.raises(InvalidInput, match="a circle, ad → category → ad"):
-        monocal.fit(older, method="wide_logistic", parents={"ad": "category", "category": "ad"}, **ROLES)
-    with pytest.raises(UnknownName, match="did you mean 'category'"):
-        monocal.fit(older, method="wide_logistic", parents={"ad": "categories"}, **ROLES)
