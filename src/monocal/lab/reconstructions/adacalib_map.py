@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from monocal.calibrators.neural.modules.broken_line import disorder, interpolate
 from monocal.calibrators.neural.modules.mlp import Mlp, generator_of
-from monocal.calibrators.neural.modules.monotone_map import Condition, Context, MonotoneMap
+from monocal.calibrators.neural.modules.monotone_map import Condition, Context, MonotoneMap, held_between
 from monocal.core.errors import InvalidInput
 from monocal.lab.reconstructions.adacalib import PROBABILITY_FLOOR
 
@@ -133,7 +133,7 @@ class AdaCalibMap(MonotoneMap):
         mixed = torch.zeros_like(scores)
         for c in range(self.n_candidates):
             mixed = mixed + weights[:, c] * interpolate(lines[2 * c], lines[2 * c + 1], scores)
-        return torch.logit(mixed.clamp(PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR))
+        return torch.logit(held_between(mixed, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR))
 
     def _penalty(self) -> Tensor:
         return self.vectors.new_zeros(()) if self._disorder is None else self._disorder

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from monocal.calibrators.neural.modules.field_context import joined
 from monocal.calibrators.neural.modules.mlp import Mlp, generator_of
-from monocal.calibrators.neural.modules.monotone_map import Condition, Context, MonotoneMap
+from monocal.calibrators.neural.modules.monotone_map import Condition, Context, MonotoneMap, held_between
 from monocal.core.errors import InvalidInput
 
 N_BUCKETS = 100
@@ -101,7 +101,7 @@ class DescMap(MonotoneMap):
         return (self._mixture(vectors, None) if self.hard_monotone else vectors,)
 
     def _evaluate(self, logits: Tensor, condition: Condition) -> Tensor:
-        t = logits.to(torch.float64).clamp(-LOGIT_CLAMP, LOGIT_CLAMP)
+        t = held_between(logits.to(torch.float64), -LOGIT_CLAMP, LOGIT_CLAMP)
         if self.hard_monotone:
             (mixture,) = condition
         else:
@@ -109,7 +109,7 @@ class DescMap(MonotoneMap):
             bucket = (torch.sigmoid(t.detach()) * N_BUCKETS).to(torch.int64).clamp(max=N_BUCKETS - 1)
             mixture = self._mixture(context, self.buckets[bucket])
         probabilities = (mixture * desc_bases(t)).sum(dim=1)
-        return torch.logit(probabilities.clamp(PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR))
+        return torch.logit(held_between(probabilities, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR))
 
     def _mixture(self, context: Tensor, score_vectors: Tensor | None) -> Tensor:
         """Returns the weight of every curve in the final probability, `(b, 48)` in float64."""

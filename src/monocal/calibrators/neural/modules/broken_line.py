@@ -8,7 +8,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from monocal.calibrators.neural.modules.monotone_map import Condition, Context, MonotoneMap
+from monocal.calibrators.neural.modules.monotone_map import Condition, Context, MonotoneMap, held_between
 from monocal.core.errors import InvalidInput
 
 
@@ -40,9 +40,9 @@ def interpolate(places: Tensor, values: Tensor, at: Tensor) -> Tensor:
     reached = (at.detach()[:, None] >= places[:, 1:-1]).sum(dim=1)[:, None]
     left, right = places.gather(1, reached)[:, 0], places.gather(1, reached + 1)[:, 0]
     low, high = values.gather(1, reached)[:, 0], values.gather(1, reached + 1)[:, 0]
-    share = ((at - left) / (right - left)).clamp(0.0, 1.0)
+    share = held_between((at - left) / (right - left), 0.0, 1.0)
     inside = low + share * (high - low)
-    return torch.where(high >= low, torch.minimum(inside, high), inside)
+    return torch.where((high >= low) & (inside > high), high, inside)
 
 
 def disorder(values: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ class BrokenLine(nn.Module):
         values = self.values.to(torch.float64)
         if self.hard_monotone:
             values = torch.cummax(values, dim=0).values
-        t = logits.to(torch.float64).clamp(self.knots[0], self.knots[-1])
+        t = held_between(logits.to(torch.float64), self.knots[0], self.knots[-1])
         segment = (torch.searchsorted(self.knots, t.detach(), right=True) - 1).clamp(0, self.knots.shape[0] - 2)
         gaps = self.knots[1:] - self.knots[:-1] + self.epsilon
         slopes = (values[1:] - values[:-1]) / gaps
@@ -100,7 +100,7 @@ class BrokenLine(nn.Module):
         # the last knot belongs to no segment, so it takes its own value
         inside = torch.where(t >= self.knots[-1], values[-1], inside)
         if self.hard_monotone:
-            inside = torch.minimum(inside, values[segment + 1])
+            inside = torch.where(inside > values[segment + 1], values[segment + 1], inside)
         return inside
 
     def disorder(self) -> Tensor:

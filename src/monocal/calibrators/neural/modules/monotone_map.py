@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Literal, final
 
+import torch
 from torch import Tensor, nn
 
 from monocal.calibrators.neural.modules.field_context import FieldContext
@@ -15,6 +16,20 @@ Monotone = Literal["strict", "weak", "none"]
 Condition = tuple[Tensor, ...]
 Context = Tensor | FieldContext | None
 """What a map conditions on: joined vectors, the same vectors still as ids, or nothing."""
+
+
+def held_between(values: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
+    """Clamps, with the gradient of the inside at both bounds; releases of torch differ there in that of `clamp`.
+
+    Example:
+        >>> import torch
+        >>> values = torch.tensor([-2.0, 0.0, 1.0, 3.0], requires_grad=True)
+        >>> held = held_between(values, 0.0, 1.0)
+        >>> held.sum().backward()
+        >>> held.tolist(), values.grad.tolist()
+        ([0.0, 0.0, 1.0, 1.0], [0.0, 1.0, 1.0, 0.0])
+    """
+    return torch.where(values < low, low, torch.where(values > high, high, values))
 
 
 class MonotoneMap(nn.Module, ABC):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from monocal.calibrators.neural.modules.mlp import Mlp, generator_of
-from monocal.calibrators.neural.modules.monotone_map import Condition, Context, MonotoneMap
+from monocal.calibrators.neural.modules.monotone_map import Condition, Context, MonotoneMap, held_between
 
 
 @final
@@ -71,5 +71,6 @@ class SbcrMap(MonotoneMap):
         bins = places.detach().floor().clamp(0, self.n_bins - 1).to(torch.int64)
         below = cumulative.gather(1, bins[:, None])[:, 0]
         upto = cumulative.gather(1, bins[:, None] + 1)[:, 0]
-        mass = torch.minimum(below + (places - bins) * (upto - below), upto)
-        return torch.logit(mass.clamp(self.floor, 1.0 - self.floor))
+        mass = below + (places - bins) * (upto - below)
+        mass = torch.where(mass > upto, upto, mass)
+        return torch.logit(held_between(mass, self.floor, 1.0 - self.floor))

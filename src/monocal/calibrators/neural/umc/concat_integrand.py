@@ -22,14 +22,16 @@ Integral = Literal["exact", "clenshaw_curtis", "gauss_legendre", "umnn"]
 def positive(values: Tensor) -> Tensor:
     r"""Maps any number to a positive one, :math:`1 + \mathrm{ELU}(u) = e^{\min(u,0)} + \max(u,0)`.
 
-    Written as on the right it keeps full relative precision for very negative u, where 1 + ELU would round to 0.
+    Each side is written by itself, which keeps full relative precision for very negative u, where 1 + ELU would round
+    to 0, and makes the derivative at 0, where the identity start is, the one that both sides have.
 
     Example:
         >>> import torch
         >>> positive(torch.tensor([-20.0, 0.0, 1.5])).tolist()
         [2.061153...e-09, 1.0, 2.5]
     """
-    return torch.exp(values.clamp(max=0.0)) + values.clamp(min=0.0)
+    above = values > 0.0
+    return torch.where(above, 1.0 + values, torch.exp(torch.where(above, 0.0, values)))
 
 
 @final

@@ -23,8 +23,11 @@ class KnotIntegral(nn.Module):
 
     **Never decreases, also in floating point.** A rising segment is evaluated from its left end and a falling
     one from its right end. Either way the distance from that end is multiplied and added with non-negative
-    numbers only, each a monotone operation after rounding, and the result is clamped between the segment's end
+    numbers only, each a monotone operation after rounding, and the result is held between the segment's end
     values, which are partial sums of non-negative numbers. All in float64.
+
+    Its pieces are chosen by `torch.where`: where two of them meet, at knots and between equal heights, both have the
+    same derivative, and that is the gradient.
 
     Arguments:
         knots: At least two increasing positions on the logit axis.
@@ -73,11 +76,11 @@ class KnotIntegral(nn.Module):
         index = segment[:, None]
         h0, h1 = heights.gather(1, index)[:, 0], heights.gather(1, index + 1)[:, 0]
         u0, u1 = values.gather(1, index)[:, 0], values.gather(1, index + 1)[:, 0]
-        inside = torch.minimum(torch.maximum(t, left), right)
+        rise, fall = t - left, right - t
         halved = (h1 - h0) / (2.0 * (right - left))
-        rise, fall = inside - left, right - inside
-        from_left = torch.minimum(u0 + rise * (h0 + rise * halved.clamp(min=0.0)), u1)
-        from_right = torch.maximum(u1 - fall * (h1 - fall * halved.clamp(max=0.0)), u0)
-        below = (left - t).clamp(min=0.0) * h0
-        above = (t - right).clamp(min=0.0) * h1
-        return torch.where(h1 >= h0, from_left, from_right) - below + above
+        from_left = u0 + rise * (h0 + rise * halved)
+        from_left = torch.where(from_left > u1, u1, from_left)
+        from_right = u1 - fall * (h1 - fall * halved)
+        from_right = torch.where(from_right < u0, u0, from_right)
+        inside = torch.where(h1 >= h0, from_left, from_right)
+        return torch.where(rise < 0.0, u0 + rise * h0, torch.where(fall <= 0.0, u1 - fall * h1, inside))

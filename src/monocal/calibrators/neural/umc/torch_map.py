@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from monocal.calibrators.neural.modules.blocked_mlp import blocked_mlp, runs_in_blocks
 from monocal.calibrators.neural.modules.field_context import FieldContext, joined
 from monocal.calibrators.neural.modules.mlp import Mlp, generator_of, linear
-from monocal.calibrators.neural.modules.monotone_map import Condition, Context, MonotoneMap
+from monocal.calibrators.neural.modules.monotone_map import Condition, Context, MonotoneMap, held_between
 from monocal.calibrators.neural.umc.concat_integrand import ConcatIntegrand, Integral, positive
 from monocal.calibrators.neural.umc.knot_integral import KnotIntegral
 from monocal.core.errors import InvalidInput, UnknownName
@@ -161,7 +161,7 @@ class UmcMap(MonotoneMap):
         return self._prepared(*self.shape_and_scale(context, n_rows))
 
     def _prepared(self, shape: Tensor, log_scales: Tensor, shifts: Tensor) -> Condition:
-        scales = torch.exp(log_scales.clamp(-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT).to(torch.float64))
+        scales = torch.exp(held_between(log_scales, -LOG_SCALE_LIMIT, LOG_SCALE_LIMIT).to(torch.float64))
         start = scales * self.beta.to(torch.float64) + shifts.to(torch.float64)
         if isinstance(self.curve, KnotIntegral):
             return (scales, start, *self.curve.prepare(positive(shape)))
