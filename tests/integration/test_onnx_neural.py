@@ -1,6 +1,7 @@
 import copy
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
@@ -75,6 +76,9 @@ def test_graph_says_what_predict_says(table, tmp_path, case):
     result = export_onnx(fitted(table, **{"method": case, **EXACT[case]}), tmp_path / "m.onnx")
     assert result.largest_difference <= 1e-6
     assert (result.tolerance, result.n_nodes) == (1e-6, None)
+    names = [node.name for node in onnx.load(result.path).graph.node]
+    assert "" not in names
+    assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("case", CONCAT)

@@ -46,11 +46,11 @@ class GraphBuilder:
 
     def apply(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Adds one operator and returns its first output."""
-        from onnx import helper
+        return self._node(operator, inputs, self._fresh(operator.lower()), domain=domain, **attributes)
 
-        name = self._fresh(operator.lower())
-        self.nodes.append(helper.make_node(operator, list(inputs), [name], domain=domain, **attributes))
-        return name
+    def answer(self, value: str, name: str) -> str:
+        """Gives a value the name under which the graph returns it."""
+        return self._node("Identity", [value], name)
 
     def add(self, a: str, b: str | float) -> str:
         return self.apply("Add", a, self._value(b))
@@ -162,6 +162,13 @@ class GraphBuilder:
         from onnx import helper
 
         return self.apply("Cast", values, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def _node(self, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        """Adds a node under the name of its output: runtimes that fuse nodes name the result after one of them."""
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(operator, list(inputs), [output], name=output, **attributes))
+        return output
 
     def _value(self, a: str | float) -> str:
         return a if isinstance(a, str) else self.constant(a)

@@ -150,7 +150,7 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
             z = graph.add(z, shift)
         answers[task.name] = task.calibrator.write_onnx(graph, z, features)
     for name, p in answers.items():
-        graph.nodes.append(helper.make_node("Identity", [p], [output_name(name)]))
+        graph.answer(p, output_name(name))
     outputs = [helper.make_tensor_value_info(output_name(name), double, ["rows"]) for name in model.task_names]
     whole = helper.make_graph(graph.nodes, "monocal", list(entries.values()), outputs, graph.constants)
     made = helper.make_model(
