@@ -53,7 +53,11 @@ def _write_mixture(graph: GraphBuilder, weights: Weights, context: str, bucket: 
     width = len(weights["joint.layers.0.weight"][0]) - (weights["buckets"].shape[1] if bucket else 0)
     n_dimensions = width // n_fields
     fields = graph.apply("Reshape", context, graph.constant([-1, n_fields, n_dimensions], np.int64))
-    affinity = graph.apply("MatMul", fields, graph.apply("Transpose", fields, perm=[0, 2, 1]))
+    # turned by hand: ONNX Runtime 1.20 to 1.22 fuse Transpose and MatMul into a step that they have for float32 only
+    turned = np.arange(width).reshape(n_fields, n_dimensions).T.reshape(-1)
+    across = graph.apply("Gather", context, graph.constant(turned, np.int64), axis=1)
+    across = graph.apply("Reshape", across, graph.constant([-1, n_dimensions, n_fields], np.int64))
+    affinity = graph.apply("MatMul", fields, across)
     affinity = graph.multiply(affinity, 1.0 / math.sqrt(n_dimensions))
     # far below every affinity: a field pays no attention to itself
     affinity = graph.add(affinity, graph.constant(np.where(np.eye(n_fields) > 0, -1e9, 0.0)))
