@@ -17,10 +17,14 @@ LIGHT_TESTS := tests/unit/core tests/unit/tables tests/unit/vocabulary tests/uni
 	tests/oracles/test_statistical_calibrators.py tests/oracles/test_metrics_t10.py \
 	tests/oracles/test_metrics_sklearn.py tests/properties tests/contracts/test_metrics.py \
 	tests/integration/cli/test_fit.py tests/integration/cli/test_apply.py
+# What networks, their losses and their exported graphs must do with any torch.
+NETWORK_TESTS := tests/contracts tests/oracles tests/lab/reconstructions tests/unit/training tests/unit/test_umc_map.py \
+	tests/unit/test_blocked_training.py tests/unit/test_folded_prediction.py tests/unit/calibrators/test_neural.py \
+	tests/unit/calibrators/test_carried_network.py tests/integration/test_onnx_neural.py tests/integration/test_onnx_export.py
 CLIENTS := pytest pytest-timeout pytest-xdist hypothesis pandas polars duckdb psutil
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-cluster test-other-python test-lowest mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-speed-all bench-peers bench-promotions clean
+.PHONY: help run test test-cluster test-other-python test-lowest test-newest mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-speed-all bench-peers bench-promotions clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -57,6 +61,11 @@ test-lowest: ## Run what needs no torch with the lowest allowed versions, in an 
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c lowest.txt -e . $(CLIENTS)
 	.venv-lowest/bin/python -m pytest -q -n 2 --dist loadfile $(LIGHT_TESTS)
+
+test-newest: ## Run networks with the newest of everything that is allowed, in an environment of its own (gigabytes)
+	test -x .venv-newest/bin/python || $(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e '.[neural,export]' $(CLIENTS) umnn
+	.venv-newest/bin/python -m pytest -q -n 2 --dist loadfile $(NETWORK_TESTS)
 
 mutants: $(STAMP) ## Change the code a little, 320 times, and count how often tests notice (an hour of a quiet core)
 	$(BIN)/python benchmarks/mutants/run.py --n 320 --out runs/mutants/table.md
@@ -97,4 +106,4 @@ bench-promotions: bench-peers ## Install the promotions log (31.6 MB, for teachi
 	$(BIN)/monocal bench promotions --out runs $(OPTIONS)
 
 clean: ## Remove the environment and everything that was made
-	rm -rf $(VENV) .venv-other .venv-lowest .coverage runs site build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-other .venv-lowest .venv-newest .coverage runs site build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -34,6 +34,8 @@ def test_a_network_that_holds_is_believed(bent):
     one = fitted(bent)
     assert one.carry_["network"][0] > 0.3
     assert one.weights_["mix"][0] == one.carry_["network"][0]
+    last = max(name for name in one.weights_ if name.startswith("curve.trunk.") and name.endswith("weight"))
+    assert (one.weights_[last] != 0.0).any(axis=1).all()  # no height of the curve stayed where it started
 
 
 def test_a_field_that_passes_leaves_the_network_too(passing):
