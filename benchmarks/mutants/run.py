@@ -76,7 +76,6 @@ TESTS = [
     "tests/unit/serving/test_*.py",
     "tests/unit/calibrators/test_*.py",
     "tests/contracts/test_calibrators.py",
-    "tests/goldens/test_v0_1.py",
     "tests/unit/judging/test_*.py",
 ]
 LEFT_OUT = " or ".join(

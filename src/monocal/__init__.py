@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from monocal.core.version import __version__
-from monocal.moved_imports import install as _let_moved_paths_be_found
 
 if TYPE_CHECKING:
     from monocal.calibrators import calibrator as calibrator
@@ -41,8 +40,6 @@ _HOMES = {
 }
 
 __all__ = ["__version__", *_HOMES]
-
-_let_moved_paths_be_found()
 
 
 def __getattr__(name: str) -> Any:

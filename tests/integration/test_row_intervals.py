@@ -1,7 +1,6 @@
 """The same interval from the library, the command line and the service; what was saved before refuses."""
 
 import asyncio
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -10,10 +9,7 @@ import pytest
 
 import monocal
 from monocal.cli.main import main
-from monocal.core.errors import InvalidInput
 from monocal.serving import Settings, create_app
-
-V0_1 = Path(__file__).parents[1] / "goldens" / "v0_1"
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +63,3 @@ def ask(model, bodies):
                 return [await client.post("/v1/calibrate", json=body) for body in bodies]
 
     return asyncio.run(send())
-
-
-def test_a_model_of_an_earlier_version_refuses_and_says_what_to_do():
-    old = V0_1 / "models" / "wide_logistic"
-    loaded = monocal.load(old)
-    rows = {name: ["x"] for name in loaded.field_names} | {task.score: [0.1] for task in loaded.tasks}
-    with pytest.raises(InvalidInput, match="fit it once anew"):
-        loaded.predict(rows, interval=0.9)

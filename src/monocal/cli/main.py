@@ -15,7 +15,6 @@ import typer
 from monocal.cli.exits import MEANINGS, Terminated, run_guarded
 from monocal.cli.option_groups import with_options_of_groups
 from monocal.cli.options import Debug
-from monocal.cli.output import remark
 from monocal.cli.verbs import (
     apply,
     bench,
@@ -63,9 +62,6 @@ VERBS: tuple[ModuleType, ...] = (
     bench,
 )
 
-RENAMED = {"--weights": "--weight"}
-"""Options with a new name: the old one still works, with a remark."""
-
 _EXIT_CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())])
 
 app = typer.Typer(
@@ -105,15 +101,6 @@ for _module in VERBS:
     app.command(_name, epilog=_examples(_module))(with_options_of_groups(getattr(_module, _name)))
 
 
-def _with_new_names(given: list[str]) -> list[str]:
-    for at, text in enumerate(given):
-        old, equals, value = text.partition("=")
-        if old in RENAMED:
-            remark(f"{old} is now called {RENAMED[old]}; the old name will go in version 0.4")
-            given[at] = RENAMED[old] + equals + value
-    return given
-
-
 def options_of(verb: str) -> frozenset[str]:
     """Returns the options that a verb has."""
     found = typer.main.get_command(app).commands.get(verb)  # type: ignore[attr-defined]
@@ -129,7 +116,7 @@ def _settings(given: Sequence[str]) -> frozenset[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    given = _with_new_names(list(sys.argv[1:] if arguments is None else arguments))
+    given = list(sys.argv[1:] if arguments is None else arguments)
     verb = next((text for text in given if not text.startswith("-")), "")
     return run_guarded(
         lambda: app(given, prog_name="monocal", standalone_mode=False),

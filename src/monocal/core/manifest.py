@@ -4,7 +4,7 @@ Every kind of folder that monocal writes (models, encoded and scored logs, ranke
 manifest with the same entries:
 
     format          what kind of folder it is
-    schema_version  raised whenever a folder could be misread by an older version
+    schema_version  raised whenever a folder could be misread by another version; only the present one is read
     written_by      the version that wrote it
     files           name to size in bytes and fingerprint of the contents, for every file but the manifest
     fingerprint     of the manifest without this entry, hence of everything in the folder
@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -36,6 +36,7 @@ MAPPED_BYTES = 16 << 20
 """From this size on a file is mapped where it may be shared between processes."""
 
 _N_SHOWN = 5
+_WRITER_CHARACTERS = 60
 
 Entries = dict[str, Any]
 
@@ -51,7 +52,7 @@ class FolderFormat:
         manifest: File name of the manifest.
         called: How messages name such a folder.
         remedy: What to do about a damaged one.
-        upgrade: Turns the manifest of an older version into one of today's; by default it is the same.
+        anew: How to make one anew that an older version wrote.
         known: Files of every folder of this kind, for manifests that are damaged or do not name them.
     """
 
@@ -60,7 +61,7 @@ class FolderFormat:
     manifest: str
     called: str
     remedy: str
-    upgrade: Callable[[Entries], Entries] | None = None
+    anew: str = "write it again"
     known: tuple[str, ...] = field(default=())
 
     @contextmanager
@@ -140,15 +141,19 @@ class FolderFormat:
         if manifest.get("format") != self.name:
             raise ArtefactError(f"{path}: not a {self.name}; nothing was loaded")
         version = manifest.get("schema_version")
-        if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= self.version:
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise ArtefactError(
-                f"{path}: schema version {version}, and this monocal {__version__} reads up to {self.version}; "
-                "nothing was loaded. Way out: upgrade monocal, or write the folder again with this version"
+                f"{path}: damaged (schema version {version!r}); nothing was loaded. Way out: {self.remedy}"
+            )
+        if version != self.version:
+            writer = str(manifest.get("written_by", "an earlier version of monocal"))
+            remedy = self.anew if version < self.version else "upgrade monocal"
+            raise ArtefactError(
+                f"{path}: written by {writer[:_WRITER_CHARACTERS]} with schema version {version}, and monocal "
+                f"{__version__} reads schema version {self.version}; nothing was loaded or changed. Way out: {remedy}"
             )
         try:
-            if version < self.version and self.upgrade is not None:
-                manifest = self.upgrade(manifest)
-            elif manifest.get("fingerprint") != fingerprint({k: v for k, v in manifest.items() if k != "fingerprint"}):
+            if manifest.get("fingerprint") != fingerprint({k: v for k, v in manifest.items() if k != "fingerprint"}):
                 raise ArtefactError(
                     f"{path}: the contents do not match their fingerprint; nothing was loaded. Way out: {self.remedy}"
                 )

@@ -9,7 +9,6 @@ from typing import Any
 
 from monocal.calibrators import CALIBRATORS
 from monocal.core.errors import InvalidInput
-from monocal.core.renamed import renamed
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids
 from monocal.findings.carried_forward import carried_forward
@@ -56,7 +55,6 @@ def build_report(
     n_bootstrap: int = 200,
     n_floor: int = 100,
     seed: int = 0,
-    groups: str | None = None,
     event_time: str | None = None,
     label_time: str | None = None,
     window: str | None = None,
@@ -83,7 +81,6 @@ def build_report(
         n_bootstrap: Replicates behind intervals.
         n_floor: Label redraws behind noise floors.
         seed: Seed of all sampling.
-        groups: The old name of `group`.
         event_time: Column that says when a row happened, where its label may still come. Forecasts are then those of
             labels that have come, the probability times the share that has come by the row's age.
         label_time: Column that says when a positive label came; null where none has.
@@ -98,9 +95,8 @@ def build_report(
         >>> abs(bias.values.after - 1) < abs(bias.values.before - 1)
         True
     """
-    group = renamed("groups", groups, "group", group)
     # nothing else is local yet: these are the arguments as they came, for the lines that make the report again
-    given = {name: value for name, value in locals().items() if name not in ("model", "table", "command", "groups")}
+    given = {name: value for name, value in locals().items() if name not in ("model", "table", "command")}
     loaded = model if isinstance(model, Model) else load_model(model)
     sliced = _fields(loaded, fields)
     stream = open_table(table)

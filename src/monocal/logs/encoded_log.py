@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -177,16 +176,6 @@ class EncodedLog:
                 made_from={},
             )
         return EncodedLog.open(folder)
-
-    @property
-    def schema(self) -> Roles:
-        """The old name of `roles`."""
-        warnings.warn(
-            "EncodedLog.schema is now called EncodedLog.roles; the old name will go in version 0.4",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return self.roles
 
     @property
     def n_rows(self) -> int:

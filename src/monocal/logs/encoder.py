@@ -8,7 +8,6 @@ from typing import Any, get_args
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
-from monocal.core.renamed import renamed
 from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.encoding_input import EncodingInput
@@ -50,7 +49,6 @@ def encode_log(
     history: str | None = None,
     on_error: OnError | None = None,
     show_progress: bool | None = None,
-    schema: Roles | None = None,
 ) -> EncodedLog:
     """Turns a log of any size into ids on disk, in memory that does not grow with its rows.
 
@@ -80,7 +78,6 @@ def encode_log(
         on_error: "raise" refuses the first malformed row, "skip" counts and leaves out malformed rows; None takes
             the stream's setting ("raise" for tables).
         show_progress: Whether to show bars; None asks whether standard error is a terminal.
-        schema: The old name of `roles`.
 
     Example:
         >>> import tempfile
@@ -94,7 +91,7 @@ def encode_log(
     if folder is None:
         raise InvalidInput.of("folder", None, "where the encoded log will be", 'pass folder="…"')
     target = ENCODED_LOG.check_target(folder)
-    given = EncodingInput.of(log, renamed("schema", schema, "roles", roles), on_error)
+    given = EncodingInput.of(log, roles, on_error)
     if fit_on not in get_args(FitOn):
         raise InvalidInput.of("fit_on", repr(fit_on), '"train" or "all"', "say which rows the vocabulary may see")
     options: dict[str, Any] = {

@@ -18,21 +18,13 @@ VOCABULARY = "vocabulary.arrow"
 GROUP_VALUES = "group_values.arrow"
 
 
-def _of_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 called sizes and fingerprints of files otherwise, and its fingerprint did not cover the manifest."""
-    files = {
-        name: {"n_bytes": facts["bytes"], "fingerprint": facts["checksum"]} for name, facts in manifest["files"].items()
-    }
-    return {**manifest, "files": files, "identity": manifest["fingerprint"]}
-
-
 ENCODED_LOG = FolderFormat(
     "monocal encoded log",
-    2,
+    3,
     "manifest.json",
     called="an encoded log",
     remedy="run encode_log again",
-    upgrade=_of_version_1,
+    anew="run encode_log again",
 )
 """How an encoded log lies on disk."""
 

@@ -24,19 +24,13 @@ from monocal.logs.log_folder import map_array
 EMBEDDINGS = "embeddings.npy"
 
 
-def _of_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 had no sizes, and its fingerprint was that of log and ranker."""
-    files = {name: {"fingerprint": mark} for name, mark in manifest["files"].items()}
-    return {**manifest, "files": files, "identity": manifest["fingerprint"]}
-
-
 SCORED_LOG = FolderFormat(
     "monocal scored log",
-    2,
+    3,
     "scored_log.json",
     called="a scored log",
     remedy="run rank_log again",
-    upgrade=_of_version_1,
+    anew="run rank_log again",
     known=("ranker/ranker.json", "ranker/state.safetensors"),
 )
 """How a scored log lies on disk."""

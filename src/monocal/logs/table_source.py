@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from monocal.core.errors import InvalidInput
-from monocal.core.renamed import renamed
 from monocal.core.roles import Roles
 from monocal.logs.log_identity import identify_table
 from monocal.logs.source import Source, SourceStream
@@ -21,7 +19,6 @@ class TableSource(Source):
 
     Arguments:
         roles: Which column plays which part; a missing column is refused with the nearest one that exists.
-        schema: The old name of `roles`.
 
     Example:
         >>> source = TableSource(Roles(labels="click", fields=["site"]))
@@ -32,11 +29,8 @@ class TableSource(Source):
 
     name = "table"
 
-    def __init__(self, roles: Roles | None = None, *, schema: Roles | None = None) -> None:
-        given = renamed("schema", schema, "roles", roles)
-        if given is None:
-            raise InvalidInput.of("roles", None, "the parts of the columns", "pass a Roles with the table")
-        self._given = given
+    def __init__(self, roles: Roles) -> None:
+        self._given = roles
 
     def open_table(self, table: Table, *, on_error: OnError = "raise") -> SourceStream:
         """Returns the rows of anything that counts as a table as a stream; `on_error` as in `open`."""

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.calibrators.catalogue import GROUP
-from monocal.calibrators.retired_arguments import without_retired
 from monocal.calibrators.state import CalibratorState, with_prefix, without_prefix
 from monocal.core.errors import ArtefactError, MonocalError
 from monocal.core.fingerprint import fingerprint_bytes
@@ -28,8 +27,8 @@ from monocal.models.value_counts import Counts
 from monocal.vocabulary.index_file import read_indexes, write_indexes
 from monocal.vocabulary.vocabulary import Vocabulary
 
-SCHEMA_VERSION = 1
-"""Raised whenever a folder written by this version could be misread by an older one."""
+SCHEMA_VERSION = 2
+"""Raised whenever a folder could be misread by another version; folders of other schema versions are refused."""
 
 _STATE, _VOCABULARY, _INDEXES = "state.safetensors", "vocabulary.arrow", "indexes.arrow"
 
@@ -39,6 +38,7 @@ MODEL_FOLDER = FolderFormat(
     "manifest.json",
     called="a saved model",
     remedy="save the model again, or take a copy of the folder",
+    anew="fit the model again with this version",
     known=(_STATE, _VOCABULARY),
 )
 """How a model lies on disk."""
@@ -174,7 +174,7 @@ def _load_task(folder: Path, index: int, facts: Mapping[str, Any], arrays: dict[
             f"{__version__} nor another installed distribution has (entry points {GROUP!r}); nothing was loaded. "
             "Way out: install the distribution that the method is from"
         )
-    fitted = calibrator(facts["method"], **without_retired(facts["method"], facts["parameters"]))
+    fitted = calibrator(facts["method"], **facts["parameters"])
     fitted.restore(CalibratorState(without_prefix(f"task{index}", arrays), dict(facts["values"])))
     return TaskModel(facts["name"], facts["score"], facts["label"], fitted)
 

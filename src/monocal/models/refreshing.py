@@ -207,7 +207,7 @@ def _grown(vocabulary: Vocabulary, rows: Rows) -> Vocabulary:
         assert isinstance(new, FieldVocabulary)
         strangers = new.values.filter(pa.array(old.encode(new.values) == 0))
         values = pa.concat_arrays([old.values, strangers.cast(old.values.type)]) if len(strangers) else old.values
-        fields.append(FieldVocabulary(old.name, values, None, old.text_rule))
+        fields.append(FieldVocabulary(old.name, values))
     return Vocabulary(tuple(fields))
 
 

@@ -23,11 +23,8 @@ LARGEST_WHOLE = 2.0**53
 _BOOLEAN = r"^(true|True|TRUE|false|False|FALSE)$"
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
-TEXT_RULE = 2
-"""How values become text. Rule 1 wrote moments with the unit and zone of their column."""
 
-
-def as_text(column: pa.Array, name: str, rule: int = TEXT_RULE) -> pa.Array:
+def as_text(column: pa.Array, name: str) -> pa.Array:
     """Returns a column of category values as strings; refuses types that are not categories.
 
     A moment has one text, microseconds in UTC, whatever the unit and zone of its column; one without a zone is taken
@@ -37,7 +34,6 @@ def as_text(column: pa.Array, name: str, rule: int = TEXT_RULE) -> pa.Array:
     Arguments:
         column: The values.
         name: The field, for errors.
-        rule: 1 for vocabularies that were saved before moments had one text.
 
     Example:
         >>> as_text(pa.array([0], pa.timestamp("ms", "Europe/Berlin")), "hour").to_pylist()
@@ -52,7 +48,7 @@ def as_text(column: pa.Array, name: str, rule: int = TEXT_RULE) -> pa.Array:
     column = whole_numbers(column, name)
     kind = column.type
     _check_category(kind, name)
-    if pa.types.is_timestamp(kind) and rule >= 2:
+    if pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us"), safe=False)
     return column if pa.types.is_string(kind) else column.cast(pa.string())
 
@@ -161,9 +157,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
-def distinct_text(
-    column: pa.Array, name: str, rule: int = TEXT_RULE
-) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64]]:
+def distinct_text(column: pa.Array, name: str) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64]]:
     """Returns the distinct values of a column as text, how often each occurs, and which one each row has.
 
     Values of a dictionary that no row uses are left out: readers hand over dictionaries of a whole row group with
@@ -187,7 +181,7 @@ def distinct_text(
     place[used] = np.arange(len(used))
     has_null = bool(used.size and used[-1] == n_values)
     taken = coded.dictionary if len(used) == n_values else coded.dictionary.take(pa.array(used[used < n_values]))
-    text = as_text(taken, name, rule)
+    text = as_text(taken, name)
     if has_null:
         text = pa.concat_arrays([text, pa.nulls(1, pa.string())])
     return text, counts[used], place[codes]

@@ -12,17 +12,15 @@ from monocal.vocabulary.vocabulary_file import UNREADABLE, Contents, read_batche
 INDEXED_VALUES = 100_000
 """Fields with as many values bring their index along; smaller ones are indexed in milliseconds where they are used."""
 
-_UNSALTED = pa.schema(
+_SCHEMA = pa.schema(
     [
         ("field", pa.string()),
         ("first", pa.large_list(pa.uint64())),
         ("second", pa.large_list(pa.uint64())),
         ("slots", pa.large_list(pa.int32())),
+        ("salt", pa.uint64()),
     ]
 )
-"""What versions before 0.3 wrote."""
-
-_SCHEMA = _UNSALTED.append(pa.field("salt", pa.uint64()))
 
 
 def write_indexes(vocabulary: Vocabulary, least: int = INDEXED_VALUES) -> bytes:
@@ -50,13 +48,13 @@ def read_indexes(contents: Contents, vocabulary: Vocabulary, name: str = "") -> 
     """Returns the vocabulary with the indexes that `write_indexes` wrote for it; the arrays are views of `contents`."""
     try:
         fields = {field.name: field for field in vocabulary.fields}
-        for batch in read_batches(contents, _SCHEMA, _UNSALTED)[0]:
+        for batch in read_batches(contents, _SCHEMA)[0]:
             if batch.num_rows != 1 or any(column.null_count for column in batch.columns):
                 raise ValueError("a batch is not one field")
             first, second, slots = (
                 batch.column(part)[0].values.to_numpy(zero_copy_only=True) for part in ("first", "second", "slots")
             )
-            salt = batch.column("salt")[0].as_py() if "salt" in batch.schema.names else 0
+            salt = batch.column("salt")[0].as_py()
             field = fields[batch.column("field")[0].as_py()]
             if not isinstance(field, FieldVocabulary):
                 raise ValueError(f"an index of {field.name!r}, whose values are numbers")

@@ -17,7 +17,7 @@ from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.files import atomic_file
 from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Ids
-from monocal.tables.categories import TEXT_RULE, as_text, categorical_columns, distinct_text
+from monocal.tables.categories import as_text, categorical_columns, distinct_text
 from monocal.tables.encoded_column import EncodedColumn
 from monocal.vocabulary.boolean_words import other_spellings
 from monocal.vocabulary.numeric_field import NumericField
@@ -28,9 +28,7 @@ from monocal.vocabulary.vocabulary_file import Contents, read_vocabulary, write_
 
 __all__ = ["FieldVocabulary", "NumericField", "Vocabulary", "VocabularyBuilder", "as_text", "categorical_columns"]
 
-_RULE_KEY, _NUMERIC_KEY = b"text_rule", b"numeric"
-_NUMERIC_RULE = b"3"
-"""As the present rule, and some fields are numbers; versions that know no such fields refuse the file by this."""
+_NUMERIC_KEY = b"numeric"
 
 
 @final
@@ -49,7 +47,6 @@ class FieldVocabulary:
         name: The field.
         values: Distinct texts, at most one of them null; empty for a hashed field.
         n_buckets: How many ids the texts are hashed to; None for a field with listed values.
-        text_rule: How values of a table become text; see `monocal.tables.categories.as_text`.
 
     Example:
         >>> site = FieldVocabulary("site", pa.array(["news", "games"]))
@@ -63,7 +60,6 @@ class FieldVocabulary:
     name: str
     values: pa.Array
     n_buckets: int | None = None
-    text_rule: int = TEXT_RULE
 
     @classmethod
     def hashed(cls, name: str, n_buckets: int) -> FieldVocabulary:
@@ -85,7 +81,7 @@ class FieldVocabulary:
             return np.concatenate([self.encode(chunk) for chunk in column.chunks])
         if pa.types.is_string(column.type):
             return self._ids_of_text(column)
-        values, _, which = distinct_text(column, self.name, self.text_rule)
+        values, _, which = distinct_text(column, self.name)
         ids: Ids = self._ids_of_text(values)[which]
         return ids
 
@@ -268,16 +264,10 @@ class Vocabulary:
     def of_bytes(cls, contents: Contents, *, name: str = "") -> Vocabulary:
         """Reads the contents of a file that `save` wrote; damaged, invalid or compressed ones are refused."""
         fields, metadata = read_vocabulary(contents, name)
-        # files of versions that did not note the rule were written by the first one
-        rule = metadata.get(_RULE_KEY, b"1")
-        if rule not in (b"1", b"2", _NUMERIC_RULE):
-            raise ArtefactError(f"{name}: text rule {rule!r} is not known; it was written by a newer version")
         try:
-            numeric = json.loads(metadata[_NUMERIC_KEY]) if rule == _NUMERIC_RULE else []
+            numeric = json.loads(metadata.get(_NUMERIC_KEY, b"[]"))
             found = [
-                NumericField.of_texts(field[0], field[1])
-                if field[0] in numeric
-                else FieldVocabulary(*field, min(int(rule), TEXT_RULE))
+                NumericField.of_texts(field[0], field[1]) if field[0] in numeric else FieldVocabulary(*field)
                 for field in fields
             ]
         except (KeyError, TypeError, ValueError) as error:
@@ -291,12 +281,8 @@ class Vocabulary:
         return bytes(sink.getvalue())
 
     def _write(self, sink: Any) -> None:
-        rules = {field.text_rule for field in self.fields if isinstance(field, FieldVocabulary)} or {TEXT_RULE}
         fields = [(field.name, field.values, field.n_buckets) for field in self.fields]
-        facts = {_RULE_KEY: str(min(rules)).encode()}
-        if self.numeric_names:
-            facts = {_RULE_KEY: _NUMERIC_RULE, _NUMERIC_KEY: json.dumps(self.numeric_names).encode()}
-        write_vocabulary(sink, fields, facts)
+        write_vocabulary(sink, fields, {_NUMERIC_KEY: json.dumps(self.numeric_names).encode()})
 
 
 @final

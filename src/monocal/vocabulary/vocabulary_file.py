@@ -64,10 +64,10 @@ UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, stru
 """What reading a damaged file raises."""
 
 
-def read_batches(contents: Contents, *schemas: pa.Schema) -> tuple[list[pa.RecordBatch], dict[bytes, bytes]]:
+def read_batches(contents: Contents, schema: pa.Schema) -> tuple[list[pa.RecordBatch], dict[bytes, bytes]]:
     """Returns the record batches of an Arrow file and its metadata; batches are views of `contents`, checked in full.
 
-    Raises one of `UNREADABLE` for a file that has none of the schemas, is damaged, or is compressed.
+    Raises one of `UNREADABLE` for a file that has another schema, is damaged, or is compressed.
     """
     if contents[: len(_MAGIC)] != _MAGIC:
         raise ValueError("not an Arrow file")
@@ -84,7 +84,7 @@ def read_batches(contents: Contents, *schemas: pa.Schema) -> tuple[list[pa.Recor
     if n_left:
         raise ValueError("its end does not agree with its contents")
     with pa.ipc.open_stream(body) as reader:
-        if not any(reader.schema.equals(schema) for schema in schemas):
+        if not reader.schema.equals(schema):
             raise ValueError(f"its columns are {', '.join(reader.schema.names)}")
         batches = list(reader)
         for batch in batches:

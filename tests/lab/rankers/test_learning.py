@@ -115,17 +115,6 @@ def sealed(manifest):
     return json.dumps(entries | {"fingerprint": fingerprint(entries)})
 
 
-@pytest.mark.parametrize(("variant", "hidden"), [("paper", (512, 256, 128)), ("authors", (512, 256, 128, 64))])
-def test_a_ranker_saved_with_a_variant_has_its_widths(variant, hidden, click_log, tmp_path):
-    """Version 0.1.0 saved `variant` and no widths."""
-    fitted = DeepFM(hidden=hidden, n_threads=1).fit(click_log.slice(0, 200))
-    fitted.save(tmp_path / "ranker")
-    manifest = json.loads((tmp_path / "ranker" / "ranker.json").read_text())
-    manifest["parameters"] |= {"variant": variant, "hidden": None}
-    (tmp_path / "ranker" / "ranker.json").write_text(sealed(manifest))
-    assert np.array_equal(load_ranker(tmp_path / "ranker").score(click_log), fitted.score(click_log))
-
-
 def test_rows_without_a_label_teach_nothing(click_log):
     half = click_log.labels["click"].copy()
     half[3000:] = -1

@@ -111,8 +111,8 @@ def test_what_does_not_belong_together_is_refused(saved_log, tmp_path):
     (tmp_path / "scored" / manifest["logits"]["click"]).write_bytes(b"")
     with pytest.raises(ArtefactError, match="0 bytes instead of"):
         ScoredLog.open(tmp_path / "scored", check_contents=True)
-    path.write_text(json.dumps(manifest | {"schema_version": 3}))
-    with pytest.raises(ArtefactError, match="schema version 3"):
+    path.write_text(json.dumps(manifest | {"schema_version": 4}))
+    with pytest.raises(ArtefactError, match="schema version 4"):
         ScoredLog.open(tmp_path / "scored")
     path.write_text("{")
     with pytest.raises(ArtefactError, match="not a whole JSON file"):

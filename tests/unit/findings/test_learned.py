@@ -99,15 +99,3 @@ def test_a_network_whose_share_is_learned_holds_no_rows_out():
     assert run.held_out_losses.size == 0
     assert run.n_checks == run.train_losses.size >= 2
     assert np.isfinite(run.train_losses[1:]).all()
-
-
-def test_the_old_name_of_the_group_column_works_with_a_warning():
-    from monocal.findings.build import build_report
-
-    log = monocal.simulate_log(3_000, seed=4).table()
-    model = monocal.fit(log, method="platt", score="pctr", label="click")
-    with pytest.warns(DeprecationWarning, match="'groups' is now called 'group'"):
-        data = build_report(model, log, groups="user_id", fields=["device"], n_bootstrap=10)
-    assert data.task().groups == "user_id"
-    with pytest.raises(monocal.core.errors.InvalidInput, match="groups: got a value beside group"):
-        build_report(model, log, groups="user_id", group="user_id")

@@ -45,8 +45,6 @@ def test_saved_log_opens_as_memory_maps_with_equal_contents(tmp_path):
     _same(log, opened)
     assert isinstance(opened.features, np.memmap)
     assert opened.roles == SCHEMA
-    with pytest.deprecated_call(match="EncodedLog.schema is now called EncodedLog.roles"):
-        assert opened.schema == SCHEMA
     assert opened.field_names == ("site", "hour")
     assert opened.field_sizes == log.field_sizes
     assert opened.parts == log.parts
@@ -179,7 +177,7 @@ def test_damage_is_refused(tmp_path):
         entries = json.loads(manifest.read_text())
         manifest.write_text(json.dumps(entries | {"parts": {"train": [0, 50]}}))
 
-    damaged(newer, "schema version 99, and this monocal .* reads up to 2")
+    damaged(newer, "schema version 99.*Way out: upgrade monocal")
     damaged(tampered, "the contents do not match their fingerprint")
     with pytest.raises(ArtefactError, match=r"there is no such (file|folder)"):
         EncodedLog.open(tmp_path / "nowhere")

@@ -259,18 +259,9 @@ def test_wrong_arguments_are_named(tmp_path):
         encode_log(_table(), SCHEMA, tmp_path / "out", hashed_fields={"sites": 5})
     with pytest.raises(InvalidInput, match="roles: got None"):
         encode_log(_table(), None, tmp_path / "out")
+    with pytest.raises(InvalidInput, match="folder: got None"):
+        encode_log(_table(), SCHEMA)
     with pytest.raises(InvalidInput, match="log: got no usable row"):
         encode_log(_table(0), SCHEMA, tmp_path / "out")
     with pytest.raises(InvalidInput, match="field 'unused': got .* in a column of type double"):
         encode_log(_table(), Roles(labels="y", fields=["unused"]), tmp_path / "out")
-
-
-def test_the_old_name_of_roles_still_works(tmp_path):
-    table, roles = {"y": [0, 1], "f": ["a", "b"]}, Roles(labels="y", fields=["f"])
-    with pytest.warns(DeprecationWarning, match="'schema' is now called 'roles'"):
-        log = encode_log(table, schema=roles, folder=tmp_path / "log")
-    assert log.roles == roles
-    with pytest.warns(DeprecationWarning, match="'schema' is now called 'roles'"):
-        assert TableSource(schema=roles).schema == roles
-    with pytest.raises(InvalidInput, match="folder: got None"):
-        encode_log(table, roles)

@@ -1,11 +1,16 @@
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import monocal
+from monocal.cli.main import main
 from monocal.core.errors import ArtefactError
 from monocal.core.fingerprint import fingerprint
+
+V0_2 = Path(__file__).parents[2] / "goldens" / "v0_2"
 
 LOG = {
     "pctr": np.linspace(0.02, 0.6, 200),
@@ -113,9 +118,21 @@ def test_half_written_manifest_is_refused(saved):
 
 
 def test_newer_schema_version_is_refused(saved):
-    edit_manifest(saved, schema_version=99)
-    with pytest.raises(ArtefactError, match="schema version 99, and this monocal .* reads up to 1; nothing was loaded"):
+    edit_manifest(saved, schema_version=99, written_by="monocal 9.9.0")
+    with pytest.raises(ArtefactError, match="written by monocal 9.9.0 .*nothing was loaded.*Way out: upgrade monocal"):
         monocal.load(saved)
+
+
+def test_a_model_of_version_0_2_says_so_and_stays_as_it_is(tmp_path, capsys):
+    """The manifest alone tells; no other file of the folder is looked at."""
+    old = tmp_path / "model"
+    shutil.copytree(V0_2, old)
+    before = {path.name: path.read_bytes() for path in old.iterdir()}
+    with pytest.raises(ArtefactError, match="written by monocal 0.2.0 .*Way out: fit the model again"):
+        monocal.load(old)
+    assert main(["inspect", str(old)]) == 1
+    assert "written by monocal 0.2.0" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in old.iterdir()} == before
 
 
 def test_unknown_method_is_refused(saved):

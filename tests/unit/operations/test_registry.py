@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -123,13 +122,6 @@ def test_a_registry_can_be_moved(registry, saved, tmp_path):
     assert method_in_force(tmp_path / "elsewhere") == "platt"
     rollback(tmp_path / "elsewhere")
     assert method_in_force(tmp_path / "elsewhere") == "none"
-
-
-@pytest.mark.parametrize("golden", sorted(Path(__file__).parents[2].glob("goldens/v0_1/**/manifest.json")))
-def test_models_of_version_0_1_can_be_promoted(registry, golden):
-    if json.loads(golden.read_text()).get("format") == "monocal model":
-        found = promote(golden.parent, registry)
-        assert contents(found.model_folder).items() <= contents(golden.parent).items()
 
 
 def test_nothing_foreign_is_removed(registry, saved):

@@ -10,7 +10,6 @@ from monocal.kernels.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, 
 from monocal.serving.engine.text_table import TextTable
 from monocal.vocabulary import text_hash
 from monocal.vocabulary.growing_dictionary import GrowingDictionary
-from monocal.vocabulary.index_file import read_indexes, write_indexes
 from monocal.vocabulary.text_hash import hash_text
 from monocal.vocabulary.value_index import ValueIndex
 from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary, VocabularyBuilder
@@ -111,28 +110,6 @@ def test_an_index_in_which_a_search_would_take_long_is_refused(colliding):
     slots[(start + np.arange(N)) % len(slots)] = np.arange(N)
     with pytest.raises(ValueError, match="an index"):
         ValueIndex.of_arrays(first, second, slots, 0)
-
-
-def test_indexes_of_earlier_versions_are_read():
-    texts = [f"user {number}" for number in range(1_000)]
-    first, second = hash_text(pa.array(texts))
-    slots = np.full(2_048 * 2, -1, np.int32)
-    for code, at in enumerate((first & np.uint64(len(slots) - 1)).astype(np.int64).tolist()):
-        while slots[at] >= 0:
-            at = (at + 1) % len(slots)
-        slots[at] = code
-    kinds = [pa.string(), *(pa.large_list(kind) for kind in (pa.uint64(), pa.uint64(), pa.int32()))]
-    schema = pa.schema(list(zip(["field", "first", "second", "slots"], kinds, strict=True)))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, schema) as writer:
-        parts = [pa.array([[*part]], kind) for part, kind in zip([first, second, slots], kinds[1:], strict=True)]
-        writer.write_batch(pa.RecordBatch.from_arrays([pa.array(["user"]), *parts], schema=schema))
-    vocabulary = Vocabulary((FieldVocabulary("user", pa.array(texts)),))
-    read = read_indexes(sink.getvalue().to_pybytes(), vocabulary)
-    assert "index" in vars(read["user"])
-    assert read["user"].encode(pa.array(texts)).tolist() == list(range(1, 1_001))
-    again = read_indexes(write_indexes(read, least=10), vocabulary)
-    assert again["user"].encode(pa.array(texts)).tolist() == list(range(1, 1_001))
 
 
 LONG = ["z" * (LONGEST_VALUE + 1), "\0" + "z" * (1 << 20), "é" * (LONGEST_VALUE // 2 + 1), "e" + "\u0301" * 3_000]

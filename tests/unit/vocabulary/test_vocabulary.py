@@ -124,20 +124,3 @@ def test_what_cannot_be_encoded_is_named():
         VocabularyBuilder(["site"], hashed_fields={"sit": 5})
     with pytest.raises(InvalidInput, match="buckets of field 'site': got 0"):
         VocabularyBuilder(["site"], hashed_fields={"site": 0}).build()
-
-
-def test_a_vocabulary_without_a_noted_text_rule_keeps_finding_its_moments(tmp_path):
-    moments = pa.array([0, 1_000], pa.timestamp("ms"))
-    old = Vocabulary((FieldVocabulary("hour", moments.cast(pa.string())),))
-    old.save(tmp_path / "new.arrow")
-    with pa.OSFile(str(tmp_path / "new.arrow")) as source, pa.ipc.open_file(source) as reader:
-        table = reader.read_all()
-    with (
-        pa.OSFile(str(tmp_path / "old.arrow"), "wb") as sink,
-        pa.ipc.new_file(sink, table.schema.with_metadata(None)) as writer,
-    ):
-        writer.write_table(table.replace_schema_metadata(None))
-    assert Vocabulary.load(tmp_path / "old.arrow")["hour"].encode(moments).tolist() == [1, 2]
-    assert Vocabulary.load(tmp_path / "new.arrow")["hour"].encode(moments).tolist() == [0, 0]
-    Vocabulary.load(tmp_path / "old.arrow").save(tmp_path / "again.arrow")
-    assert Vocabulary.load(tmp_path / "again.arrow")["hour"].encode(moments).tolist() == [1, 2]

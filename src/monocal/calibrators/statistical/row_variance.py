@@ -165,6 +165,5 @@ def row_variances(
     elif single[1] > 0.0:
         base += away / float(single[1])
     missed = seen / max(1.0 - np.pi * seen / 8.0, LEAST_RESPONSE)
-    # a model of an earlier version measured no slopes
-    bent = float(spread["of_slopes"][0]) * away if "of_slopes" in spread else np.zeros_like(away)
+    bent = float(spread["of_slopes"][0]) * away
     return KnownLogits(add_shifts(base, features, variances, offsets), missed, bent)

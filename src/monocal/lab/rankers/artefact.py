@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from monocal.core.errors import ArtefactError
 from monocal.core.manifest import FolderFormat
@@ -13,18 +12,13 @@ from monocal.lab.rankers.base import Ranker
 STATE = "state.safetensors"
 
 
-def _of_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 knew one file, and its fingerprint was that of the work."""
-    return {**manifest, "files": {STATE: {"fingerprint": manifest["checksum"]}}, "identity": manifest["fingerprint"]}
-
-
 RANKER_FOLDER = FolderFormat(
     "monocal ranker",
-    2,
+    3,
     "ranker.json",
     called="a saved ranker",
     remedy="save the ranker again",
-    upgrade=_of_version_1,
+    anew="fit the ranker again with this version",
     known=(STATE,),
 )
 """How a ranker lies on disk."""
@@ -64,7 +58,7 @@ def load_ranker(folder: str | Path) -> Ranker:
         if manifest["class"] not in classes:
             raise ArtefactError(f"{folder} holds a {manifest['class']!r}, which this version does not know")
         parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in manifest["parameters"].items()}
-        ranker = classes[manifest["class"]](**_present_spelling(parameters))
+        ranker = classes[manifest["class"]](**parameters)
         ranker.tasks_ = tuple(manifest["tasks"])
         ranker.field_names_ = tuple(manifest["field_names"])
         ranker.field_sizes_ = tuple(manifest["field_sizes"])
@@ -76,12 +70,3 @@ def load_ranker(folder: str | Path) -> Ranker:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RANKER_FOLDER.damaged(folder, error) from error
     return ranker
-
-
-def _present_spelling(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Turns parameters as version 0.1.0 spelled them into ours: its `variant` stood for hidden widths."""
-    found = dict(parameters)
-    variant = found.pop("variant", None)
-    if variant is not None and found["hidden"] is None:
-        found["hidden"] = {"paper": (512, 256, 128), "authors": (512, 256, 128, 64)}[variant]
-    return found
