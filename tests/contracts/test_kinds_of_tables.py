@@ -41,6 +41,7 @@ def folder(log, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
     pq.write_table(log, folder / "log.parquet")
     pa_csv.write_csv(log, folder / "log.csv")
+    (folder / "returns.csv").write_bytes((folder / "log.csv").read_bytes().replace(b"\n", b"\r"))
     (folder / "several").mkdir()
     for number, start in enumerate(range(0, log.num_rows, 1_000)):
         pq.write_table(log.slice(start, 1_000), folder / "several" / f"part-{number}.parquet")
@@ -127,6 +128,7 @@ def _above(folder):
 KINDS = {
     "file": lambda f: f / "log.parquet",
     "text": lambda f: str(f / "log.csv"),
+    "text with returns alone": lambda f: f / "returns.csv",
     "folder": lambda f: f / "several",
     "glob": lambda f: str(f / "several" / "*.parquet"),
     "files": lambda f: sorted((f / "several").iterdir()),

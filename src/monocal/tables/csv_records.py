@@ -150,7 +150,9 @@ def _joined_lines(
 ) -> tuple[NDArray[np.bool_], int]:
     """Says which lines end inside a quoted value, and before which line to stop because its value is not over yet."""
     quote, delimiter = re.escape(str(form.quote).encode()), re.escape(form.delimiter.encode())
-    value = b"(?:%b(?:[^%b]|%b%b)*%b|[^%b%b\r\n]*)" % (quote, quote, quote, quote, quote, quote, delimiter)
+    # possessive, because the way back would be remembered for every byte of a long value
+    inside = b"[^%b]*+(?:%b%b[^%b]*+)*+" % (quote, quote, quote, quote)
+    value = b"(?:%b%b%b|[^%b%b\r\n]*+)" % (quote, inside, quote, quote, delimiter)
     row = re.compile(b"%b(?:%b%b){%d}\r?\n" % (value, delimiter, value, n_columns - 1))
     is_inside = np.zeros(len(ends), dtype=bool)
     place = 0

@@ -6,6 +6,8 @@ of categories from what the first rows hold (`monocal.tables.categories`), never
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -24,6 +26,9 @@ from monocal.tables.row_problems import RawRows, RowProblems
 BLOCK_BYTES = 1 << 24
 _LOOKED_AT_BYTES = 1 << 20
 _LONGEST_LINE = 1 << 28
+_LONGEST_HEADER = 1 << 20
+_LONGEST_VALUE = 1 << 24
+"""A value with line breaks that goes on for more counts as a quote that somebody forgot to close."""
 
 
 class TextFile(NamedTuple):
@@ -54,7 +59,7 @@ AnyTextFile = Path | TextFile
 def csv_header(path: AnyTextFile, form: CsvFormat) -> list[str]:
     """Returns the column names of a file with a header line."""
     file = _text_file(path)
-    block, _ = next(_blocks(file, 1 << 16, RowProblems()))
+    block, _ = next(_blocks(file, 1 << 16, RowProblems(), _LONGEST_HEADER))
     if block.size:
         first = block.tobytes().split(b"\n", 1)[0].removeprefix(b"\xef\xbb\xbf").rstrip(b"\r")
         try:
@@ -62,7 +67,7 @@ def csv_header(path: AnyTextFile, form: CsvFormat) -> list[str]:
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             raise _unreadable(file, error) from error
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = Counter(names).most_common(1)[0][0]
             raise InvalidInput.of(f"{file.name}, line 1", f"column {twice!r} twice", "different names", "rename one")
         return names
     raise InvalidInput.of("table", f"{file.name}, which is empty", "a header line and rows", "check the file")
@@ -128,7 +133,8 @@ def csv_rows(
         parsed = _quickly_parsed(body, first_line, names, form, convert)
         n_used = len(body)
         if parsed is None:
-            found = whole_records(body, first_line, len(names), form, problems, file.name, is_last=is_last)
+            ends_here = is_last or rest.size > _LONGEST_VALUE
+            found = whole_records(body, first_line, len(names), form, problems, file.name, is_last=ends_here)
             parsed = _parsed(found.body, found.lines, names, form, convert, problems, file)
             n_used = found.n_used
         next_line = first_line + int(np.count_nonzero(body[:n_used] == 10))
@@ -163,27 +169,47 @@ def _as_bytes(block: bytes) -> Bytes:
     return np.frombuffer(block, dtype=np.uint8)
 
 
-def _blocks(file: TextFile, n_bytes: int, problems: RowProblems) -> Iterator[tuple[Bytes, bool]]:
+def _blocks(
+    file: TextFile, n_bytes: int, problems: RowProblems, longest: int = _LONGEST_LINE
+) -> Iterator[tuple[Bytes, bool]]:
     """Yields blocks of whole lines, the last of them perhaps empty; says how far the file, packed or not, was read."""
-    rest, n_told = b"", 0
+    open_line: list[bytes] = []  # pieces, because joining them with every block would cost the square of their length
+    n_told, n_open, has_returns = 0, 0, None
     try:
         with file.open() as opened, _unpacked(opened, file.path) as stream:
             while chunk := stream.read(n_bytes):
+                if has_returns is None:
+                    chunk += stream.read(1) if chunk.endswith(b"\r") else b""
+                    has_returns = _ends_in_returns(chunk)
+                if has_returns:
+                    chunk = chunk.replace(b"\r", b"\n")
                 position = opened.tell()
                 problems.on_bytes(position - n_told)
                 n_told = position
-                chunk = rest + chunk
                 cut = chunk.rfind(b"\n") + 1
-                rest = chunk[cut:]
                 if cut:
-                    yield _as_bytes(chunk)[:cut], False
-                if len(rest) > _LONGEST_LINE:
+                    yield _as_bytes(b"".join([*open_line, chunk[:cut]])), False
+                    open_line, n_open = [], 0
+                open_line.append(chunk[cut:])
+                n_open += len(chunk) - cut
+                if n_open > longest:
                     raise InvalidInput.of(
-                        "table", f"{file.name}, with a line of more than 256 MiB", "lines", "check the file"
+                        "table", f"{file.name}, with a line of more than {longest >> 20} MiB", "lines", "check the file"
                     )
     except OSError as error:
         raise _unreadable(file, error) from error
-    yield _as_bytes(rest + b"\n" if rest else b""), True
+    yield _as_bytes(b"".join([*open_line, b"\n"]) if n_open else b""), True
+
+
+def _ends_in_returns(text: bytes) -> bool | None:
+    r"""Whether lines end with carriage returns alone, as the first end of a line tells; None if there is none yet.
+
+    Example:
+        >>> [_ends_in_returns(text) for text in (b"a,b\r1,2\r", b"a,b\r\n1,2", b"a,b\n", b"a,")]
+        [True, False, False, None]
+    """
+    first = re.search(rb"\r\n?|\n", text)
+    return None if first is None else first[0] == b"\r"
 
 
 def _unpacked(file: pa.NativeFile, path: str) -> AbstractContextManager[Any]:

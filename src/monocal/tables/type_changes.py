@@ -6,6 +6,7 @@ And the types that only few functions of Arrow know, as those that all of them d
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,7 +61,7 @@ def check_names(schema: pa.Schema, source: str) -> None:
     """Refuses a table that has a column twice."""
     names = list(schema.names)
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(names).most_common(1)[0][0]
         raise InvalidInput.of(source, f"column {twice!r} twice", "different names", "rename or drop one of the two")
 
 

@@ -1,4 +1,5 @@
 import gzip
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -40,6 +41,10 @@ def _blocks(request, monkeypatch):
         (b"\xef\xbb\xbfa,b\n,\n", [("", "")], [2]),
         (b'a,b\n"x,y","say ""hi"""\n1,2\n', [("x,y", 'say "hi"'), ("1", "2")], [2, 3]),
         ("a,b\nß,日本\n".encode(), [("ß", "日本")], [2]),
+        (b"a,b\r1,2\r3,4\r", [("1", "2"), ("3", "4")], [2, 3]),
+        (b"a,b\r1,2\n\r3,4", [("1", "2"), ("3", "4")], [2, 4]),
+        (b"a_long_name,b\r\n1,2\r\n", [("1", "2")], [2]),
+        (b"a_longer_name,b\r\n1,2\r\n", [("1", "2")], [2]),
         (b"a,b\n", [], []),
         (b"a,b", [], []),
     ],
@@ -55,6 +60,7 @@ def test_whole_files_are_read_as_text_with_line_numbers(content, rows, lines, tm
     [
         (b"5,6,7", "3 columns", "2 columns"),
         (b"5", "1 columns", "2 columns"),
+        (b"5,6\r7,8", "3 columns", "2 columns"),
         (b"5,\xff\xfe", "the bytes b'\\xff\\xfe\\n' at byte 3", "UTF-8 text"),
         (b"\xff", "the bytes b'\\xff\\n' at byte 1", "UTF-8 text"),
         (b'5,"6', "a quote that is not closed", "quotes in pairs"),
@@ -123,3 +129,51 @@ def test_a_bar_is_told_every_byte_of_the_file(name, tmp_path):
     told = []
     assert sum(part.batch.num_rows for part in csv_rows(path, CsvFormat(), RowProblems(on_bytes=told.append))) == 1000
     assert sum(told) == path.stat().st_size
+
+
+MB = 1 << 20
+
+
+ROWS = b"1,2\n" * 100
+LONG_VALUES = {
+    "plain": lambda n: b"a,b\n" + ROWS + b"1," + b"z" * n + b"\n" + ROWS,
+    "first": lambda n: b"a,b\n1," + b"z" * n + b"\n" + ROWS,
+    "doubled quotes": lambda n: b"a,b\n" + ROWS + b'1,"' + b'z""' * (n // 3) + b'"\n' + ROWS,
+    "lines": lambda n: b"a,b\n" + ROWS + b'1,"' + (b"z" * (n // 90) + b"\n") * 90 + b'"\n' + ROWS,
+    "doubled quotes and a line": lambda n: b"a,b\n" + ROWS + b'1,"' + b'z""' * (n // 3) + b'\n"\n' + ROWS,
+    "many lines": lambda n: b"a,b\n" + ROWS + b'1,"' + (b"z" * 1023 + b"\n") * (n // 1024) + b'"\n' + ROWS,
+    "open quote": lambda n: b"a,b\n" + ROWS + b'1,"' + b'z""' * (n // 3) + b"\n" + ROWS,
+    "misplaced quotes": lambda n: b"a,b\n" + ROWS + b"1," + b'z"' * (n // 2) + b"\n" + ROWS,
+    "columns": lambda n: b"a,b\n" + ROWS + b"1," * (n // 2) + b"\n" + ROWS,
+    "no text": lambda n: b"a,b\n" + ROWS + b"1," + b"\xff" * n + b"\n" + ROWS,
+}
+"""A value of n bytes."""
+
+MALFORMED = {"many lines", "open quote", "columns", "no text"}
+
+
+@pytest.mark.parametrize("kind", LONG_VALUES)
+def test_a_long_value_costs_memory_as_its_bytes_do(kind, tmp_path):
+    path = _file(tmp_path, LONG_VALUES[kind](2 * MB))
+    tracemalloc.start()
+    try:
+        rows, lines, problems = _read(path)
+        assert tracemalloc.get_traced_memory()[1] < 75 * MB
+    finally:
+        tracemalloc.stop()
+    assert len(rows) == len(lines) >= 100
+    assert bool(problems.n_rows) == (kind in MALFORMED)
+
+
+def test_a_first_line_of_megabytes_is_refused_and_hardly_read(tmp_path):
+    for content in (b"a," + b"z" * (8 * MB) + b"\n" + ROWS, b"z" * (8 * MB)):
+        with pytest.raises(InvalidInput, match=r"log\.csv, with a line of more than 1 MiB"):
+            _read(_file(tmp_path, content))
+
+
+def test_an_open_value_ends_with_a_block(tmp_path, monkeypatch):
+    """A forgotten quote makes nobody read a file's end again and again."""
+    monkeypatch.setattr(module, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(module, "_LONGEST_VALUE", 256)
+    rows, lines, problems = _read(_file(tmp_path, b'a,b\n1,"2\n' + b"x" * 60 + b",y\n" * 1 + b"3,4\n" * 200))
+    assert (len(rows), problems.n_rows, lines[-1]) == (201, 1, 203)
