@@ -40,7 +40,7 @@ class Hosts:
             rate: What every host can send, as `tc` writes it (1gbit); None as fast as this machine is.
         """
         if os.geteuid() != 0 or shutil.which("ip") is None:
-            raise SystemExit("namespaces: got no root or no `ip`; wanted both. Way out: run as root with iproute2.")
+            raise SystemExit("namespaces: got no root or no `ip`; expected both. Hint: run as root with iproute2.")
         self.addresses = [f"10.99.0.{number + 1}" for number in range(n)]
         self.names = [f"host-{number + 1}" for number in range(n)]
         self._resolved, self._rate = names, rate

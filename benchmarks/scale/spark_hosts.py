@@ -101,7 +101,7 @@ def _wait_for_executors(session: Any) -> None:
     deadline = time.monotonic() + 120
     while session._sc.defaultParallelism < N_TASKS or len(_executor_hosts(session)) < N_TASKS:
         if time.monotonic() > deadline:
-            raise SystemExit(f"executors: got {_executor_hosts(session)}; wanted {N_TASKS}")
+            raise SystemExit(f"executors: got {_executor_hosts(session)}; expected {N_TASKS}")
         time.sleep(0.2)
 
 
@@ -215,7 +215,7 @@ if __name__ == "__main__":
     parser.add_argument("--keep", type=Path, help="a new folder for what the processes said")
     given = parser.parse_args()
     if shutil.which("java") is None:
-        raise SystemExit("java: not found; wanted 17 or later. Way out: install a JRE.")
+        raise SystemExit("java: not found; expected 17 or later. Hint: install a JRE.")
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.keep or Path(temporary)
         folder.mkdir(exist_ok=True)

@@ -107,7 +107,7 @@ def _arrow(upper: tuple[float, float], lower: tuple[float, float]) -> str:
 def on_pre_build(**_: object) -> None:
     """Stops the build of the site if the committed picture is not the one of these sources."""
     if PICTURE.read_text(encoding="utf-8") != draw():
-        raise SystemExit("docs/images/rooms.svg is out of date. Way out: python docs/hooks/architecture.py")
+        raise SystemExit("docs/images/rooms.svg is out of date. Hint: python docs/hooks/architecture.py")
 
 
 if __name__ == "__main__":

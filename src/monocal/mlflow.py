@@ -82,5 +82,5 @@ def _mlflow() -> Any:
         import mlflow.artifacts
         import mlflow.pyfunc
     except ImportError as error:
-        raise ImportError("models in MLflow need the package mlflow. Way out: pip install 'monocal[mlflow]'") from error
+        raise ImportError("models in MLflow need the package mlflow. Hint: pip install 'monocal[mlflow]'") from error
     return mlflow

@@ -141,11 +141,11 @@ def test_text_and_rates_that_cannot_be_used_are_named(spark, rows):
     model = fitted(rows, "platt", fields=[], sampling_rate="rate")
     df = spark.createDataFrame([("0.1", 0.5), ("high", 0.5)], "pctr string, rate double").repartition(1)
     with pytest.raises(
-        InvalidInput, match=r"score column 'pctr': got 'high' in row \d of partition 0; wanted numbers from"
+        InvalidInput, match=r"score column 'pctr': got 'high' in row \d of partition 0; expected numbers from"
     ):
         ms.check_rows(df, model)
     with pytest.raises(
-        InvalidInput, match=r"sampling rate column 'rate': got 0 in row .* wanted numbers above 0 and up to 1"
+        InvalidInput, match=r"sampling rate column 'rate': got 0 in row .* expected numbers above 0 and up to 1"
     ):
         ms.check_rows(df.where("pctr = '0.1'").selectExpr("pctr", "0.0D AS rate"), model)
     assert collected(ms.apply(df, model, on_error="null"))["pctr_calibrated"].null_count == 1

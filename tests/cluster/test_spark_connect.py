@@ -45,9 +45,9 @@ def refusal(**options):
         return str(error)
     raise AssertionError("tasks of a barrier stage may not start together")
 
-assert "workers: got 3; wanted at most the 2 slots" in refusal(workers=3)
+assert "workers: got 3; expected at most the 2 slots" in refusal(workers=3)
 spark.conf.set("spark.dynamicAllocation.enabled", "true")
-assert "spark.dynamicAllocation.enabled: got true; wanted false" in refusal(workers=2)
+assert "spark.dynamicAllocation.enabled: got true; expected false" in refusal(workers=2)
 assert df.count() == rows.num_rows
 print("fitted", together.fingerprint)
 spark.stop()

@@ -129,7 +129,7 @@ def test_a_bad_row_of_a_fit_or_an_evaluation_is_named(spark):
     good = [(number, 0.01 * number, number % 2, 1.0) for number in range(n)]
     # a job that fails is tried four times over, so each kind of row is seen by one verb
     for verb, place, value, message in (
-        ("fit", 1, 7.0, r"score column 'p': got 7 in row 37 of partition 0; wanted numbers from 0 to 1"),
+        ("fit", 1, 7.0, r"score column 'p': got 7 in row 37 of partition 0; expected numbers from 0 to 1"),
         ("evaluate", 2, 2, r"label column 'y': got 2 at row 37 of the table; .* is partition 0 from its row 0 on"),
         ("fit", 3, -1.0, r"weight column 'w': got -1 in row 37 of partition 0"),
     ):

@@ -95,5 +95,5 @@ def test_rows_are_resampled_where_there_are_no_groups(spark, folder, rows):
     again = ms.evaluate(df, **given).tasks["click"]["before"]
     assert again.interval_reason("pcoc") == "not asked for"
     assert again.value("pcoc") == found.value("pcoc")
-    with pytest.raises(InvalidInput, match="n_bootstrap: got 1; wanted at least 2"):
+    with pytest.raises(InvalidInput, match="n_bootstrap: got 1; expected at least 2"):
         ms.evaluate(df, **given, intervals=True, n_bootstrap=1)

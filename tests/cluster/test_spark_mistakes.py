@@ -35,21 +35,21 @@ def place(rows, tmp_path_factory):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["evaluate", "@model", "@missing.parquet"], "missing.parquet', which is not there; wanted Parquet, or the"),
+        (["evaluate", "@model", "@missing.parquet"], "missing.parquet', which is not there; expected Parquet, or the"),
         (["evaluate", "@model", "ads.yesterday"], "TABLE: got 'ads.yesterday', which is not there"),
         (["evaluate", "@model", "a.b.c.d"], "TABLE: got 'a.b.c.d', which is not there"),
         (["evaluate", "@model", "@text.parquet"], "text.parquet', which is no Parquet"),
         (["evaluate", "@model", "@empty"], "empty', where no Parquet is"),
         (["evaluate", "@nothing", "@log.parquet"], "nothing: there is no such folder; a saved model is a folder"),
-        (["evaluate", "@model", "log.csv"], "TABLE: got 'log.csv'; wanted Parquet or a table's name"),
-        (["evaluate", "@model", "@log.parquet", "--by", "device"], "--by: got device; wanted nothing with --engine"),
+        (["evaluate", "@model", "log.csv"], "TABLE: got 'log.csv'; expected Parquet or a table's name"),
+        (["evaluate", "@model", "@log.parquet", "--by", "device"], "--by: got device; expected nothing with --engine"),
         (["evaluate", "@log.parquet", "--score", "pct", "--label", "click"], "did you mean 'pctr'?"),
         (
             ["fit", "@log.parquet", *COLUMNS, "--method", "wide_logistic", "--workers", "3", "--out", "@new"],
-            "--workers: got 3; wanted at most the 2 slots that Spark has. Way out: ask for fewer.",
+            "--workers: got 3; expected at most the 2 slots that Spark has. Hint: ask for fewer.",
         ),
         (["fit", "@log.parquet", *COLUMNS, "--method", "platt", "--out", "@full"], "full', which holds note.txt"),
-        (["apply", "@model", "@log.parquet", "--out", "@full"], "full', which is there; wanted a folder that is not"),
+        (["apply", "@model", "@log.parquet", "--out", "@full"], "full', which is there; expected a folder that is not"),
         (["apply", "@model", "@log.parquet", "--out", "@new", "--column", "click"], "choose another with --column"),
     ],
 )
@@ -132,21 +132,21 @@ def ended(place, out):
 def test_without_java_it_is_java_that_is_missing(ended):
     assert ended["no java"].returncode == 2
     assert ended["no java"].stderr.splitlines()[-1] == (
-        "error: --engine: got spark without java; wanted java 17 or newer. Way out: install it, or set JAVA_HOME."
+        "error: --engine: got spark without java; expected java 17 or newer. Hint: install it, or set JAVA_HOME."
     )
 
 
 def test_a_master_that_spark_does_not_know_is_no_fault_of_monocal(ended):
     assert ended["no such master"].returncode == 2
-    wanted = "got spark, which did not start; wanted a --master and --conf that Spark takes"
-    assert wanted in ended["no such master"].stderr
+    expected = "got spark, which did not start; expected a --master and --conf that Spark takes"
+    assert expected in ended["no such master"].stderr
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("dynamic allocation", "got true; wanted false: tasks of a barrier stage start together"),
-        ("parallelism", "--workers: got 2; wanted at most the 1 slots that Spark has"),
+        ("dynamic allocation", "got true; expected false: tasks of a barrier stage start together"),
+        ("parallelism", "--workers: got 2; expected at most the 1 slots that Spark has"),
     ],
 )
 def test_a_stage_that_would_wait_in_vain_is_refused_whatever_the_settings(ended, out, name, message):

@@ -40,8 +40,8 @@ def impossible_values(argument):
 @pytest.mark.parametrize(("method", "argument"), PAIRS, ids=IDS)
 def test_impossible_values_are_refused_by_name_and_by_class(method, argument):
     for value in impossible_values(argument):
-        wanted = rf"^{argument.name}: got .*wanted .*(leave {argument.name} out|did you mean)"
-        with pytest.raises(InvalidInput, match=wanted):
+        expected = rf"^{argument.name}: got .*expected .*(leave {argument.name} out|did you mean)"
+        with pytest.raises(InvalidInput, match=expected):
             calibrator(method, **{argument.name: value})
         made = CALIBRATORS[method](**{argument.name: value})
         with pytest.raises(InvalidInput, match=f"^{argument.name}: got"):
@@ -69,4 +69,4 @@ def test_the_command_line_refuses_an_impossible_value(tmp_path, capsys):
     table.write_text("p,y\n0.1,0\n0.2,1\n", encoding="utf-8")
     columns = ["--score", "p", "--label", "y", "--fields", "none", "--out", str(tmp_path / "model")]
     assert main(["fit", str(table), *columns, "--set", "tau=5"]) == 2
-    assert "tau: got 5; wanted a number in [0, 1)" in capsys.readouterr().err
+    assert "tau: got 5; expected a number in [0, 1)" in capsys.readouterr().err

@@ -76,7 +76,7 @@ MISTAKES = {
         lambda: fit(score="site"),
         "name a column of numbers, or convert this one first",
         ["fit", "--score", "site", "--label", "y"],
-        "score column 'site': got 'a' at row 0 of log.parquet; wanted a number. Way out: name a column of numbers",
+        "score column 'site': got 'a' at row 0 of log.parquet; expected a number. Hint: name a column of numbers",
     ),
     "float field": (
         lambda: fit(fields=["z"]),
@@ -134,7 +134,7 @@ def test_warnings_name_the_option_too(tmp_path, capsys):
     assert main(["fit", str(tmp_path / "log.parquet"), *options]) == 0
     said = capsys.readouterr().err
     assert "warning: --fields: got 'row', which names rows" in said
-    assert "Way out: name --fields without it" in said
+    assert "Hint: name --fields without it" in said
     assert "warning: --fields: got 'copy', which tells 'y'" in said
     assert "warning: --numeric: got 'when', whose newest values" in said
 
@@ -167,16 +167,16 @@ def test_a_name_that_is_given_twice(twice, tmp_path, capsys):
     [
         (
             ["apply", "m", "t.csv", "--out", "o.csv", "--interval", "lots"],
-            "--interval: got 'lots'; wanted a valid number.",
+            "--interval: got 'lots'; expected a valid number.",
         ),
-        (["fit", "t.csv", "--out", "m", "--holdout=2"], "--holdout: got '2'; wanted less than or equal to 0.9."),
-        (["fit", "t.csv", "--out", "m", "--min-count", "x"], "--min-count: got 'x'; wanted a valid integer."),
+        (["fit", "t.csv", "--out", "m", "--holdout=2"], "--holdout: got '2'; expected less than or equal to 0.9."),
+        (["fit", "t.csv", "--out", "m", "--min-count", "x"], "--min-count: got 'x'; expected a valid integer."),
         (["apply", "m", "t.csv", "--intervl", "0.1"], "No such option: --intervl (Possible options: --interval)."),
     ],
 )
 def test_an_option_of_a_wrong_kind_is_told_with_its_value(words, said, capsys):
     assert main(words) == 2
-    assert capsys.readouterr().err == f"error: {said} Way out: monocal {words[0]} --help.\n"
+    assert capsys.readouterr().err == f"error: {said} Hint: monocal {words[0]} --help.\n"
 
 
 @pytest.mark.parametrize("verb", ["apply", "inspect"])
@@ -185,12 +185,12 @@ def test_a_model_that_is_not_there_is_a_mistake_of_the_command(verb, tmp_path, c
     assert main([verb, str(tmp_path / "modle"), *more.get(verb, [])]) == 2
     said = capsys.readouterr().err
     assert "modle: there is no such folder" in said
-    assert "Way out: check the path" in said
+    assert "Hint: check the path" in said
 
 
 def test_a_column_that_the_model_needs_is_asked_for(tmp_path):
     model = monocal.fit(TABLE, method="wide_logistic", score="p", label="y", fields=["site"])
-    with pytest.raises(InvalidInput, match="got 'site'; .*Way out: add the column 'site' to the table"):
+    with pytest.raises(InvalidInput, match="got 'site'; .*Hint: add the column 'site' to the table"):
         model.predict({name: column for name, column in TABLE.items() if name != "site"})
 
 
@@ -206,7 +206,7 @@ def test_an_output_column_that_is_there(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("body", "wanted"),
+    ("body", "expected"),
     [
         ({"scores": {"y": [1.5]}, "fields": {"site": ["a"]}}, "scores of 'y': got 1.5 at row 0"),
         ({"score": {"y": [0.5]}}, "member of body: got 'score'"),
@@ -215,11 +215,11 @@ def test_an_output_column_that_is_there(tmp_path, capsys):
         ({"scores": {"y": [0.5]}, "fields": {"site": ["a", "b"]}}, "site"),
     ],
 )
-def test_http(body, wanted, served):
+def test_http(body, expected, served):
     answer = asyncio.run(post(served, body))
     assert answer.status_code == 422
     said = answer.json()["error"]
-    assert wanted in said
+    assert expected in said
     assert "--" not in said
     assert "scores_are" not in said
     assert "features=" not in said

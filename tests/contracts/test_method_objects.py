@@ -95,11 +95,11 @@ def test_an_inner_method_and_its_options_are_checked_before_rows_are_read():
 
 
 def test_what_is_no_method_is_refused():
-    with pytest.raises(InvalidInput, match=r"^method: got <class .*; wanted the name of a method, or one"):
+    with pytest.raises(InvalidInput, match=r"^method: got <class .*; expected the name of a method, or one"):
         monocal.fit(LOG, method=CALIBRATORS["platt"], **COLUMNS)
     with pytest.raises(UnknownName, match="did you mean 'platt'"):
         monocal.fit(LOG, method="plat", **COLUMNS)
-    with pytest.raises(InvalidInput, match="^l2: got 1.0; wanted arguments of 'platt' in the object"):
+    with pytest.raises(InvalidInput, match="^l2: got 1.0; expected arguments of 'platt' in the object"):
         monocal.fit(LOG, method=calibrator("platt"), l2=1.0, **COLUMNS)
     with pytest.raises(InvalidInput, match="^recent_share: got 5"):
         monocal.fit(LOG, method=calibrator("platt").set_params(recent_share=5), **COLUMNS)
@@ -108,7 +108,7 @@ def test_what_is_no_method_is_refused():
 def test_a_class_that_no_model_could_be_loaded_with_is_refused():
     kind = CALIBRATORS["platt"]
     foreign = type("Platt", (kind.__mro__[1],), {"name": "own", "_fit": kind._fit, "_predict_logits": None})
-    with pytest.raises(InvalidInput, match=r"^method: got .*; wanted a method of monocal\.methods\(\)"):
+    with pytest.raises(InvalidInput, match=r"^method: got .*; expected a method of monocal\.methods\(\)"):
         monocal.fit(LOG, method=object.__new__(foreign), **COLUMNS)
 
 
@@ -122,7 +122,7 @@ def test_comparisons_take_objects_beside_names():
     assert loss[0] == loss[1]
     with pytest.raises(InvalidInput, match="^methods: got 'histogram' twice"):
         monocal.compare_methods(LOG, [calibrator("histogram", n_bins=2), "histogram"], **COLUMNS)
-    with pytest.raises(InvalidInput, match="^n_bins: got 3; wanted arguments of 'histogram' in the object"):
+    with pytest.raises(InvalidInput, match="^n_bins: got 3; expected arguments of 'histogram' in the object"):
         given = {"histogram": {"n_bins": 3}}
         monocal.compare_methods(LOG, [calibrator("histogram", n_bins=2)], arguments=given, **COLUMNS)
 

@@ -227,7 +227,7 @@ def test_a_wrong_context_is_refused_in_words(name):
     if monotone_map.context_width == 0:
         assert monotone_map(torch.zeros(2), torch.zeros(2, 7)).shape == (2,)
         return
-    with pytest.raises(ValueError, match=r"context: got None; wanted a tensor of shape \(rows, \d+\)"):
+    with pytest.raises(ValueError, match=r"context: got None; expected a tensor of shape \(rows, \d+\)"):
         monotone_map(torch.zeros(2))
     with pytest.raises(ValueError, match=r"context: got a tensor of shape \(2, 99\)"):
         monotone_map(torch.zeros(2), torch.zeros(2, 99))

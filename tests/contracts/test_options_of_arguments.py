@@ -70,14 +70,14 @@ NOT_OFFERED = {
 def test_every_argument_is_told_as_an_option_of_the_verb(verb):
     offered = options_of(verb)
     named = [*inspect.signature(FUNCTIONS[verb]).parameters]
-    wanted = [name for name in named if name not in PLACES]
+    expected = [name for name in named if name not in PLACES]
     unspelled = set()
-    for name in wanted:
-        said = in_options(f"{name}: got 1; wanted 2. Way out: leave {name}= out.", offered)
+    for name in expected:
+        said = in_options(f"{name}: got 1; expected 2. Hint: leave {name}= out.", offered)
         option = said.partition(":")[0]
-        if option not in offered or said != f"{option}: got 1; wanted 2. Way out: leave {option} out.":
+        if option not in offered or said != f"{option}: got 1; expected 2. Hint: leave {option} out.":
             unspelled.add(name)
-    assert unspelled == NOT_OFFERED.get(verb, set()) & set(wanted)
+    assert unspelled == NOT_OFFERED.get(verb, set()) & set(expected)
 
 
 def messages():
@@ -125,12 +125,12 @@ def test_the_library_does_not_speak_of_options():
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_option_that_a_verb_does_not_have_is_not_named(name):
-    message = f'{name}: got 1; wanted 2. Way out: leave {name}= out, or pass {name}="x".'
+    message = f'{name}: got 1; expected 2. Hint: leave {name}= out, or pass {name}="x".'
     assert in_options(message, frozenset()) == message
 
 
 def test_columns_of_the_caller_keep_their_names():
     message = (
-        "field column: got 'lable_time'; wanted one of label_time, sampling_rate. Way out: did you mean 'label_time'?"
+        "field column: got 'lable_time'; expected one of label_time, sampling_rate. Hint: did you mean 'label_time'?"
     )
     assert in_options(message) == message

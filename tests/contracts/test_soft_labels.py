@@ -80,9 +80,9 @@ def test_a_metric_of_soft_labels_is_that_of_every_row_four_times(rows, name):
 
     which_group = np.arange(soft.size) // 10
     once = of(soft, np.arange(soft.size), soft_labels=True, weights=np.full(soft.size, float(QUARTERS)))
-    found, wanted = metric(name).of(once), metric(name).of(of(labels, at))
-    assert found.number == pytest.approx(wanted.number, rel=1e-9, abs=1e-12)
-    assert found.reason == wanted.reason
+    found, expected = metric(name).of(once), metric(name).of(of(labels, at))
+    assert found.number == pytest.approx(expected.number, rel=1e-9, abs=1e-12)
+    assert found.reason == expected.reason
 
 
 def test_hard_labels_are_the_same_bits_with_and_without_the_option(rows):

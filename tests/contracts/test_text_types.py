@@ -55,7 +55,7 @@ ROLES = {"score": "pctr", "label": "click", "fields": ["site"], "numeric": ["age
 
 
 @pytest.fixture(scope="module")
-def wanted(plain):
+def expected(plain):
     model = monocal.fit(plain, method="wide_logistic", **ROLES)
     return model, model.predict(plain)
 
@@ -77,8 +77,8 @@ def everything(table, model, folder):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_text_of_any_type_is_the_same(plain, wanted, kind):
-    model, answers = wanted
+def test_text_of_any_type_is_the_same(plain, expected, kind):
+    model, answers = expected
     table = pa.table({name: KINDS[kind](plain[name]) for name in plain.column_names})
     fitted = monocal.fit(table, method="wide_logistic", **ROLES)
     assert np.array_equal(fitted.predict(table), answers)
@@ -89,33 +89,33 @@ def test_text_of_any_type_is_the_same(plain, wanted, kind):
 
 
 @pytest.mark.parametrize("kind", ["string_view", "string_view by uint32", "large_string by int8"])
-def test_every_verb_takes_it(plain, wanted, kind, tmp_path):
+def test_every_verb_takes_it(plain, expected, kind, tmp_path):
     table = pa.table({name: KINDS[kind](plain[name]) for name in plain.column_names})
-    assert everything(table, wanted[0], tmp_path) == everything(plain, wanted[0], tmp_path)
+    assert everything(table, expected[0], tmp_path) == everything(plain, expected[0], tmp_path)
 
 
 @pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["c", "a", "b"]), pl.String])
-def test_polars(plain, wanted, kind, tmp_path):
+def test_polars(plain, expected, kind, tmp_path):
     frame = pl.from_arrow(plain).with_columns(pl.col("site").cast(kind))
-    assert everything(frame, wanted[0], tmp_path) == everything(plain, wanted[0], tmp_path)
-    assert np.array_equal(wanted[0].predict(frame.lazy()), wanted[1])
+    assert everything(frame, expected[0], tmp_path) == everything(plain, expected[0], tmp_path)
+    assert np.array_equal(expected[0].predict(frame.lazy()), expected[1])
     frame.write_parquet(tmp_path / "frame.parquet")
-    assert np.array_equal(wanted[0].predict(tmp_path / "frame.parquet"), wanted[1])
+    assert np.array_equal(expected[0].predict(tmp_path / "frame.parquet"), expected[1])
 
 
 @pytest.mark.parametrize("coded", [False, True])
 @pytest.mark.parametrize("kind", BINARIES)
-def test_bytes_are_no_categories(plain, wanted, kind, coded):
+def test_bytes_are_no_categories(plain, expected, kind, coded):
     bytes_of = pa.chunked_array([plain["site"].combine_chunks().cast(pa.binary()).cast(kind)])
     column = dictionary(bytes_of, kind) if coded and kind != pa.binary_view() else bytes_of
     table = plain.set_column(2, "site", column)
     with pytest.raises(InvalidInput, match="field 'site': got values of type"):
         monocal.fit(table, method="wide_logistic", **ROLES)
     with pytest.raises(InvalidInput, match="field 'site': got values of type"):
-        wanted[0].predict(table)
+        expected[0].predict(table)
 
 
 @pytest.mark.parametrize("column", [pl.Series("pctr", [0.1, 0.2]), pa.chunked_array([[0.1, 0.2]])])
-def test_a_column_is_no_table(wanted, column):
+def test_a_column_is_no_table(expected, column):
     with pytest.raises(InvalidInput, match=r"table: got .*one column"):
-        wanted[0].predict(column)
+        expected[0].predict(column)

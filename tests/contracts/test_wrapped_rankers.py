@@ -166,12 +166,12 @@ def test_a_field_that_the_frame_does_not_have_is_refused_before_training(rows):
             raise AssertionError("trained before the columns were looked at")
 
     frame, y, _ = rows
-    with pytest.raises(InvalidInput, match="fields: got 'sit'; wanted one of a, b, site. Way out: did you mean 'site'"):
+    with pytest.raises(InvalidInput, match="fields: got 'sit'; expected one of a, b, site. Hint: did you mean 'site'"):
         Calibrated(Untrained(), method="wide_logistic", fields=["sit"]).fit(frame, y)
 
 
 def test_what_cannot_be_wrapped_is_refused(rows):
-    with pytest.raises(InvalidInput, match="estimator: got a str; wanted a ranker with decision_function"):
+    with pytest.raises(InvalidInput, match="estimator: got a str; expected a ranker with decision_function"):
         monocal.wrap("ranker", method="platt").fit(rows[0], rows[1])
     frame, y, _ = rows
     X = frame[["a", "b"]].to_numpy()

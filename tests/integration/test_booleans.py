@@ -35,25 +35,25 @@ def files(tmp_path_factory):
 def test_a_boolean_is_one_value_in_csv_and_parquet(files, learned, tmp_path):
     model = monocal.fit(files[learned], method="wide_logistic", **COLUMNS)
     model.save(tmp_path / "model")
-    wanted = model.predict(files[learned])
+    expected = model.predict(files[learned])
     assert len(np.unique(monocal.load(tmp_path / "model").vocabulary.encode(pq.read_table(files["log.parquet"])))) == 3
     for other in files.values():
-        np.testing.assert_array_equal(model.predict(other), wanted, err_msg=str(other))
+        np.testing.assert_array_equal(model.predict(other), expected, err_msg=str(other))
 
 
 @pytest.mark.parametrize("learned", ["log.parquet", "pandas.csv"])
 def test_a_request_and_a_graph_know_a_boolean_in_any_spelling(files, learned, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     model = monocal.fit(files[learned], method="wide_logistic", **COLUMNS)
-    wanted = model.predict({"pctr": [0.2, 0.2], "is_app": [True, False]})
-    assert wanted[0] < 0.8 * wanted[1]
+    expected = model.predict({"pctr": [0.2, 0.2], "is_app": [True, False]})
+    assert expected[0] < 0.8 * expected[1]
     session = onnxruntime.InferenceSession(export_onnx(model, tmp_path / "m.onnx").path)
     for spelled in ([True, False], ["true", "false"], ["True", "False"], ["TRUE", "FALSE"]):
         answer = Engine(model).calibrate(Request(scores={"click": [0.2, 0.2]}, fields={"is_app": spelled}))
-        np.testing.assert_array_equal(answer.probabilities["click"], wanted)
+        np.testing.assert_array_equal(answer.probabilities["click"], expected)
         if isinstance(spelled[0], str):
             feed = {"pctr": np.array([0.2, 0.2]), "is_app": np.array(spelled, dtype=object)}
-            np.testing.assert_allclose(session.run(None, feed)[0], wanted, atol=1e-12)
+            np.testing.assert_allclose(session.run(None, feed)[0], expected, atol=1e-12)
 
 
 def test_spellings_that_were_told_apart_in_the_fit_stay_apart():

@@ -103,7 +103,7 @@ def test_tensors_of_numbers_are_fp64(model, log):
     answer = engine.calibrate(request_of({"inputs": tensors}, b"", 10, engine))
     assert np.array_equal(answer.probabilities["click"], model.predict(rows))
     tensors[1] |= {"datatype": "BYTES", "data": ["1", "2", "3", "4"]}
-    with pytest.raises(InvalidInput, match="datatype of input 'field.price': got BYTES; wanted FP64 or integers"):
+    with pytest.raises(InvalidInput, match="datatype of input 'field.price': got BYTES; expected FP64 or integers"):
         request_of({"inputs": tensors}, b"", 10, engine)
 
 

@@ -86,7 +86,7 @@ def test_fall_back_is_exported_as_identity(table, tmp_path):
 
 
 def test_a_graph_beyond_tolerance_is_refused_and_not_kept(table, tmp_path):
-    with pytest.raises(InvalidInput, match="a graph that differs by .* from predict; wanted at most"):
+    with pytest.raises(InvalidInput, match="a graph that differs by .* from predict; expected at most"):
         export_onnx(fitted(table, "isotonic"), tmp_path / "m.onnx", tolerance=-1.0)
     assert list(tmp_path.iterdir()) == []
 
@@ -146,7 +146,7 @@ def test_a_method_without_a_graph_is_refused(table, tmp_path):
     model = fitted(table, "platt")
     other = Unwritten().fit(table["pctr"].to_numpy(), table["click"].to_numpy())
     unwritten = replace(model, tasks=(replace(model.tasks[0], calibrator=other),))
-    with pytest.raises(InvalidInput, match="the method 'unwritten'; wanted one that can be exported to ONNX"):
+    with pytest.raises(InvalidInput, match="the method 'unwritten'; expected one that can be exported to ONNX"):
         export_onnx(unwritten, tmp_path / "m.onnx")
 
 

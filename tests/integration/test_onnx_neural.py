@@ -100,9 +100,9 @@ def test_error_falls_with_the_square_of_the_number_of_nodes(table, tmp_path):
 
 def test_too_few_nodes_are_refused_with_a_way_out(table, tmp_path):
     model = fitted(table, method="umc", preset="authors")
-    with pytest.raises(InvalidInput, match="differs by .* from predict; wanted at most 1e-04.* raise n_nodes"):
+    with pytest.raises(InvalidInput, match="differs by .* from predict; expected at most 1e-04.* raise n_nodes"):
         export_onnx(model, tmp_path / "m.onnx", n_nodes=1)
-    with pytest.raises(InvalidInput, match="n_nodes: got 0; wanted at least 1"):
+    with pytest.raises(InvalidInput, match="n_nodes: got 0; expected at least 1"):
         export_onnx(model, tmp_path / "m.onnx", n_nodes=0)
     assert list(tmp_path.iterdir()) == []
 

@@ -84,9 +84,9 @@ def integrand_at_limit(net):
     return np.exp(np.minimum(u, 0.0)) + np.maximum(u, 0.0)
 
 
-def relative(found, wanted):
-    scale = np.abs(np.asarray(wanted)).max()
-    return float(np.abs(np.asarray(found) - np.asarray(wanted)).max() / max(scale, 1e-300))
+def relative(found, expected):
+    scale = np.abs(np.asarray(expected)).max()
+    return float(np.abs(np.asarray(found) - np.asarray(expected)).max() / max(scale, 1e-300))
 
 
 SHAPES = [(50, 50), (1, 1), (1, 7), (7, 1), (13, 8), (200, 200), (64, 33)]
@@ -96,17 +96,17 @@ TOLERANCE = {(50, 50): 1e-6, (200, 200): 5e-6}
 @pytest.mark.parametrize("shape", SHAPES)
 def test_agrees_with_gauss_between_all_breaks(shape):
     net = random_net(40 if max(shape) < 100 else 8, *shape, seed=shape[0])
-    wanted, _ = reference(net)
+    expected, _ = reference(net)
     found = exact_integral(**net)
-    wanted = wanted.detach().numpy()
-    assert np.abs(found - wanted).max() < 2.5e-6 * max(1.0, np.abs(wanted).max())
-    assert np.median(np.abs(found - wanted) / np.abs(wanted)) < 2.5e-7
+    expected = expected.detach().numpy()
+    assert np.abs(found - expected).max() < 2.5e-6 * max(1.0, np.abs(expected).max())
+    assert np.median(np.abs(found - expected) / np.abs(expected)) < 2.5e-7
 
 
 def test_agrees_on_nets_ten_times_sharper():
     net = random_net(40, sharp=10.0)
-    wanted = reference(net)[0].detach().numpy()
-    assert np.median(np.abs(exact_integral(**net) - wanted) / np.abs(wanted)) < 4e-6
+    expected = reference(net)[0].detach().numpy()
+    assert np.median(np.abs(exact_integral(**net) - expected) / np.abs(expected)) < 4e-6
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -114,8 +114,8 @@ def test_gradients_agree_with_autograd_through_the_same_pieces(shape):
     n_rows = 24 if max(shape) < 100 else 6
     net = random_net(n_rows, *shape, seed=3)
     upstream = np.random.default_rng(1).normal(size=n_rows)
-    wanted, leaves = reference(net)
-    (wanted * torch.tensor(upstream)).sum().backward()
+    expected, leaves = reference(net)
+    (expected * torch.tensor(upstream)).sum().backward()
     found = exact_integral_backward(upstream, **net)
     for name, gradient in zip(NAMES[1:], found[1:], strict=True):
         assert relative(gradient, leaves[name].grad.numpy()) < TOLERANCE.get(shape, 2e-6), name
@@ -154,9 +154,9 @@ EDGES = {
 def test_edge_cases_agree_with_the_reference(edge):
     net = EDGES[edge]
     upstream = np.linspace(-1, 1, 30)
-    wanted, leaves = reference(net)
-    (wanted * torch.tensor(upstream)).sum().backward()
-    np.testing.assert_allclose(exact_integral(**net), wanted.detach().numpy(), rtol=3e-6, atol=3e-6)
+    expected, leaves = reference(net)
+    (expected * torch.tensor(upstream)).sum().backward()
+    np.testing.assert_allclose(exact_integral(**net), expected.detach().numpy(), rtol=3e-6, atol=3e-6)
     found = exact_integral_backward(upstream, **net)
     for name, gradient in zip(NAMES[1:], found[1:], strict=True):
         if edge in ("offsets 0", "second layer starts at its kink") and name == "offsets":

@@ -54,11 +54,11 @@ def test_umc_worked_example(integral, tolerance):
     logits = torch.logit(SCORES)
     result = torch.sigmoid(umc(logits, x))
     np.testing.assert_allclose(result.detach(), CALIBRATED, atol=tolerance)
-    wanted = [*AREAS[:3], 2.5269322292] if integral == "exact" else AREAS
+    expected = [*AREAS[:3], 2.5269322292] if integral == "exact" else AREAS
     areas = umc.curve(logits, umc.offsets(x)).detach()
     # the tabulated values carry the quadrature's own error; the exact one is given for the last row
-    np.testing.assert_allclose(areas, wanted, atol=3e-5 if integral == "exact" else 3e-7)
-    assert areas[3] == pytest.approx(wanted[3], abs=2e-7)
+    np.testing.assert_allclose(areas, expected, atol=3e-5 if integral == "exact" else 3e-7)
+    assert areas[3] == pytest.approx(expected[3], abs=2e-7)
     heights = umc.curve.heights(logits.float()[:, None], umc.offsets(x))[:, 0].detach()
     np.testing.assert_allclose(heights, HEIGHTS, atol=3e-7)
     np.testing.assert_allclose(heights.double() / (SCORES * (1 - SCORES)), SLOPES, rtol=1e-6)
@@ -83,9 +83,9 @@ def test_exact_and_quadrature_gradients_of_the_whole_map_agree():
         torch.testing.assert_close(gradient, gradients[1][name], rtol=2e-3, atol=2e-3 * float(gradient.abs().max()))
 
 
-@pytest.mark.parametrize(("width", "wanted"), [(336, 127_504), (224, 99_504)])
-def test_umc_has_the_published_number_of_parameters(width, wanted):
-    assert n_parameters(UmcMap(width)) == wanted
+@pytest.mark.parametrize(("width", "expected"), [(336, 127_504), (224, 99_504)])
+def test_umc_has_the_published_number_of_parameters(width, expected):
+    assert n_parameters(UmcMap(width)) == expected
 
 
 def test_baselines_have_the_published_number_of_parameters():
@@ -120,8 +120,8 @@ UNHALVED = {
 @pytest.mark.parametrize("n_steps", UNHALVED)
 def test_rule_of_the_public_code_has_its_weights(n_steps):
     weights = quadrature("umnn", n_steps)[1]
-    wanted = UNHALVED[n_steps]
-    np.testing.assert_allclose(weights[: len(wanted)], wanted, atol=5e-8)
+    expected = UNHALVED[n_steps]
+    np.testing.assert_allclose(weights[: len(expected)], expected, atol=5e-8)
     np.testing.assert_allclose(weights, weights[::-1], atol=1e-15)
     assert weights.sum() == pytest.approx(2.0, abs=1e-14)
 
@@ -142,9 +142,9 @@ def test_rule_of_the_public_code_of_a_parabola(n_steps):
 
 
 def test_clenshaw_curtis_of_a_kink_and_of_a_parabola():
-    for n_steps, wanted in [(4, 1.1275805666), (10, 1.0776309656), (50, 1.0898640508)]:
+    for n_steps, expected in [(4, 1.1275805666), (10, 1.0776309656), (50, 1.0898640508)]:
         nodes, weights = clenshaw_curtis(n_steps)
-        assert weights @ np.abs(nodes - 0.3) == pytest.approx(wanted, abs=1e-10)
+        assert weights @ np.abs(nodes - 0.3) == pytest.approx(expected, abs=1e-10)
     for n_steps in (4, 50):
         nodes, weights = clenshaw_curtis(n_steps)
         t = np.log(4.0)
@@ -159,24 +159,24 @@ def test_gauss_legendre_is_exact_for_high_degrees():
 def test_fac_line_oracle():
     line = PiecewiseMap(100)
     found = line(torch.tensor([-6.0, -2.0, 0.0, 1.5, 6.0], dtype=torch.float64))
-    wanted = [-4.6051701860, -2.0000040788, -0.0000498741, 1.4999430977, 4.6051701860]
-    np.testing.assert_allclose(found.detach(), wanted, atol=2e-6)  # the values are stored in float32
+    expected = [-4.6051701860, -2.0000040788, -0.0000498741, 1.4999430977, 4.6051701860]
+    np.testing.assert_allclose(found.detach(), expected, atol=2e-6)  # the values are stored in float32
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "wanted"),
+    ("epsilon", "expected"),
     [
         (1e-4, [-2.0, -1.5668150420, -0.9999876700, -1.0493076573, 0.4]),
         (0.0, [-2.0, -1.5667708769, -1.0, -1.0493260692, 0.4]),
     ],
 )
-def test_fac_line_of_four_knots(epsilon, wanted):
+def test_fac_line_of_four_knots(epsilon, expected):
     line = BrokenLine(equal_probability_knots(4), epsilon)
     np.testing.assert_allclose(line.knots, [-1.3862943611, -0.4054651081, 0.4054651081, 1.3862943611], atol=1e-10)
     with torch.no_grad():
         line.values.copy_(torch.tensor([-2.0, -0.9, -1.1, 0.4]))
     found = line(torch.tensor([-3.0, -1.0, 0.0, 0.2, 3.0], dtype=torch.float64))
-    np.testing.assert_allclose(found.detach(), wanted, atol=1e-7)
+    np.testing.assert_allclose(found.detach(), expected, atol=1e-7)
     assert line.disorder().item() == pytest.approx(0.2, abs=1e-6)
 
 
@@ -199,8 +199,8 @@ def test_sbcr_oracle():
         [0.0001, 0.0828621043, 0.2071552608, 0.4944385234, 0.9084232121, 0.9999],
         atol=1e-8,
     )
-    wanted = [-9.2102403670, -2.4040800057, -1.3421588492, -0.0222468238, 2.2945325304, 9.2102403670]
-    np.testing.assert_allclose(logits.detach(), wanted, atol=2e-7)
+    expected = [-9.2102403670, -2.4040800057, -1.3421588492, -0.0222468238, 2.2945325304, 9.2102403670]
+    np.testing.assert_allclose(logits.detach(), expected, atol=2e-7)
 
 
 @pytest.mark.parametrize(

@@ -46,12 +46,12 @@ def test_blocks_equal_the_plain_network(hidden, with_skip):
         return net.last(values)
 
     loss = (plain(x) * pull).sum() + (0.0 if skip is None else skip(x).square().sum())
-    wanted = gradients_of(both, loss)
+    expected = gradients_of(both, loss)
     wanted_x, x.grad = x.grad.clone(), None
     skipped, result = blocked_mlp(x, net.linears, skip)
     torch.testing.assert_close(result, plain(x), rtol=1e-5, atol=1e-5)
     found = gradients_of(both, (result * pull).sum() + skipped.square().sum())
-    assert_same(wanted, found)
+    assert_same(expected, found)
     torch.testing.assert_close(x.grad, wanted_x, rtol=1e-4, atol=1e-4)
 
 

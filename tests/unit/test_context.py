@@ -74,9 +74,9 @@ def test_wide_shifts_start_at_zero_and_sum_over_fields():
 
 
 def test_refusals_name_the_argument():
-    with pytest.raises(ValueError, match=r"field_ids: got a tensor of shape \(3, 2\); wanted shape \(rows, 3\)"):
+    with pytest.raises(ValueError, match=r"field_ids: got a tensor of shape \(3, 2\); expected shape \(rows, 3\)"):
         ContextEncoder(SIZES)(IDS[:, :2])
     with pytest.raises(ValueError, match=r"field_sizes: got \[\]"):
         field_offsets([])
-    with pytest.raises(ValueError, match=r"table: got a tensor of shape \(8, 2\); wanted 9 rows"):
+    with pytest.raises(ValueError, match=r"table: got a tensor of shape \(8, 2\); expected 9 rows"):
         ContextEncoder(SIZES, table=torch.zeros(8, 2))

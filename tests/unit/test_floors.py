@@ -79,5 +79,5 @@ def test_constant_predictions_have_the_floor_of_a_mean():
 
 
 def test_too_few_draws_are_refused():
-    with pytest.raises(InvalidInput, match="n_floor: got 0; wanted at least 2"):
+    with pytest.raises(InvalidInput, match="n_floor: got 0; expected at least 2"):
         noise_floor({"ece": metric("ece")}, sample_forecast(10, seed=0), n_draws=0)

@@ -167,7 +167,7 @@ def test_no_rows_give_no_results():
 
 def test_refuses_ids_of_another_schema():
     _, predictor = build("concat")
-    with pytest.raises(ValueError, match=r"ids have shape \(2, 6\), wanted \(2, 7\)"):
+    with pytest.raises(ValueError, match=r"ids have shape \(2, 6\), expected \(2, 7\)"):
         predictor.score(np.zeros(2), np.zeros((2, 6), np.int32))
 
 

@@ -47,9 +47,9 @@ def test_groups_are_resampled_whole():
     p = np.full(3000, 0.2)
     happy = rng.random(300) < 0.2
     labels = happy[users].astype(float)
-    wanted = {"pcoc": metric("pcoc")}
-    alone = bootstrap(wanted, Forecast.of(labels, p))["pcoc"].std()
-    together = bootstrap(wanted, Forecast.of(labels, p, groups=users))["pcoc"].std()
+    expected = {"pcoc": metric("pcoc")}
+    alone = bootstrap(expected, Forecast.of(labels, p))["pcoc"].std()
+    together = bootstrap(expected, Forecast.of(labels, p, groups=users))["pcoc"].std()
     # ten equal labels per user: the standard error grows by about the root of ten
     assert 2.3 < together / alone < 4.3
 
@@ -71,19 +71,19 @@ def test_blocks_are_even_and_never_split_a_group(grouped):
 def test_block_bootstrap_agrees_with_the_row_bootstrap(monkeypatch):
     rows = sample_forecast(4000, seed=4)
     rows = Forecast.of(rows.labels, rows.probabilities, fields=rows.fields)
-    wanted = {name: metric(name) for name in ("pcoc", "auc", "ece", "frce")}
-    blocked = bootstrap(wanted, rows, n_replicates=300)
+    expected = {name: metric(name) for name in ("pcoc", "auc", "ece", "frce")}
+    blocked = bootstrap(expected, rows, n_replicates=300)
     monkeypatch.setattr(intervals_module, "MOST_BLOCKS", rows.n_rows)
-    by_row = bootstrap(wanted, rows, n_replicates=300)
-    for name in wanted:
+    by_row = bootstrap(expected, rows, n_replicates=300)
+    for name in expected:
         assert blocked[name].std() == pytest.approx(by_row[name].std(), rel=0.2), name
 
 
 def test_same_seed_same_replicates_and_global_randomness_untouched():
     rows = sample_forecast(1000, seed=5)
-    wanted = {"ece": metric("ece")}
+    expected = {"ece": metric("ece")}
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    first, again, other = (bootstrap(wanted, rows, 20, seed)["ece"] for seed in (1, 1, 2))
+    first, again, other = (bootstrap(expected, rows, 20, seed)["ece"] for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
     assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
@@ -112,5 +112,5 @@ def test_high_cardinality_fields_use_sparse_sums():
 
 
 def test_too_few_replicates_are_refused():
-    with pytest.raises(InvalidInput, match="n_bootstrap: got 1; wanted at least 2 replicates"):
+    with pytest.raises(InvalidInput, match="n_bootstrap: got 1; expected at least 2 replicates"):
         bootstrap({"ece": metric("ece")}, sample_forecast(10, seed=0), n_replicates=1)

@@ -12,14 +12,14 @@ from monocal.metrics import METRICS, Forecast, metric
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (([0, 1], [0.1, math.nan]), "probabilities: got nan at row 1 (1 such rows); wanted finite numbers"),
-        (([0, 1], [0.1, 1.2]), "probabilities: got 1.2 at row 1; wanted numbers in [0, 1]. Way out: pass scores_are"),
+        (([0, 1], [0.1, math.nan]), "probabilities: got nan at row 1 (1 such rows); expected finite numbers"),
+        (([0, 1], [0.1, 1.2]), "probabilities: got 1.2 at row 1; expected numbers in [0, 1]. Hint: pass scores_are"),
         (([0, 1], [-0.1, 0.2]), "probabilities: got -0.1 at row 0"),
-        (([0, 1], ["a", "b"]), "probabilities: got values of type <U1; wanted numbers"),
-        (([0, 1], [[0.1, 0.2]]), "probabilities: got an array of shape (1, 2); wanted one number per row"),
-        (([0, 2], [0.1, 0.2]), "labels: got 2 at row 1; wanted 0 or 1 in every row"),
-        (([0, 1, 1], [0.1, 0.2]), "labels: got 3 rows; wanted 2 rows"),
-        ((1, [0.1, 0.2]), "labels: got an array of shape (); wanted one number per row"),
+        (([0, 1], ["a", "b"]), "probabilities: got values of type <U1; expected numbers"),
+        (([0, 1], [[0.1, 0.2]]), "probabilities: got an array of shape (1, 2); expected one number per row"),
+        (([0, 2], [0.1, 0.2]), "labels: got 2 at row 1; expected 0 or 1 in every row"),
+        (([0, 1, 1], [0.1, 0.2]), "labels: got 3 rows; expected 2 rows"),
+        ((1, [0.1, 0.2]), "labels: got an array of shape (); expected one number per row"),
     ],
 )
 def test_bad_columns(columns, message):
@@ -31,16 +31,16 @@ def test_bad_columns(columns, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weights": [1.0, -2.0]}, "weights: got -2 at row 1; wanted numbers that are zero or positive"),
-        ({"weights": [1.0]}, "weights: got 1 rows; wanted 2 rows"),
+        ({"weights": [1.0, -2.0]}, "weights: got -2 at row 1; expected numbers that are zero or positive"),
+        ({"weights": [1.0]}, "weights: got 1 rows; expected 2 rows"),
         ({"weights": [1.0, math.inf]}, "weights: got inf at row 1"),
-        ({"fields": {"site": [0]}}, "fields['site']: got 1 rows; wanted 2 rows"),
+        ({"fields": {"site": [0]}}, "fields['site']: got 1 rows; expected 2 rows"),
         (
             {"fields": {"site": ["a", "b"]}},
-            "fields['site']: got an array of type <U1 and shape (2,); wanted one integer",
+            "fields['site']: got an array of type <U1 and shape (2,); expected one integer",
         ),
-        ({"fields": {"site": [0, -1]}}, "fields['site']: got ids from -1 to 0; wanted ids from 0 to 134217727"),
-        ({"fields": {"site": [0, 1 << 40]}}, "wanted ids from 0 to 134217727. Way out: number the values 0, 1, 2"),
+        ({"fields": {"site": [0, -1]}}, "fields['site']: got ids from -1 to 0; expected ids from 0 to 134217727"),
+        ({"fields": {"site": [0, 1 << 40]}}, "expected ids from 0 to 134217727. Hint: number the values 0, 1, 2"),
         ({"groups": [0.5, 1.0]}, "groups: got an array of type float64"),
     ],
 )
@@ -105,7 +105,7 @@ def test_cal_n_is_infinite_when_positives_were_called_impossible():
 
 
 def test_unknown_metric_gets_a_suggestion():
-    with pytest.raises(UnknownName, match=r"metric: got 'log_los'; wanted one of auc, .* did you mean 'log_loss'\?"):
+    with pytest.raises(UnknownName, match=r"metric: got 'log_los'; expected one of auc, .* did you mean 'log_loss'\?"):
         metric("log_los")
 
 
@@ -117,15 +117,15 @@ def test_unknown_option_gets_a_suggestion():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("ece", {"bins": 0}, "bins: got 0; wanted a whole number ≥ 1"),
+        ("ece", {"bins": 0}, "bins: got 0; expected a whole number ≥ 1"),
         ("cal_n", {"bins": -1}, "bins: got -1"),
         ("auc", {"cells": 0}, "cells: got 0"),
         ("mvce", {"parts": 0}, "parts: got 0"),
-        ("smooth_ece", {"bandwidth": 0.0}, "bandwidth: got 0.0; wanted a number above 0"),
+        ("smooth_ece", {"bandwidth": 0.0}, "bandwidth: got 0.0; expected a number above 0"),
         ("smooth_ece", {"grid": 0}, "grid: got 0"),
-        ("frce", {"normalise": "rows"}, 'normalise: got \'rows\'; wanted "kept" or "all"'),
-        ("frce", {"smoothing": -1.0}, "smoothing: got -1.0; wanted a number ≥ 0"),
-        ("ece", {"precision": "half"}, 'precision: got \'half\'; wanted "double" or "single"'),
+        ("frce", {"normalise": "rows"}, 'normalise: got \'rows\'; expected "kept" or "all"'),
+        ("frce", {"smoothing": -1.0}, "smoothing: got -1.0; expected a number ≥ 0"),
+        ("ece", {"precision": "half"}, 'precision: got \'half\'; expected "double" or "single"'),
     ],
 )
 def test_bad_options(name, options, message):

@@ -64,8 +64,8 @@ def test_knots_are_exact_for_a_broken_line():
     integral = KnotIntegral([-1.0, 0.0, 2.0])
     t = torch.tensor([-3.0, -1.0, -0.5, 0.0, 1.0, 2.0, 4.0], dtype=torch.float64)
     heights = torch.tensor([[2.0, 0.5, 1.0]]).repeat(len(t), 1)
-    wanted = [-5.25, -1.25, -0.4375, 0.0, 0.625, 1.5, 3.5]
-    np.testing.assert_allclose(integral(t, *integral.prepare(heights)), wanted, atol=1e-15)
+    expected = [-5.25, -1.25, -0.4375, 0.0, 0.625, 1.5, 3.5]
+    np.testing.assert_allclose(integral(t, *integral.prepare(heights)), expected, atol=1e-15)
 
 
 def test_knots_have_a_continuous_derivative_equal_to_the_height():
@@ -81,9 +81,9 @@ def test_knots_have_a_continuous_derivative_equal_to_the_height():
     [
         ({"integrand": "knot"}, "integrand: got 'knot'; .* did you mean 'knots'"),
         ({"integral": "exakt"}, "integral: got 'exakt'; .* did you mean 'exact'"),
-        ({"integrand": "knots"}, "knots: got None; wanted positions on the logit axis"),
-        ({"integrand": "knots", "knots": [1.0, 1.0]}, r"knots: got \[1.0, 1.0\]; wanted at least two increasing"),
-        ({"hidden": (50, 1000)}, r"hidden: got \(50, 1000\); wanted two widths from 1 to 512"),
+        ({"integrand": "knots"}, "knots: got None; expected positions on the logit axis"),
+        ({"integrand": "knots", "knots": [1.0, 1.0]}, r"knots: got \[1.0, 1.0\]; expected at least two increasing"),
+        ({"hidden": (50, 1000)}, r"hidden: got \(50, 1000\); expected two widths from 1 to 512"),
         ({"rescaling_hidden": (0,)}, "hidden: got layers"),
     ],
 )

@@ -66,7 +66,7 @@ def calibrator(method: str, /, **arguments: Any) -> Calibrator:
         >>> calibrator("isotonik")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.UnknownName: method: got 'isotonik'; ... Way out: did you mean 'isotonic'?
+        monocal.core.errors.UnknownName: method: got 'isotonik'; ... Hint: did you mean 'isotonic'?
     """
     kind = CALIBRATORS.named(method)
     known = kind().get_params(deep=False)

@@ -124,7 +124,7 @@ def check_arguments(kind: type[Any], given: Mapping[str, Any]) -> None:
         >>> check_arguments(PlattCalibrator, {"recent_share": 5})
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: recent_share: got 5; wanted a number in [0, 1). Way out: ... the default, 0.0.
+        monocal.core.errors.InvalidInput: recent_share: got 5; expected a number in [0, 1). Hint: ... the default, 0.0.
     """
     hints = _hints(kind)
     for name, value in given.items():
@@ -133,8 +133,8 @@ def check_arguments(kind: type[Any], given: Mapping[str, Any]) -> None:
             wish, near = _wish(name, hints.get(name)), None
             if isinstance(value, str):
                 near = nearest_name(value, [choice for choice in _choices(hints.get(name)) if isinstance(choice, str)])
-            way_out = f"did you mean {near!r}?" if near else f"leave {name} out to use the default, {default!r}"
-            raise InvalidInput.of(name, repr(value), wish, way_out)
+            hint = f"did you mean {near!r}?" if near else f"leave {name} out to use the default, {default!r}"
+            raise InvalidInput.of(name, repr(value), wish, hint)
 
 
 def _is_possible(name: str, value: Any, hint: Any) -> bool:

@@ -13,6 +13,6 @@ class NotFitted(MonocalError, NotFittedError):  # type: ignore[misc]
     @classmethod
     def of(cls, name: str) -> NotFitted:
         return cls(
-            f"{name}: got predict before fit; wanted a fitted calibrator. "
-            "Way out: call fit(scores, labels) first, or monocal.load a saved model."
+            f"{name}: got predict before fit; expected a fitted calibrator. "
+            "Hint: call fit(scores, labels) first, or monocal.load a saved model."
         )

@@ -1,4 +1,4 @@
-"""What a method says when it is asked for something that it cannot do: one error each, with the way out."""
+"""What a method says when it is asked for something that it cannot do: one error each, with a hint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REFUSALS = {
         "serve it with monocal serve, or give its class the method _write_onnx",
     ),
 }
-"""What is asked for to the argument that asks, the wish and the way out."""
+"""What is asked for to the argument that asks, what was expected and a hint."""
 
 
 def refusal(asked: Literal["numbers", "refresh", "interval", "onnx"], method: str) -> InvalidInput:
@@ -34,5 +34,5 @@ def refusal(asked: Literal["numbers", "refresh", "interval", "onnx"], method: st
         >>> str(refusal("interval", "platt")).split("; ")[0]
         "interval: got the method 'platt'"
     """
-    argument, wanted, way_out = _REFUSALS[asked]
-    return InvalidInput.of(argument, f"the method {method!r}", wanted, way_out)
+    argument, wanted, hint = _REFUSALS[asked]
+    return InvalidInput.of(argument, f"the method {method!r}", wanted, hint)

@@ -64,7 +64,7 @@ def tasks(texts: Sequence[str] | None) -> dict[str, tuple[str, str]] | None:
         >>> tasks(["click"])
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: --task: got 'click'; wanted label:score. Way out: write --task click:pctr.
+        monocal.core.errors.InvalidInput: --task: got 'click'; expected label:score. Hint: write --task click:pctr.
     """
     found: dict[str, tuple[str, str]] = {}
     for text in names(texts):
@@ -97,7 +97,7 @@ def pairs_only(option: str, texts: Sequence[str] | None) -> dict[str, str]:
         >>> pairs_only("--cut", ["test"])
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: --cut: got 'test'; wanted name=value. Way out: write --cut test=….
+        monocal.core.errors.InvalidInput: --cut: got 'test'; expected name=value. Hint: write --cut test=….
     """
     found: dict[str, str] = {}
     for text in texts or ():

@@ -73,7 +73,7 @@ SETTINGS = _Settings()
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived; like an interrupt it must run every clean-up on its way out."""
+    """SIGTERM arrived; like an interrupt it must run every clean-up on exit."""
 
 
 def run_guarded(
@@ -124,7 +124,7 @@ def describe(error: Exception) -> str:
 
     Example:
         >>> describe(ModuleNotFoundError("No module named 'torch'", name="torch"))
-        "this needs the package torch, which is not installed. Way out: pip install 'monocal[neural]'."
+        "this needs the package torch, which is not installed. Hint: pip install 'monocal[neural]'."
     """
     if isinstance(error, typer.TyperException):
         return _usage(error)
@@ -132,7 +132,7 @@ def describe(error: Exception) -> str:
         package = (error.name or "").split(".")[0]
         return (
             f"this needs the package {package}, which is not installed. "
-            f"Way out: pip install 'monocal[{_EXTRAS[package]}]'."
+            f"Hint: pip install 'monocal[{_EXTRAS[package]}]'."
         )
     if isinstance(error, MonocalError):
         return told(str(error))
@@ -141,7 +141,7 @@ def describe(error: Exception) -> str:
     if type(error).__module__.split(".")[0] in ("pyspark", "py4j"):
         return _of_spark(str(error))
     if isinstance(error, MemoryError):
-        return "out of memory. Way out: fewer rows or fields, or prepare the log first, which then stays on disk."
+        return "out of memory. Hint: fewer rows or fields, or prepare the log first, which then stays on disk."
     return (
         f"{type(error).__name__}: {_one_line(str(error))}. "
         "This is a fault in monocal; run again with --debug to see where."
@@ -153,7 +153,7 @@ def _of_spark(text: str) -> str:
 
     Example:
         >>> print(_of_spark("An error occurred while calling o3.x.\n: java.io.IOException: no room\n\tat a.B(C.java)"))
-        Spark: java.io.IOException: no room. Way out: run again with --debug to see all that it says.
+        Spark: java.io.IOException: no room. Hint: run again with --debug to see all that it says.
         >>> print(_of_spark("Aborted: Traceback (most recent call last):\n  File …\nKeyError: 3\n\n\tat a.B(C.java)"))
         a worker of Spark: KeyError: 3. This is a fault in monocal; run again with --debug to see where.
     """
@@ -162,7 +162,7 @@ def _of_spark(text: str) -> str:
     if any(line.endswith("Traceback (most recent call last):") for line in said):
         return f"a worker of Spark: {shown(said[-1])}. This is a fault in monocal; run again with --debug to see where."
     first = shown(_one_line(" ".join(said)).removeprefix(": ").removesuffix("."))
-    return f"Spark: {first}. Way out: run again with --debug to see all that it says."
+    return f"Spark: {first}. Hint: run again with --debug to see all that it says."
 
 
 def told(message: str) -> str:
@@ -175,10 +175,10 @@ def _usage(error: typer.TyperException) -> str:
     option = next(reversed(getattr(getattr(error, "param", None), "opts", ())), "")
     wish = _one_line(getattr(error, "message", "")).removeprefix("Input should be ").partition(", unable")[0]
     if option.startswith("-") and wish and (value := _value_of(option, SETTINGS.given)) is not None:
-        text = f"{option}: got {shown(repr(value))}; wanted {wish.removesuffix('.')}"
+        text = f"{option}: got {shown(repr(value))}; expected {wish.removesuffix('.')}"
     context = getattr(error, "ctx", None)
     stop = "" if text.endswith((".", "?")) else "."
-    return text if context is None else f"{text}{stop} Way out: {context.command_path} --help."
+    return text if context is None else f"{text}{stop} Hint: {context.command_path} --help."
 
 
 def _value_of(option: str, given: Sequence[str]) -> str | None:

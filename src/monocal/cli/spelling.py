@@ -111,14 +111,14 @@ def in_options(message: str, offered: Collection[str] | None = None, settings: C
         settings: Names that the caller gave with --set.
 
     Example:
-        >>> in_options('score: got None; wanted the name of the score column. Way out: pass score="…".')
-        '--score: got nothing; wanted the name of the score column. Way out: pass --score ….'
-        >>> in_options('scores: got 3; wanted probabilities. Way out: pass scores_are="logit" if these are logits.')
-        'scores: got 3; wanted probabilities. Way out: pass --logits if these are logits.'
-        >>> in_options("task: got 'clck'; wanted one of click, buy. Way out: did you mean 'click'?", {"--task"})
-        "--task: got 'clck'; wanted one of click, buy. Way out: did you mean 'click'?"
-        >>> in_options("l2: got -1; wanted a number ≥ 0. Way out: leave l2 out.", settings={"l2"})
-        '--set l2: got -1; wanted a number ≥ 0. Way out: leave l2 out.'
+        >>> in_options('score: got None; expected the name of the score column. Hint: pass score="…".')
+        '--score: got nothing; expected the name of the score column. Hint: pass --score ….'
+        >>> in_options('scores: got 3; expected probabilities. Hint: pass scores_are="logit" if these are logits.')
+        'scores: got 3; expected probabilities. Hint: pass --logits if these are logits.'
+        >>> in_options("task: got 'clck'; expected one of click, buy. Hint: did you mean 'click'?", {"--task"})
+        "--task: got 'clck'; expected one of click, buy. Hint: did you mean 'click'?"
+        >>> in_options("l2: got -1; expected a number ≥ 0. Hint: leave l2 out.", settings={"l2"})
+        '--set l2: got -1; expected a number ≥ 0. Hint: leave l2 out.'
     """
 
     def is_offered(choice: str) -> bool:
@@ -151,5 +151,5 @@ def in_options(message: str, offered: Collection[str] | None = None, settings: C
     message = re.sub(r"^argument of '(\w+)'(?=: got)", r"--set of \1", message)
     # an argument, several of them, or a part of one
     message = re.sub(r"^(\w+, )*(\w+ of )?\w+(?=: got )", head, message)
-    body, advised, way_out = message.partition("Way out: ")
-    return body + advised + re.sub(rf"(?<![\w'\"-])({_LONG_NAMES})(?![\w'\"=])", lambda name: option(name[0]), way_out)
+    body, advised, hint = message.partition("Hint: ")
+    return body + advised + re.sub(rf"(?<![\w'\"-])({_LONG_NAMES})(?![\w'\"=])", lambda name: option(name[0]), hint)

@@ -21,29 +21,29 @@ _TEXTS = re.compile(
 
 
 @contextmanager
-def naming_disk_full(target: str | Path, way_out: str = "") -> Iterator[None]:
+def naming_disk_full(target: str | Path, hint: str = "") -> Iterator[None]:
     """Turns whatever the block raises because a disk is full (or a quota or size limit reached) into `DiskFull`.
 
     Of blocks in blocks the outermost names what was being written: that is what the caller asked for.
 
     Arguments:
         target: What was being written.
-        way_out: What to do, if it is not simply to free space and try again.
+        hint: What to do, if it is not simply to free space and try again.
 
     Example:
         >>> with naming_disk_full("model"):
         ...     raise OSError(28, "No space left on device")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.DiskFull: disk full while writing 'model'; nothing was replaced. Way out: free space ...
+        monocal.core.errors.DiskFull: disk full while writing 'model'; nothing was replaced. Hint: free space ...
     """
     try:
         yield
     except Exception as error:
         if not is_disk_full(error):
             raise
-        advice = way_out or "free space there, raise the quota or file size limit, or write to another disk"
-        raise DiskFull(f"disk full while writing {str(target)!r}; nothing was replaced. Way out: {advice}.") from error
+        advice = hint or "free space there, raise the quota or file size limit, or write to another disk"
+        raise DiskFull(f"disk full while writing {str(target)!r}; nothing was replaced. Hint: {advice}.") from error
 
 
 def is_disk_full(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""Errors that name the argument, the value, the wish and the way out."""
+"""Errors that name the argument, the value, what was expected and a hint."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class InvalidInput(MonocalError, ValueError):
 
     Example:
         >>> print(InvalidInput.of("weights", -1.0, "numbers that are zero or positive", "drop the row or use 0"))
-        weights: got -1.0; wanted numbers that are zero or positive. Way out: drop the row or use 0.
+        weights: got -1.0; expected numbers that are zero or positive. Hint: drop the row or use 0.
     """
 
     @classmethod
-    def of(cls, argument: str, value: Any, wish: str, way_out: str) -> InvalidInput:
-        return cls(f"{shown(argument)}: got {shown(value)}; wanted {wish}. Way out: {way_out}.")
+    def of(cls, argument: str, value: Any, expected: str, hint: str) -> InvalidInput:
+        return cls(f"{shown(argument)}: got {shown(value)}; expected {expected}. Hint: {hint}.")
 
 
 class UnknownName(InvalidInput):
@@ -41,7 +41,7 @@ class UnknownName(InvalidInput):
 
     Example:
         >>> print(UnknownName.among("column", "site", ["site_id", "app_id", "click"]))
-        column: got 'site'; wanted one of site_id, app_id, click. Way out: did you mean 'site_id'?
+        column: got 'site'; expected one of site_id, app_id, click. Hint: did you mean 'site_id'?
     """
 
     @classmethod
@@ -52,7 +52,7 @@ class UnknownName(InvalidInput):
         listed = ", ".join(names[:20]) + (f", … ({len(names)} in all)" if len(names) > 20 else "")
         hint = f"did you mean {near!r}?" if near else f"{otherwise}."
         got = shown(repr(name[: LONGEST_SHOWN + 1]))
-        return cls(f"{shown(kind)}: got {got}; wanted one of {listed or '(there are none)'}. Way out: {hint}")
+        return cls(f"{shown(kind)}: got {got}; expected one of {listed or '(there are none)'}. Hint: {hint}")
 
 
 class ArtefactError(MonocalError):
@@ -72,14 +72,14 @@ class LostMember(MonocalError):
 
     Example:
         >>> print(LostMember.of("Connection closed by peer"))
-        a process of this fit is lost: Connection closed by peer. Nothing is saved. Way out: see which process ended
+        a process of this fit is lost: Connection closed by peer. Nothing is saved. Hint: see which process ended
         first and why, then start again; with a checkpoint= the fit goes on after its last epoch.
     """
 
     @classmethod
     def of(cls, what: str) -> LostMember:
         return cls(
-            f"a process of this fit is lost: {shown(what)}. Nothing is saved. Way out: see which process ended first "
+            f"a process of this fit is lost: {shown(what)}. Nothing is saved. Hint: see which process ended first "
             "and why, then start again; with a checkpoint= the fit goes on after its last epoch."
         )
 

@@ -148,10 +148,8 @@ def entries_of(folder: Path) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(files), frozenset(folders)
 
 
-def _refusal(what: str, way_out: str) -> InvalidInput:
-    return InvalidInput.of(
-        "output folder", what, "a new or empty folder, or an earlier result of the same kind", way_out
-    )
+def _refusal(what: str, hint: str) -> InvalidInput:
+    return InvalidInput.of("output folder", what, "a new or empty folder, or an earlier result of the same kind", hint)
 
 
 def _holds_anything(folder: Path) -> bool:

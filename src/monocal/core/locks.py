@@ -97,7 +97,7 @@ def _wait(take: Callable[[Path], T | None], folder: Path, patience_seconds: floa
         if time.monotonic() > deadline:
             raise MonocalError(
                 f"{folder}: another process has kept this folder locked for {patience_seconds:.0f} seconds; nothing "
-                "was written. Way out: end that process, or write to another folder"
+                "was written. Hint: end that process, or write to another folder"
             )
         time.sleep(_LOOK_SECONDS)
     return taken

@@ -143,19 +143,19 @@ class FolderFormat:
         version = manifest.get("schema_version")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise ArtefactError(
-                f"{path}: damaged (schema version {version!r}); nothing was loaded. Way out: {self.remedy}"
+                f"{path}: damaged (schema version {version!r}); nothing was loaded. Hint: {self.remedy}"
             )
         if version != self.version:
             writer = str(manifest.get("written_by", "an earlier version of monocal"))
             remedy = self.anew if version < self.version else "upgrade monocal"
             raise ArtefactError(
                 f"{path}: written by {writer[:_WRITER_CHARACTERS]} with schema version {version}, and monocal "
-                f"{__version__} reads schema version {self.version}; nothing was loaded or changed. Way out: {remedy}"
+                f"{__version__} reads schema version {self.version}; nothing was loaded or changed. Hint: {remedy}"
             )
         try:
             if manifest.get("fingerprint") != fingerprint({k: v for k, v in manifest.items() if k != "fingerprint"}):
                 raise ArtefactError(
-                    f"{path}: the contents do not match their fingerprint; nothing was loaded. Way out: {self.remedy}"
+                    f"{path}: the contents do not match their fingerprint; nothing was loaded. Hint: {self.remedy}"
                 )
             for name, facts in manifest["files"].items():
                 _check_facts(name, facts)
@@ -166,7 +166,7 @@ class FolderFormat:
     def damaged(self, folder: str | Path, error: Exception) -> ArtefactError:
         """Returns the error for a manifest that lacks something or has it in another form."""
         return ArtefactError(
-            f"{Path(folder) / self.manifest}: damaged ({error!r}); nothing was loaded. Way out: {self.remedy}"
+            f"{Path(folder) / self.manifest}: damaged ({error!r}); nothing was loaded. Hint: {self.remedy}"
         )
 
     def verify(self, folder: str | Path, manifest: Entries, *, contents: bool = True) -> None:
@@ -205,7 +205,7 @@ class FolderFormat:
 
     def _stated(self, folder: Path, manifest: Entries, name: str) -> tuple[Path, Entries]:
         if name not in manifest["files"]:
-            raise ArtefactError(f"{folder / name}: not in the manifest; nothing was loaded. Way out: {self.remedy}")
+            raise ArtefactError(f"{folder / name}: not in the manifest; nothing was loaded. Hint: {self.remedy}")
         facts = manifest["files"][name]
         return self._check_size(folder, name, facts), facts
 
@@ -228,7 +228,7 @@ class FolderFormat:
         if not path.parent.exists():
             raise MissingFolder(
                 f"{path.parent}: there is no such folder; {self.called} is a folder with {self.manifest} in it. "
-                "Way out: check the path"
+                "Hint: check the path"
             )
         if not path.is_file():
             raise ArtefactError(f"{path}: there is no such file; {self.called} is a folder with {self.manifest} in it")
@@ -243,15 +243,15 @@ class FolderFormat:
     def _check_size(self, folder: Path, name: str, facts: Mapping[str, Any]) -> Path:
         path = folder / name
         if not path.is_file():
-            raise ArtefactError(f"{path}: missing; nothing was loaded. Way out: {self.remedy}")
+            raise ArtefactError(f"{path}: missing; nothing was loaded. Hint: {self.remedy}")
         size, stated = path.stat().st_size, facts.get("n_bytes")
         if stated is not None and size != stated:
-            raise ArtefactError(f"{path}: {size} bytes instead of {stated}; nothing was loaded. Way out: {self.remedy}")
+            raise ArtefactError(f"{path}: {size} bytes instead of {stated}; nothing was loaded. Hint: {self.remedy}")
         return path
 
     def _altered(self, path: Path) -> ArtefactError:
         return ArtefactError(
-            f"{path}: the contents do not match the manifest's fingerprint; nothing was loaded. Way out: {self.remedy}"
+            f"{path}: the contents do not match the manifest's fingerprint; nothing was loaded. Hint: {self.remedy}"
         )
 
     def _own_files(self, folder: Path) -> frozenset[str]:

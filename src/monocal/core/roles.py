@@ -51,7 +51,7 @@ class Roles:
         >>> roles.check_columns(["click", "site", "app_id", "hour", "pctr"])
         Traceback (most recent call last):
         ...
-        monocal.core.errors.UnknownName: fields: got 'site_id'; wanted one of ... did you mean 'site'?
+        monocal.core.errors.UnknownName: fields: got 'site_id'; expected one of ... did you mean 'site'?
     """
 
     labels: Mapping[str, str]

@@ -82,14 +82,14 @@ def round_logits(logits: Floats) -> Floats:
 _WAY_OUT = 'pass scores_are="logit" if these are logits, or map raw scores to logits first'
 
 
-def to_logits(scores: ArrayLike, scores_are: ScoreSpace, argument: str = "scores", way_out: str = _WAY_OUT) -> Floats:
+def to_logits(scores: ArrayLike, scores_are: ScoreSpace, argument: str = "scores", hint: str = _WAY_OUT) -> Floats:
     """Checks scores in their declared space and returns logits.
 
     Arguments:
         scores: One per row.
         scores_are: Their space.
         argument: What errors call them.
-        way_out: What a caller with other numbers than probabilities can do.
+        hint: What a caller with other numbers than probabilities can do.
 
     Example:
         >>> to_logits([0.2, 0.8], "probability").round(4).tolist()
@@ -97,7 +97,7 @@ def to_logits(scores: ArrayLike, scores_are: ScoreSpace, argument: str = "scores
         >>> to_logits([1.4, 0.2], "probability")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: scores: got 1.4 at row 0; wanted probabilities in [0, 1]. Way out: ...
+        monocal.core.errors.InvalidInput: scores: got 1.4 at row 0; expected probabilities in [0, 1]. Hint: ...
     """
     check_score_space(scores_are)
     values = as_float_column(scores, argument)
@@ -110,7 +110,7 @@ def to_logits(scores: ArrayLike, scores_are: ScoreSpace, argument: str = "scores
             argument,
             f"{values[row]:g} at row {row}",
             "probabilities in [0, 1]",
-            way_out,
+            hint,
         )
     return logit(values)
 

@@ -66,7 +66,7 @@ def check_fields(fields: Sequence[str], available: Sequence[str]) -> None:
         >>> check_fields(["sites"], ["site", "click"])
         Traceback (most recent call last):
         ...
-        monocal.core.errors.UnknownName: fields: got 'sites'; wanted one of site, click. Way out: did you mean 'site'?
+        monocal.core.errors.UnknownName: fields: got 'sites'; expected one of site, click. Hint: did you mean 'site'?
     """
     for name in fields:
         if name not in available:

@@ -36,7 +36,7 @@ def _products(n_vectors: int, *, behind_relu: bool) -> Any:
     ) -> Any:
         for array in (source, target, weights):
             if array.layout != "C" or array.dtype != types.float32:
-                raise TypingError(f"wanted float32 in C order, got {array}")
+                raise TypingError(f"expected float32 in C order, got {array}")
         number = types.int64
         signature = types.void(source, number, target, number, number, weights, number, number)
         vector, word = ir.VectorType(ir.FloatType(), _LANES), ir.IntType(64)

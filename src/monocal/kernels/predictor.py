@@ -54,7 +54,7 @@ class FoldedPredictor(ABC):
         t = np.ascontiguousarray(logits, np.float64)
         rows = np.ascontiguousarray(field_ids, np.int32)
         if t.ndim != 1 or rows.shape != (*t.shape, self._n_fields):
-            raise ValueError(f"ids have shape {rows.shape}, wanted {(*t.shape[:1], self._n_fields)}")
+            raise ValueError(f"ids have shape {rows.shape}, expected {(*t.shape[:1], self._n_fields)}")
         out = np.empty(t.shape)
         self.write(t, rows, line, out)
         return out

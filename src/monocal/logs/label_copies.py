@@ -68,5 +68,5 @@ def _argument(log: EncodedLog, name: str) -> str:
 
 def _warn(argument: str, said: str, reason: str) -> None:
     warnings.warn(
-        f"{argument}: got {said}. Way out: name {argument}= without it if it is {reason}", MonocalWarning, stacklevel=4
+        f"{argument}: got {said}. Hint: name {argument}= without it if it is {reason}", MonocalWarning, stacklevel=4
     )

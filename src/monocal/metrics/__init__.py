@@ -70,7 +70,7 @@ def metric(name: str, **options: Any) -> AnyMetric:
         >>> metric("ecce")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.UnknownName: metric: got 'ecce'; wanted one of auc, gauc, ... Way out: did you mean 'ece'?
+        monocal.core.errors.UnknownName: metric: got 'ecce'; expected one of auc, gauc, ... Hint: did you mean 'ece'?
     """
     return find_metric(METRICS, name, options)
 

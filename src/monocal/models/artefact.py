@@ -172,7 +172,7 @@ def _load_task(folder: Path, index: int, facts: Mapping[str, Any], arrays: dict[
         raise ArtefactError(
             f"{folder}: task {facts['name']!r} uses the method {facts['method']!r}, which neither monocal "
             f"{__version__} nor another installed distribution has (entry points {GROUP!r}); nothing was loaded. "
-            "Way out: install the distribution that the method is from"
+            "Hint: install the distribution that the method is from"
         )
     fitted = calibrator(facts["method"], **facts["parameters"])
     fitted.restore(CalibratorState(without_prefix(f"task{index}", arrays), dict(facts["values"])))

@@ -109,8 +109,8 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
                 scores, space = ranker_scores(self.estimator_, X, self.score_from)
             except NotFittedError as error:
                 got = f"{type(self.estimator).__name__} that is not fitted yet"
-                way_out = "fit it first on other rows, or let folds do both with cv=5"
-                raise NotFittedError(str(InvalidInput.of("estimator", got, "a fitted ranker", way_out))) from error
+                hint = "fit it first on other rows, or let folds do both with cv=5"
+                raise NotFittedError(str(InvalidInput.of("estimator", got, "a fitted ranker", hint))) from error
         else:
             lists = numbered_groups(self.estimator, groups, labels.shape[0])
             scores, space = self._cross_fitted(X, labels, weights, lists)

@@ -69,14 +69,14 @@ def method_and_arguments(
         >>> fit([], method="umc", seed=1)
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: seed: got 1; wanted to know whose it is: both fit and 'umc' have one. Way out:
+        monocal.core.errors.InvalidInput: seed: got 1; expected to know whose it is: both fit and 'umc' have one. Hint:
         method=monocal.calibrator('umc', seed=1) sets the method's, method=monocal.calibrator('umc') leaves it to fit.
     """
     if isinstance(method, Calibrator):
         return _taken_apart(method, arguments)
     if not isinstance(method, str):
-        way_out = 'write method="platt" or method=monocal.calibrator("platt", l2=1.0)'
-        raise InvalidInput.of("method", repr(method), "the name of a method, or one with its arguments", way_out)
+        hint = 'write method="platt" or method=monocal.calibrator("platt", l2=1.0)'
+        raise InvalidInput.of("method", repr(method), "the name of a method, or one with its arguments", hint)
     known = CALIBRATORS.named(method)().get_params(deep=False)
     defaults = inspect.signature(caller).parameters
     for name, value in own.items():
@@ -94,13 +94,13 @@ def method_and_arguments(
 def _taken_apart(method: Calibrator, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     name = method.name
     if CALIBRATORS.get(name) is not type(method):
-        way_out = (
+        hint = (
             "offer its class as an entry point of the group monocal.calibrators, so that models with it can be loaded"
         )
-        raise InvalidInput.of("method", repr(type(method)), "a method of monocal.methods()", way_out)
+        raise InvalidInput.of("method", repr(type(method)), "a method of monocal.methods()", hint)
     for argument, value in arguments.items():
-        way_out = f"write monocal.calibrator({name!r}, {argument}={value!r})"
-        raise InvalidInput.of(argument, value, f"arguments of {name!r} in the object that was given", way_out)
+        hint = f"write monocal.calibrator({name!r}, {argument}={value!r})"
+        raise InvalidInput.of(argument, value, f"arguments of {name!r} in the object that was given", hint)
     return name, method.changed_params()
 
 

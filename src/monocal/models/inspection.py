@@ -29,7 +29,7 @@ def inspect_folder(folder: str | Path) -> Inspection:
         >>> inspect_folder("nowhere")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.MissingFolder: nowhere: there is no such folder; wanted a saved model or ...
+        monocal.core.errors.MissingFolder: nowhere: there is no such folder; expected a saved model or ...
     """
     path = Path(folder)
     if is_any_log_folder(path):
@@ -37,9 +37,9 @@ def inspect_folder(folder: str | Path) -> Inspection:
     if not (path / "manifest.json").is_file():
         if not path.exists():
             raise MissingFolder(
-                f"{folder}: there is no such folder; wanted a saved model or a prepared log. Way out: check the path"
+                f"{folder}: there is no such folder; expected a saved model or a prepared log. Hint: check the path"
             )
-        raise ArtefactError(f"{folder}: not a folder with a manifest.json; wanted a saved model or a prepared log")
+        raise ArtefactError(f"{folder}: not a folder with a manifest.json; expected a saved model or a prepared log")
     return _of_model(path)
 
 

@@ -99,7 +99,7 @@ def warn_about_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Row
     if share >= _WORTH_A_WARNING:
         warnings.warn(
             f"the model was fitted on about {share:.0%} of the rows that it is judged on, so that it looks better than "
-            "it is. Way out: judge it on rows that came after those of its fit",
+            "it is. Hint: judge it on rows that came after those of its fit",
             MonocalWarning,
             stacklevel=3,
         )

@@ -122,24 +122,22 @@ def _stated(at: datetime | None) -> str:
 
 def _check_place(place: Path, source: Path) -> None:
     """Refuses a folder that something else uses; what lies beside the files of a registry later is left alone."""
-    wish, way_out = "a new or empty folder, or a registry", "choose another folder"
+    wish, hint = "a new or empty folder, or a registry", "choose another folder"
     shown = repr(str(place))
     if os.path.lexists(place) and not place.is_dir():
-        raise InvalidInput.of("registry", f"{shown}, which is not a folder", wish, way_out)
+        raise InvalidInput.of("registry", f"{shown}, which is not a folder", wish, hint)
     if source.resolve() in (place.resolve(), *place.resolve().parents):
-        raise InvalidInput.of("registry", f"{shown}, which is the model or lies in it", wish, way_out)
+        raise InvalidInput.of("registry", f"{shown}, which is the model or lies in it", wish, hint)
     if place.is_dir() and not is_registry(place):
         # what a promotion that was killed, or another one at this moment, has written before the first pointer
         begun = {path.name for path in leftovers(place, REGISTRY.manifest, ".part.json")} | {MODELS}
         foreign = sorted(name for name in os.listdir(place) if name not in begun | {REGISTRY.manifest})
         if foreign:
             more = f" and {len(foreign) - _N_SHOWN} more" if len(foreign) > _N_SHOWN else ""
-            raise InvalidInput.of(
-                "registry", f"{shown}, which holds {', '.join(foreign[:_N_SHOWN])}{more}", wish, way_out
-            )
+            raise InvalidInput.of("registry", f"{shown}, which holds {', '.join(foreign[:_N_SHOWN])}{more}", wish, hint)
     models = place / MODELS
     if os.path.lexists(models) and not models.is_dir():
-        raise InvalidInput.of("registry", f"{shown}, in which {MODELS} is not a folder", wish, way_out)
+        raise InvalidInput.of("registry", f"{shown}, in which {MODELS} is not a folder", wish, hint)
 
 
 def _make_folders(place: Path) -> None:
@@ -171,5 +169,5 @@ def _has(target: Path, fingerprint: str) -> bool:
 
 def _changed(source: Path) -> ArtefactError:
     return ArtefactError(
-        f"{source}: changed while it was copied; nothing was promoted. Way out: promote it again when it is written"
+        f"{source}: changed while it was copied; nothing was promoted. Hint: promote it again when it is written"
     )

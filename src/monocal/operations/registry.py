@@ -149,7 +149,7 @@ def load_promoted(folder: Path, step: Step) -> Model:
     if model.fingerprint != step.fingerprint:
         raise ArtefactError(
             f"{place}: holds the model {model.fingerprint}, not the one that was promoted as generation "
-            f"{step.generation}; nothing was loaded. Way out: promote the right model again"
+            f"{step.generation}; nothing was loaded. Hint: promote the right model again"
         )
     return model
 

@@ -95,8 +95,8 @@ def fit(
     """
     for name, wish in _ON_ONE_MACHINE.items():
         if arguments.get(name):
-            way_out = "fit on one machine, on the newest rows; apply and evaluate take that model"
-            raise InvalidInput.of(name, arguments[name], wish, way_out)
+            hint = "fit on one machine, on the newest rows; apply and evaluate take that model"
+            raise InvalidInput.of(name, arguments[name], wish, hint)
     chosen, arguments = method_and_arguments(fit, method, arguments, min_count=min_count)
     if isinstance(arguments.get("carry"), Mapping):
         arguments["carry"] = carry_by_position(arguments["carry"], fields)

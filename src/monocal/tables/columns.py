@@ -38,7 +38,7 @@ class Numbers(NamedTuple):
 
 
 def numbers_in(
-    column: pa.Array | pa.ChunkedArray, argument: str = "column", way_out: str = "convert the column first"
+    column: pa.Array | pa.ChunkedArray, argument: str = "column", hint: str = "convert the column first"
 ) -> Numbers:
     """Returns the numbers of a column of any type: the one conversion of scores, labels, weights, rates and fields.
 
@@ -47,7 +47,7 @@ def numbers_in(
     Arguments:
         column: The values.
         argument: What errors call the column.
-        way_out: What to do with a column that holds no numbers, such as dates.
+        hint: What to do with a column that holds no numbers, such as dates.
 
     Example:
         >>> numbers_in(pa.array([True, None])).values.tolist(), numbers_in(pa.array(["7", "x"])).bad.tolist()
@@ -56,7 +56,7 @@ def numbers_in(
     column = _one_chunk(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
-        known = numbers_in(column.dictionary, argument, way_out)
+        known = numbers_in(column.dictionary, argument, hint)
         codes = pc.fill_null(column.indices.cast(pa.int64()), len(known.values)).to_numpy(zero_copy_only=False)
         with_null = zip(known, (0.0, True, False), strict=True)
         return Numbers(*(np.append(values, of_null)[codes] for values, of_null in with_null))
@@ -67,7 +67,7 @@ def numbers_in(
     elif not (
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or kind == pa.null()
     ):
-        raise InvalidInput.of(argument, f"values of type {kind}", "numbers", way_out)
+        raise InvalidInput.of(argument, f"values of type {kind}", "numbers", hint)
     missing = pc.is_null(column).to_numpy(zero_copy_only=False)
     values = pc.fill_null(column.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False)
     return Numbers(values, missing, np.zeros(len(values), dtype=bool))
@@ -82,7 +82,7 @@ def numbers(batch: Batch, column: str, role: str) -> Floats:
         >>> numbers(pa.table({"pctr": ["high"]}), "pctr", "score")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: score column 'pctr': got 'high' at row 0; wanted a number. Way out: ...
+        monocal.core.errors.InvalidInput: score column 'pctr': got 'high' at row 0; expected a number. Hint: ...
     """
     values, argument = _one_array(batch, column), f"{role} column {column!r}"
     found = numbers_in(values, argument)
@@ -95,8 +95,8 @@ def numbers(batch: Batch, column: str, role: str) -> Floats:
             "drop or fill those rows first",
         )
     is_text = bool(found.bad.all())
-    way_out = "name a column of numbers, or convert this one first" if is_text else "mend or drop that row"
-    return _checked(batch, values, found, argument, "a number", way_out)
+    hint = "name a column of numbers, or convert this one first" if is_text else "mend or drop that row"
+    return _checked(batch, values, found, argument, "a number", hint)
 
 
 def numbers_or_nan(values: pa.Array | pa.ChunkedArray | RawRows, name: str) -> Floats:
@@ -108,12 +108,12 @@ def numbers_or_nan(values: pa.Array | pa.ChunkedArray | RawRows, name: str) -> F
         >>> numbers_or_nan(pa.array(["cheap"]), "price")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: numeric field 'price': got 'cheap' at row 0; wanted a number. Way out: ...
+        monocal.core.errors.InvalidInput: numeric field 'price': got 'cheap' at row 0; expected a number. Hint: ...
     """
-    way_out = "convert it to numbers, or name it under fields= of the fit, if it holds categories"
+    hint = "convert it to numbers, or name it under fields= of the fit, if it holds categories"
     column = _one_array(values, name) if isinstance(values, RawRows) else _one_chunk(values)
-    found = numbers_in(column, f"numeric field {name!r}", way_out)
-    numbers = _checked(values, column, found, f"numeric field {name!r}", "a number", way_out)
+    found = numbers_in(column, f"numeric field {name!r}", hint)
+    numbers = _checked(values, column, found, f"numeric field {name!r}", "a number", hint)
     return np.where(found.missing, np.nan, numbers)
 
 
@@ -122,8 +122,8 @@ def labels_or_missing(batch: Batch, column: str, role: str) -> NDArray[np.int8]:
     values, argument = _one_array(batch, column), f"{role} column {column!r}"
     found = numbers_in(values, argument)
     bad = found.bad | ((found.values != 0.0) & (found.values != 1.0))
-    wanted = "0 or 1 (or null where the task was not observed)"
-    labels = _checked(batch, values, found._replace(bad=bad), argument, wanted, ASK_FOR_SOFT)
+    expected = "0 or 1 (or null where the task was not observed)"
+    labels = _checked(batch, values, found._replace(bad=bad), argument, expected, ASK_FOR_SOFT)
     return np.where(found.missing, -1.0, labels).astype(np.int8)
 
 
@@ -137,9 +137,9 @@ def soft_labels_or_missing(batch: Batch, column: str, role: str) -> Floats:
     values, argument = _one_array(batch, column), f"{role} column {column!r}"
     found = numbers_in(values, argument)
     bad = found.bad | ~((found.values >= 0.0) & (found.values <= 1.0))
-    wanted = "numbers in [0, 1] (or null where the task was not observed), as soft_labels=True says"
-    way_out = "divide counts by their number of trials, and name the trials as weight"
-    labels = _checked(batch, values, found._replace(bad=bad), argument, wanted, way_out)
+    expected = "numbers in [0, 1] (or null where the task was not observed), as soft_labels=True says"
+    hint = "divide counts by their number of trials, and name the trials as weight"
+    labels = _checked(batch, values, found._replace(bad=bad), argument, expected, hint)
     return np.where(found.missing, -1.0, labels)
 
 
@@ -150,7 +150,7 @@ def moments_of(batch: Batch, column: str) -> Moments:
         >>> moments_of(pa.table({"day": [1.0, 1.5]}), "day")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: time column 'day': got 1.5 at row 1; wanted a whole number, ...
+        monocal.core.errors.InvalidInput: time column 'day': got 1.5 at row 1; expected a whole number, ...
     """
     values = _one_array(batch, column)
     found, bad = moments(values, column)
@@ -180,14 +180,14 @@ def _no_moment(batch: Batch, values: pa.Array, column: str, row: int) -> Invalid
     return InvalidInput.of(f"time column {column!r}", f"{values[row].as_py()} at {_where(batch, row)}", WANTED, WAY_OUT)
 
 
-def _checked(batch: Batch, values: pa.Array, found: Numbers, argument: str, wanted: str, way_out: str) -> Floats:
+def _checked(batch: Batch, values: pa.Array, found: Numbers, argument: str, expected: str, hint: str) -> Floats:
     """Returns the numbers; refuses the first row that holds another thing."""
     bad = found.bad & ~found.missing
     if bad.any():
         row = int(np.argmax(bad))
         value = values[row].as_py()
         shown = repr(value) if isinstance(value, str) else f"{float(value):g}"
-        raise InvalidInput.of(argument, f"{shown} at {_where(batch, row)}", wanted, way_out)
+        raise InvalidInput.of(argument, f"{shown} at {_where(batch, row)}", expected, hint)
     return found.values
 
 

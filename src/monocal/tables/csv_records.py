@@ -133,12 +133,12 @@ def whole_records(
     bad = ~blank & ((n_found != n_columns) | open_quote | broken)
     for row in np.flatnonzero(bad).tolist():
         if broken[row]:
-            got, wanted = f"the bytes {_excerpt(body[starts[row] : ends[row]])}", "UTF-8 text"
+            got, expected = f"the bytes {_excerpt(body[starts[row] : ends[row]])}", "UTF-8 text"
         elif open_quote[row]:
-            got, wanted = "a quote that is not closed", "quotes in pairs"
+            got, expected = "a quote that is not closed", "quotes in pairs"
         else:
-            got, wanted = f"{n_found[row]} columns", f"{n_columns} columns"
-        problems.report(file, "line", int(numbers[row]), got, wanted)
+            got, expected = f"{n_found[row]} columns", f"{n_columns} columns"
+        problems.report(file, "line", int(numbers[row]), got, expected)
     good = ~(bad | blank)
     if good.all():
         return Records(body, numbers, n_used)

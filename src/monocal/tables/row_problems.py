@@ -60,10 +60,10 @@ class RowProblem:
 
     where: str
     got: str
-    wanted: str
+    expected: str
 
     def __str__(self) -> str:
-        return f"{self.where}: got {self.got}; wanted {self.wanted}"
+        return f"{self.where}: got {self.got}; expected {self.expected}"
 
 
 @final
@@ -73,30 +73,30 @@ class RowProblems:
     Arguments:
         on_error: "raise" refuses the first malformed row; "skip" leaves such rows out and counts them.
         on_bytes: Told how many bytes of the files were read since it was last told; for a bar.
-        way_out: How rows could be left out, where `on_error` is no argument of the caller.
+        hint: How rows could be left out, where `on_error` is no argument of the caller.
 
     Example:
         >>> problems = RowProblems("skip")
         >>> problems.report("train.csv", "line", 7, "23 columns", "24 columns")
         >>> problems.n_rows, str(problems.examples[0])
-        (1, 'train.csv, line 7: got 23 columns; wanted 24 columns')
+        (1, 'train.csv, line 7: got 23 columns; expected 24 columns')
         >>> RowProblems("raise").report("train.csv", "line", 7, "23 columns", "24 columns")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: train.csv, line 7: got 23 columns; wanted 24 columns. Way out: ...
+        monocal.core.errors.InvalidInput: train.csv, line 7: got 23 columns; expected 24 columns. Hint: ...
     """
 
     def __init__(
         self,
         on_error: OnError = "raise",
         on_bytes: Callable[[int], None] | None = None,
-        way_out: str = 'pass on_error="skip" to leave it out',
+        hint: str = 'pass on_error="skip" to leave it out',
     ) -> None:
         if on_error not in get_args(OnError):
             raise InvalidInput.of("on_error", repr(on_error), '"raise" or "skip"', "say what to do with malformed rows")
         self.on_error = on_error
         self.on_bytes = on_bytes or (lambda _n_bytes: None)
-        self._way_out = way_out
+        self._hint = hint
         self.examples: list[RowProblem] = []
         self._counts: Counter[str] = Counter()
 
@@ -105,25 +105,25 @@ class RowProblems:
         """How many malformed rows there were."""
         return self._counts.total()
 
-    def report(self, file: str, unit: str, number: int, got: str, wanted: str) -> None:
+    def report(self, file: str, unit: str, number: int, got: str, expected: str) -> None:
         """Reports one malformed row."""
         if self.on_error == "raise":
-            raise InvalidInput.of(f"{file}, {unit} {number}", got, wanted, f"mend the {unit}, or {self._way_out}")
-        self._counts[wanted] += 1
+            raise InvalidInput.of(f"{file}, {unit} {number}", got, expected, f"mend the {unit}, or {self._hint}")
+        self._counts[expected] += 1
         if len(self.examples) < _EXAMPLES_KEPT:
-            self.examples.append(RowProblem(f"{file}, {unit} {number}", got, wanted))
+            self.examples.append(RowProblem(f"{file}, {unit} {number}", got, expected))
 
-    def drop(self, rows: RawRows, bad: NDArray[np.bool_], got: Any, wanted: str) -> RawRows:
+    def drop(self, rows: RawRows, bad: NDArray[np.bool_], got: Any, expected: str) -> RawRows:
         """Reports the bad rows and returns the others.
 
         Arguments:
             rows: The rows.
             bad: Which of them are malformed.
             got: What each row holds, by position: anything that can be indexed.
-            wanted: What it should hold.
+            expected: What it should hold.
         """
         for position in np.flatnonzero(bad).tolist():
-            self.report(rows.file, rows.unit, int(rows.numbers[position]), _shown(got[position]), wanted)
+            self.report(rows.file, rows.unit, int(rows.numbers[position]), _shown(got[position]), expected)
         return rows.keep(~bad)
 
     def summary(self) -> dict[str, Any]:

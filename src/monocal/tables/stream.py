@@ -124,7 +124,7 @@ class TableStream:
             self.require(columns)
         names = list(columns) if columns is not None else self.column_names
         self.check_types(names, dictionary_columns)
-        problems = problems or RowProblems(way_out='leave it out with prepare and on_error="skip"')
+        problems = problems or RowProblems(hint='leave it out with prepare and on_error="skip"')
         if self.in_memory is not None:
             whole = self.in_memory.select(names).to_batches(max_chunksize=batch_rows)
             yield from _placed((batch for batch in whole if batch.num_rows), self.source)
@@ -154,7 +154,7 @@ def open_table(table: Table) -> TableStream:
         >>> stream.require(["ctr"])
         Traceback (most recent call last):
         ...
-        monocal.core.errors.UnknownName: column of the table: got 'ctr'; wanted one of pctr, click. Way out: ...
+        monocal.core.errors.UnknownName: column of the table: got 'ctr'; expected one of pctr, click. Hint: ...
     """
     if isinstance(table, TableStream):
         return table

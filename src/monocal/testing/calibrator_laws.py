@@ -55,7 +55,7 @@ def check_fit_returns_self_and_mutates_nothing(calibrator: Calibrator) -> None:
 
 
 def check_predict_before_fit_explains_itself(calibrator: Calibrator) -> None:
-    """An unfitted calibrator says so, with the way out."""
+    """An unfitted calibrator says so, with a hint."""
     try:
         clone(calibrator).predict([0.5], features=[[1]])
     except NotFitted as error:
@@ -191,7 +191,7 @@ def check_mean_is_kept_as_tagged(calibrator: Calibrator) -> None:
 
 
 def check_awkward_data_are_handled(calibrator: Calibrator) -> None:
-    """One class is refused with a way out; a constant score and a handful of rows have a defined result."""
+    """One class is refused with a hint; a constant score and a handful of rows have a defined result."""
     features = np.ones((4, 2), dtype=np.int32)
     try:
         clone(calibrator).fit([0.1, 0.2, 0.3, 0.4], [1, 1, 1, 1], features=features)

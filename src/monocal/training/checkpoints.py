@@ -130,7 +130,7 @@ class Checkpoint:
         if entries.get("mark") != self.mark:
             raise ArtefactError(
                 f"{self.folder}: this checkpoint belongs to other rows, weights, options or layers; nothing was "
-                "loaded. Way out: name another folder, or delete this one to start anew"
+                "loaded. Hint: name another folder, or delete this one to start anew"
             )
         return entries["facts"], {name: torch.from_numpy(array) for name, array in tensors.items()}
 

@@ -40,13 +40,13 @@ def diverged(
             more = f" and {broken.size - _ROWS_SHOWN} more" if broken.size > _ROWS_SHOWN else ""
             return TrainingDiverged(
                 f"{where}: the loss is {loss}, because column {name!r} is {column[broken[0]]} at rows {rows}{more}. "
-                "Way out: drop or fill those rows"
+                "Hint: drop or fill those rows"
             )
     weights = [name for name, weight in network.named_parameters() if not bool(weight.detach().isfinite().all())]
     if weights:
         return TrainingDiverged(
             f"{where}: the loss is {loss}, because the weights {', '.join(weights)} are no longer finite. "
-            "Way out: lower the learning rate"
+            "Hint: lower the learning rate"
         )
     finite = f"{where}: the loss is {loss} although every input and weight is finite"
     sizes = {
@@ -55,10 +55,10 @@ def diverged(
         if name != "labels" and column.ndim == 1 and column.dtype.kind == "f"
     }
     if not sizes:
-        return TrainingDiverged(f"{finite}. Way out: lower the learning rate")
+        return TrainingDiverged(f"{finite}. Hint: lower the learning rate")
     name = max(sizes, key=lambda column: float(sizes[column].max()))
     place = int(sizes[name].argmax())
     return TrainingDiverged(
         f"{finite}; the largest value is {float(batch[name][place]):g} in column {name!r} at row "
-        f"{int(batch['rows'][place])}. Way out: check that row, or lower the learning rate"
+        f"{int(batch['rows'][place])}. Hint: check that row, or lower the learning rate"
     )

@@ -114,9 +114,9 @@ def test_null_score_names_the_row_and_leaves_nothing(monocal_command, model_fold
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--out", "s.txt"), "wanted a file ending in .parquet"),
+        (("--out", "s.txt"), "expected a file ending in .parquet"),
         (("--out", "s.parquet", "--column", "click"), "output column: got 'click', which is there already"),
-        (("--out", "s.parquet", "--column", "view=p"), "task: got 'view'; wanted one of click"),
+        (("--out", "s.parquet", "--column", "view=p"), "task: got 'view'; expected one of click"),
         (("--out", "s.parquet", "--sampling-rate", "rat"), "sampling rate column: got 'rat'"),
     ],
 )
@@ -132,7 +132,7 @@ def test_refuses_to_overwrite_its_input(monocal_command, model_folder, log_file)
     before = log_file.read_bytes()
     ended = monocal_command("apply", model_folder, log_file, "--out", log_file)
     assert ended.code == 2
-    assert "wanted a file other than the input" in ended.err
+    assert "expected a file other than the input" in ended.err
     assert log_file.read_bytes() == before
 
 

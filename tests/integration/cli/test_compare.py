@@ -58,7 +58,7 @@ def test_options_of_one_method(monocal_command, log_file):
     [
         (("--methods", "plat"), "did you mean 'platt'?"),
         (("--methods", "platt", "--metric", "loss"), "metric: got 'loss'"),
-        (("--methods", "platt", "--set", "n_bins=3"), "wanted method.name=value"),
+        (("--methods", "platt", "--set", "n_bins=3"), "expected method.name=value"),
         (("--methods", "platt", "--set", "platt.n_bins=3"), "--set of platt: got 'n_bins'"),
         (("--methods", "platt", "--set", "beta.guard=true"), "method of --set: got 'beta'"),
         (("--methods", "platt", "--fields", "sites"), "did you mean 'site_id'?"),

@@ -105,7 +105,7 @@ def test_several_tasks(monocal_command, videos_file):
         (("--score", "pctr", "--label", "click", "--since", "2024-01-01"), "name the time column"),
         (
             ("--score", "pctr", "--label", "click", "--time", "timestamp", "--since", "2024-01-01"),
-            "wanted a number, as in the time column (int64)",
+            "expected a number, as in the time column (int64)",
         ),
         (("--score", "pctr", "--label", "click", "--time", "timestamp", "--until", "5"), "no rows"),
     ],

@@ -129,11 +129,11 @@ def test_several_tasks_with_missing_labels(monocal_command, videos_file, tmp_pat
         (("--score", "pctr", "--label", "clik"), "did you mean 'click'?"),
         (("--score", "ctr", "--label", "click"), "did you mean 'pctr'?"),
         (("--score", "pctr", "--label", "click", "--fields", "site"), "did you mean 'site_id'?"),
-        (("--score", "pctr"), "label: got nothing; wanted the name of the label column"),
-        (("--task", "click"), "--task: got 'click'; wanted label:score"),
-        (("--score", "timestamp", "--label", "click"), "wanted probabilities in [0, 1]"),
+        (("--score", "pctr"), "label: got nothing; expected the name of the label column"),
+        (("--task", "click"), "--task: got 'click'; expected label:score"),
+        (("--score", "timestamp", "--label", "click"), "expected probabilities in [0, 1]"),
         (("--score", "pctr", "--label", "click", "--set", "bins=3"), "--set"),
-        (("--score", "pctr", "--label", "click", "--sampling-rate", "2"), "wanted the share of negatives kept"),
+        (("--score", "pctr", "--label", "click", "--sampling-rate", "2"), "expected the share of negatives kept"),
     ],
 )
 def test_bad_input_is_one_clear_line(monocal_command, log_file, tmp_path, arguments, message):
@@ -155,7 +155,7 @@ def test_unknown_method_suggests(monocal_command, log_file, tmp_path):
 def test_missing_file(monocal_command, tmp_path):
     ended = monocal_command("fit", tmp_path / "no.parquet", *COLUMNS, "--method", "platt", "--out", tmp_path / "m")
     assert ended.code == 2
-    assert "wanted an existing file, folder or glob. Way out: check the path." in ended.err
+    assert "expected an existing file, folder or glob. Hint: check the path." in ended.err
 
 
 def test_set_is_always_the_methods(monocal_command, log_file, tmp_path):

@@ -54,9 +54,12 @@ def test_the_three_options_give_a_level_that_counts_labels_still_to_come(monocal
     [
         (
             MOMENTS,
-            "error: --window: got nothing; wanted when a row happened, when its positive label came, and how long",
+            "error: --window: got nothing; expected when a row happened, when its positive label came, and how long",
         ),
-        ((*LATE, "--method", "gauss"), "error: --method: got 'gauss' with labels that may still come; wanted one that"),
+        (
+            (*LATE, "--method", "gauss"),
+            "error: --method: got 'gauss' with labels that may still come; expected one that",
+        ),
     ],
 )
 def test_a_mistake_is_told_in_one_line(monocal_command, late_file, tmp_path, options, message):

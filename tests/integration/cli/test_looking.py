@@ -34,8 +34,8 @@ def test_inspect_a_log_folder(monocal_command, tmp_path, log_file):
 def test_inspect_something_else(monocal_command, tmp_path):
     ended = monocal_command("inspect", tmp_path)
     assert (ended.code, ended.out) == (1, "")
-    assert "not a folder with a manifest.json; wanted a saved model or a prepared log" in ended.err
-    assert "nothing: there is no such folder; wanted" in monocal_command("inspect", tmp_path / "nothing").err
+    assert "not a folder with a manifest.json; expected a saved model or a prepared log" in ended.err
+    assert "nothing: there is no such folder; expected" in monocal_command("inspect", tmp_path / "nothing").err
     (tmp_path / "manifest.json").write_text("{")
     assert "not a whole JSON file" in monocal_command("inspect", tmp_path).err
 

@@ -96,7 +96,7 @@ def test_file_uris_are_local_paths(monocal_command, model_folder, log_file, here
     ended = monocal_command(
         "apply", model, f"{place}/scored.parquet", "--out", f"{place}/scored.parquet", "--column", "q"
     )
-    assert "wanted a file other than the input" in ended.err
+    assert "expected a file other than the input" in ended.err
     found = sorted(path.name for path in (here / "with blank").iterdir())
     assert found == ["again", "model", "registry", "report.html", "scored.parquet"]
     assert os.listdir(here) == ["with blank"]

@@ -71,11 +71,11 @@ def test_prepare_with_a_schema_file_and_cuts(monocal_command, log_file, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "--label: got nothing; wanted the label column"),
+        ((), "--label: got nothing; expected the label column"),
         (("--label", "click", "--fields", "sites"), "did you mean 'site_id'?"),
-        (("--label", "click", "--cut", "test"), "--cut: got 'test'; wanted name=value"),
-        (("--label", "click", "--part", "train=x"), "--part: got 'x'; wanted a number"),
-        (("--label", "click", "--schema", "schema.toml"), "--schema: got a file and columns; wanted one of the two"),
+        (("--label", "click", "--cut", "test"), "--cut: got 'test'; expected name=value"),
+        (("--label", "click", "--part", "train=x"), "--part: got 'x'; expected a number"),
+        (("--label", "click", "--schema", "schema.toml"), "--schema: got a file and columns; expected one of the two"),
         (("--source", "avasu"), "did you mean 'avazu'?"),
         (("--label", "click", "--fit-on", "tran"), "'tran'"),
     ],
@@ -93,13 +93,13 @@ def test_bad_arguments_of_rank(monocal_command, prepared, tmp_path):
     assert "did you mean 'deepfm'?" in ended.err
     ended = monocal_command("rank", prepared, "--ranker", "deepfm", "--set", "hidden=abc", "--out", tmp_path / "r")
     assert ended.code == 2
-    assert "--set hidden: got 'abc'; wanted a list of whole numbers" in ended.err
+    assert "--set hidden: got 'abc'; expected a list of whole numbers" in ended.err
     ended = monocal_command("rank", tmp_path, "--out", tmp_path / "r")
     assert ended.code == 1
     assert "an encoded log is a folder with manifest.json in it" in ended.err
     ended = monocal_command("fit", prepared, "--method", "platt", "--out", tmp_path / "m")
     assert ended.code == 2
-    assert "Way out: rank the log first" in ended.err
+    assert "Hint: rank the log first" in ended.err
 
 
 def test_a_network_learns_from_lists(monocal_command, prepared, tmp_path):
@@ -117,7 +117,8 @@ def test_a_network_learns_from_lists(monocal_command, prepared, tmp_path):
     )
     assert untaught.code == 2
     assert (
-        "--reference: got a log without scores of task 'click'; wanted another ranker's scores for clid" in untaught.err
+        "--reference: got a log without scores of task 'click'; expected another ranker's scores for clid"
+        in untaught.err
     )
     refused = monocal_command("rank", prepared, "--ranker", "hashed_logistic", "--loss", "jrc", "--out", tmp_path / "x")
     assert refused.code != 0

@@ -35,7 +35,7 @@ def test_what_cannot_be_done_is_one_line(monocal_command, model_folder, log_file
     assert "a registry is a folder with registry.json in it" in ended.err
     ended = monocal_command("promote", model_folder, "--registry", log_file)
     assert ended.code == 2
-    assert "which is not a folder; wanted a new or empty folder, or a registry. Way out: choose another" in ended.err
+    assert "which is not a folder; expected a new or empty folder, or a registry. Hint: choose another" in ended.err
     assert not registry.exists()
     monocal_command("promote", model_folder, "--registry", registry)
     ended = monocal_command("rollback", "--registry", registry)
@@ -43,4 +43,4 @@ def test_what_cannot_be_done_is_one_line(monocal_command, model_folder, log_file
     assert "none was before it" in ended.err
     ended = monocal_command("rollback", "--registry", registry, "--from", 2)
     assert ended.code == 2
-    assert "generation: got 2; wanted the one in force, which is 1" in ended.err
+    assert "generation: got 2; expected the one in force, which is 1" in ended.err

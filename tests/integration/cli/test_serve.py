@@ -55,4 +55,4 @@ def test_a_token_from_a_file_must_be_long(monocal_command, model_folder, tmp_pat
     (tmp_path / "token").write_text("short\n")
     ended = monocal_command("serve", model_folder, "--token-file", tmp_path / "token")
     assert ended.code == 2
-    assert "token: got 5 characters; wanted at least 16" in ended.err
+    assert "token: got 5 characters; expected at least 16" in ended.err

@@ -32,11 +32,11 @@ def test_unknown_world_suggests(monocal_command, tmp_path):
 
 
 def test_bad_arguments(monocal_command, tmp_path):
-    assert "PATH: got nothing; wanted a file ending in .parquet" in monocal_command("simulate").err
-    assert "wanted a file ending in .parquet" in monocal_command("simulate", tmp_path / "log.csv").err
+    assert "PATH: got nothing; expected a file ending in .parquet" in monocal_command("simulate").err
+    assert "expected a file ending in .parquet" in monocal_command("simulate", tmp_path / "log.csv").err
     ended = monocal_command("simulate", tmp_path / "log.parquet", "--rows", "many")
     assert (ended.code, ended.err) == (
         2,
-        "error: --rows: got 'many'; wanted a whole number. Way out: write 100_000 or 1e5.\n",
+        "error: --rows: got 'many'; expected a whole number. Hint: write 100_000 or 1e5.\n",
     )
     assert "at least one row" in monocal_command("simulate", tmp_path / "log.parquet", "--rows", "0").err

@@ -83,8 +83,8 @@ def test_examples_use_options_that_exist(module):
 
 @pytest.mark.parametrize("verb", NAMES)
 def test_every_verb_takes_json_and_debug(verb):
-    wanted = {"--json", "--debug"} if verb not in ("serve",) else {"--debug"}
-    assert wanted <= options_of(verb)
+    expected = {"--json", "--debug"} if verb not in ("serve",) else {"--debug"}
+    assert expected <= options_of(verb)
 
 
 def test_version(monocal_command):
@@ -111,7 +111,7 @@ def test_python_m_monocal_is_the_command(monocal_process):
 def test_unknown_verb_is_one_line_with_a_suggestion(monocal_command):
     ended = monocal_command("simulat")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "error: No such command 'simulat'. Did you mean 'simulate'? Way out: monocal --help.\n"
+    assert ended.err == "error: No such command 'simulat'. Did you mean 'simulate'? Hint: monocal --help.\n"
 
 
 def test_unknown_option_is_one_line_with_a_suggestion(monocal_command):

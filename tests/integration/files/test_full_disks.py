@@ -52,7 +52,7 @@ def test_a_full_disk_is_named_and_nothing_half_written_is_published(prepared, ve
     )
     assert done.returncode == 1, done.stderr
     assert f"disk full while writing '{out}" in done.stderr
-    assert "Way out: free space" in done.stderr
+    assert "Hint: free space" in done.stderr
     assert "fault in monocal" not in done.stderr
     # prepare keeps its hidden work, so that the next run goes on from there
     assert [name for name in sorted(os.listdir(prepared)) if name != f".{out}.work"] == before

@@ -53,7 +53,7 @@ def test_fit_into_the_folder_of_its_own_log(box):
     done = command("fit", "box/log.parquet", *FIT, "--out", "box/", cwd=box.parent)
     assert done.returncode == 2
     assert "log.parquet, notes.md" in done.stderr
-    assert "Way out: choose another folder" in done.stderr
+    assert "Hint: choose another folder" in done.stderr
     assert tree(box) == before
     assert os.listdir(box.parent) == ["box"]
 
@@ -62,7 +62,7 @@ def test_fit_into_the_current_folder(box):
     before = tree(box)
     done = command("fit", "log.parquet", *FIT, "--out", ".", cwd=box)
     assert done.returncode == 2
-    assert "Way out" in done.stderr
+    assert "Hint" in done.stderr
     assert tree(box) == before
 
 
@@ -94,7 +94,7 @@ def test_one_foreign_file_in_a_model_folder_protects_it(tmp_path):
     folder = model().save(tmp_path / "m")
     (folder / "README.md").write_text("why this model")
     before = tree(folder)
-    with pytest.raises(InvalidInput, match=r"holds README\.md; wanted .* Way out: choose another folder"):
+    with pytest.raises(InvalidInput, match=r"holds README\.md; expected .* Hint: choose another folder"):
         model().save(folder)
     assert tree(folder) == before
 

@@ -192,10 +192,10 @@ def test_unknown_columns_and_tasks_are_named(small):
     model, table = small
     with pytest.raises(UnknownName, match="value: got 'bidd'"):
         build_report(model, table, value="bidd")
-    with pytest.raises(UnknownName, match="task of label: got 'klick'; wanted one of click.*did you mean 'click'"):
+    with pytest.raises(UnknownName, match="task of label: got 'klick'; expected one of click.*did you mean 'click'"):
         build_report(model, table, label={"klick": "click"})
     with pytest.raises(
-        InvalidInput, match=r"fields: got 'device'; wanted a list of columns. Way out: write \['device'\]"
+        InvalidInput, match=r"fields: got 'device'; expected a list of columns. Hint: write \['device'\]"
     ):
         build_report(model, table, fields="device")
 
@@ -203,7 +203,7 @@ def test_unknown_columns_and_tasks_are_named(small):
 def test_one_label_for_several_tasks_is_refused():
     log = monocal.simulate_log(2_000, world="multitask", seed=1).table()
     model = monocal.fit(log, method="platt", tasks={"click": ("click", "pctr"), "long": ("long_view", "plv")})
-    with pytest.raises(InvalidInput, match="label: got 'click'; wanted one label column per task .click, long."):
+    with pytest.raises(InvalidInput, match="label: got 'click'; expected one label column per task .click, long."):
         build_report(model, log, label="click")
 
 

@@ -89,11 +89,11 @@ class Running:
 
     def metric(self, name, **labels):
         """Returns the value of a metric; NaN and absence differ: absence is None."""
-        wanted = {f'{key}="{value}"' for key, value in labels.items()}
+        expected = {f'{key}="{value}"' for key, value in labels.items()}
         for line in httpx.get(f"{self.admin_url}/metrics", timeout=PATIENCE_SECONDS).text.splitlines():
             head, _, value = line.rpartition(" ")
             found, _, inside = head.partition("{")
-            if found == name and wanted == set(filter(None, inside.rstrip("}").split(","))):
+            if found == name and expected == set(filter(None, inside.rstrip("}").split(","))):
                 return float(value)
         return None
 

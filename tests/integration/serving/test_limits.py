@@ -74,7 +74,7 @@ def test_headers_that_are_too_long_are_refused(service):
     answer = service.client.post("/v1/calibrate", json=OK, headers={"x-long": "a" * MAX_HEADERS})
     assert answer.status_code == 431
     assert answer.json()["kind"] == "headers too large"
-    assert "wanted at most 2000" in answer.json()["error"]
+    assert "expected at most 2000" in answer.json()["error"]
 
 
 def test_headers_without_end_are_cut_off(service, connect):

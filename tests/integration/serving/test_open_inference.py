@@ -134,9 +134,9 @@ def test_errors_reach_the_client_with_their_message(client, table):
         client.infer("ads", given[:-1])
     with pytest.raises(InferenceServerException, match=r"output: got 'probability.clic'; .* did you mean"):
         client.infer("ads", given, outputs=outputs_of(["probability.clic"], True))
-    with pytest.raises(InferenceServerException, match=r"model: got 'bids'; wanted one of ads"):
+    with pytest.raises(InferenceServerException, match=r"model: got 'bids'; expected one of ads"):
         client.infer("bids", given)
-    with pytest.raises(InferenceServerException, match=r"version: got '7'; wanted one of"):
+    with pytest.raises(InferenceServerException, match=r"version: got '7'; expected one of"):
         client.infer("ads", given, model_version="7")
 
 
@@ -161,28 +161,33 @@ def text(value):
     ("said", "raw", "status", "message"),
     [
         ({}, b"", 422, "inputs: got no list"),
-        (infer([7]), b"", 422, "input: got 7; wanted a JSON object"),
+        (infer([7]), b"", 422, "input: got 7; expected a JSON object"),
         (infer([one(name=7)]), b"", 422, "name of an input: got 7"),
         (infer([one(shape=[-1])]), b"", 422, "shape of input 'score.click': got [-1]"),
         (infer([one(shape=[1, 1, 1])]), b"", 422, "shape of input 'score.click'"),
-        (infer([one(shape=[10**12])]), b"", 413, "wanted at most"),
-        (infer([one(shape=[0, 10**12])]), b"", 413, "wanted at most"),
+        (infer([one(shape=[10**12])]), b"", 413, "expected at most"),
+        (infer([one(shape=[0, 10**12])]), b"", 413, "expected at most"),
         (infer([one(datatype="FP128", data=[0.1])]), b"", 422, "datatype of input 'score.click': got 'FP128'"),
         (infer([one()]), b"", 422, "data of input 'score.click': got no list"),
-        (infer([one(data=["a"])]), b"", 422, "data of input 'score.click': got a str; wanted FP64 values"),
-        (infer([one(data=[0.1, 0.2])]), b"", 422, "input 'score.click': got 2 values; wanted 1"),
-        (infer([one(data=[0.1]), one(data=[0.1])]), b"", 422, "input 'score.click': got two tensors; wanted one"),
-        (infer([one(shape=[200], data=[0.1] * 200)]), b"", 413, "got 200 candidates; wanted at most 100"),
-        (infer([one(datatype="INT32", data=[1])]), b"", 422, "datatype of input 'score.click': got INT32; wanted FP64"),
-        (infer([one(name="field.ad_id", data=[0.5])]), b"", 422, "wanted BYTES, integers or BOOL"),
+        (infer([one(data=["a"])]), b"", 422, "data of input 'score.click': got a str; expected FP64 values"),
+        (infer([one(data=[0.1, 0.2])]), b"", 422, "input 'score.click': got 2 values; expected 1"),
+        (infer([one(data=[0.1]), one(data=[0.1])]), b"", 422, "input 'score.click': got two tensors; expected one"),
+        (infer([one(shape=[200], data=[0.1] * 200)]), b"", 413, "got 200 candidates; expected at most 100"),
+        (
+            infer([one(datatype="INT32", data=[1])]),
+            b"",
+            422,
+            "datatype of input 'score.click': got INT32; expected FP64",
+        ),
+        (infer([one(name="field.ad_id", data=[0.5])]), b"", 422, "expected BYTES, integers or BOOL"),
         (infer([one(name="ids", datatype="INT32", data=[1])]), b"", 422, "shape of input 'ids'"),
         (infer([one(name="ids", shape=[1, 1], data=[1.0])]), b"", 422, "datatype of input 'ids'"),
-        (infer([one(name="labels", data=[0.1])]), b"", 422, "input: got 'labels'; wanted one of score.<task>"),
-        (infer([one(shape=[1, 2], data=[0.1, 0.2])]), b"", 422, "wanted [candidates] or [candidates, 1]"),
+        (infer([one(name="labels", data=[0.1])]), b"", 422, "input: got 'labels'; expected one of score.<task>"),
+        (infer([one(shape=[1, 2], data=[0.1, 0.2])]), b"", 422, "expected [candidates] or [candidates, 1]"),
         (infer([one(data=[0.1], parameters={"binary_data_size": 8})]), b"12345678", 422, "both data and binary data"),
         (infer([one(parameters={"binary_data_size": -1})]), b"", 422, "binary_data_size of input 'score.click'"),
-        (infer([one(parameters={"binary_data_size": 8})]), b"1234", 422, "got 4 bytes; wanted 8 bytes"),
-        (infer([one(parameters={"binary_data_size": 7})]), b"1234567", 422, "wanted whole FP64 values"),
+        (infer([one(parameters={"binary_data_size": 8})]), b"1234", 422, "got 4 bytes; expected 8 bytes"),
+        (infer([one(parameters={"binary_data_size": 7})]), b"1234567", 422, "expected whole FP64 values"),
         (infer([one(data=[0.1])]), b"left over", 422, "got 9 bytes that belong to no input"),
         (infer([one(parameters={"binary_data_size": 8})]), struct.pack("<d", float("nan")), 422, "got nan at row 0"),
         (

@@ -133,11 +133,11 @@ def test_bad_requests_explain_themselves(click_log, video_log):
         HashedLogistic().fit(click_log.take(np.flatnonzero(click_log.labels["click"] == 0)))
     with pytest.raises(InvalidInput, match="train: got no rows"):
         HashedLogistic().fit(click_log.slice(0, 0))
-    with pytest.raises(InvalidInput, match="field 'user_id' with .* ids; wanted field 'site_id' with 2001 ids"):
+    with pytest.raises(InvalidInput, match="field 'user_id' with .* ids; expected field 'site_id' with 2001 ids"):
         HashedLogistic().fit(click_log).score(video_log)
     with pytest.raises(InvalidInput, match="batch_rows: got 0"):
         DeepFM(batch_rows=0).fit(click_log)
-    with pytest.raises(InvalidInput, match="learning_rate: got -1.0; wanted a number > 0"):
+    with pytest.raises(InvalidInput, match="learning_rate: got -1.0; expected a number > 0"):
         DeepFM(learning_rate=-1.0).fit(click_log)
     with pytest.raises(InvalidInput, match="n_threads: got 0"):
         DeepFM(n_threads=0).fit(click_log)
@@ -146,9 +146,9 @@ def test_bad_requests_explain_themselves(click_log, video_log):
     with pytest.raises(InvalidInput, match="bits: got 99"):
         HashedLogistic(bits=99).fit(click_log)
     for hidden in ("abc", ["abc"], 8):
-        with pytest.raises(InvalidInput, match="hidden: got .*wanted a list of whole numbers"):
+        with pytest.raises(InvalidInput, match="hidden: got .*expected a list of whole numbers"):
             DeepFM(hidden=hidden).fit(click_log)
-        with pytest.raises(InvalidInput, match="hidden: got .*wanted a list of whole numbers"):
+        with pytest.raises(InvalidInput, match="hidden: got .*expected a list of whole numbers"):
             ranker("deepfm", hidden=hidden)
     with pytest.raises(UnknownName, match="did you mean 'hashed_logistic'"):
         ranker("hashed_logistc")
@@ -162,7 +162,7 @@ def test_bad_requests_explain_themselves(click_log, video_log):
 def test_damaged_folders_are_refused(click_log, tmp_path):
     folder = tmp_path / "ranker"
     HashedLogistic(bits=10).fit(click_log).save(folder)
-    with pytest.raises(InvalidInput, match="got a HashedLogistic; wanted a DeepFM"):
+    with pytest.raises(InvalidInput, match="got a HashedLogistic; expected a DeepFM"):
         DeepFM.load(folder)
     manifest = json.loads((folder / "ranker.json").read_text())
     for change, message in [

@@ -77,7 +77,7 @@ def test_the_rate_is_part_of_the_work_and_comes_back_from_disk(click_log, tmp_pa
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, 1.5, float("nan")])
 def test_a_wrong_rate_is_refused(rate, click_log):
-    with pytest.raises(InvalidInput, match=r"negative_rate: got .*; wanted a number in \(0, 1\]"):
+    with pytest.raises(InvalidInput, match=r"negative_rate: got .*; expected a number in \(0, 1\]"):
         HashedLogistic(negative_rate=rate).fit(click_log)
 
 

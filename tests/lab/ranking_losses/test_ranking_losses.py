@@ -305,7 +305,7 @@ def test_memory_of_pair_losses_grows_with_the_batch_and_not_with_its_square(loss
 
 
 def test_what_a_loss_needs_is_named():
-    with pytest.raises(InvalidInput, match="groups: got None; wanted one number per row for RegressionCompatible"):
+    with pytest.raises(InvalidInput, match="groups: got None; expected one number per row for RegressionCompatible"):
         RegressionCompatibleRanking()(LOGITS, LABELS)
     with pytest.raises(InvalidInput, match="references: got None"):
         PreferencePairs()(LOGITS, LABELS)

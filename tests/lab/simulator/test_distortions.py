@@ -163,7 +163,7 @@ def test_parts_of_the_same_kind_draw_tables_of_their_own():
 
 
 def test_bad_distortions_explain_themselves():
-    with pytest.raises(InvalidInput, match=r"Affine\.slope: got -1\.0; wanted a positive number"):
+    with pytest.raises(InvalidInput, match=r"Affine\.slope: got -1\.0; expected a positive number"):
         Affine(slope=-1.0)
     with pytest.raises(InvalidInput, match="the share of negatives kept"):
         NegativeSampling(0.0)

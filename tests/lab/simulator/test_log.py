@@ -143,7 +143,7 @@ def test_the_base_rate_is_met_in_a_world_of_ones_own():
 def test_bad_requests_explain_themselves():
     with pytest.raises(UnknownName, match="did you mean 'conditional'"):
         simulate_log(10, world="conditionl")
-    with pytest.raises(InvalidInput, match="n: got 0; wanted at least one row"):
+    with pytest.raises(InvalidInput, match="n: got 0; expected at least one row"):
         simulate_log(0)
     with pytest.raises(InvalidInput, match="a list that holds 'click'"):
         simulate_log(10, tasks=("long_view",))

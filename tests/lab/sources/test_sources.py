@@ -60,11 +60,11 @@ def test_avazu_raw_file(name, tmp_path):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (_avazu_line(0, 14102100, "aa") + ",1", r"train, line 3: got 25 columns; wanted 24 columns"),
-        (_avazu_line(0, 14102100, "aa").rsplit(",", 1)[0], r"train, line 3: got 23 columns; wanted 24 columns"),
-        (_avazu_line(2, 14102100, "aa"), r"train, line 3: got '2'; wanted 0, 1 or nothing in column 'click'"),
-        (_avazu_line(0, 14103300, "aa"), r"train, line 3: got '14103300'; wanted an hour as YYMMDDHH"),
-        (_avazu_line(0, "noon", "aa"), r"train, line 3: got 'noon'; wanted an hour as YYMMDDHH"),
+        (_avazu_line(0, 14102100, "aa") + ",1", r"train, line 3: got 25 columns; expected 24 columns"),
+        (_avazu_line(0, 14102100, "aa").rsplit(",", 1)[0], r"train, line 3: got 23 columns; expected 24 columns"),
+        (_avazu_line(2, 14102100, "aa"), r"train, line 3: got '2'; expected 0, 1 or nothing in column 'click'"),
+        (_avazu_line(0, 14103300, "aa"), r"train, line 3: got '14103300'; expected an hour as YYMMDDHH"),
+        (_avazu_line(0, "noon", "aa"), r"train, line 3: got 'noon'; expected an hour as YYMMDDHH"),
     ],
 )
 def test_avazu_malformed_rows_are_refused_or_skipped_and_never_shift_columns(bad, message, tmp_path):
@@ -82,21 +82,21 @@ def test_avazu_broken_text_is_refused_with_its_line(tmp_path):
     _write_avazu(tmp_path, [_avazu_line(0, 14102100, "aa")])
     with (tmp_path / "train").open("ab") as stream:
         stream.write(_avazu_line(0, 14102100, "XX").encode().replace(b"XX", b"\xc3("))
-    with pytest.raises(InvalidInput, match=r"train, line 3: got the bytes .*; wanted UTF-8 text"):
+    with pytest.raises(InvalidInput, match=r"train, line 3: got the bytes .*; expected UTF-8 text"):
         _encode(Avazu().open(tmp_path), tmp_path / "out")
 
 
 def test_avazu_with_other_columns_is_refused(tmp_path):
     (tmp_path / "train").write_text(AVAZU_HEADER.replace("site_id", "site") + "\n")
-    with pytest.raises(InvalidInput, match=r"train, line 1: got column 6 named 'site'; wanted 'site_id'"):
+    with pytest.raises(InvalidInput, match=r"train, line 1: got column 6 named 'site'; expected 'site_id'"):
         _encode(Avazu().open(tmp_path), tmp_path / "out")
     (tmp_path / "train").write_text(AVAZU_HEADER + ",C22\n")
-    with pytest.raises(InvalidInput, match="line 1: got 25 columns; wanted 24"):
+    with pytest.raises(InvalidInput, match="line 1: got 25 columns; expected 24"):
         _encode(Avazu().open(tmp_path), tmp_path / "out")
 
 
 def test_missing_raw_files_are_named(tmp_path):
-    with pytest.raises(InvalidInput, match=r"raw_dir: got .*; wanted a folder with train or train\.csv"):
+    with pytest.raises(InvalidInput, match=r"raw_dir: got .*; expected a folder with train or train\.csv"):
         Avazu().open(tmp_path)
     with pytest.raises(InvalidInput, match=r"a folder with common_features_train\.csv"):
         AliCCP().open(tmp_path)
@@ -298,7 +298,7 @@ def test_retrosheet_parquet(tmp_path):
 def test_a_users_text_table_is_read_with_care(tmp_path):
     (tmp_path / "log.csv").write_text("y,site,t\n0,a,2022-01-01\n1,b\n1,c,2022-01-02\n")
     source = TableSource(Roles(labels="y", fields=["site"], time="t"))
-    with pytest.raises(InvalidInput, match=r"log\.csv, line 3: got 2 columns; wanted 3 columns"):
+    with pytest.raises(InvalidInput, match=r"log\.csv, line 3: got 2 columns; expected 3 columns"):
         _encode(source.open(tmp_path / "log.csv"), tmp_path / "out")
     with pytest.warns(MonocalWarning, match="left out 1"):
         log = _encode(source.open(tmp_path / "log.csv", on_error="skip"), tmp_path / "out")

@@ -59,5 +59,5 @@ def test_the_map_sees_the_newest_rows_alone_and_shifts_all(monkeypatch, carry):
 
 @pytest.mark.parametrize("curve_rows", [0, -5, 0.5])
 def test_less_than_one_row_is_refused(curve_rows):
-    with pytest.raises(InvalidInput, match="curve_rows: got .*; wanted a whole number ≥ 1 or None"):
+    with pytest.raises(InvalidInput, match="curve_rows: got .*; expected a whole number ≥ 1 or None"):
         calibrator("umc", curve_rows=curve_rows)

@@ -26,13 +26,13 @@ def test_isotonic_stays_between_the_rates_it_saw(score):
 
 @pytest.mark.parametrize("method", ["histogram", "sir", "gamma"])
 def test_an_unknown_variant_is_refused(method):
-    with pytest.raises(ValueError, match="variant: got 'author'; wanted 'monocal' or 'authors'"):
+    with pytest.raises(ValueError, match="variant: got 'author'; expected 'monocal' or 'authors'"):
         calibrator(method, variant="author").fit(SCORES, LABELS)
 
 
 @pytest.mark.parametrize("method", ["histogram", "sir"])
 def test_no_bins_are_refused(method):
-    with pytest.raises(ValueError, match="n_bins: got 0; wanted a whole number ≥ 1"):
+    with pytest.raises(ValueError, match="n_bins: got 0; expected a whole number ≥ 1"):
         calibrator(method, n_bins=0).fit(SCORES, LABELS)
 
 

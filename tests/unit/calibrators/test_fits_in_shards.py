@@ -52,7 +52,7 @@ def test_one_shard_is_the_fit_without_shards_to_the_bit():
 
 def test_fewer_shards_than_members_are_refused_instead_of_every_member_fitting_everything():
     log = log_of_rows(read(LOG, Roles.of(score="pctr", label="click", fields=["device"])))
-    with pytest.raises(InvalidInput, match=r"n_shards: got 1; wanted 2 \(one per process\) to 512"):
+    with pytest.raises(InvalidInput, match=r"n_shards: got 1; expected 2 \(one per process\) to 512"):
         run_team(2, lambda team: fit_log(log, FitOptions("wide_logistic"), team=team, n_shards=1))
 
 

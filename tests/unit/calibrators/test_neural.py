@@ -264,7 +264,7 @@ def test_desc_needs_two_fields(log):
 
 
 def test_adacalib_refuses_a_field_that_does_not_exist(log):
-    with pytest.raises(ValueError, match="field: got 6; wanted a position in 0 … 5"):
+    with pytest.raises(ValueError, match="field: got 6; expected a position in 0 … 5"):
         fit(small("adacalib", field=6), log)
 
 
@@ -275,8 +275,8 @@ def test_adacalib_refuses_a_field_that_does_not_exist(log):
         ({"size": "smal"}, "size: got 'smal'.*did you mean 'small'"),
         ({"preset": "papers"}, "preset: got 'papers'.*did you mean 'paper'"),
         ({"auxiliary": "msee"}, "auxiliary: got 'msee'.*did you mean 'mse'"),
-        ({"sc_weight": -1.0}, "sc_weight: got -1.0; wanted a number ≥ 0"),
-        ({"learning_rate": 0.0}, "learning_rate: got 0.0; wanted a number > 0"),
+        ({"sc_weight": -1.0}, "sc_weight: got -1.0; expected a number ≥ 0"),
+        ({"learning_rate": 0.0}, "learning_rate: got 0.0; expected a number > 0"),
     ],
 )
 def test_unknown_choices_are_refused_with_a_hint(log, arguments, message):

@@ -41,12 +41,12 @@ def test_raw_values_give_the_bits_of_ids(log, method):
     scores, labels, site, hour = log
     quick = {"size": "small", "n_epochs": 1} if method == "umc" else {}
     ids = np.column_stack([_ids(site), _ids(hour)])
-    wanted = monocal.calibrator(method, **quick).fit(scores, labels, features=ids).predict(scores, features=ids)
+    expected = monocal.calibrator(method, **quick).fit(scores, labels, features=ids).predict(scores, features=ids)
     for kind, features in _kinds(site, hour).items():
         if method == "umc" and kind not in ("pandas", "columns"):
             continue
         fitted = monocal.calibrator(method, **quick).fit(scores, labels, features=features)
-        assert np.array_equal(fitted.predict(scores, features=features), wanted), kind
+        assert np.array_equal(fitted.predict(scores, features=features), expected), kind
 
 
 def test_one_column_unseen_values_and_saved_state(log):
@@ -69,7 +69,7 @@ def test_whole_numbers_stay_ids(log):
 def test_what_does_not_fit_is_refused(log):
     scores, labels, site, hour = log
     fitted = monocal.calibrator("wide_logistic").fit(scores, labels, features=[site.tolist(), hour.tolist()])
-    with pytest.raises(InvalidInput, match=r"1 columns; wanted the 2 columns"):
+    with pytest.raises(InvalidInput, match=r"1 columns; expected the 2 columns"):
         fitted.predict(scores, features=site.tolist())
     with pytest.raises(InvalidInput, match="columns of one length"):
         monocal.calibrator("wide_logistic").fit(scores, labels, features=[site.tolist(), hour.tolist()[1:]])

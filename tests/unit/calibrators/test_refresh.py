@@ -156,7 +156,7 @@ def test_a_method_without_refresh_says_so():
     for method in sorted(CALIBRATORS):
         if method in ("gauss", "beta", "histogram"):
             fitted = calibrator(method).fit(z, y, features=x, scores_are="logit")
-            with pytest.raises(InvalidInput, match=f"the method '{method}'; wanted one that can go on"):
+            with pytest.raises(InvalidInput, match=f"the method '{method}'; expected one that can go on"):
                 fitted.refresh(z, y, features=x)
 
 
@@ -165,7 +165,7 @@ def test_a_fit_that_kept_no_precisions_is_refused():
     for method in ("platt", "isotonic", "wide_logistic"):
         fitted = calibrator(method).fit(z, y, features=x, scores_are="logit")
         del fitted.posterior_
-        with pytest.raises(InvalidInput, match="kept no precisions .* Way out: fit once anew"):
+        with pytest.raises(InvalidInput, match="kept no precisions .* Hint: fit once anew"):
             fitted.refresh(z, y, features=x)
 
 

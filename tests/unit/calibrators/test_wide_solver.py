@@ -147,8 +147,8 @@ def test_fields_that_are_left_out_of_a_fit_need_not_be_left_out_of_the_rows(n_ro
     columns = np.array([0, 2, 3])
     options = {"l2": PENALTY, "tolerance": 1e-9, "max_iterations": 100}
     chosen = np.ascontiguousarray(features[:, columns])
-    wanted = solve_wide(logits, labels, weights, chosen, sizes[columns], **options)
+    expected = solve_wide(logits, labels, weights, chosen, sizes[columns], **options)
     found = solve_wide(logits, labels, weights, features, sizes[columns], columns=columns, **options)
-    assert (found.slope, found.intercept) == (wanted.slope, wanted.intercept)
-    np.testing.assert_array_equal(found.shifts, wanted.shifts)
-    np.testing.assert_array_equal(found.curvature, wanted.curvature)
+    assert (found.slope, found.intercept) == (expected.slope, expected.intercept)
+    np.testing.assert_array_equal(found.shifts, expected.shifts)
+    np.testing.assert_array_equal(found.curvature, expected.curvature)

@@ -36,7 +36,7 @@ def test_an_output_is_refused_over_its_input_and_inside_an_input_folder_alone(tm
     check_output(output, [tmp_path / "missing.parquet", folder])
     (tmp_path / "link.parquet").hardlink_to(output)
     for target, given in ((output, tmp_path / "link.parquet"), (folder / "part.parquet", folder)):
-        with pytest.raises(InvalidInput, match="wanted a file other than the input"):
+        with pytest.raises(InvalidInput, match="expected a file other than the input"):
             check_output(target, [given])
 
 

@@ -55,13 +55,13 @@ def test_a_folder_of_its_kind_is_removed_whole_and_no_other(folder):
 
 
 def test_a_refusal_names_the_kind_of_another_writer_s_folder_and_only_of_that(folder):
-    with pytest.raises(InvalidInput, match=r"x \(a monocal test\); wanted"):
+    with pytest.raises(InvalidInput, match=r"x \(a monocal test\); expected"):
         OTHER.check_target(folder)
     (folder / "notes.md").touch()
-    with pytest.raises(InvalidInput, match=r"which holds notes\.md; wanted"):
+    with pytest.raises(InvalidInput, match=r"which holds notes\.md; expected"):
         KIND.check_target(folder)
     (folder / "manifest.json").write_text('{"format": "somebody else\'s"}')
-    with pytest.raises(InvalidInput, match="x; wanted"):
+    with pytest.raises(InvalidInput, match="x; expected"):
         OTHER.check_target(folder)
 
 

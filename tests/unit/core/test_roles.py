@@ -37,7 +37,7 @@ def test_unknown_toml_key_is_refused_with_the_nearest_one(tmp_path):
 
 def test_broken_toml_says_where(tmp_path):
     (tmp_path / "a.toml").write_text("labels = \n")
-    with pytest.raises(InvalidInput, match=r"a.toml \(.*line 1.*\); wanted a readable TOML file"):
+    with pytest.raises(InvalidInput, match=r"a.toml \(.*line 1.*\); expected a readable TOML file"):
         Roles.from_toml(tmp_path / "a.toml")
     with pytest.raises(InvalidInput, match=r"none\.toml"):
         Roles.from_toml(tmp_path / "none.toml")
@@ -79,9 +79,9 @@ def test_missing_column_is_named_with_its_argument_and_the_nearest_column(schema
         ({"labels": "click", "fields": ["a", "a"]}, "fields: got 'a' twice"),
         ({"labels": "click", "fields": ["click"]}, "fields: got 'click', which is also a label"),
         ({"labels": "click", "fields": ["s"], "scores": "s"}, "fields: got 's', which is also"),
-        ({"labels": "click", "fields": [""]}, "fields: got ''; wanted a column name"),
+        ({"labels": "click", "fields": [""]}, "fields: got ''; expected a column name"),
         ({"labels": "click", "sampling_rate": 0.0}, "sampling_rate: got 0.0"),
-        ({"labels": ["a", "b"], "scores": "s"}, "scores: got 's'; wanted a column per task"),
+        ({"labels": ["a", "b"], "scores": "s"}, "scores: got 's'; expected a column per task"),
         ({"labels": ["click"], "scores": {"clik": "s"}}, "task of scores: got 'clik'.*did you mean 'click'"),
         ({"labels": "click", "scores_are": "odds"}, "scores_are: got 'odds'"),
     ],

@@ -65,9 +65,9 @@ def test_newest_rows_and_kept_rows_stay_in_their_shards():
 
 def test_an_empty_shard_adds_nothing_and_too_few_shards_are_refused():
     np.testing.assert_array_equal(summed(Alone(), 100)[0], summed(Alone(), 6)[0])
-    with pytest.raises(InvalidInput, match="n_shards: got 1; wanted 2"):
+    with pytest.raises(InvalidInput, match="n_shards: got 1; expected 2"):
         run_team(2, lambda team: Shards.deal(10, 1, team))
-    with pytest.raises(InvalidInput, match=r"n_shards: got 513; wanted 1 \(one per process\) to 512"):
+    with pytest.raises(InvalidInput, match=r"n_shards: got 513; expected 1 \(one per process\) to 512"):
         Shards.deal(10, 513, Alone())
     with pytest.raises(InvalidInput, match="not finite"):
         Shards(Alone(), 2, (0, 1), np.array([0, 1, 2])).add([[np.array([np.inf])], [np.array([1.0])]])

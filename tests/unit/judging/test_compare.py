@@ -62,7 +62,7 @@ def test_a_difference_that_nobody_would_pay_for_is_a_tie(log):
     hardly = compare(before, evaluate(labels, 1.2 * truth * (1 - 2e-6)))
     assert hardly.interval("log_loss").high < 0.0
     assert hardly.verdict("log_loss") == "tie"
-    with pytest.raises(InvalidInput, match="margin: got 1.5; wanted a share"):
+    with pytest.raises(InvalidInput, match="margin: got 1.5; expected a share"):
         compare(before, after, margin=1.5)
 
 
@@ -86,8 +86,8 @@ def test_ranking_metrics_want_more(log):
 
 def test_the_table_reads_well(log):
     labels, truth = log
-    wanted = ["auc", "gauc", "ece"]
-    first, second = (evaluate(labels, p, metrics=wanted, n_bootstrap=40) for p in (1.2 * truth, truth))
+    expected = ["auc", "gauc", "ece"]
+    first, second = (evaluate(labels, p, metrics=expected, n_bootstrap=40) for p in (1.2 * truth, truth))
     table = str(compare(first, second))
     line = next(line for line in table.splitlines() if line.startswith("ece"))
     assert line.endswith(" %")
@@ -98,11 +98,13 @@ def test_the_table_reads_well(log):
 def test_other_rows_are_refused(log):
     labels, truth = log
     first = evaluate(labels, truth)
-    with pytest.raises(InvalidInput, match="second: got a report with other labels; wanted two forecasts of the same"):
+    with pytest.raises(
+        InvalidInput, match="second: got a report with other labels; expected two forecasts of the same"
+    ):
         compare(first, evaluate(1.0 - labels, truth))
     with pytest.raises(InvalidInput, match="a report with other weights"):
         compare(first, evaluate(labels, truth, weights=np.ones_like(truth)))
-    with pytest.raises(InvalidInput, match="second: got seed 1 and n_bootstrap 200; wanted those of the first"):
+    with pytest.raises(InvalidInput, match="second: got seed 1 and n_bootstrap 200; expected those of the first"):
         compare(first, evaluate(labels, truth, seed=1))
 
 

@@ -42,7 +42,7 @@ def test_unknown_names_are_refused_before_anything_is_fitted():
         compare_methods(LOG, ["plat"], **COLUMNS)
     with pytest.raises(UnknownName, match="method of arguments: got 'beta'"):
         compare_methods(LOG, ["platt"], arguments={"beta": {}}, **COLUMNS)
-    with pytest.raises(UnknownName, match="method: got 'beta'; wanted one of"):
+    with pytest.raises(UnknownName, match="method: got 'beta'; expected one of"):
         compare_methods(LOG, ["platt"], **COLUMNS).result("beta")
 
 
@@ -57,7 +57,7 @@ def test_of_a_prepared_log_one_task_is_compared():
     one, other = compare_methods(log, ["platt"]), compare_methods(log, ["platt"], label="view")
     labels = [found.best.report.forecast.labels.mean() for found in (one, other)]
     assert labels[0] > labels[1]
-    with pytest.raises(UnknownName, match="task: got 'views'; wanted one of click, view"):
+    with pytest.raises(UnknownName, match="task: got 'views'; expected one of click, view"):
         compare_methods(log, ["platt"], label="views")
 
 

@@ -21,10 +21,10 @@ def test_every_output_is_the_sum_over_inputs_in_their_order_to_the_bit(n_in, n_o
     rows[rng.random(rows.shape) < 0.3] = 0.0
     matrix = rng.normal(size=(n_in, n_out)).astype(np.float32)
     start = rng.normal(size=(67, n_out)).astype(np.float32)
-    found, wanted = start.copy(), start.copy()
+    found, expected = start.copy(), start.copy()
     add_products(rows, matrix, found)
-    one_input_after_the_other(rows, matrix, wanted)
-    assert np.array_equal(found, wanted)
+    one_input_after_the_other(rows, matrix, expected)
+    assert np.array_equal(found, expected)
 
 
 def test_a_row_does_not_depend_on_its_neighbours(rng):

@@ -124,7 +124,7 @@ def test_an_empty_log_survives(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"times": np.arange(3)}, "time: got 3 rows; wanted 50 rows"),
+        ({"times": np.arange(3)}, "time: got 3 rows; expected 50 rows"),
         ({"scores": {"click": np.zeros(2)}}, "score:click: got 2 rows"),
     ],
 )
@@ -135,13 +135,13 @@ def test_columns_of_other_lengths_are_refused(arguments, message):
 
 def test_labels_other_than_zero_one_and_missing_are_refused():
     log = _log()
-    with pytest.raises(InvalidInput, match="label of task 'click': got 2; wanted 0, 1, or -1"):
+    with pytest.raises(InvalidInput, match="label of task 'click': got 2; expected 0, 1, or -1"):
         EncodedLog.of(log.features, {"click": np.full(50, 2)}, log.vocabulary, SCHEMA)
 
 
 def test_features_must_have_the_fields_of_the_vocabulary():
     log = _log()
-    with pytest.raises(InvalidInput, match="features: got 1 fields; wanted 2"):
+    with pytest.raises(InvalidInput, match="features: got 1 fields; expected 2"):
         EncodedLog.of(log.features[:, :1], {"click": np.zeros(50)}, log.vocabulary, SCHEMA)
 
 
@@ -160,7 +160,7 @@ def test_damage_is_refused(tmp_path):
     damaged(manifest.unlink, "there is no such (file|folder); an encoded log is a folder with manifest.json in it")
     damaged(lambda: manifest.write_text(manifest.read_text()[:-20]), "manifest.json: not a whole JSON file")
     damaged(lambda: manifest.write_text("[]"), "manifest.json: not a monocal encoded log")
-    damaged(features.unlink, "00_features.npy: missing; nothing was loaded. Way out: run encode_log again")
+    damaged(features.unlink, "00_features.npy: missing; nothing was loaded. Hint: run encode_log again")
     damaged(lambda: features.write_bytes(features.read_bytes()[:-4]), "bytes instead of")
     flipped = bytes([255 - features.read_bytes()[-1]]) if features.exists() else b"\xff"
     damaged(
@@ -177,7 +177,7 @@ def test_damage_is_refused(tmp_path):
         entries = json.loads(manifest.read_text())
         manifest.write_text(json.dumps(entries | {"parts": {"train": [0, 50]}}))
 
-    damaged(newer, "schema version 99.*Way out: upgrade monocal")
+    damaged(newer, "schema version 99.*Hint: upgrade monocal")
     damaged(tampered, "the contents do not match their fingerprint")
     with pytest.raises(ArtefactError, match=r"there is no such (file|folder)"):
         EncodedLog.open(tmp_path / "nowhere")

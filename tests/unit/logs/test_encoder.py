@@ -126,9 +126,9 @@ def test_parts_by_moments(tmp_path):
     log = encode_log(_table(), SCHEMA, tmp_path / "out", cuts=cuts)
     assert {name: part.n_rows for name, part in log.parts.items()} == {"train": 100, "calibration": 50, "test": 50}
     assert log.part("calibration").times[0] == 1000
-    with pytest.raises(InvalidInput, match=r"cuts: got .*; wanted moments in order"):
+    with pytest.raises(InvalidInput, match=r"cuts: got .*; expected moments in order"):
         encode_log(_table(), SCHEMA, tmp_path / "b", cuts={"calibration": 1500, "test": 1000})
-    with pytest.raises(InvalidInput, match="wanted a schema with a time column"):
+    with pytest.raises(InvalidInput, match="expected a schema with a time column"):
         encode_log({"y": [0, 1]}, Roles(labels="y"), tmp_path / "c", cuts=cuts)
 
 
@@ -175,12 +175,12 @@ BAD_ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("column", "values", "wanted", "shown"), BAD_ROWS)
-def test_a_bad_value_is_refused_with_its_row_or_skipped(column, values, wanted, shown, tmp_path):
+@pytest.mark.parametrize(("column", "values", "expected", "shown"), BAD_ROWS)
+def test_a_bad_value_is_refused_with_its_row_or_skipped(column, values, expected, shown, tmp_path):
     good = {"y": [0, 1, 0], "f": ["a", "b", "c"], "t": [1, 2, 3], "w": [1, 2, 3], "s": [0.1, 0.2, 0.3], "r": [1, 1, 1]}
     schema = Roles(labels="y", fields=["f"], time="t", weight="w", scores="s", sampling_rate="r")
     table = good | {column: values}
-    with pytest.raises(InvalidInput, match=rf"the table, row 1: got {shown}; wanted {wanted}"):
+    with pytest.raises(InvalidInput, match=rf"the table, row 1: got {shown}; expected {expected}"):
         encode_log(table, schema, tmp_path / "out")
     with pytest.warns(MonocalWarning, match=r"left out 1 malformed rows and kept 2\. First: the table, row 1"):
         log = encode_log(table, schema, tmp_path / "out", on_error="skip", min_count=1, fit_on="all")
@@ -191,7 +191,7 @@ def test_a_bad_value_is_refused_with_its_row_or_skipped(column, values, wanted, 
 def test_logits_may_be_any_finite_number(tmp_path):
     schema = Roles(labels="y", scores="s", scores_are="logit")
     assert encode_log({"y": [0, 1], "s": [-3.0, 9.0]}, schema, tmp_path / "a").scores["y"].tolist() == [-3.0, 9.0]
-    with pytest.raises(InvalidInput, match="row 1: got inf; wanted a finite logit"):
+    with pytest.raises(InvalidInput, match="row 1: got inf; expected a finite logit"):
         encode_log({"y": [0, 1], "s": [-3.0, float("inf")]}, schema, tmp_path / "b")
 
 

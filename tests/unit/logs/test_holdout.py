@@ -38,9 +38,9 @@ def test_explanations():
 
 
 def test_bad_shares_and_too_few_rows():
-    with pytest.raises(InvalidInput, match=r"holdout: got 1.0; wanted a share in \[0, 1\)"):
+    with pytest.raises(InvalidInput, match=r"holdout: got 1.0; expected a share in \[0, 1\)"):
         hold_out_recent(10, 1.0)
-    with pytest.raises(InvalidInput, match="wanted rows to fit and rows to judge"):
+    with pytest.raises(InvalidInput, match="expected rows to fit and rows to judge"):
         hold_out_recent(1, 0.5)
 
 

@@ -48,5 +48,5 @@ def test_moments_may_be_numbers_dates_datetimes_and_text():
     aware = datetime.datetime(2014, 10, 28, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
     for moment in ("2014-10-28", datetime.date(2014, 10, 28), np.datetime64("2014-10-28"), aware, expected):
         assert as_integer_moment(moment) == expected
-    with pytest.raises(InvalidInput, match="cuts: got 'soon'; wanted an integer or an ISO date"):
+    with pytest.raises(InvalidInput, match="cuts: got 'soon'; expected an integer or an ISO date"):
         as_integer_moment("soon")

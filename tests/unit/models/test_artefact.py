@@ -119,7 +119,7 @@ def test_half_written_manifest_is_refused(saved):
 
 def test_newer_schema_version_is_refused(saved):
     edit_manifest(saved, schema_version=99, written_by="monocal 9.9.0")
-    with pytest.raises(ArtefactError, match="written by monocal 9.9.0 .*nothing was loaded.*Way out: upgrade monocal"):
+    with pytest.raises(ArtefactError, match="written by monocal 9.9.0 .*nothing was loaded.*Hint: upgrade monocal"):
         monocal.load(saved)
 
 
@@ -128,7 +128,7 @@ def test_a_model_of_version_0_2_says_so_and_stays_as_it_is(tmp_path, capsys):
     old = tmp_path / "model"
     shutil.copytree(V0_2, old)
     before = {path.name: path.read_bytes() for path in old.iterdir()}
-    with pytest.raises(ArtefactError, match="written by monocal 0.2.0 .*Way out: fit the model again"):
+    with pytest.raises(ArtefactError, match="written by monocal 0.2.0 .*Hint: fit the model again"):
         monocal.load(old)
     assert main(["inspect", str(old)]) == 1
     assert "written by monocal 0.2.0" in capsys.readouterr().err

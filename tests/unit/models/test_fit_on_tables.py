@@ -77,7 +77,7 @@ def test_time_column_orders_the_rows():
     ],
 )
 def test_a_mistyped_column_is_told_by_its_argument_with_the_nearest_one(given, named):
-    with pytest.raises(UnknownName, match=f"^{named}: got 'sit_id'; wanted one of .* did you mean 'site_id'"):
+    with pytest.raises(UnknownName, match=f"^{named}: got 'sit_id'; expected one of .* did you mean 'site_id'"):
         monocal.fit(TABLE, **(ARGUMENTS | given))
 
 
@@ -98,13 +98,13 @@ def test_renamed_field_at_predict_names_both_sides():
 
 
 def test_field_of_the_wrong_type():
-    with pytest.raises(InvalidInput, match="field 'price': got .* in a column of type double; wanted a categorical"):
+    with pytest.raises(InvalidInput, match="field 'price': got .* in a column of type double; expected a categorical"):
         monocal.fit(TABLE, **(ARGUMENTS | {"fields": ["price"]}))
 
 
 def test_score_column_that_is_text_or_null():
     text = TABLE.set_column(0, "pctr", pa.array(["high"] * N))
-    with pytest.raises(InvalidInput, match="score column 'pctr': got 'high' at row 0 of the table; wanted a number"):
+    with pytest.raises(InvalidInput, match="score column 'pctr': got 'high' at row 0 of the table; expected a number"):
         monocal.fit(text, **ARGUMENTS)
     gap = TABLE.set_column(0, "pctr", pa.array([None, *np.full(N - 1, 0.1)]))
     with pytest.raises(InvalidInput, match="score column 'pctr': got null at row 0"):
@@ -112,7 +112,7 @@ def test_score_column_that_is_text_or_null():
 
 
 def test_a_path_that_is_not_there():
-    with pytest.raises(InvalidInput, match="table: got 'nowhere.parquet'; wanted an existing file, folder or glob"):
+    with pytest.raises(InvalidInput, match="table: got 'nowhere.parquet'; expected an existing file, folder or glob"):
         monocal.fit("nowhere.parquet", **ARGUMENTS)
 
 

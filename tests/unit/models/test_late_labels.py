@@ -88,10 +88,13 @@ def test_values_without_a_difference_get_no_curve_of_their_own():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"window": None}, "window: got None; wanted when a row happened, when its positive label came, and how long"),
-        ({"window": "7d"}, "window: got '7d'; wanted a number"),
+        (
+            {"window": None},
+            "window: got None; expected when a row happened, when its positive label came, and how long",
+        ),
+        ({"window": "7d"}, "window: got '7d'; expected a number"),
         ({"window": str(30 * 86_400)}, "add older rows, or shorten the window"),
-        ({"method": "gauss"}, "method: got 'gauss' with labels that may still come; wanted one that maximises"),
+        ({"method": "gauss"}, "method: got 'gauss' with labels that may still come; expected one that maximises"),
         ({"label_time": "hour"}, "label_time: got a label before its event|time column|no moment"),
     ],
 )

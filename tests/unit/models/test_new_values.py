@@ -53,8 +53,8 @@ def test_an_unseen_value_takes_exactly_the_shift_of_its_parent(model: Model) -> 
     shifts = dict(zip(model.vocabulary["category"].values.to_pylist(), learned, strict=True))
     for category in SHIFTS:
         z = np.log(0.1 / 0.9)
-        wanted = 1 / (1 + np.exp(-(fitted.slope_ * z + fitted.intercept_ + shifts[category])))
-        assert model.predict(_one("never seen", category))[0] == pytest.approx(wanted, rel=1e-12)
+        expected = 1 / (1 + np.exp(-(fitted.slope_ * z + fitted.intercept_ + shifts[category])))
+        assert model.predict(_one("never seen", category))[0] == pytest.approx(expected, rel=1e-12)
     assert shifts["cars"] - shifts["toys"] == pytest.approx(3.0, abs=0.4)
 
 

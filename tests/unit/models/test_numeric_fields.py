@@ -166,7 +166,7 @@ def test_the_engine_gives_the_numbers_of_predict(model, log):
     assert np.array_equal(
         shared.probabilities["click"], model.predict({"pctr": [0.1, 0.2], "price": [9.0, 9.0], "site": [1, 2]})
     )
-    with pytest.raises(InvalidInput, match="field 'price': got 'cheap'; wanted a number or null"):
+    with pytest.raises(InvalidInput, match="field 'price': got 'cheap'; expected a number or null"):
         engine.calibrate(Request({"click": [0.1]}, fields={"price": ["cheap"], "site": [1]}))
 
 
@@ -184,7 +184,7 @@ REFUSING = [name for name, kind in CALIBRATORS.items() if kind.class_tags.uses_f
 def test_methods_that_cannot_use_numbers_say_so(name):
     kind = CALIBRATORS[name]
     with pytest.raises(
-        InvalidInput, match=f"numeric: got the method '{name}'; wanted .*umc, sbcr, fac, desc, mcnet or wide_logistic"
+        InvalidInput, match=f"numeric: got the method '{name}'; expected .*umc, sbcr, fac, desc, mcnet or wide_logistic"
     ):
         kind().fit([0.1, 0.2], [0, 1], features=[[2], [3]], numeric_knots=[2])
 
@@ -218,10 +218,12 @@ def test_what_numbers_do_not_reach_is_refused_by_name(model, log, tmp_path):
         monocal.fit(log, method="platt", score="pctr", label="click", fields=["price"], numeric=["price"])
     with pytest.raises(InvalidInput, match="numeric: got 'click', which is also a label"):
         monocal.fit(log, method="platt", score="pctr", label="click", numeric=["click"])
-    with pytest.raises(InvalidInput, match=r"numeric: got \['price'\]; wanted no numeric fields in a prepared log"):
+    with pytest.raises(InvalidInput, match=r"numeric: got \['price'\]; expected no numeric fields in a prepared log"):
         encode_log(log, Roles("click", numeric=["price"]), tmp_path / "log")
     text = log.set_column(2, "price", pa.array(["cheap"] * N))
-    with pytest.raises(InvalidInput, match="numeric field 'price': got 'cheap' at row 0 of the table; wanted a number"):
+    with pytest.raises(
+        InvalidInput, match="numeric field 'price': got 'cheap' at row 0 of the table; expected a number"
+    ):
         monocal.fit(text, method="wide_logistic", **COLUMNS)
 
 

@@ -50,8 +50,8 @@ def test_a_file_longer_than_stated_is_not_read_to_its_end(tmp_path):
     [
         ("nowhere://bucket/model", InvalidInput, "nothing here opens nowhere://"),
         ("file:///there/is/no/model", ArtefactError, "manifest.json: cannot be read"),
-        ({"state.safetensors": b""}, InvalidInput, "wanted manifest.json among them"),
-        ({"../manifest.json": b"{}"}, InvalidInput, "wanted plain file names"),
+        ({"state.safetensors": b""}, InvalidInput, "expected manifest.json among them"),
+        ({"../manifest.json": b"{}"}, InvalidInput, "expected plain file names"),
     ],
 )
 def test_what_is_no_model_is_refused(place, error, message):

@@ -88,7 +88,7 @@ def test_labels_that_did_not_arrive_are_refused(model, today):
 def test_other_columns_and_another_score_space_are_refused(model, today):
     with pytest.raises(InvalidInput, match="field column .the model was fitted with it.: got 'device'"):
         model.refresh(today.drop_columns(["device"]))
-    with pytest.raises(InvalidInput, match="scores_are: got 'logit'; wanted the model's score space, 'probability'"):
+    with pytest.raises(InvalidInput, match="scores_are: got 'logit'; expected the model's score space, 'probability'"):
         model.refresh(today, scores_are="logit")
     p = today["pctr"].to_numpy()
     with pytest.raises(InvalidInput, match="score"):

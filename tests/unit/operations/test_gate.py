@@ -194,10 +194,10 @@ def test_what_cannot_be_compared_is_refused(log, models):
     zeros = fresh.set_column(fresh.column_names.index("click"), "click", pa.array(np.zeros(fresh.num_rows)))
     with pytest.raises(InvalidInput, match=r"labels of task 'click': got only 0s in 40,000 rows.*check the join"):
         gate(models["platt"], models["shorter"], zeros)
-    with pytest.raises(InvalidInput, match=r"max_harm: got 0.0; wanted a share of the old log-loss"):
+    with pytest.raises(InvalidInput, match=r"max_harm: got 0.0; expected a share of the old log-loss"):
         gate(models["platt"], models["shorter"], fresh, max_harm=0.0)
     other = monocal.fit(log.slice(0, 20_000), method="platt", tasks={"other": ("click", "pctr")})
-    with pytest.raises(InvalidInput, match="a model of other; wanted the old model's tasks, click"):
+    with pytest.raises(InvalidInput, match="a model of other; expected the old model's tasks, click"):
         gate(models["platt"], other, fresh)
 
 

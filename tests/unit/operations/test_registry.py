@@ -157,7 +157,7 @@ def test_only_a_whole_model_is_promoted(registry, saved, tmp_path, name):
         path = source / "state.safetensors"
         whole = path.read_bytes()
         path.write_bytes(whole[:-1] if name == "cut" else whole[:-1] + bytes([whole[-1] ^ 1]))
-    problem = {"nothing": "there is no such folder", "empty": "there is no such file"}.get(name, "Way out")
+    problem = {"nothing": "there is no such folder", "empty": "there is no such file"}.get(name, "Hint")
     with pytest.raises(ArtefactError, match=problem):
         promote(source, registry)
     assert not registry.exists()
@@ -191,7 +191,7 @@ def test_a_folder_that_something_else_uses_is_no_registry(saved, tmp_path):
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "log.csv").write_text("mine")
     with pytest.raises(
-        InvalidInput, match=r"registry: got '.*used', which holds log\.csv; wanted a new or empty folder"
+        InvalidInput, match=r"registry: got '.*used', which holds log\.csv; expected a new or empty folder"
     ):
         promote(saved["platt"], tmp_path / "used")
     assert os.listdir(tmp_path / "used") == ["log.csv"]
@@ -223,7 +223,7 @@ def test_a_repeated_rollback_that_names_its_generation_goes_back_once(registry, 
     for method in METHODS[:3]:
         promote(saved[method], registry)
     assert rollback(registry, generation=3).current.generation == 2
-    with pytest.raises(InvalidInput, match="generation: got 3; wanted the one in force, which is 2"):
+    with pytest.raises(InvalidInput, match="generation: got 3; expected the one in force, which is 2"):
         rollback(registry, generation=3)
     assert read_registry(registry).current.generation == 2
 
@@ -288,7 +288,7 @@ def test_a_newer_registry_is_refused(registry, saved):
 
 
 def test_a_time_needs_its_zone(registry, saved):
-    with pytest.raises(InvalidInput, match="wanted a time with a time zone"):
+    with pytest.raises(InvalidInput, match="expected a time with a time zone"):
         promote(saved["platt"], registry, at=datetime(2026, 1, 31))
     assert not registry.exists()
 

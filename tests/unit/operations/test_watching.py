@@ -159,9 +159,9 @@ def test_a_day_is_read_once_and_settings_stay(model, tmp_path):
     state, table = tmp_path / "state", table_of(rng, 3, 100)
     watch(model, table, time="day", state=state)
     before = (state / "watch.json").read_bytes()
-    with pytest.raises(InvalidInput, match=r"rows of 0, which was read before; wanted rows after 2 .* since=\"3\""):
+    with pytest.raises(InvalidInput, match=r"rows of 0, which was read before; expected rows after 2 .* since=\"3\""):
         watch(model, table, time="day", state=state)
-    with pytest.raises(InvalidInput, match="tolerance: got 0.1; wanted 0.05, with which this watch was begun"):
+    with pytest.raises(InvalidInput, match="tolerance: got 0.1; expected 0.05, with which this watch was begun"):
         watch(model, table_of(rng, 1, 100, first_day=3), time="day", state=state, tolerance=0.1)
     with pytest.raises(InvalidInput, match="by: got "):
         watch(model, table_of(rng, 1, 100, first_day=3), time="day", state=state, by=["store"])
@@ -220,7 +220,7 @@ def test_unseen_values_and_drift_alarm_beyond_their_limits_only(model):
     [
         ({"false_alarm_rate": 0.0}, "false_alarm_rate: got 0.0"),
         ({"tolerance": -0.1}, "tolerance: got -0.1"),
-        ({"every": "1d"}, "every: got '1d'; wanted a number in the unit of the time column"),
+        ({"every": "1d"}, "every: got '1d'; expected a number in the unit of the time column"),
         ({"by": ["stroe"]}, "did you mean 'store'"),
         ({"time": "dya"}, "did you mean 'day'"),
     ],

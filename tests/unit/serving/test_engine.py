@@ -52,8 +52,8 @@ def test_columns_may_be_any_sequence(model, log):
     table = log.slice(50, 7)
     request = request_of(table)
     tuples = Request(scores=request.scores, fields={name: tuple(column) for name, column in request.fields.items()})
-    found, wanted = (Engine(model).calibrate(columns).probabilities["click"] for columns in (tuples, request))
-    assert found.tolist() == wanted.tolist()
+    found, expected = (Engine(model).calibrate(columns).probabilities["click"] for columns in (tuples, request))
+    assert found.tolist() == expected.tolist()
 
 
 def test_the_look_up_takes_at_most_64_bytes_per_value():
@@ -221,7 +221,7 @@ def test_quick_logits_are_the_logits_of_the_library(rng):
 def test_one_candidate_has_one_value_per_field(given):
     log = {"pctr": [0.1, 0.3] * 60, "click": [0, 1, 0] * 40, "site": ["a", "b"] * 60}
     engine = Engine(monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["site"]))
-    with pytest.raises(InvalidInput, match=f"field 'site': got {len(given)} values; wanted 1, one per candidate"):
+    with pytest.raises(InvalidInput, match=f"field 'site': got {len(given)} values; expected 1, one per candidate"):
         engine.calibrate(Request({"click": [0.2]}, fields={"site": given}))
 
 
@@ -249,14 +249,14 @@ def test_a_missing_field_is_refused_or_taken_as_unseen_as_the_policy_says(model,
     table = log.slice(0, 5)
     request = request_of(table)
     del request.fields["country"]
-    with pytest.raises(InvalidInput, match="field 'country': got no values; wanted every field"):
+    with pytest.raises(InvalidInput, match="field 'country': got no values; expected every field"):
         Engine(model).calibrate(request)
     answer = Engine(model, missing_fields="unseen").calibrate(request)
     assert answer.ids[:, 2].tolist() == [0] * 5
     request.fields["country"] = ["nowhere"] * 5
     unseen = Engine(model).calibrate(request)
     assert np.array_equal(answer.probabilities["click"], unseen.probabilities["click"])
-    with pytest.raises(UnknownName, match="missing_fields: got 'ignore'; wanted one of refuse, unseen"):
+    with pytest.raises(UnknownName, match="missing_fields: got 'ignore'; expected one of refuse, unseen"):
         Engine(model, missing_fields="ignore")
 
 
@@ -313,36 +313,39 @@ def fields(**changes):
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        (refused(scores={}), "scores: got no task; wanted at least one score"),
+        (refused(scores={}), "scores: got no task; expected at least one score"),
         (refused(scores={"click": []}), "scores: got no candidates"),
         (refused(scores={"clik": [0.1]}), "task: got 'clik'; .* did you mean 'click'"),
-        (refused(scores={"click": [0.1, 1.5]}), r"scores of 'click': got 1.5 at row 1; wanted probabilities in \[0, 1"),
+        (
+            refused(scores={"click": [0.1, 1.5]}),
+            r"scores of 'click': got 1.5 at row 1; expected probabilities in \[0, 1",
+        ),
         (refused(scores={"click": [0.1, float("nan")]}), "scores of 'click': got nan at row 1"),
         (refused(scores={"click": [0.1, float("inf")]}), "scores of 'click': got inf at row 1"),
-        (refused(scores={"click": [0.1, "0.2"]}), "scores of 'click': got a str at row 1; wanted numbers"),
+        (refused(scores={"click": [0.1, "0.2"]}), "scores of 'click': got a str at row 1; expected numbers"),
         (refused(scores={"click": [0.1, None]}), "scores of 'click': got null at row 1"),
         (refused(scores={"click": [True, 0.2]}), "scores of 'click': got a bool at row 0"),
         (refused(scores={"click": [[0.1], [0.2]]}), "scores of 'click': got a list at row 0"),
         (refused(scores={"click": np.zeros((2, 2))}), r"scores of 'click': got an array of shape \(2, 2\)"),
         (refused(scores={"click": ("0.1", "0.2")}), "scores of 'click': got a str at row 0"),
         (refused(scores={"click": np.array(["0.1", "0.2"])}), "scores of 'click': got a str_? at row 0"),
-        (refused(scores={"click": "0.1"}), "scores of 'click': got a str; wanted a list of numbers"),
-        (refused(scores={"click": 0.1}), "scores of 'click': got a float; wanted a list of numbers"),
-        (refused(scores={"click": [0.1, 0.2], "long_view": [0.1]}), "scores of 'long_view': got 1 numbers; wanted 2"),
-        (refused(fields=fields(site_id=["a"])), "field 'site_id': got 1 values; wanted 2, one per candidate"),
-        (refused(fields=fields(site_id="ab")), "field 'site_id': got a str; wanted a list"),
-        (refused(fields=fields(site_id=["a", 0.5])), "field 'site_id': got 0.5; wanted text"),
-        (refused(fields=fields(site_id=["a", ["b"]])), r"field 'site_id': got \['b'\]; wanted text"),
-        (refused(fields=fields(site_id=["a", {"b": 1}])), "field 'site_id': got {'b': 1}; wanted text"),
+        (refused(scores={"click": "0.1"}), "scores of 'click': got a str; expected a list of numbers"),
+        (refused(scores={"click": 0.1}), "scores of 'click': got a float; expected a list of numbers"),
+        (refused(scores={"click": [0.1, 0.2], "long_view": [0.1]}), "scores of 'long_view': got 1 numbers; expected 2"),
+        (refused(fields=fields(site_id=["a"])), "field 'site_id': got 1 values; expected 2, one per candidate"),
+        (refused(fields=fields(site_id="ab")), "field 'site_id': got a str; expected a list"),
+        (refused(fields=fields(site_id=["a", 0.5])), "field 'site_id': got 0.5; expected text"),
+        (refused(fields=fields(site_id=["a", ["b"]])), r"field 'site_id': got \['b'\]; expected text"),
+        (refused(fields=fields(site_id=["a", {"b": 1}])), "field 'site_id': got {'b': 1}; expected text"),
         (refused(fields=fields(site=["a", "b"])), "field: got 'site'; .* did you mean 'site_id'"),
         (refused(shared={"site_id": "a"}), "field 'site_id': got values under both fields and shared"),
         (refused(fields=fields(), shared={"user": "a"}), "field: got 'user'"),
-        (refused(ids=np.zeros((2, 6), np.int32)), "ids: got ids and field values; wanted one of the two"),
+        (refused(ids=np.zeros((2, 6), np.int32)), "ids: got ids and field values; expected one of the two"),
         (refused(fields={}, ids=np.zeros((2, 5), np.int32)), r"ids: got an array of shape \(2, 5\)"),
-        (refused(fields={}, ids=np.zeros((2, 6))), r"ids: .* type float64; wanted integers of shape \(2, 6\)"),
-        (refused(fields={}, ids=np.full((2, 6), -1)), "ids: got -1; wanted ids ≥ 0"),
-        (refused(sampling_rate=0.0), "sampling_rate: got 0; wanted the share of negatives"),
-        (refused(sampling_rate=[0.5]), "sampling_rate: got 1 rates; wanted one number or 2"),
+        (refused(fields={}, ids=np.zeros((2, 6))), r"ids: .* type float64; expected integers of shape \(2, 6\)"),
+        (refused(fields={}, ids=np.full((2, 6), -1)), "ids: got -1; expected ids ≥ 0"),
+        (refused(sampling_rate=0.0), "sampling_rate: got 0; expected the share of negatives"),
+        (refused(sampling_rate=[0.5]), "sampling_rate: got 1 rates; expected one number or 2"),
         (refused(fusion=Fusion({"clicks": 1.0})), "task of fusion weights: got 'clicks'"),
         (refused(fusion=Fusion({"click": 1.7e308}), other=[1.79e308, 0.0]), "fusion: got weights too large"),
         (
@@ -352,7 +355,7 @@ def fields(**changes):
             ),
             "fusion: got weights too large",
         ),
-        (refused(fusion=Fusion({"click": 1.0}), other=[1.0]), "other: got 1 numbers; wanted 2"),
+        (refused(fusion=Fusion({"click": 1.0}), other=[1.0]), "other: got 1 numbers; expected 2"),
         (refused(other=[1.0, 2.0]), "other: got numbers, but no fusion rule"),
     ],
 )
@@ -364,7 +367,7 @@ def test_a_request_that_cannot_be_answered_is_refused_with_a_reason(model, reque
 def test_a_model_that_answers_with_no_number_has_no_fused_score(model):
     engine = Engine(model)
     engine._scorers = lambda logits, *_: {task: np.array([0.2, np.nan]) for task in logits}
-    with pytest.raises(InvalidInput, match="wanted finite fused scores"):
+    with pytest.raises(InvalidInput, match="expected finite fused scores"):
         engine.calibrate(refused(fusion=Fusion({"click": 1.0})))
 
 
@@ -382,7 +385,7 @@ def test_a_task_that_is_wrong_is_refused_in_the_same_words_beside_others(model, 
         assert said[0] == said[1]
     else:
         assert said[1].startswith(
-            f"scores of 'long_view': got {len(odd)} numbers; wanted 2, as many as the other tasks"
+            f"scores of 'long_view': got {len(odd)} numbers; expected 2, as many as the other tasks"
         )
 
 

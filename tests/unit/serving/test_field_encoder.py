@@ -68,7 +68,7 @@ def test_a_long_text_is_unseen_online_as_offline():
 
 def test_a_fraction_among_the_values_of_a_field_is_refused():
     for values in (["news", 0.5], [None, 0.5]):
-        with pytest.raises(InvalidInput, match="got 0.5; wanted text, an integer"):
+        with pytest.raises(InvalidInput, match="got 0.5; expected text, an integer"):
             ENCODER.encode(Request({}, fields={"site": values}), 2)
 
 

@@ -30,13 +30,13 @@ def test_defaults_are_the_safe_ones():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"token": "short"}, "token: got 5 characters; wanted at least 16"),
-        ({"port": 70_000}, "port: got 70000; wanted 0 to 65535"),
-        ({"workers": 0}, "workers: got 0; wanted a positive number"),
-        ({"max_rows": -1}, "max_rows: got -1; wanted a positive number"),
-        ({"name": "../etc"}, "name: got '../etc'; wanted letters, digits, dots and dashes"),
+        ({"token": "short"}, "token: got 5 characters; expected at least 16"),
+        ({"port": 70_000}, "port: got 70000; expected 0 to 65535"),
+        ({"workers": 0}, "workers: got 0; expected a positive number"),
+        ({"max_rows": -1}, "max_rows: got -1; expected a positive number"),
+        ({"name": "../etc"}, "name: got '../etc'; expected letters, digits, dots and dashes"),
         ({"name": "shadow"}, "name: got 'shadow'"),
-        ({"missing_fields": "ignore"}, "missing_fields: got 'ignore'; wanted one of refuse, unseen"),
+        ({"missing_fields": "ignore"}, "missing_fields: got 'ignore'; expected one of refuse, unseen"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused(changes, message):

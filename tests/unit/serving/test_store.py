@@ -236,8 +236,8 @@ def test_workers_hear_of_a_load_and_tell_how_it_went(tmp_path):
         number = board[0].put_in_force(0, "a" * 64)
     assert [worker.version_in_force(0) for worker in board] == ["a" * 64] * 3
     assert board[1].version_in_force(1) == ""
-    assert [worker.wanted(0) for worker in board] == [number] * 3
-    assert board[1].wanted(1) == 0
+    assert [worker.expected(0) for worker in board] == [number] * 3
+    assert board[1].expected(1) == 0
     board[0].report(0, number, "switched")
     board[2].report(0, number, "refused")
     assert board[1].outcomes(0, number) == {"pending": 1, "switched": 1, "unchanged": 0, "refused": 1}

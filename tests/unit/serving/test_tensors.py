@@ -49,7 +49,7 @@ def test_nested_and_flat_data_mean_the_same():
 
 
 def test_json_booleans_are_not_integers():
-    with pytest.raises(InvalidInput, match="data of input 'a': got a bool; wanted INT32 values"):
+    with pytest.raises(InvalidInput, match="data of input 'a': got a bool; expected INT32 values"):
         read_tensors([{"name": "a", "shape": [1], "datatype": "INT32", "data": [True]}], b"", 10)
 
 
@@ -68,7 +68,7 @@ def test_texts_of_all_kinds_come_back_and_wrong_lengths_are_refused(texts, n_mis
     said = {"name": "field.a", "shape": [len(texts)], "datatype": "BYTES", "parameters": {"binary_data_size": len(raw)}}
     assert read_tensors([said], raw, 100)[0].values == texts
     said["shape"] = [len(texts) + 1 + n_missing]
-    with pytest.raises(InvalidInput, match=f"got {len(texts)} values; wanted {len(texts) + 1 + n_missing}"):
+    with pytest.raises(InvalidInput, match=f"got {len(texts)} values; expected {len(texts) + 1 + n_missing}"):
         read_tensors([said], raw, 100)
     if len(raw) > n_missing + 1:
         said["parameters"] = {"binary_data_size": len(raw) - n_missing - 1}

@@ -37,15 +37,15 @@ class Range:
 def test_slots_are_counted_where_there_is_no_spark_context():
     connect = SimpleNamespace(conf={}, range=lambda n_rows: Range(min(3, n_rows)))
     check_slots(connect, 3)
-    with pytest.raises(InvalidInput, match="workers: got 4; wanted at most the 3 slots"):
+    with pytest.raises(InvalidInput, match="workers: got 4; expected at most the 3 slots"):
         check_slots(connect, 4)
 
 
 def test_too_few_slots_and_dynamic_allocation_are_refused():
     check_slots(session(4), 4)
-    with pytest.raises(InvalidInput, match="workers: got 5; wanted at most the 4 slots"):
+    with pytest.raises(InvalidInput, match="workers: got 5; expected at most the 4 slots"):
         check_slots(session(4), 5)
-    with pytest.raises(InvalidInput, match="workers: got 0; wanted a whole number ≥ 1"):
+    with pytest.raises(InvalidInput, match="workers: got 0; expected a whole number ≥ 1"):
         check_slots(session(4), 0)
     with pytest.raises(InvalidInput, match=r"spark\.dynamicAllocation\.enabled: got true"):
         check_slots(session(4, **{"spark.dynamicAllocation.enabled": "true"}), 2)
@@ -54,5 +54,5 @@ def test_too_few_slots_and_dynamic_allocation_are_refused():
 def test_a_number_by_default_that_was_set_makes_no_slots():
     few = session(4, by_default=200, **{"spark.default.parallelism": "200"})
     check_slots(few, 4)
-    with pytest.raises(InvalidInput, match="workers: got 5; wanted at most the 4 slots"):
+    with pytest.raises(InvalidInput, match="workers: got 5; expected at most the 4 slots"):
         check_slots(few, 5)

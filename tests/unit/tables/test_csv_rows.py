@@ -56,7 +56,7 @@ def test_whole_files_are_read_as_text_with_line_numbers(content, rows, lines, tm
 
 @pytest.mark.usefixtures("_blocks")
 @pytest.mark.parametrize(
-    ("bad", "got", "wanted"),
+    ("bad", "got", "expected"),
     [
         (b"5,6,7", "3 columns", "2 columns"),
         (b"5", "1 columns", "2 columns"),
@@ -68,15 +68,15 @@ def test_whole_files_are_read_as_text_with_line_numbers(content, rows, lines, tm
         (b'5,"6" x", "', "misplaced quotes", "2 columns"),
     ],
 )
-def test_a_malformed_line_is_reported_with_its_number_and_shifts_nothing(bad, got, wanted, tmp_path):
+def test_a_malformed_line_is_reported_with_its_number_and_shifts_nothing(bad, got, expected, tmp_path):
     path = _file(tmp_path, b"a,b\n1,2\n" + bad + b"\n3,4\n")
     rows, lines, problems = _read(path)
     assert rows == [("1", "2"), ("3", "4")]
     assert lines == [2, 4]
-    assert [str(example) for example in problems.examples] == [f"log.csv, line 3: got {got}; wanted {wanted}"]
+    assert [str(example) for example in problems.examples] == [f"log.csv, line 3: got {got}; expected {expected}"]
     with pytest.raises(InvalidInput) as caught:
         _read(path, on_error="raise")
-    assert str(caught.value).startswith(f"log.csv, line 3: got {got}; wanted {wanted}. Way out: mend the line")
+    assert str(caught.value).startswith(f"log.csv, line 3: got {got}; expected {expected}. Hint: mend the line")
 
 
 def test_many_malformed_lines_are_counted_and_the_first_ones_kept(tmp_path):

@@ -1,4 +1,4 @@
-"""Tables that would be read wrongly without a word: each is refused, or warned about, with a way out."""
+"""Tables that would be read wrongly without a word: each is refused, or warned about, with a hint."""
 
 import datetime
 
@@ -40,10 +40,10 @@ def _shards(folder, name, columns):
 )
 def test_a_field_that_changes_its_type_in_a_later_file_is_refused(tmp_path, first, second):
     folder = _shards(tmp_path, "site", [first, second])
-    way_out = r"column 'site'.*1\.parquet.*0\.parquet.*one type in all files.*Way out: cast it"
-    with pytest.raises(InvalidInput, match=way_out):
+    hint = r"column 'site'.*1\.parquet.*0\.parquet.*one type in all files.*Hint: cast it"
+    with pytest.raises(InvalidInput, match=hint):
         monocal.fit(folder, method="platt", score="s", label="y", fields=["site"])
-    with pytest.raises(InvalidInput, match=way_out):
+    with pytest.raises(InvalidInput, match=hint):
         encode_log(folder, Roles("y", ["site"]), tmp_path / "out")
 
 
@@ -88,7 +88,7 @@ def test_text_that_is_no_time_is_told_by_its_row():
 def test_moments_with_and_without_a_zone_are_not_mixed_in_memory():
     zone = datetime.timezone(datetime.timedelta(hours=2))
     times = [datetime.datetime(2024, 5, 1, 12), datetime.datetime(2024, 5, 1, 12, tzinfo=zone)]
-    with pytest.raises(InvalidInput, match=r"column 't'.*with and without a zone.*Way out"):
+    with pytest.raises(InvalidInput, match=r"column 't'.*with and without a zone.*Hint"):
         open_table({"s": [0.1, 0.2], "t": times})
 
 
@@ -97,7 +97,7 @@ def test_a_column_twice_is_refused(tmp_path):
     table = pa.table([[0.1], [1], [0.9]], names=["s", "y", "s"])
     pq.write_table(table, tmp_path / "log.parquet")
     for log in (str(tmp_path / "log.csv"), str(tmp_path / "log.parquet"), table):
-        with pytest.raises(InvalidInput, match=r"column 's' twice.*Way out: rename"):
+        with pytest.raises(InvalidInput, match=r"column 's' twice.*Hint: rename"):
             monocal.fit(log, method="platt", score="s", label="y")
 
 
@@ -109,7 +109,7 @@ def test_damaged_pages_are_noticed(tmp_path):
     place = whole.index(SCORES[200:204].tobytes())
     whole[place + 3] ^= 1
     path.write_bytes(bytes(whole))
-    with pytest.raises(InvalidInput, match=r"log\.parquet.*CRC.*Way out"):
+    with pytest.raises(InvalidInput, match=r"log\.parquet.*CRC.*Hint"):
         list(open_table(path).batches(["s"]))
 
 
@@ -128,7 +128,7 @@ def test_what_is_written_has_page_checksums(tmp_path):
 @pytest.mark.parametrize("cuts", [{"test": 0}, {"calibration": 50, "test": 10_000}])
 def test_a_cut_that_leaves_a_part_without_rows_is_refused(tmp_path, cuts):
     table = {"y": LABELS, "t": np.arange(1, N + 1)}
-    with pytest.raises(InvalidInput, match=r"cuts: got .* no rows for '(train|test)'.*between 1 and 400.*Way out"):
+    with pytest.raises(InvalidInput, match=r"cuts: got .* no rows for '(train|test)'.*between 1 and 400.*Hint"):
         encode_log(table, Roles("y", time="t"), tmp_path / "out", cuts=cuts)
 
 
@@ -166,7 +166,7 @@ def test_a_field_that_leaks_or_names_rows_is_warned_about_when_named_by_hand():
         monocal.fit(table, **columns, fields=["site", "watched"])
     with pytest.warns(
         MonocalWarning,
-        match=r"'request', which names rows: 2,000 values in 2,000 rows. Way out: name fields=",
+        match=r"'request', which names rows: 2,000 values in 2,000 rows. Hint: name fields=",
     ):
         monocal.fit(table, **columns, fields=["site", "request"])
     monocal.fit(table, **columns, fields=["site"])
@@ -178,11 +178,11 @@ def test_weights_that_would_overflow_are_refused(tmp_path, largest):
     weights[7] = largest
     table = {"s": SCORES, "y": LABELS, "w": weights}
     for method in ("platt", "isotonic", "histogram"):
-        with pytest.raises(InvalidInput, match=r"weights: got 1e\+\d+ at row 7; wanted numbers from 0 to 1e\+12"):
+        with pytest.raises(InvalidInput, match=r"weights: got 1e\+\d+ at row 7; expected numbers from 0 to 1e\+12"):
             monocal.fit(table, method=method, score="s", label="y", weight="w")
     with pytest.raises(InvalidInput, match=r"weights: got 1e\+\d+ at row 7"):
         monocal.evaluate(LABELS, SCORES, weights=weights)
-    with pytest.raises(InvalidInput, match=r"row 7.*wanted a weight from 0 to 1e\+12"):
+    with pytest.raises(InvalidInput, match=r"row 7.*expected a weight from 0 to 1e\+12"):
         encode_log(table, Roles("y", weight="w"), tmp_path / "out")
 
 
@@ -213,7 +213,7 @@ def test_integers_in_the_form_of_decimals_are_categories():
 @pytest.mark.parametrize("verb", ["fit", "prepare"])
 def test_fractional_times_are_refused_by_every_verb(tmp_path, verb):
     table = {"s": SCORES, "y": LABELS, "t": np.arange(N) + 0.5}
-    with pytest.raises(InvalidInput, match=r"0\.5.*wanted a whole number, a date or a timestamp"):
+    with pytest.raises(InvalidInput, match=r"0\.5.*expected a whole number, a date or a timestamp"):
         if verb == "fit":
             monocal.fit(table, method="platt", score="s", label="y", time="t")
         else:

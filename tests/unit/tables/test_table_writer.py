@@ -34,7 +34,7 @@ def test_an_error_leaves_nothing(tmp_path, name):
 @pytest.mark.parametrize("name", ["a.txt", "a"])
 def test_an_unknown_ending_is_refused(tmp_path, name):
     with (
-        pytest.raises(InvalidInput, match=r"wanted a file ending in \.parquet"),
+        pytest.raises(InvalidInput, match=r"expected a file ending in \.parquet"),
         write_table(tmp_path / name, BATCH.schema),
     ):
         pass

@@ -75,19 +75,19 @@ def test_what_cannot_be_read_is_named(tmp_path):
         list(open_table(ROWS).batches(["sit"]))
     with pytest.raises(InvalidInput, match="table: got an object of type int"):
         open_table(7)
-    with pytest.raises(InvalidInput, match="wanted an existing file, folder or glob"):
+    with pytest.raises(InvalidInput, match="expected an existing file, folder or glob"):
         open_table(tmp_path / "none.parquet")
-    with pytest.raises(InvalidInput, match="wanted a folder with Parquet or CSV files"):
+    with pytest.raises(InvalidInput, match="expected a folder with Parquet or CSV files"):
         open_table(tmp_path)
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(InvalidInput, match=r"a\.txt'; wanted a file ending in \.parquet"):
+    with pytest.raises(InvalidInput, match=r"a\.txt'; expected a file ending in \.parquet"):
         open_table(tmp_path / "a.txt")
     (tmp_path / "bad.parquet").write_text("x")
     with pytest.raises(InvalidInput, match=r"bad\.parquet, which does not read as Parquet"):
         open_table(tmp_path / "bad.parquet")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "bad.parquet")
     pq.write_table(pa.table({"b": [1]}), tmp_path / "two.parquet")
-    with pytest.raises(InvalidInput, match=r"two\.parquet without column 'a'; wanted the columns of bad\.parquet"):
+    with pytest.raises(InvalidInput, match=r"two\.parquet without column 'a'; expected the columns of bad\.parquet"):
         open_table(str(tmp_path / "*.parquet"))
 
 

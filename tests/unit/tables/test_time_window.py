@@ -26,5 +26,5 @@ def test_moments(text, kind, expected):
 
 
 def test_no_moment():
-    with pytest.raises(InvalidInput, match="until: got 'soon'; wanted a date or time. Way out: write 2024-05-01"):
+    with pytest.raises(InvalidInput, match="until: got 'soon'; expected a date or time. Hint: write 2024-05-01"):
         moment_of("soon", pa.timestamp("s"), "until")

@@ -25,5 +25,5 @@ def trained(make):
 
 
 def test_the_steps_are_those_of_torchs_fused_adam_to_the_bit():
-    wanted = trained(lambda weights: torch.optim.Adam(weights, fused=True))
-    assert all(torch.equal(weight, other) for weight, other in zip(trained(DenseAdam), wanted, strict=True))
+    expected = trained(lambda weights: torch.optim.Adam(weights, fused=True))
+    assert all(torch.equal(weight, other) for weight, other in zip(trained(DenseAdam), expected, strict=True))

@@ -21,12 +21,12 @@ def colliding_texts(n, n_bits=24):
     """Returns distinct texts of eight ASCII characters whose first unsalted hash ends in the same bits.
 
     Anybody can work them out, since the constants are public. One word is mixed by a bijection, so every
-    wanted hash has one word, and about one in 270 of these words is such a text.
+    expected hash has one word, and about one in 270 of these words is such a text.
     """
     found, tried = [], 0
     while sum(map(len, found)) < n:
-        wanted = (np.arange(tried, tried + (1 << 20), dtype=np.uint64) << np.uint64(n_bits)) | np.uint64(0x5A5A5A)
-        words = _unmixed(wanted) ^ np.uint64((8 * HASH_STARTS[0] + HASH_STARTS[0]) % 2**64)
+        expected = (np.arange(tried, tried + (1 << 20), dtype=np.uint64) << np.uint64(n_bits)) | np.uint64(0x5A5A5A)
+        words = _unmixed(expected) ^ np.uint64((8 * HASH_STARTS[0] + HASH_STARTS[0]) % 2**64)
         parts = words.view(np.uint8).reshape(-1, 8)
         found.append(parts[((parts > 0) & (parts < 128)).all(axis=1)])
         tried += 1 << 20

@@ -22,5 +22,5 @@ def need(package: str, step: str, extra: str) -> None:
     """
     if find_spec(package) is None:
         raise MissingPackage(
-            f"{step} needs the package {package!r}, which is not installed. Way out: pip install 'monocal[{extra}]'"
+            f"{step} needs the package {package!r}, which is not installed. Hint: pip install 'monocal[{extra}]'"
         )

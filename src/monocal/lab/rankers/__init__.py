@@ -48,7 +48,7 @@ def ranker(name: str, /, **arguments: Any) -> Ranker:
         >>> ranker("deepfn")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.UnknownName: ranker: got 'deepfn'; ... Way out: did you mean 'deepfm'?
+        monocal.core.errors.UnknownName: ranker: got 'deepfn'; ... Hint: did you mean 'deepfm'?
     """
     if name not in RANKERS:
         raise UnknownName.among("ranker", name, RANKERS)

@@ -39,7 +39,7 @@ def ranking_loss(name: str, /, **arguments: Any) -> RankingLoss:
         >>> ranking_loss("jrc", alhpa=0.8)
         Traceback (most recent call last):
         ...
-        monocal.core.errors.UnknownName: argument of 'jrc': got 'alhpa'; ... Way out: did you mean 'alpha'?
+        monocal.core.errors.UnknownName: argument of 'jrc': got 'alhpa'; ... Hint: did you mean 'alpha'?
     """
     if name not in RANKING_LOSSES:
         raise UnknownName.among("loss", name, RANKING_LOSSES)

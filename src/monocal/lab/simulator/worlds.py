@@ -97,7 +97,7 @@ def find_world(world: str | World) -> World:
         >>> find_world("defalt")
         Traceback (most recent call last):
         ...
-        monocal.core.errors.UnknownName: world: got 'defalt'; wanted one of ... Way out: did you mean 'default'?
+        monocal.core.errors.UnknownName: world: got 'defalt'; expected one of ... Hint: did you mean 'default'?
     """
     if isinstance(world, World):
         return world

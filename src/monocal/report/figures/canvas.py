@@ -15,7 +15,7 @@ def empty_figure(n_columns: int = 1, width: float = 5.2, height: float = 4.2) ->
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError('figures need matplotlib. Way out: pip install "monocal[report]"') from error
+        raise ImportError('figures need matplotlib. Hint: pip install "monocal[report]"') from error
     figure = Figure(figsize=(width * n_columns, height), layout="constrained")
     axes = figure.subplots(1, n_columns)
     for panel in [axes] if n_columns == 1 else axes:

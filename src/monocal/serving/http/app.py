@@ -51,7 +51,7 @@ def create_app(settings: Settings, *, home: Path | None = None, board: WorkerBoa
         ...     _ = monocal.fit(log, method="platt", score="pctr", label="click").save(Path(folder) / "model")
         ...     app = create_app(Settings(Path(folder) / "model"))
         ...     asyncio.run(ask(app, {"scores": {"click": [1.5]}}))["error"][:68]
-        "scores of 'click': got 1.5 at row 0; wanted probabilities in [0, 1]."
+        "scores of 'click': got 1.5 at row 0; expected probabilities in [0, 1]."
     """
 
     bodies = BodyBytes(settings)
@@ -111,8 +111,8 @@ async def describe_api(http: HttpRequest) -> Response:
 async def _refuse(_http: HttpRequest, error: Any) -> Response:
     if error.status_code == WRONG_METHOD:
         allowed = (error.headers or {}).get("Allow", "another method")
-        return refusal_response(error.status_code, f"method: wanted {allowed}. Way out: see {OPENAPI}.", error.headers)
-    return refusal_response(error.status_code, f"there is no such path. Way out: see {OPENAPI}.", error.headers)
+        return refusal_response(error.status_code, f"method: wanted {allowed}. Hint: see {OPENAPI}.", error.headers)
+    return refusal_response(error.status_code, f"there is no such path. Hint: see {OPENAPI}.", error.headers)
 
 
 async def _give_memory_back(bodies: BodyBytes) -> None:

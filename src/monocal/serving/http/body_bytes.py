@@ -61,7 +61,7 @@ class BodyBytes:
             except TimeoutError:
                 raise Refusal(
                     TOO_SLOW,
-                    f"body: not whole after {self.settings.body_seconds:g} seconds. Way out: send it faster.",
+                    f"body: not whole after {self.settings.body_seconds:g} seconds. Hint: send it faster.",
                     CLOSE,
                 ) from None
             body = parts[0] if len(parts) == 1 else b"".join(parts)
@@ -75,8 +75,8 @@ class BodyBytes:
         if self.n_bytes + n_more > self.settings.max_bytes_in_hand:
             raise Refusal(
                 TOO_MANY,
-                f"bodies in hand: got more than {self.settings.max_bytes_in_hand} bytes in all; wanted at most that. "
-                "Way out: try again after a moment, or send fewer candidates per request.",
+                f"bodies in hand: got more than {self.settings.max_bytes_in_hand} bytes in all; expected at most that. "
+                "Hint: try again after a moment, or send fewer candidates per request.",
                 {"retry-after": "1", **CLOSE},
             )
         self.n_bytes += n_more
@@ -86,6 +86,6 @@ def too_large(max_body_bytes: int) -> Refusal:
     """Words the refusal of a body that is too long."""
     return Refusal(
         TOO_LARGE,
-        f"body: got more than {max_body_bytes} bytes; wanted at most that. Way out: send fewer candidates per request.",
+        f"body: got more than {max_body_bytes} bytes; expected at most that. Hint: send fewer candidates per request.",
         CLOSE,
     )

@@ -51,7 +51,7 @@ async def feedback(http: HttpRequest) -> Response:
         raise Refusal(
             TOO_MANY,
             f"feedback without a token: got more than {service.settings.feedback_rows_per_second} labels per second; "
-            "wanted at most that. Way out: send fewer at a time, or start the service with a token.",
+            "wanted at most that. Hint: send fewer at a time, or start the service with a token.",
             {"retry-after": "1"},
         )
     for task, (probabilities, labels) in found.items():

@@ -21,7 +21,7 @@ REQUESTS_AHEAD = 16
 ADMIN_CONNECTIONS = 64
 """Open connections of a worker on the admin port."""
 
-_BODY = b'{"error":"too many connections. Way out: try again, or add workers.","kind":"too many requests"}'
+_BODY = b'{"error":"too many connections. Hint: try again, or add workers.","kind":"too many requests"}'
 _TOO_MANY = (
     b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
     b"content-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)

@@ -30,7 +30,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
         >>> parse_object(b'{"scores": NaN}')
         Traceback (most recent call last):
         ...
-        monocal.serving.http.refusals.Refusal: body: got malformed JSON (...); wanted a JSON object. ...
+        monocal.serving.http.refusals.Refusal: body: got malformed JSON (...); expected a JSON object. ...
     """
     try:
         with _collector_paused(len(body) > _LARGE_BYTES):
@@ -38,8 +38,8 @@ def parse_object(body: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise Refusal(
             MALFORMED,
-            f"body: got malformed JSON ({error}); wanted a JSON object. "
-            "Way out: note that JSON has no NaN and no infinity.",
+            f"body: got malformed JSON ({error}); expected a JSON object. "
+            "Hint: note that JSON has no NaN and no infinity.",
         ) from None
     return object_of(value, "body")
 
@@ -83,7 +83,7 @@ def list_of(value: Any, what: str, max_rows: int) -> list[Any]:
     if len(value) > max_rows:
         raise Refusal(
             TOO_LARGE,
-            f"{what}: got {len(value)} entries; wanted at most {max_rows}. Way out: split the request.",
+            f"{what}: got {len(value)} entries; expected at most {max_rows}. Hint: split the request.",
         )
     return value
 

@@ -76,15 +76,15 @@ class Limits:
         except Exception as error:
             log_failure("request failed", error, path=scope["path"] if len(scope["path"]) < 100 else "(long)")
             if not has_begun:
-                message = "the service failed on this request and has logged it. Way out: tell its operator."
+                message = "the service failed on this request and has logged it. Hint: tell its operator."
                 await refusal_response(OUR_FAULT, message)(scope, receive, send)
 
     async def _in_a_place(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self.n_in_flight >= self.settings.max_in_flight:
             raise Refusal(
                 TOO_MANY,
-                f"requests in hand: got {self.n_in_flight}; wanted fewer than {self.settings.max_in_flight}. "
-                "Way out: try again after a moment, or add workers.",
+                f"requests in hand: got {self.n_in_flight}; expected fewer than {self.settings.max_in_flight}. "
+                "Hint: try again after a moment, or add workers.",
                 {"retry-after": "1", **CLOSE},
             )
         holds_place = True
@@ -117,19 +117,19 @@ class Limits:
         if n_bytes > self.settings.max_header_bytes:
             raise Refusal(
                 HEADERS_TOO_LARGE,
-                f"headers: got {n_bytes} bytes; wanted at most {self.settings.max_header_bytes}. "
-                "Way out: send fewer or shorter headers.",
+                f"headers: got {n_bytes} bytes; expected at most {self.settings.max_header_bytes}. "
+                "Hint: send fewer or shorter headers.",
                 CLOSE,
             )
         if encoding and encoding.lower() != b"identity":
             raise Refusal(
                 WRONG_ENCODING,
-                "content-encoding: got a compressed body; wanted it as it is. Way out: switch compression off.",
+                "content-encoding: got a compressed body; expected it as it is. Hint: switch compression off.",
                 CLOSE,
             )
         if length:
             if not length.isdigit():
-                raise Refusal(MALFORMED, "content-length: wanted a number. Way out: let the client set it.", CLOSE)
+                raise Refusal(MALFORMED, "content-length: wanted a number. Hint: let the client set it.", CLOSE)
             if len(length) > 15 or int(length) > self.settings.max_body_bytes:
                 raise too_large(self.settings.max_body_bytes)
 

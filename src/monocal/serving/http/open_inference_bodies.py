@@ -60,7 +60,7 @@ def request_of(body: dict[str, Any], raw: bytes, max_rows: int, engine: Engine) 
     tensors = read_tensors(described, raw, max_rows * max(len(engine.field_names), 1))
     n_rows = next((tensor.shape[0] for tensor in tensors if tensor.name.startswith(SCORE)), 0)
     if n_rows > max_rows:
-        raise Refusal(TOO_LARGE, f"inputs: got {n_rows} candidates; wanted at most {max_rows}. Way out: split them.")
+        raise Refusal(TOO_LARGE, f"inputs: got {n_rows} candidates; expected at most {max_rows}. Hint: split them.")
     scores: dict[str, Floats] = {}
     shared: dict[str, Any] = {}
     fields: dict[str, list[Any]] = {}

@@ -121,7 +121,7 @@ def _cut(content: bytes, header: str | None) -> tuple[bytes, bytes]:
     if not header.isascii() or not header.isdigit() or len(header) > 12 or int(header) > len(content):
         raise Refusal(
             MALFORMED,
-            f"{HEADER_LENGTH}: got {header[:20]!r}; wanted the length of the JSON part, at most {len(content)} bytes. "
-            "Way out: leave it out if there is no binary data.",
+            f"{HEADER_LENGTH}: got {header[:20]!r}; expected the length of the JSON part, at most {len(content)} "
+            "bytes. Hint: leave it out if there is no binary data.",
         )
     return content[: int(header)], content[int(header) :]

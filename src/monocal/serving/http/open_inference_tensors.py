@@ -127,7 +127,7 @@ def _head(description: dict[str, Any], max_values: int) -> tuple[str, tuple[int,
         raise UnknownName.among(f"datatype of input {name!r}", shown(datatype), TENSOR_TYPES)
     if math.prod(shape) > max_values or max(shape) > max_values:
         raise Refusal(
-            TOO_LARGE, f"input {name!r}: got shape {shape}; wanted at most {max_values} values. Way out: split it."
+            TOO_LARGE, f"input {name!r}: got shape {shape}; expected at most {max_values} values. Hint: split it."
         )
     return name, tuple(shape), datatype
 

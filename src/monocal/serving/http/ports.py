@@ -41,7 +41,7 @@ class Ports:
             is_for_operator = path in (METRICS, MODELS) or path.startswith(f"{MODELS}/")
             is_here = is_for_operator or path in (LIVE, READY, HEALTH, OPENAPI)
             if not (is_here if _port(scope) == self.admin_port else not is_for_operator):
-                message = "this call is not answered on this port. Way out: use the service's other port."
+                message = "this call is not answered on this port. Hint: use the service's other port."
                 await refusal_response(NOT_FOUND, message, {"connection": "close"})(scope, receive, send)
                 return
         await self.app(scope, receive, send)

@@ -39,7 +39,7 @@ class Refusal(Exception):
 
     Arguments:
         status: The HTTP status.
-        message: For the client: what was got, what was wanted, the way out.
+        message: For the client: what was got, what was expected, a hint.
         headers: Further response headers.
         facts: Further members of the body.
     """

@@ -12,7 +12,7 @@ from monocal.serving.http.refusals import NO_TOKEN, NOT_ALLOWED, Refusal
 def check_admin_token(http: HttpRequest, token: str | None) -> None:
     """Refuses a call without the token, and every call if the service has none."""
     if token is None:
-        raise Refusal(NOT_ALLOWED, "admin calls are switched off. Way out: start the service with a token.")
+        raise Refusal(NOT_ALLOWED, "admin calls are switched off. Hint: start the service with a token.")
     check_token(http, token)
 
 
@@ -23,6 +23,6 @@ def check_token(http: HttpRequest, token: str) -> None:
     if scheme.lower() != "bearer" or not is_right:
         raise Refusal(
             NO_TOKEN,
-            "authorization: wanted the service's token. Way out: send it as 'Bearer <token>'.",
+            "authorization: wanted the service's token. Hint: send it as 'Bearer <token>'.",
             {"www-authenticate": "Bearer"},
         )

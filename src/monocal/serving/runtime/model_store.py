@@ -155,7 +155,7 @@ class ModelStore:
                 if wanted not in ("", engine.version):
                     raise ArtefactError(
                         f"the registry's folder of {wanted} holds {engine.version}, which was not promoted. "
-                        "Way out: promote the right model again"
+                        "Hint: promote the right model again"
                     )
                 if self._engine is not None:
                     _check_same_requests(self._engine, engine)
@@ -180,7 +180,7 @@ class ModelStore:
             if engine.version != version:
                 raise ArtefactError(
                     f"the copy of the version in force, {version}, cannot be read ({lost}) and the model folder holds "
-                    f"another one, {engine.version}. Way out: load a model again, or restart the service"
+                    f"another one, {engine.version}. Hint: load a model again, or restart the service"
                 ) from lost
         return engine
 
@@ -218,7 +218,7 @@ def _check_same_requests(old: Engine, new: Engine) -> None:
         if before != after and not (what == "fusion rule" and after):
             raise ArtefactError(
                 f"the new model asks for other requests than the one serving: {what} {after} instead of {before}. "
-                "Way out: start a service of its own for it"
+                "Hint: start a service of its own for it"
             )
 
 

@@ -86,7 +86,7 @@ class WorkerBoard:
         number = self.wanted(model) + 1
         content = version.encode()
         if len(content) > _VERSION_BYTES:
-            raise ValueError(f"version: got {len(content)} bytes; wanted at most {_VERSION_BYTES}")
+            raise ValueError(f"version: got {len(content)} bytes; expected at most {_VERSION_BYTES}")
         self._versions[model, number % 2] = np.frombuffer(content.ljust(_VERSION_BYTES, b"\0"), dtype=np.uint8)
         self._wanted[model] = number
         return number

@@ -44,7 +44,5 @@ def _open(host: str, port: int) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise ServiceStopped(
-            f"cannot listen on {host}:{port} ({error.strerror}). Way out: choose another port"
-        ) from error
+        raise ServiceStopped(f"cannot listen on {host}:{port} ({error.strerror}). Hint: choose another port") from error
     return listening

@@ -82,5 +82,5 @@ def _home() -> Path:
         return Path(tempfile.mkdtemp(prefix="monocal-"))
     except OSError as error:
         raise ServiceStopped(
-            f"the temporary folder cannot be used ({error.strerror}). Way out: free it, or set TMPDIR"
+            f"the temporary folder cannot be used ({error.strerror}). Hint: free it, or set TMPDIR"
         ) from error
