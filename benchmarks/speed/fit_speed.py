@@ -35,11 +35,11 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "fit_speed.md"
 PHASES = {
     "reading": ("monocal.tables.late_labels", "read"),
     "vocabulary and ids": ("monocal.models.fitting", "log_of_rows"),
-    "carry-over: wide fits forward in time": ("monocal.calibrators.neural.fitting.carry_over", "learn_carry_over"),
-    "wide fit on all rows": ("monocal.calibrators.neural.fitting.carry_over", "fit_carried"),
-    "networks, trial and last": ("monocal.calibrators.neural.neural_calibrator", "NeuralCalibrator._train"),
-    "shifts beside the network": ("monocal.calibrators.neural.fitting.carry_over", "carried_shifts"),
-    "what rows know (intervals)": ("monocal.calibrators.neural.neural_calibrator", "spread_of_network"),
+    "carry-over: wide fits forward in time": ("monocal.neural.fitting.carry_over", "learn_carry_over"),
+    "wide fit on all rows": ("monocal.neural.fitting.carry_over", "fit_carried"),
+    "networks, trial and last": ("monocal.neural.neural_calibrator", "NeuralCalibrator._train"),
+    "shifts beside the network": ("monocal.neural.fitting.carry_over", "carried_shifts"),
+    "what rows know (intervals)": ("monocal.neural.neural_calibrator", "spread_of_network"),
 }
 
 

@@ -27,11 +27,11 @@ import numpy as np
 import torch
 from paper_formula import PaperUmc, bce
 
-from monocal.calibrators.neural.torch_maps import ContextEncoder, UmcMap
+from monocal.compiled.exact_integral import integrate, pack_integrand
+from monocal.compiled.predictor import FoldedPredictor
+from monocal.compiled.umc_predictor import umc_predictor
 from monocal.core.files import atomic_file
-from monocal.kernels.exact_integral import integrate, pack_integrand
-from monocal.kernels.predictor import FoldedPredictor
-from monocal.kernels.umc_predictor import umc_predictor
+from monocal.neural.torch_maps import ContextEncoder, UmcMap
 
 _MARK = "<!-- reading -->"
 """What stands below it is written by hand and kept."""

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import CALIBRATORS, calibrator
-from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.lab.simulator import simulate_log
+from monocal.neural.neural_calibrator import NeuralCalibrator
 from monocal.testing.calibrator_laws import LAWS
 
 ARGUMENTS = {

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.calibrators.neural.modules.broken_line import interpolate
-from monocal.calibrators.neural.torch_maps import DescMap, FacMap, PiecewiseMap, SbcrMap, UmcMap
-from monocal.calibrators.neural.umc.concat_integrand import positive
-from monocal.calibrators.neural.umc.knot_integral import KnotIntegral
-from monocal.kernels.limits import LOG_SCALE_LIMIT
+from monocal.compiled.limits import LOG_SCALE_LIMIT
 from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
 from monocal.lab.reconstructions.adacalib_statistics import value_statistics
 from monocal.lab.reconstructions.mcnet_map import McnetMap
+from monocal.neural.modules.broken_line import interpolate
+from monocal.neural.torch_maps import DescMap, FacMap, PiecewiseMap, SbcrMap, UmcMap
+from monocal.neural.umc.concat_integrand import positive
+from monocal.neural.umc.knot_integral import KnotIntegral
 
 KNOTS = [-2.5, -1.0, 0.0, 0.7, 2.0]
 WIDTH = 2

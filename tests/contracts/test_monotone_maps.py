@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.calibrators.neural.torch_maps import (
+from monocal.core.monotonicity import NotMonotone, probe_logits
+from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
+from monocal.lab.reconstructions.adacalib_statistics import value_statistics
+from monocal.lab.reconstructions.mcnet_map import McnetMap
+from monocal.neural.torch_maps import (
     DescMap,
     FacMap,
     MonotoneMap,
@@ -13,10 +17,6 @@ from monocal.calibrators.neural.torch_maps import (
     UmcMap,
     assert_monotone,
 )
-from monocal.core.monotonicity import NotMonotone, probe_logits
-from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
-from monocal.lab.reconstructions.adacalib_statistics import value_statistics
-from monocal.lab.reconstructions.mcnet_map import McnetMap
 
 KNOTS = [-4.0, -2.5, -1.0, 0.0, 0.7, 2.0]
 WIDTH = 12

@@ -7,12 +7,12 @@ import pytest
 
 import monocal
 from monocal.calibrators import CALIBRATORS, calibrator
-from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import row_intervals
 from monocal.core.samples import Samples
 from monocal.core.spaces import logit, sigmoid
 from monocal.lab.simulator import WORLDS, simulate_log
+from monocal.neural.neural_calibrator import NeuralCalibrator
 
 WITH_INTERVAL = ["wide_logistic", *(name for name, kind in CALIBRATORS.items() if issubclass(kind, NeuralCalibrator))]
 QUICK = {

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import CALIBRATORS, calibrator
-from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.metrics import METRICS, Forecast, metric
 from monocal.metrics.floors import noise_floor
 from monocal.metrics.intervals import resampling_blocks
+from monocal.neural.neural_calibrator import NeuralCalibrator
 
 QUICK = {
     "fac": {"hidden": (8,)},

@@ -14,7 +14,7 @@ MODULES = {
     "monocal": None,
     "monocal.calibrators": None,
     "monocal.calibrators.statistical": None,
-    "monocal.calibrators.neural": None,
+    "monocal.neural": None,
     "monocal.metrics": None,
     "monocal.models": None,
     "monocal.models.apply": ["apply_model"],

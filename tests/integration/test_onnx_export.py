@@ -8,10 +8,10 @@ import pytest
 
 import monocal
 from monocal.calibrators import CALIBRATORS, LogitCalibrator
-from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
+from monocal.neural.neural_calibrator import NeuralCalibrator
 
 FIELDS = ["site_id", "country", "device"]
 STATISTICAL = [name for name, kind in CALIBRATORS.items() if not issubclass(kind, NeuralCalibrator)]

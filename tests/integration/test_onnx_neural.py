@@ -7,11 +7,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import monocal
-from monocal.calibrators.neural.umc.onnx import write_knot_integral
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
+from monocal.neural.umc.onnx import write_knot_integral
 
 FIELDS = ["site_id", "country", "device"]
 

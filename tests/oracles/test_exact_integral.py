@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from monocal.compiled.exact_integral import exact_integral, exact_integral_backward
 from monocal.core.monotonicity import assert_monotone
-from monocal.kernels.exact_integral import exact_integral, exact_integral_backward
 
 NAMES = ("limits", "offsets", "slopes", "second_weights", "second_biases", "third_weights", "third_bias")
 

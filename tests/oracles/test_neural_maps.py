@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.calibrators.neural.desc.torch_map import desc_bases
-from monocal.calibrators.neural.modules.broken_line import BrokenLine, disorder, equal_probability_knots, interpolate
-from monocal.calibrators.neural.torch_maps import (
+from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
+from monocal.neural.desc.torch_map import desc_bases
+from monocal.neural.modules.broken_line import BrokenLine, disorder, equal_probability_knots, interpolate
+from monocal.neural.torch_maps import (
     ContextEncoder,
     DescMap,
     FacMap,
@@ -14,8 +15,7 @@ from monocal.calibrators.neural.torch_maps import (
     SbcrMap,
     UmcMap,
 )
-from monocal.calibrators.neural.umc.quadrature import clenshaw_curtis, gauss_legendre, quadrature
-from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
+from monocal.neural.umc.quadrature import clenshaw_curtis, gauss_legendre, quadrature
 
 
 def n_parameters(module):

@@ -11,8 +11,8 @@ UMNN = pytest.importorskip("UMNN")
 from UMNN.NeuralIntegral import compute_cc_weights  # noqa: E402
 
 from monocal.calibrators import calibrator  # noqa: E402
-from monocal.calibrators.neural.umc.concat_integrand import ConcatIntegrand  # noqa: E402
-from monocal.calibrators.neural.umc.quadrature import clenshaw_curtis, quadrature  # noqa: E402
+from monocal.neural.umc.concat_integrand import ConcatIntegrand  # noqa: E402
+from monocal.neural.umc.quadrature import clenshaw_curtis, quadrature  # noqa: E402
 
 N_FEATURES = 3
 HIDDEN = (50, 50)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.calibrators.neural.modules.blocked_mlp import BLOCK_ROWS, blocked_mlp
-from monocal.calibrators.neural.modules.mlp import Mlp, generator_of, linear
-from monocal.calibrators.neural.torch_maps import ContextEncoder, DescMap, FacMap, SbcrMap, UmcMap
-from monocal.kernels.field_sums import number_values
+from monocal.compiled.field_sums import number_values
+from monocal.neural.modules.blocked_mlp import BLOCK_ROWS, blocked_mlp
+from monocal.neural.modules.mlp import Mlp, generator_of, linear
+from monocal.neural.torch_maps import ContextEncoder, DescMap, FacMap, SbcrMap, UmcMap
 
 SIZES = [4, 200, 3000, 7]
 N_ROWS = 3 * BLOCK_ROWS + 17

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from monocal.calibrators.neural.modules.context_encoder import field_offsets
-from monocal.calibrators.neural.torch_maps import ContextEncoder, WideShift
+from monocal.neural.modules.context_encoder import field_offsets
+from monocal.neural.torch_maps import ContextEncoder, WideShift
 
 SIZES = [3, 2, 4]
 IDS = torch.tensor([[1, 1, 3], [0, 0, 0], [2, 0, 1]], dtype=torch.int32)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.calibrators.neural.torch_maps import ContextEncoder, UmcMap, WideShift
+from monocal.compiled.umc_predictor import umc_predictor
 from monocal.core.monotonicity import assert_monotone, probe_logits
-from monocal.kernels.umc_predictor import umc_predictor
+from monocal.neural.torch_maps import ContextEncoder, UmcMap, WideShift
 
 SIZES = [4, 50, 7, 300, 3, 90, 12]
 KNOTS = np.linspace(-5, 3, 9)
@@ -187,7 +187,7 @@ def test_the_sweep_of_a_production_check_is_cheap():
 def test_predicting_needs_no_torch():
     code = (
         "import sys, numpy as np\n"
-        "from monocal.kernels.umc_predictor import umc_predictor\n"
+        "from monocal.compiled.umc_predictor import umc_predictor\n"
         "state = {'beta': np.zeros(()), 'curve.knots': np.array([-1.0, 1.0]), 'constants': np.zeros(4)}\n"
         "p = umc_predictor(state, field_sizes=[3], integrand='knots', wide_shifts=np.array([0.0, 1.0, 2.0]))\n"
         "print(p.score(np.array([0.5, 3.0]), np.array([[1], [2]])).tolist(), 'torch' in sys.modules)\n"

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.calibrators.neural.torch_maps import UmcMap
-from monocal.calibrators.neural.umc.knot_integral import KnotIntegral
-from monocal.calibrators.neural.umc.quadrature import clenshaw_curtis, gauss_legendre, quadrature
 from monocal.core.errors import MonocalWarning
+from monocal.neural.torch_maps import UmcMap
+from monocal.neural.umc.knot_integral import KnotIntegral
+from monocal.neural.umc.quadrature import clenshaw_curtis, gauss_legendre, quadrature
 
 CONTEXT = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
 LOGITS = torch.linspace(-4, 4, 30)
@@ -16,7 +16,7 @@ LOGITS = torch.linspace(-4, 4, 30)
 def test_without_the_kernel_the_exact_integral_warns_and_uses_quadrature(monkeypatch):
     umc = UmcMap(5, identity_start=False)
     exact = umc(LOGITS, CONTEXT)
-    monkeypatch.setattr("monocal.calibrators.neural.modules.compiled_path.numba_is_installed", lambda: False)
+    monkeypatch.setattr("monocal.neural.modules.compiled_path.numba_is_installed", lambda: False)
     with pytest.warns(MonocalWarning, match="needs numba and CPU tensors; using Clenshaw-Curtis"):
         approximate = umc(LOGITS, CONTEXT)
     torch.testing.assert_close(approximate, exact, rtol=1e-2, atol=1e-2)

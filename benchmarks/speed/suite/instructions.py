@@ -50,9 +50,9 @@ def _total(dump: Path) -> int:
 
 def _loops() -> dict[str, Callable[[], object]]:
     """Returns the loops, each on the same rows: 21 fields of 1,000 values."""
-    from monocal.kernels.exact_integral import integrate, pack_integrand
-    from monocal.kernels.umc_predictor import umc_predictor
-    from monocal.kernels.wide_loss import add_loss_and_gradient
+    from monocal.compiled.exact_integral import integrate, pack_integrand
+    from monocal.compiled.umc_predictor import umc_predictor
+    from monocal.compiled.wide_loss import add_loss_and_gradient
 
     rng = np.random.default_rng(0)
     logits, weights = rng.normal(-2.0, 1.5, N_ROWS), np.ones(N_ROWS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from monocal.calibrators.arguments import check_arguments
 from monocal.calibrators.base import Calibrator, LogitCalibrator
-from monocal.calibrators.catalogue import CALIBRATORS
+from monocal.calibrators.registry import CALIBRATORS
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import UnknownName
 

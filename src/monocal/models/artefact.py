@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import CALIBRATORS, calibrator
-from monocal.calibrators.catalogue import GROUP
+from monocal.calibrators.registry import GROUP
 from monocal.calibrators.state import CalibratorState, with_prefix, without_prefix
 from monocal.core.errors import ArtefactError, MonocalError
 from monocal.core.fingerprint import fingerprint_bytes

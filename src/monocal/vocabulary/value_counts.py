@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from monocal.compiled.limits import LONGEST_VALUE
 from monocal.core.errors import InvalidInput, MonocalWarning
-from monocal.kernels.limits import LONGEST_VALUE
 from monocal.tables.categories import distinct_text
 from monocal.vocabulary.growing_dictionary import GrowingDictionary
 from monocal.vocabulary.text_hash import is_long

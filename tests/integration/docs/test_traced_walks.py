@@ -14,7 +14,7 @@ import monocal
 from monocal.cli.main import main
 
 PAGE = (Path(__file__).parents[3] / "docs" / "architecture.md").read_text(encoding="utf-8")
-FREE = ("core", "kernels")
+FREE = ("core", "compiled")
 """`core` is everywhere, compiled loops are not Python functions, and every import asks for paths that moved."""
 
 

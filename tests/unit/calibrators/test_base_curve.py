@@ -163,7 +163,7 @@ def test_a_network_starts_from_a_curve_if_told_so():
 
 
 def test_where_the_network_is_left_out_the_curve_stands_in(monkeypatch):
-    monkeypatch.setattr("monocal.calibrators.neural.fitting.carry_over.network_share", lambda *_: 0.0)
+    monkeypatch.setattr("monocal.neural.fitting.carry_over.network_share", lambda *_: 0.0)
     one = fitted(method="umc", n=20_000)
     assert one.carry_["network"][0] == 0.0
     assert one.base_["share"][0] > 0.5

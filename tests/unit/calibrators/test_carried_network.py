@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
-from monocal.calibrators.neural.umc.arrays import CompiledUmc
 from monocal.lab.simulator import Compose, Drifting, Field, Lasting, World, simulate_log
+from monocal.neural.umc.arrays import CompiledUmc
 
 QUICK = {"size": "small", "n_epochs": 2, "n_threads": 1, "show_progress": False}
 
@@ -55,7 +55,7 @@ def test_the_mix_is_the_same_compiled_and_by_numpy(bent, monkeypatch):
     for share in (1.0, 0.37, 0.05):
         one.weights_ = {**one.weights_, "mix": np.array([share])}
         quick = one.predict(few.logits, features=few.features)
-        monkeypatch.setattr("monocal.calibrators.neural.umc.calibrator.numba_is_installed", lambda: False)
+        monkeypatch.setattr("monocal.neural.umc.calibrator.numba_is_installed", lambda: False)
         one.weights_ = dict(one.weights_)
         np.testing.assert_allclose(one.predict(few.logits, features=few.features), quick, atol=1e-6)
         monkeypatch.undo()

@@ -7,8 +7,8 @@ from monocal.calibrators import calibrator
 from monocal.calibrators.statistical import compiled_loops
 from monocal.calibrators.statistical.field_shrinkage import LARGEST_PENALTY, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import add_loss_and_gradient, field_offsets, solve_wide
+from monocal.compiled.wide_loss import add_loss_and_gradient as compiled
 from monocal.core.errors import InvalidInput
-from monocal.kernels.wide_loss import add_loss_and_gradient as compiled
 
 
 def drawn(scales, n_rows=40_000, n_values=50, seed=0):

@@ -6,8 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from monocal.calibrators.neural import neural_calibrator
-from monocal.calibrators.neural.fitting import field_values
 from monocal.calibrators.statistical import curve_solver, row_variance, unexplained, wide_solver
 from monocal.calibrators.statistical.carry_over import CarryOver, TimeBlocks, fit_carried, line_beside
 from monocal.calibrators.statistical.carry_over.chain import forward_chain, judged_rows
@@ -22,6 +20,8 @@ from monocal.logs.encoded_log import EncodedLog
 from monocal.models import learned_rows, row_sample, value_counts
 from monocal.models.fit_options import FitOptions
 from monocal.models.fitting import fit_log
+from monocal.neural import neural_calibrator
+from monocal.neural.fitting import field_values
 from monocal.testing.teams import run_team
 from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 

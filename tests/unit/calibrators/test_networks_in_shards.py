@@ -112,7 +112,7 @@ def test_four_shards_are_worth_as_much_as_one():
 
 
 def test_long_tables_have_the_same_bits_for_any_team(monkeypatch):
-    monkeypatch.setattr("monocal.calibrators.neural.fitting.encoders.SPARSE_FROM_NUMBERS", 10)
+    monkeypatch.setattr("monocal.neural.fitting.encoders.SPARSE_FROM_NUMBERS", 10)
     alone = bits(fitted(Alone(), 3, carry="none", **SMALL))
     assert run_team(2, lambda team: bits(fitted(team, 3, carry="none", **SMALL))) == [alone] * 2
 

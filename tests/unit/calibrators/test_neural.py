@@ -8,11 +8,11 @@ from sklearn.base import clone
 
 import monocal.training
 from monocal.calibrators import calibrator
-from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.calibrators.statistical.wide_solver import add_shifts
 from monocal.core.monotonicity import assert_monotone
 from monocal.core.samples import Samples
 from monocal.lab.simulator import simulate_log
+from monocal.neural.neural_calibrator import NeuralCalibrator
 from monocal.training import evaluate
 from monocal.training.dense_adam import DenseAdam
 
@@ -125,7 +125,7 @@ MONOTONE = [
 def test_monotone_with_sharp_weights(log, fitted, monkeypatch, method, arguments, compiled):
     if not compiled:
         for module in ("arrays.layers", "umc.calibrator"):
-            monkeypatch.setattr(f"monocal.calibrators.neural.{module}.numba_is_installed", lambda: False)
+            monkeypatch.setattr(f"monocal.neural.{module}.numba_is_installed", lambda: False)
     one = fitted(method, **arguments)
     sharp = {
         name: array * 10.0 if name.startswith("curve.") and name.endswith(("weight", "bias", "constants")) else array

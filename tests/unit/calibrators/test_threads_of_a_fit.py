@@ -49,7 +49,7 @@ def test_a_training_has_one_thread_of_torch_and_the_caller_gets_its_number_back(
 def test_a_fit_by_two_threads_has_the_bits_of_one(method, monkeypatch):
     monkeypatch.setattr(wide_solver, "_BLOCK_ROWS", 4_096)
     monkeypatch.setattr("monocal.calibrators.statistical.compiled_loops.COMPILED_FROM_CELLS", 1)
-    monkeypatch.setattr("monocal.calibrators.neural.neural_calibrator.CHUNK_ROWS", 3_000)
+    monkeypatch.setattr("monocal.neural.neural_calibrator.CHUNK_ROWS", 3_000)
     log = monocal.simulate_log(30_000, seed=5)
     fits = []
     for n_threads in (1, 2, 3):

@@ -12,11 +12,11 @@ import pytest
 
 import monocal
 from monocal.calibrators import CALIBRATORS
-from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Samples
 from monocal.core.spaces import logit, to_logits
 from monocal.models import Fusion
+from monocal.neural.neural_calibrator import NeuralCalibrator
 from monocal.serving import Engine, Request
 from monocal.serving.engine.field_encoder import FieldEncoder
 from monocal.serving.engine.quick_logits import joint_logits, quick_logits
@@ -95,7 +95,7 @@ def neural(log):
 
 @pytest.mark.parametrize("scores_are", ["probability", "logit"])
 def test_no_request_has_a_loop_compiled_again(neural, scores_are):
-    folded_knots = pytest.importorskip("monocal.kernels.folded_knots")
+    folded_knots = pytest.importorskip("monocal.compiled.folded_knots")
     engine = Engine(replace(neural["umc"], scores_are=scores_are))
     engine.warm_up()
     n_known = len(folded_knots.score_knot_rows.signatures)

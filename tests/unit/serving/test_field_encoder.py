@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from monocal.compiled.limits import LONGEST_VALUE
 from monocal.core.errors import InvalidInput
-from monocal.kernels.limits import LONGEST_VALUE
 from monocal.serving.engine import field_encoder
 from monocal.serving.engine.field_encoder import FieldEncoder
 from monocal.serving.engine.request import Request

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.calibrators.neural.modules.context_encoder import ContextEncoder
-from monocal.calibrators.neural.modules.field_map import FieldMap
-from monocal.calibrators.neural.umc.torch_map import UmcMap
 from monocal.core.errors import ArtefactError
 from monocal.core.samples import Samples
 from monocal.losses import CrossEntropy, Loss, SmoothCalibrationLoss
+from monocal.neural.modules.context_encoder import ContextEncoder
+from monocal.neural.modules.field_map import FieldMap
+from monocal.neural.umc.torch_map import UmcMap
 from monocal.training import TrainingDiverged, TrainingOptions, evaluate, train
 
 KNOTS = [-2.0, -1.0, 0.0, 1.0]

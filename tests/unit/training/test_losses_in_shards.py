@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.calibrators.neural.modules.field_map import FieldMap
 from monocal.core.samples import Samples
 from monocal.core.team import Alone, Shards
 from monocal.lab.reconstructions.mcnet_map import McnetMap
 from monocal.losses import CrossEntropy, FieldCalibrationLoss, SmoothCalibrationLoss, SquaredError, WeightedSum
 from monocal.losses.base import BatchPart
+from monocal.neural.modules.field_map import FieldMap
 from monocal.testing.teams import run_team
 from monocal.training import TrainingOptions
 from monocal.training.calibration_objective import CalibrationObjective

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 import monocal
+from monocal.compiled.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE
 from monocal.core.errors import MonocalWarning
-from monocal.kernels.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE
 from monocal.serving.engine.text_table import TextTable
 from monocal.vocabulary import text_hash
 from monocal.vocabulary.growing_dictionary import GrowingDictionary

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators.neural.arrays.context_table import Weights
-from monocal.calibrators.neural.arrays.fitted_map import Curve
-from monocal.calibrators.neural.fitting.map_inputs import MapInputs
-from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, sigmoid
+from monocal.neural.arrays.context_table import Weights
+from monocal.neural.arrays.fitted_map import Curve
+from monocal.neural.fitting.map_inputs import MapInputs
+from monocal.neural.neural_calibrator import NeuralCalibrator
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from monocal.calibrators.neural.modules.monotone_map import MonotoneMap
+    from monocal.neural.modules.monotone_map import MonotoneMap
 
 
 PROBABILITY_FLOOR = 1e-6
@@ -71,7 +71,7 @@ class AdaCalibrator(NeuralCalibrator):
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
 
     def _encoder(self, _samples: Samples, sizes: Sequence[int]) -> nn.Module | None:
-        from monocal.calibrators.neural.modules.field_map import OneField
+        from monocal.neural.modules.field_map import OneField
 
         if not 0 <= self.field < len(sizes):
             raise InvalidInput.of("field", self.field, f"a position in 0 … {len(sizes) - 1}", "count fields from 0")

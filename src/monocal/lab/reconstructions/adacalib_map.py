@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from monocal.calibrators.neural.modules.broken_line import disorder, interpolate
-from monocal.calibrators.neural.modules.mlp import Mlp, generator_of
-from monocal.calibrators.neural.modules.monotone_map import Condition, Context, MonotoneMap, held_between
 from monocal.core.errors import InvalidInput
 from monocal.lab.reconstructions.adacalib import PROBABILITY_FLOOR
+from monocal.neural.modules.broken_line import disorder, interpolate
+from monocal.neural.modules.mlp import Mlp, generator_of
+from monocal.neural.modules.monotone_map import Condition, Context, MonotoneMap, held_between
 
 N_STATISTICS = 4
 

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from monocal.calibrators.neural.arrays.context_table import Weights
-from monocal.calibrators.neural.arrays.fitted_map import Curve, FittedMap, believed_share
-from monocal.calibrators.neural.fitting.map_inputs import MapInputs
-from monocal.calibrators.neural.fitting.objective import Auxiliary
-from monocal.calibrators.neural.fitting.presets import FitSettings
-from monocal.calibrators.neural.neural_calibrator import NeuralCalibrator
-from monocal.calibrators.neural.umc.arrays import CompiledUmc, KnotsCurve
-from monocal.calibrators.neural.umc.onnx import write_umc
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.score_knots import score_knots
 from monocal.calibrators.tags import Tags
-from monocal.kernels.compiled import numba_is_installed
+from monocal.compiled.jit import numba_is_installed
+from monocal.neural.arrays.context_table import Weights
+from monocal.neural.arrays.fitted_map import Curve, FittedMap, believed_share
+from monocal.neural.fitting.map_inputs import MapInputs
+from monocal.neural.fitting.objective import Auxiliary
+from monocal.neural.fitting.presets import FitSettings
+from monocal.neural.neural_calibrator import NeuralCalibrator
+from monocal.neural.umc.arrays import CompiledUmc, KnotsCurve
+from monocal.neural.umc.onnx import write_umc
 
 if TYPE_CHECKING:
-    from monocal.calibrators.neural.modules.monotone_map import MonotoneMap
     from monocal.losses import Loss
+    from monocal.neural.modules.monotone_map import MonotoneMap
 
 
 @final

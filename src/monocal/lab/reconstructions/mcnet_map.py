@@ -8,8 +8,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from monocal.calibrators.neural.modules.monotone_map import Condition
-from monocal.calibrators.neural.umc.torch_map import UmcMap
+from monocal.neural.modules.monotone_map import Condition
+from monocal.neural.umc.torch_map import UmcMap
 from monocal.training.trainable import BatchPenalty
 
 

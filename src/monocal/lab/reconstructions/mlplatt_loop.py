@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from monocal.kernels.compiled import compiled
+from monocal.compiled.jit import compiled
 
 
 @compiled()

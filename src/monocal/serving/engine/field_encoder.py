@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.compiled.jit import numba_is_installed
+from monocal.compiled.limits import TEXT_ROOM
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Ids
-from monocal.kernels.compiled import numba_is_installed
-from monocal.kernels.limits import TEXT_ROOM
 from monocal.serving.engine.field_texts import FieldTexts
 from monocal.serving.engine.number_lookup import NumberLookup
 from monocal.serving.engine.range_checks import range_checks

@@ -30,7 +30,7 @@ def range_checks(*, is_compiled: bool) -> RangeChecks:
     """Returns the checks in one of their two forms."""
     if not is_compiled:
         return RangeChecks(_all_within, _all_known)
-    from monocal.kernels.range_checks import all_known, all_within
+    from monocal.compiled.range_checks import all_known, all_within
 
     return RangeChecks(all_within, all_known)
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from monocal.compiled.limits import TEXT_ROOM
+from monocal.compiled.text_ids import FIRST_SLOT, FOUND, MASK, N_BUCKETS, N_FACTS, find_ids, place_values
 from monocal.core.samples import Ids
-from monocal.kernels.limits import TEXT_ROOM
-from monocal.kernels.text_ids import FIRST_SLOT, FOUND, MASK, N_BUCKETS, N_FACTS, find_ids, place_values
 from monocal.vocabulary.text_hash import hash_text
 from monocal.vocabulary.vocabulary import NumericField, Vocabulary
 

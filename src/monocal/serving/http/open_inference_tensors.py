@@ -11,9 +11,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.compiled.jit import numba_is_installed
 from monocal.core.errors import InvalidInput, UnknownName, shown
 from monocal.core.spaces import Floats
-from monocal.kernels.compiled import numba_is_installed
 from monocal.serving.http.json_bodies import object_of
 from monocal.serving.http.refusals import TOO_LARGE, Refusal
 
@@ -198,7 +198,7 @@ def _plain_texts(content: bytes, n_most: int) -> list[str] | None:
     """Returns the texts in a tenth of the time; None where there is something to refuse, or a zero byte."""
     if not content or not numba_is_installed():
         return None
-    from monocal.kernels.text_ids import end_with_zeros
+    from monocal.compiled.text_ids import end_with_zeros
 
     room = np.empty(len(content), np.uint8)
     n_bytes = end_with_zeros(np.frombuffer(content, np.uint8), n_most, room)

@@ -1,0 +1,110 @@
+"""The methods by name: our own, and those that installed distributions offer as entry points.
+
+A class is imported when it is first asked for: `methods` of the simple kind never load what networks need.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from inspect import isabstract
+from typing import Any, final
+
+from monocal.calibrators.base import Calibrator
+from monocal.core.errors import MonocalError, UnknownName
+
+GROUP = "monocal.calibrators"
+"""The entry-point group: `name = "package.module:Class"`, where the class has the same `name`."""
+
+
+OWN = {
+    "none": "monocal.calibrators.statistical.none:NoneCalibrator",
+    "histogram": "monocal.calibrators.statistical.histogram:HistogramCalibrator",
+    "isotonic": "monocal.calibrators.statistical.isotonic:IsotonicCalibrator",
+    "sir": "monocal.calibrators.statistical.sir:SirCalibrator",
+    "platt": "monocal.calibrators.statistical.platt:PlattCalibrator",
+    "temperature": "monocal.calibrators.statistical.temperature:TemperatureCalibrator",
+    "beta": "monocal.calibrators.statistical.beta:BetaCalibrator",
+    "gauss": "monocal.calibrators.statistical.gauss:GaussCalibrator",
+    "gamma": "monocal.calibrators.statistical.gamma:GammaCalibrator",
+    "wide_logistic": "monocal.calibrators.statistical.wide_logistic:WideLogisticCalibrator",
+    "per_segment": "monocal.calibrators.statistical.per_segment:PerSegmentCalibrator",
+    "umc": "monocal.neural.umc.calibrator:UmcCalibrator",
+    "fac": "monocal.neural.fac.calibrator:FacCalibrator",
+    "sbcr": "monocal.neural.sbcr.calibrator:SbcrCalibrator",
+    "desc": "monocal.neural.desc.calibrator:DescCalibrator",
+}
+"""Our own methods, in the order in which they are listed, and where their classes are."""
+
+
+class BrokenMethod(MonocalError):
+    """An installed distribution offers a method that cannot be used. The message names both."""
+
+
+@lru_cache(maxsize=4)
+def _offers(_path: tuple[str, ...]) -> dict[str, list[EntryPoint]]:
+    """Returns the entry points by name, for one state of `sys.path`: reading them takes milliseconds."""
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        found.setdefault(entry.name, []).append(entry)
+    return dict(sorted(found.items()))
+
+
+@final
+class Catalogue(Mapping[str, type[Calibrator]]):
+    """The classes of all methods; one from elsewhere is imported when it is first asked for, not when it is listed.
+
+    Names of this package come first and cannot be taken by others.
+
+    Example:
+        >>> CALIBRATORS["platt"].__name__, "mbct" in CALIBRATORS, "isotonik" in CALIBRATORS
+        ('PlattCalibrator', True, False)
+    """
+
+    def __getitem__(self, name: str) -> type[Calibrator]:
+        if name in OWN:
+            module, _, kind = OWN[name].partition(":")
+            own: type[Calibrator] = getattr(import_module(module), kind)
+            return own
+        offers = _offers(tuple(sys.path)).get(name)
+        if offers is None:
+            raise KeyError(name)
+        return _load(name, offers)
+
+    def __contains__(self, name: Any) -> bool:
+        return name in OWN or name in _offers(tuple(sys.path))
+
+    def __iter__(self) -> Iterator[str]:
+        yield from OWN
+        yield from (name for name in _offers(tuple(sys.path)) if name not in OWN)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def named(self, name: str) -> type[Calibrator]:
+        """Returns a method's class, or says which names there are."""
+        if name not in self:
+            raise UnknownName.among("method", name, self)
+        return self[name]
+
+
+def _load(name: str, offers: list[EntryPoint]) -> type[Calibrator]:
+    origins = ", ".join(f"{entry.dist.name if entry.dist else '?'} ({entry.value})" for entry in offers)
+    if len(offers) > 1:
+        raise BrokenMethod(f"the method {name!r} is offered by {origins}; uninstall all but one of them")
+    try:
+        found = offers[0].load()
+    except (ImportError, AttributeError) as error:
+        raise BrokenMethod(f"the method {name!r} of {origins} cannot be imported: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Calibrator) and not isabstract(found) and found.name == name):
+        raise BrokenMethod(
+            f"the method {name!r} of {origins} is {found!r}; expected a class derived from "
+            f"monocal.calibrators.Calibrator whose name is {name!r}"
+        )
+    return found
+
+
+CALIBRATORS = Catalogue()

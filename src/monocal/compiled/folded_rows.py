@@ -1,0 +1,189 @@
+"""The compiled loops that run a folded network on a block of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monocal.compiled.folded_net import (
+    FIRST_FIELD,
+    MOST_COLUMNS,
+    N_COLUMNS,
+    N_FIELDS,
+    N_FOLDED,
+    N_LARGE,
+    N_LAYERS,
+    N_SKIP,
+    N_VECTOR,
+)
+from monocal.compiled.integral_walk import ZERO, Ids, Matrix, Vector
+from monocal.compiled.jit import scalar, vector
+from monocal.compiled.lanes import N_AT_ONCE, add_to_8, add_to_16, add_to_64
+from monocal.compiled.prefetching import LINE_NUMBERS, fetch
+
+BLOCK = 32
+"""Rows that are taken through the network together, so that a layer's weights stay in the cache."""
+
+N_AHEAD = 4
+"""How many rows before its turn a row's part of the table is asked for: behind a ranker it lies in no near cache."""
+
+N_NEAR = 1 << 13
+"""Numbers of a field's table that the first rows of a request bring near for the others."""
+
+
+@scalar
+def fetch_folded(plan: Ids, first: int, last: int, row: int, field_ids: Any, table: Matrix) -> None:
+    """Starts to load what `add_folded` will add `N_AHEAD` rows after this one, of fields with many values."""
+    row += N_AHEAD
+    if row < field_ids.shape[0]:
+        n_columns = plan[N_COLUMNS]
+        for f in range(first, last):
+            p = FIRST_FIELD + 4 * f
+            size = plan[p + 1]
+            if size * n_columns > N_NEAR:
+                i0 = field_ids[row, plan[p]]
+                place = plan[p + 2] + (i0 if 0 <= i0 < size else 0)
+                for c in range(0, n_columns, LINE_NUMBERS):
+                    fetch(table, place, c)
+
+
+@vector
+def add_folded(
+    plan: Ids, first: int, last: int, row: int, field_ids: Any, table: Matrix, sums: Matrix, to: int
+) -> None:
+    """Adds the table rows of fields `first` to `last` (in the plan's order) to `sums[to]`."""
+    n_columns = min(plan[N_COLUMNS], MOST_COLUMNS)
+    f = first
+    while f + 4 <= last:
+        p = FIRST_FIELD + 4 * f
+        i0 = field_ids[row, plan[p]]
+        i1 = field_ids[row, plan[p + 4]]
+        i2 = field_ids[row, plan[p + 8]]
+        i3 = field_ids[row, plan[p + 12]]
+        t0 = plan[p + 2] + (i0 if 0 <= i0 < plan[p + 1] else 0)
+        t1 = plan[p + 6] + (i1 if 0 <= i1 < plan[p + 5] else 0)
+        t2 = plan[p + 10] + (i2 if 0 <= i2 < plan[p + 9] else 0)
+        t3 = plan[p + 14] + (i3 if 0 <= i3 < plan[p + 13] else 0)
+        for c in range(n_columns):
+            sums[to, c] += (table[t0, c] + table[t1, c]) + (table[t2, c] + table[t3, c])
+        f += 4
+    while f < last:
+        p = FIRST_FIELD + 4 * f
+        i0 = field_ids[row, plan[p]]
+        t0 = plan[p + 2] + (i0 if 0 <= i0 < plan[p + 1] else 0)
+        for c in range(n_columns):
+            sums[to, c] += table[t0, c]
+        f += 1
+
+
+@vector
+def add_large(
+    plan: Ids,
+    first: int,
+    last: int,
+    row: int,
+    field_ids: Any,
+    vectors: Matrix,
+    projections: Matrix,
+    sums: Matrix,
+    to: int,
+) -> None:
+    """Adds the projected vectors of fields `first` to `last` to `sums[to]`."""
+    n_columns = min(plan[N_COLUMNS], MOST_COLUMNS)
+    for f in range(first, last):
+        p = FIRST_FIELD + 4 * f
+        i0 = field_ids[row, plan[p]]
+        at = plan[p + 2] + (i0 if 0 <= i0 < plan[p + 1] else 0)
+        base = plan[p + 3]
+        for i in range(plan[N_VECTOR]):
+            x = vectors[at, i]
+            for c in range(n_columns):
+                sums[to, c] += x * projections[base + i, c]
+
+
+@vector
+def sum_fields(
+    plan: Ids,
+    weights: Vector,
+    table: Matrix,
+    vectors: Matrix,
+    projections: Matrix,
+    field_ids: Any,
+    row: int,
+    sums: Matrix,
+    to: int,
+) -> None:
+    """Writes a row's first layer into `sums[to]`."""
+    n_columns = min(plan[N_COLUMNS], MOST_COLUMNS)
+    n_folded = plan[N_FOLDED]
+    for c in range(n_columns):
+        sums[to, c] = weights[c]
+    fetch_folded(plan, 0, n_folded, row, field_ids, table)
+    add_folded(plan, 0, n_folded, row, field_ids, table, sums, to)
+    add_large(plan, n_folded, n_folded + plan[N_LARGE], row, field_ids, vectors, projections, sums, to)
+
+
+@scalar
+def dense_wide(
+    work: Matrix, source: int, target: int, n_rows: int, n_in: int, weights: Matrix, start: int, n_out: int
+) -> None:
+    """Writes `W relu(x) + b` of rows from `source` on into rows from `target` on; `weights` is flat from `start` on.
+
+    64 inputs × 64 outputs of the weights serve all rows while they are in the fastest cache. Inputs that ReLU makes 0
+    are skipped; the others are added in their order, whatever the rows beside.
+    """
+    width = work.shape[1]
+    for row in range(n_rows):
+        for j in range(n_out):
+            work[target + row, j] = weights[start + n_in * n_out + j]
+    j = 0
+    while j < n_out:
+        n_left = n_out - j
+        for k in range(0, n_in, N_AT_ONCE):
+            n = min(n_in - k, N_AT_ONCE)
+            place = start + k * n_out + j
+            for row in range(n_rows):
+                inputs, outputs = (source + row) * width + k, (target + row) * width + j
+                if n_left >= 64:
+                    add_to_64(work, inputs, work, outputs, n, weights, place, n_out)
+                elif n_left >= 16:
+                    add_to_16(work, inputs, work, outputs, n, weights, place, n_out)
+                else:
+                    add_to_8(work, inputs, work, outputs, n, weights, place, n_out)
+        j += 64 if n_left >= 64 else 16 if n_left >= 16 else 8
+
+
+@vector
+def dense_narrow(work: Matrix, source: int, target: int, n_in: int, weights: Matrix, n_out: int) -> None:
+    """The same for a few outputs, whose weights are kept one output per row with the bias at the end."""
+    n_in = min(n_in, MOST_COLUMNS)
+    for j in range(n_out):
+        total = ZERO
+        for k in range(n_in):
+            x = work[source, k]
+            total += weights[j, k] * (x if x > ZERO else ZERO)
+        work[target, j] = total + weights[j, n_in]
+
+
+@vector
+def run_layers(n_rows: int, plan: Ids, weights: Vector, sums: Matrix, work: Matrix) -> int:
+    """Takes a block's first layer through the other ones; returns the row of `work` where the results begin.
+
+    `work` has `2 * n_rows` rows: the layers go back and forth between its halves.
+    """
+    first = plan[N_SKIP]
+    n_columns = min(plan[N_COLUMNS] - first, MOST_COLUMNS)
+    for row in range(n_rows):
+        for c in range(n_columns):
+            work[row, c] = sums[row, first + c]
+    source, target = 0, n_rows
+    for layer in range(plan[N_LAYERS]):
+        p = FIRST_FIELD + 4 * plan[N_FIELDS] + 4 * layer
+        n_in, n_out, n_padded, place = plan[p], plan[p + 1], plan[p + 2], plan[p + 3]
+        if n_padded == 0:
+            narrow = weights[place : place + n_out * (n_in + 1)].reshape((n_out, n_in + 1))
+            for row in range(n_rows):
+                dense_narrow(work, source + row, target + row, n_in, narrow, n_out)
+        else:
+            dense_wide(work, source, target, n_rows, n_in, weights, place, n_padded)
+        source, target = target, source
+    return source
