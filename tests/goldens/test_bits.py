@@ -58,15 +58,32 @@ def machine():
     """Returns what decides last bits: the processor's instructions and the libraries that sum."""
     import numba
     import scipy
+    import scipy.linalg  # loads its BLAS
+    import threadpoolctl
     import torch
     from numpy._core._multiarray_umath import __cpu_features__
 
     used = sorted(name for name, there in __cpu_features__.items() if there)
     versions = {"numpy": np, "scipy": scipy, "torch": torch, "numba": numba}
+    # the C library and BLAS choose loops by maker and family of a processor, too
+    kernels = sorted({str(found.get("architecture")) for found in threadpoolctl.threadpool_info()})
     return {
         "processor": f"{platform.machine()} {' '.join(used)}",
+        "family": family_of_processor(),
+        "blas": kernels,
         **{name: module.__version__ for name, module in versions.items()},
     }
+
+
+def family_of_processor():
+    """Returns maker, family and model of the processor where Linux tells them, else nothing."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    pairs = dict(line.split(":", 1) for line in lines if ":" in line)
+    found = {name.strip(): value.strip() for name, value in pairs.items()}
+    return " ".join(found.get(name, "") for name in ("vendor_id", "cpu family", "model"))
 
 
 @cache
