@@ -22,10 +22,11 @@ import numpy as np
 
 from monocal.core.log_loss import log_loss
 from monocal.core.spaces import sigmoid
+from monocal.lab.prepare.encoder import encode_log
+from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, MultiTaskDeepFM
 from monocal.lab.simulator.search import SearchWorld, simulate_search
 from monocal.lab.sources import SOURCES
-from monocal.logs.encoder import encode_log
 from monocal.metrics import Forecast, metric
 
 _WIDTHS = {"QIN": ((256, 128),), "multi-task DeepFM": ((256, 128), (512, 256, 128))}
@@ -54,7 +55,7 @@ def kuairand(arguments):
     """Chooses on the rows before the judged ones, then learns from these as well."""
     with tempfile.TemporaryDirectory() as folder:
         stream = SOURCES["kuairand_pure"]().open(arguments.log)
-        log = encode_log(stream, None, Path(folder) / "log").with_histories("user_id")
+        log = with_histories(encode_log(stream, None, Path(folder) / "log"), "user_id")
         train = log.n_rows * 4 // 5
         chosen = choose(log.slice(0, train), arguments, query=None)
         yield from _told(chosen)
@@ -120,7 +121,7 @@ def _ranker(name, of_qin, **settings):
 
 
 def _search_log(n_rows, draw):
-    return simulate_search(n_rows, seed=draw, world=SearchWorld(seed=draw)).encoded().with_histories("user_id")
+    return with_histories(simulate_search(n_rows, seed=draw, world=SearchWorld(seed=draw)).encoded(), "user_id")
 
 
 def _told(chosen):

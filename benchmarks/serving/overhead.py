@@ -25,6 +25,7 @@ import torch
 from monocal.calibrators import CALIBRATORS
 from monocal.core.files import atomic_file
 from monocal.core.spaces import sigmoid
+from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, MultiTaskDeepFM
 from monocal.lab.rankers.request_scorer import RequestScorer
 from monocal.lab.simulator import SimulatedLog, World, find_world, simulate_log
@@ -98,7 +99,7 @@ def prepare(n_rows: int, n_requests: int, world: World, hidden: tuple[int, ...] 
 def prepare_qin(n_rows: int, n_requests: int, **arguments: Any) -> Ranked:
     """Does the same with QIN in the simulated search: a request is a user with a past, a query and its candidates."""
     log, truth, _ = simulate_pages(n_rows, 0, SearchWorld())
-    encoded = log.encoded().with_histories("user_id")
+    encoded = with_histories(log.encoded(), "user_id")
     ranker = QIN(n_threads=1, **arguments).fit(encoded.slice(0, n_rows // 2), show_progress=False)
     scores = ranker.score_tasks(encoded.slice(n_rows // 2, n_rows), show_progress=False)
     past, users = encoded.histories, np.asarray(encoded.features[:, 0])

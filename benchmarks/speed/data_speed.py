@@ -164,14 +164,14 @@ def _measure(step: str, log: Path, folder: Path) -> dict:
 
 
 def _only_import(_log: Path, _folder: Path) -> dict:
-    import monocal.logs.encoder
+    import monocal.lab.prepare.encoder
 
-    return {"module": monocal.logs.encoder.__name__, "peak_mib": _peak_mib()}
+    return {"module": monocal.lab.prepare.encoder.__name__, "peak_mib": _peak_mib()}
 
 
 def _encode(log: Path, folder: Path) -> dict:
     from monocal.core.roles import Roles
-    from monocal.logs.encoder import encode_log
+    from monocal.lab.prepare.encoder import encode_log
 
     target = folder / f"encoded_{log.stem}_{log.suffix[1:]}"
     shutil.rmtree(target, ignore_errors=True)

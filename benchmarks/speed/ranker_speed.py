@@ -20,6 +20,7 @@ import torch
 
 from monocal.core.files import atomic_file
 from monocal.core.roles import Roles
+from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, DeepFM, HashedLogistic, MultiTaskDeepFM
 from monocal.lab.rankers.lazy_table import LazyAdam
 from monocal.lab.rankers.objective import RankerObjective
@@ -43,7 +44,7 @@ _RESULTS = Path(__file__).resolve().parents[1] / "results" / "ranker_speed.md"
 def main() -> None:
     arguments = _arguments()
     n_rows = arguments.rows // _BATCH_ROWS * _BATCH_ROWS
-    log = draw_log(n_rows).with_histories(_USER)
+    log = with_histories(draw_log(n_rows), _USER)
     print(f"{n_rows:,} rows, {sum(log.field_sizes):,} field values, load {os.getloadavg()[0]:.1f}")
     warm = log.slice(0, 2 * _BATCH_ROWS)
     lines = []

@@ -12,7 +12,7 @@ import pytest
 import monocal
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.roles import Roles
-from monocal.logs.encoder import encode_log
+from monocal.lab.prepare.encoder import encode_log
 from monocal.tables import csv_rows
 from monocal.tables.read import read
 from monocal.tables.stream import open_table

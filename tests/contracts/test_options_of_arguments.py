@@ -13,7 +13,7 @@ from monocal.cli.main import options_of
 from monocal.cli.spelling import METHOD_ARGUMENTS, OPTIONS, in_options
 from monocal.judging.compare_methods import compare_methods
 from monocal.judging.evaluate_table import evaluate_table
-from monocal.logs.encoder import encode_log
+from monocal.lab.prepare.encoder import encode_log
 from monocal.models.apply import apply_model
 from monocal.models.onnx.export import export_onnx
 from monocal.models.refreshing import refresh_model

@@ -31,7 +31,7 @@ MODULES = {
     "monocal.core.monotonicity": ["assert_monotone", "probe_logits", "MonotoneCheck", "NotMonotone"],
     "monocal.core.errors": ["MonocalError", "InvalidInput", "UnknownName", "ArtefactError", "MonocalWarning"],
     "monocal.tables.stream": ["open_table"],
-    "monocal.logs.encoder": ["encode_log"],
+    "monocal.lab.prepare.encoder": ["encode_log"],
     "monocal.logs.encoded_log": ["EncodedLog"],
     "monocal.logs.scored_log": ["ScoredLog"],
     "monocal.testing": None,

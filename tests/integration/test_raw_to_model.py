@@ -7,9 +7,9 @@ import pytest
 
 import monocal
 from monocal.core.roles import Roles
+from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.rankers import rank_log, ranker
 from monocal.lab.sources import SOURCES, TableSource
-from monocal.logs.encoder import encode_log
 
 N_ROWS = 3_000
 

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.sources import Avazu, Criteo, KuaiRandPure, Retrosheet
-from monocal.logs.encoder import encode_log
 
 SHARED = Path(os.environ.get("MONOCAL_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import monocal
+from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.rankers import rank_log, ranker
 from monocal.lab.sources import SOURCES
-from monocal.logs.encoder import encode_log
 
 N = 3000
 SHARED = Path(os.environ.get("MONOCAL_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))

@@ -18,8 +18,8 @@ from monocal.core.spaces import sigmoid
 from monocal.judging.compare_methods import MethodComparison, compare_methods
 from monocal.lab.demo_world import AFTER, demo_log
 from monocal.lab.lead import Lead, explain_lead
+from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.rankers import rank_log, ranker
-from monocal.logs.encoder import encode_log
 from monocal.models import Model
 from monocal.report import write_report
 

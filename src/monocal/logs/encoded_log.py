@@ -16,7 +16,7 @@ from monocal.core.fingerprint import fingerprint
 from monocal.core.outputs import local_path
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids, check_features, check_length
-from monocal.logs.histories import ARRAYS, Histories, find_histories, user_numbers
+from monocal.logs.histories import ARRAYS, Histories
 from monocal.logs.log_folder import ENCODED_LOG, VOCABULARY, LogManifest, map_array
 from monocal.logs.splits import DEFAULT_SHARES, RowRange, split_by_share
 from monocal.tables.encoded_column import EncodedColumn
@@ -141,16 +141,6 @@ class EncodedLog:
             order, first, stop = (columns[name] for name in ARRAYS)
             past = Histories(order, first, stop, log.features, log.labels)
         return replace(log, folder=folder, histories=past)
-
-    def with_histories(self, user: str) -> EncodedLog:
-        """Returns the log with the past of every row, see `Histories`.
-
-        Arguments:
-            user: The field or group column whose values have a past.
-        """
-        users, has_unknown = user_numbers(user, self.groups, self.roles.group, self.features, self.field_names)
-        past = Histories(*find_histories(users, self.times, has_unknown), self.features, self.labels)
-        return replace(self, histories=past, fingerprint=fingerprint(self.fingerprint, "histories", user))
 
     def save(self, folder: str | Path) -> EncodedLog:
         """Writes the log as a folder, whole or not at all, and returns the log opened from it.

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, MultiTaskDeepFM, load_ranker, rank_log
 from monocal.lab.rankers.relevance_search import ContentVectors, search
 from monocal.lab.simulator.search import SearchWorld, simulate_search
@@ -21,7 +22,7 @@ SHORT = {"n_recent": 60, "n_by_query": 30, "n_by_item": 12}
 @pytest.fixture(scope="module")
 def log():
     world = SearchWorld(n_users=1200, n_items=300, n_queries=50)
-    return simulate_search(80_000, seed=2, world=world).encoded().with_histories("user_id")
+    return with_histories(simulate_search(80_000, seed=2, world=world).encoded(), "user_id")
 
 
 @pytest.fixture(scope="module")

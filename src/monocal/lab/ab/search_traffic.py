@@ -14,6 +14,7 @@ from monocal.core.spaces import Floats, sigmoid
 from monocal.lab.ab.experiment_plan import AbPlan
 from monocal.lab.ab.stage import LoggedPeriod
 from monocal.lab.ab.traffic import outcomes_of
+from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import ranker
 from monocal.lab.simulator.search import SearchWorld, page_features, simulate_pages
 from monocal.lab.simulator.seeds import random_stream
@@ -67,7 +68,7 @@ class SearchStage:
         world = SearchWorld(seed=plan.world_seed)
         n_rows = plan.n_training + plan.n_calibration
         log, self._truth, self._pasts = simulate_pages(n_rows, plan.seed, world)
-        encoded = log.encoded().with_histories("user_id")
+        encoded = with_histories(log.encoded(), "user_id")
         self._plan, self._log = plan, encoded
         self._ranker = ranker(plan.ranker, **plan.ranker_arguments).fit(encoded.slice(0, plan.n_training))
         self._hour = int(log.times[-1] // 3600 % 24)

@@ -1,5 +1,6 @@
 """One file per data set in its raw format; what is exported here is what commands and studies know."""
 
+from monocal.lab.prepare.source import Source, SourceStream, TableSource
 from monocal.lab.sources.aliccp import AliCCP
 from monocal.lab.sources.avazu import Avazu
 from monocal.lab.sources.complete_journey import CompleteJourney
@@ -7,8 +8,6 @@ from monocal.lab.sources.criteo import Criteo
 from monocal.lab.sources.kuairand import KuaiRand
 from monocal.lab.sources.kuairand_pure import KuaiRandPure
 from monocal.lab.sources.retrosheet import Retrosheet
-from monocal.logs.source import Source, SourceStream
-from monocal.logs.table_source import TableSource
 
 SOURCES: dict[str, type[Source]] = {
     source.name: source for source in (Avazu, AliCCP, CompleteJourney, Criteo, KuaiRand, KuaiRandPure, Retrosheet)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.roles import Roles
+from monocal.lab.prepare.source import Source, find_file
 from monocal.lab.sources.feature_lists import first_features
 from monocal.lab.sources.side_table import SideTable
-from monocal.logs.source import Source, find_file
 from monocal.tables.csv_records import CsvFormat
 from monocal.tables.csv_rows import csv_rows
 from monocal.tables.row_problems import RawRows, RowProblems

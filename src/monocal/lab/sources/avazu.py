@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
-from monocal.logs.source import Source, find_file
+from monocal.lab.prepare.source import Source, find_file
 from monocal.tables.csv_records import CsvFormat
 from monocal.tables.csv_rows import csv_header, csv_rows
 from monocal.tables.row_problems import RawRows, RowProblems

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.roles import Roles
-from monocal.logs.source import Source, find_file
+from monocal.lab.prepare.source import Source, find_file
 from monocal.tables.row_problems import RawRows, RowProblems
 
 TASKS = ("sold", "sold_twice", "with_coupon")

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.roles import Roles
-from monocal.logs.source import Source, find_file
+from monocal.lab.prepare.source import Source, find_file
 from monocal.tables.categories import distinct_text
 from monocal.tables.csv_records import CsvFormat
 from monocal.tables.csv_rows import csv_rows

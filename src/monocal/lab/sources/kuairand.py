@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
+from monocal.lab.prepare.source import Source
 from monocal.lab.sources.side_table import SideTable
-from monocal.logs.source import Source
 from monocal.tables.csv_records import CsvFormat
 from monocal.tables.csv_rows import csv_rows
 from monocal.tables.row_problems import RawRows, RowProblems

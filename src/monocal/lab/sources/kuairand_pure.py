@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.roles import Roles
+from monocal.lab.prepare.source import Source, find_file
 from monocal.lab.sources.kuairand import FIELDS, NOTICE, derived_columns, kuairand_schema
-from monocal.logs.source import Source, find_file
 from monocal.tables.row_problems import RawRows, RowProblems
 from monocal.tables.stream import open_table
 

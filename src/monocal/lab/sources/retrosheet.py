@@ -8,8 +8,7 @@ from typing import Any, final
 
 from monocal.core.errors import UnknownName
 from monocal.core.roles import Roles
-from monocal.logs.source import Source, find_file
-from monocal.logs.table_source import table_rows
+from monocal.lab.prepare.source import Source, find_file, table_rows
 from monocal.tables.row_problems import RawRows, RowProblems
 from monocal.tables.stream import open_table
 

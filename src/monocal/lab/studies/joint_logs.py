@@ -11,10 +11,10 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
+from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.simulator import simulate_search
 from monocal.lab.sources import SOURCES
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.encoder import encode_log
 from monocal.logs.splits import RowRange
 
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 from monocal.core.fingerprint import fingerprint
+from monocal.lab.prepare.encoder import encode_log
+from monocal.lab.prepare.source import SourceStream
 from monocal.lab.rankers import Ranker, ScoredLog, rank_log, ranker
 from monocal.lab.sources import SOURCES
 from monocal.lab.studies.study import DataSpec
 from monocal.lab.studies.study_data import PreparedData, write
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.encoder import encode_log
-from monocal.logs.source import SourceStream
 from monocal.logs.splits import RowRange
 
 

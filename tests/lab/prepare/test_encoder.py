@@ -9,9 +9,9 @@ import pytest
 
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.core.roles import Roles
+from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.sources import TableSource
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.encoder import encode_log
 
 SCHEMA = Roles(labels={"click": "y"}, fields=["site", "hour"], time="t", group="user", weight="w", scores="s")
 
@@ -202,7 +202,7 @@ def test_the_same_inputs_and_options_return_at_once(tmp_path, monkeypatch):
     def forbidden(*args, **kwargs):
         raise AssertionError("the work was done again")
 
-    monkeypatch.setattr("monocal.logs.encoder.encode_rows", forbidden)
+    monkeypatch.setattr("monocal.lab.prepare.encoder.encode_rows", forbidden)
     assert encode_log(path, SCHEMA, tmp_path / "out").fingerprint == first.fingerprint
     for changed in ({"min_count": 3}, {"fit_on": "all"}, {"shares": {"train": 1, "test": 1}}):
         with pytest.raises(AssertionError, match="done again"):

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from monocal.logs import time_order
-from monocal.logs.array_files import ArrayFile
-from monocal.logs.time_order import is_sorted, oldest_rows, sort_by_time
+from monocal.lab.prepare import time_order
+from monocal.lab.prepare.time_order import ArrayFile, is_sorted, oldest_rows, sort_by_time
 
 
 @pytest.fixture(autouse=True)

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, final, get_args
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.core.roles import Roles
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.encoding_input import EncodingInput
-from monocal.logs.encoding_steps import (
+from monocal.lab.prepare.reading import LogReader, TableReader, spool_source
+from monocal.lab.prepare.source import SourceStream, TableSource
+from monocal.lab.prepare.steps import (
     FitOn,
     array_files,
     count_fields,
     count_groups,
     encode_rows,
+    find_parts,
     history_files,
     sort_rows,
     write_manifest,
 )
+from monocal.lab.prepare.work_folder import WorkFolder
+from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.label_copies import warn_about_copies
 from monocal.logs.log_folder import ENCODED_LOG, LogManifest
-from monocal.logs.source import SourceStream
 from monocal.logs.splits import DEFAULT_SHARES, Moment, check_shares
-from monocal.logs.training_rows import find_parts
-from monocal.logs.work_folder import WorkFolder
 from monocal.tables.row_problems import OnError, warn_about_skipped
-from monocal.tables.stream import Table
+from monocal.tables.stream import Table, TableStream, is_parquet, open_table
 from monocal.vocabulary.vocabulary import VocabularyBuilder
 
 ENCODER_VERSION = 3
@@ -145,3 +146,68 @@ def _finished(target: Path, mark: str) -> EncodedLog | None:
         return EncodedLog.open(target)
     except ArtefactError:
         return None
+
+
+@final
+@dataclass(frozen=True)
+class EncodingInput:
+    """A log about to be encoded.
+
+    Attributes:
+        stream: Its rows.
+        identity: Plain values that change when the files change; a table in memory is among the stream's settings.
+        direct: The table, if reading it twice is cheaper than keeping a copy of its rows.
+    """
+
+    stream: SourceStream
+    identity: Any
+    direct: TableStream | None
+
+    @classmethod
+    def of(cls, log: Table | SourceStream, roles: Roles | None, on_error: OnError | None) -> EncodingInput:
+        """Accepts a source's stream, or a table together with its roles."""
+        if isinstance(log, SourceStream):
+            if roles is not None and roles != log.schema:
+                raise InvalidInput.of("roles", "others than the source's", "None", "leave the roles to the source")
+            return cls(replace(log, on_error=on_error or log.on_error), identify_files(log.paths), None)
+        if roles is None:
+            raise InvalidInput.of("roles", None, "the parts of the columns", "pass a Roles with the table")
+        if roles.numeric:
+            raise InvalidInput.of(
+                "numeric",
+                list(roles.numeric),
+                "no numeric fields in a prepared log, which holds categories",
+                "fit the table itself with numeric=, or leave them out",
+            )
+        stream = TableSource(roles).open_table(log, on_error=on_error or "raise")
+        is_text = not all(is_parquet(path) for path in stream.paths)
+        table = None if is_text or stream.on_error != "raise" else open_table(log)
+        # the rows of a dataset of text are not counted before they are read
+        direct = None if table is None or table.n_rows is None else table
+        return cls(stream, identify_files(stream.paths), direct)
+
+    @property
+    def roles(self) -> Roles:
+        return self.stream.schema
+
+    def reader(self, stage: Path, show_progress: bool | None) -> tuple[LogReader, dict[str, Any]]:
+        """Returns a reader of the clean rows and a summary of the malformed ones."""
+        if self.direct is not None:
+            return TableReader(self.direct, self.roles), {"n_rows": 0, "examples": []}
+        spool = spool_source(self.stream, stage / "rows.arrow", show_progress)
+        return spool, spool.notes()["skipped"]
+
+
+_ENDS_BYTES = 1 << 16
+
+
+def identify_files(paths: tuple[Path, ...]) -> list[list[Any]]:
+    """Returns name, size, time of change and a hash of both ends of every file: enough to notice another file."""
+    return [[path.name, path.stat().st_size, path.stat().st_mtime_ns, _hash_of_ends(path)] for path in paths]
+
+
+def _hash_of_ends(path: Path) -> str:
+    with path.open("rb") as stream:
+        head = stream.read(_ENDS_BYTES)
+        stream.seek(max(path.stat().st_size - _ENDS_BYTES, 0))
+        return fingerprint(head, stream.read(_ENDS_BYTES))

@@ -7,10 +7,11 @@ import pytest
 
 from monocal.core.errors import UnknownName
 from monocal.core.roles import Roles
+from monocal.lab.prepare import histories
+from monocal.lab.prepare.encoder import encode_log
+from monocal.lab.prepare.histories import with_histories
 from monocal.lab.simulator.search import SearchWorld, simulate_search
-from monocal.logs import histories
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.encoder import encode_log
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +30,14 @@ def check_only_the_past(log):
 @pytest.mark.parametrize("window", [7, 500, 1 << 18])
 def test_the_past_is_every_strictly_earlier_row_of_the_user(log, window, monkeypatch):
     monkeypatch.setattr(histories, "_WINDOW_ROWS", window)
-    found = log.with_histories("user_id").histories
+    found = with_histories(log, "user_id").histories
     for row in range(0, log.n_rows, 7):
         expected = np.flatnonzero((log.groups == log.groups[row]) & (log.times < log.times[row]))
         assert np.array_equal(found.order[found.first[row] : found.stop[row]], expected)
 
 
 def test_a_planted_leak_is_caught(log):
-    honest = log.with_histories("user_id")
+    honest = with_histories(log, "user_id")
     check_only_the_past(honest)
     leaky = replace(honest, histories=replace(honest.histories, stop=honest.histories.stop + 1))
     with pytest.raises(AssertionError, match="knows its own moment"):
@@ -44,7 +45,7 @@ def test_a_planted_leak_is_caught(log):
 
 
 def test_the_last_events_come_newest_first(log):
-    found = log.with_histories("user_id").histories
+    found = with_histories(log, "user_id").histories
     row = int(np.argmax(found.stop - found.first))
     whole = found.order[found.first[row] : found.stop[row]]
     assert found.last(slice(row, row + 1), 5)[0].tolist() == whole[::-1][:5].tolist()
@@ -57,14 +58,14 @@ def test_users_that_are_not_known_have_no_past(log):
     unknown = EncodedLog.of(
         features, log.labels, log.vocabulary, Roles.from_dict({**log.roles.to_dict(), "group": None})
     )
-    found = unknown.with_histories("user_id").histories
+    found = with_histories(unknown, "user_id").histories
     of_nobody = features[:, 0] == 0
     assert np.all((found.stop - found.first)[of_nobody] == 0)
     assert (found.stop - found.first)[~of_nobody].max() > 0
 
 
 def test_parts_remember_what_happened_in_earlier_parts(log):
-    whole = log.with_histories("user_id")
+    whole = with_histories(log, "user_id")
     part = whole.part("test")
     start = whole.parts["test"].start
     assert np.array_equal(part.histories.last(slice(0, 9), 20), whole.histories.last(slice(start, start + 9), 20))
@@ -81,7 +82,7 @@ def test_an_encoded_log_keeps_histories_on_disk(tmp_path):
     encoded = encode_log(shuffled, schema, tmp_path / "log", min_count=1, history="user_id")
     assert encoded.histories is not None
     check_only_the_past(encoded)
-    in_memory = replace(encoded, histories=None).with_histories("user_id")
+    in_memory = with_histories(replace(encoded, histories=None), "user_id")
     for name in ("order", "first", "stop"):
         assert np.array_equal(getattr(encoded.histories, name), getattr(in_memory.histories, name))
     copied = in_memory.save(tmp_path / "copy")

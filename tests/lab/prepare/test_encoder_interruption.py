@@ -13,9 +13,9 @@ import pytest
 
 from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.core.roles import Roles
-from monocal.logs import encoder
+from monocal.lab.prepare import encoder
+from monocal.lab.prepare.encoder import encode_log
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.encoder import encode_log
 from monocal.vocabulary.vocabulary import Vocabulary
 
 SCHEMA = Roles(labels="y", fields=["f", "g"], time="t", group="f")
@@ -24,12 +24,12 @@ N_ROWS = 2000
 # the child stops for good where it is told to, and says so; the parent then kills it
 CHILD = """
 import sys, time
-from monocal.logs import array_files, encoder, encoding_steps, spool, time_order, work_folder
+from monocal.lab.prepare import encoder, reading, steps, time_order, work_folder
 from monocal.tables import csv_rows
 from monocal.core.roles import Roles
 
 where, log, folder = sys.argv[1:]
-encoding_steps._CHECKPOINT_ROWS = 300
+steps._CHECKPOINT_ROWS = 300
 csv_rows.BLOCK_BYTES = 4000
 calls = 0
 
@@ -45,7 +45,7 @@ def stop_at(owner, name, n_calls):
     setattr(owner, name, stopping)
 
 module, name, n_calls = where.split(":")
-owner = {"csv_rows": csv_rows}.get(module.split(".")[0]) or sys.modules["monocal.logs." + module.split(".")[0]]
+owner = sys.modules["monocal.lab.prepare." + module.split(".")[0]]
 for part in module.split(".")[1:]:
     owner = getattr(owner, part)
 stop_at(owner, name, int(n_calls))
@@ -54,10 +54,10 @@ encoder.encode_log(log, schema, folder, min_count=1)
 """
 
 STEPS = {
-    "while reading the text": "spool:_to_batch:3",
-    "while counting": "encoding_steps.VocabularyBuilder:add:2",
-    "while encoding, before a checkpoint": "array_files.ArrayFile:append:3",
-    "while encoding, after a checkpoint": "encoding_steps.Vocabulary:encode:6",
+    "while reading the text": "reading:_to_batch:3",
+    "while counting": "steps.VocabularyBuilder:add:2",
+    "while encoding, before a checkpoint": "time_order.ArrayFile:append:3",
+    "while encoding, after a checkpoint": "steps.Vocabulary:encode:6",
     "while sorting": "time_order:_sort_bucket:1",
     "before the manifest": "encoder:write_manifest:1",
     "before the folder gets its place": "work_folder.FolderFormat:publish:1",
@@ -86,7 +86,7 @@ def expected(log):
 
 
 def _kill_at(where, log, folder):
-    source = str(Path(encoder.__file__).parents[2])
+    source = str(Path(encoder.__file__).parents[3])
     with subprocess.Popen(
         [sys.executable, "-c", CHILD, where, str(log), str(folder)],
         stdout=subprocess.PIPE,
@@ -146,7 +146,7 @@ def test_work_with_other_options_is_not_continued(log, tmp_path):
 
 
 def test_two_processes_never_write_the_same_folder(log, tmp_path):
-    source = str(Path(encoder.__file__).parents[2])
+    source = str(Path(encoder.__file__).parents[3])
     where = STEPS["while counting"]
     with subprocess.Popen(
         [sys.executable, "-c", CHILD, where, str(log), str(tmp_path / "out")],

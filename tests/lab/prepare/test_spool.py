@@ -3,8 +3,7 @@ import pyarrow as pa
 import pytest
 
 from monocal.core.errors import ArtefactError
-from monocal.logs.log_rows import LogRows
-from monocal.logs.spool import Spool
+from monocal.lab.prepare.reading import LogRows, Spool
 
 
 def _rows(start, n):
