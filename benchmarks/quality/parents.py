@@ -22,7 +22,7 @@ from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.judging.times_seen import by_times_seen
 from monocal.lab.studies.study_data import PreparedData
-from monocal.models.value_counts import count_values, times_seen
+from monocal.models.facts import count_values, times_seen
 
 N_CALIBRATION, EVERY, N_DRAWS = 1_000_000, 4, 1_000
 PRODUCT, ABOVE = "product_id", ("product_type", "product_category", "department")

@@ -17,8 +17,7 @@ from monocal.core.roles import Roles
 from monocal.core.spaces import logit
 from monocal.lab.simulator import simulate_log
 from monocal.logs.row_log import log_of_rows
-from monocal.models.fit_options import FitOptions
-from monocal.models.fitting import fit_log
+from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.read import read
 
 

@@ -15,8 +15,7 @@ from made_up_log import make
 from private_memory import PrivatePeak
 
 from monocal.logs.encoded_log import EncodedLog
-from monocal.models.fit_options import FitOptions
-from monocal.models.fitting import fit_log
+from monocal.models.fit import FitOptions, fit_log
 from monocal.training.process_group import launched_team
 
 

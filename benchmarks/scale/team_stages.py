@@ -29,8 +29,7 @@ from monocal.core.roles import Roles
 from monocal.lab.simulator import simulate_log
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.row_log import log_of_rows
-from monocal.models.fit_options import FitOptions
-from monocal.models.fitting import fit_log
+from monocal.models.fit import FitOptions, fit_log
 from monocal.neural.neural_calibrator import NeuralCalibrator
 from monocal.tables.read import read
 from monocal.training.process_group import ProcessGroupTeam, launched_team, leave_team

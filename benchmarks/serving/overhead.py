@@ -30,8 +30,7 @@ from monocal.lab.rankers import QIN, MultiTaskDeepFM
 from monocal.lab.rankers.request_scorer import RequestScorer
 from monocal.lab.simulator import SimulatedLog, World, find_world, simulate_log
 from monocal.lab.simulator.search import SearchWorld, page_features, simulate_pages
-from monocal.models.fusion import Fusion
-from monocal.models.model import Model, TaskModel
+from monocal.models.model import Fusion, Model, TaskModel
 from monocal.serving import Engine, Request
 
 RESULT = Path(__file__).parents[1] / "results" / "serving_overhead.md"

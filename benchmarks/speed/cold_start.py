@@ -40,7 +40,7 @@ PHASES = {
     "fit: networks, trial and last": ("monocal.neural.neural_calibrator", "NeuralCalibrator._train"),
     "fit: shifts beside the network": ("monocal.neural.fitting.carry_over", "carried_shifts"),
     "fit: what rows know (intervals)": ("monocal.neural.neural_calibrator", "spread_of_network"),
-    "fit: everything else": ("monocal.models.fitting", "_fit_task"),
+    "fit: everything else": ("monocal.models.fit", "_fit_task"),
     "metrics": ("monocal.judging.judged_fit", "judge_rows"),
     "metrics, intervals and floors, printed": ("monocal.cli.tables", "print_judgement"),
     "saving": ("monocal.models.model", "Model.save"),

@@ -13,29 +13,29 @@ if TYPE_CHECKING:
     from monocal.judging.evaluate import evaluate as evaluate
     from monocal.judging.judged_fit import fit_and_judge as fit_and_judge
     from monocal.lab.simulator import simulate_log as simulate_log
-    from monocal.models import fit as fit
     from monocal.models import load_model
     from monocal.models.apply import apply_model
-    from monocal.models.calibrated import Calibrated as Calibrated
-    from monocal.models.calibrated import wrap as wrap
+    from monocal.models.fit import fit as fit
+    from monocal.models.wrap import Calibrated as Calibrated
+    from monocal.models.wrap import wrap as wrap
     from monocal.operations import gate as gate
     from monocal.report import write_report as write_report
 
     apply, load = apply_model, load_model
 
 _HOMES = {
-    "Calibrated": ("monocal.models.calibrated", "Calibrated"),
+    "Calibrated": ("monocal.models.wrap", "Calibrated"),
     "apply": ("monocal.models.apply", "apply_model"),
     "calibrator": ("monocal.calibrators", "calibrator"),
     "methods": ("monocal.calibrators", "methods"),
     "compare_methods": ("monocal.judging.compare_methods", "compare_methods"),
     "evaluate": ("monocal.judging", "evaluate"),
-    "fit": ("monocal.models", "fit"),
+    "fit": ("monocal.models.fit", "fit"),
     "fit_and_judge": ("monocal.judging.judged_fit", "fit_and_judge"),
     "gate": ("monocal.operations", "gate"),
     "load": ("monocal.models", "load_model"),
     "simulate_log": ("monocal.lab.simulator", "simulate_log"),
-    "wrap": ("monocal.models.calibrated", "wrap"),
+    "wrap": ("monocal.models.wrap", "wrap"),
     "write_report": ("monocal.report", "write_report"),
 }
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from monocal.logs.encoded_log import EncodedLog
-from monocal.models.fit_options import FitOptions
-from monocal.models.fitting import fit_log
+from monocal.models.fit import FitOptions, fit_log
 from monocal.training.process_group import launched_team, leave_team
 
 N_SHARDS = 4

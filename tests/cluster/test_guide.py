@@ -14,8 +14,7 @@ import pytest
 
 import monocal
 from monocal.logs.encoded_log import EncodedLog
-from monocal.models.fit_options import FitOptions
-from monocal.models.fitting import fit_log
+from monocal.models.fit import FitOptions, fit_log
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "clusters.md"
 

@@ -11,7 +11,7 @@ import monocal
 import monocal.spark as ms
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.judging.evaluate_table import evaluate_table
-from monocal.models.fusion import Fusion
+from monocal.models.model import Fusion
 from monocal.spark.collecting import collected
 
 FIELDS = ["site_id", "device", "hour"]

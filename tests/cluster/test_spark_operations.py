@@ -5,7 +5,7 @@ import pytest
 
 import monocal
 from monocal.cli.main import main
-from monocal.models.refreshing import refresh_model
+from monocal.models.refresh import refresh_model
 
 
 @pytest.fixture(scope="module")

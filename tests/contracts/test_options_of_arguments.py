@@ -15,8 +15,8 @@ from monocal.judging.compare_methods import compare_methods
 from monocal.judging.evaluate_table import evaluate_table
 from monocal.lab.prepare.encoder import encode_log
 from monocal.models.apply import apply_model
-from monocal.models.onnx.export import export_onnx
-from monocal.models.refreshing import refresh_model
+from monocal.models.onnx import export_onnx
+from monocal.models.refresh import refresh_model
 from monocal.operations.gate import gate
 from monocal.operations.watching.run import watch
 from monocal.report import write_report

@@ -12,8 +12,8 @@ from sklearn.utils.estimator_checks import check_estimator
 import monocal
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import logit, sigmoid
-from monocal.models.calibrated import Calibrated
-from monocal.models.ranker_scores import ranker_scores
+from monocal.models.rankers import ranker_scores
+from monocal.models.wrap import Calibrated
 
 EXPECTED_FAILURES: dict[str, str] = {}
 """Check to reason; none is needed. Weight k is the row k times for `platt`, and folds of the checks' rows agree."""

@@ -18,7 +18,7 @@ MODULES = {
     "monocal.metrics": None,
     "monocal.models": None,
     "monocal.models.apply": ["apply_model"],
-    "monocal.models.onnx": None,
+    "monocal.models.onnx": ["ExportResult", "export_onnx"],
     "monocal.judging": None,
     "monocal.judging.compare_methods": ["compare_methods"],
     "monocal.findings.build": ["build_report"],

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
-from monocal.models.onnx.export import export_onnx
+from monocal.models.onnx import export_onnx
 from monocal.serving import Engine, Request
 from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 

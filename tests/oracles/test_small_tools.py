@@ -6,7 +6,7 @@ import pytest
 from monocal.calibrators import calibrator
 from monocal.core.spaces import logit
 from monocal.judging.small_counts import MatchedCounts, ratio_interval
-from monocal.models.late_fit import fit_late
+from monocal.models.late import fit_late
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 
 import monocal
 from monocal.lab.simulator import simulate_log
-from monocal.models.onnx.export import export_onnx
+from monocal.models.onnx import export_onnx
 from monocal.serving import Engine, Request
 from monocal.vocabulary.vocabulary import Vocabulary
 from suite.timing import Call, Row, best_of

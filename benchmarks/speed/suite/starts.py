@@ -15,7 +15,7 @@ LIBRARIES = "import numpy, scipy.optimize, pyarrow.parquet, pandas, numba, torch
 FIELDS = "site_id,ad_id,country,hour,position,device"
 TIMED = """
 import sys, time
-import monocal.models.fitting as one
+import monocal.models.fit as one
 started = []
 inner = one._fit_task
 def timed(*arguments, **options):

@@ -30,7 +30,7 @@ from monocal.findings.rows import TaskRows, field_columns, model_ids, sample_con
 from monocal.findings.segments import worst_segments
 from monocal.judging.judged_roles import check_fields
 from monocal.models.artefact import load_model
-from monocal.models.late_fit import known_delays
+from monocal.models.late import known_delays
 from monocal.models.model import Model
 from monocal.tables.late_labels import read_mature
 from monocal.tables.stream import Table, open_table

@@ -11,8 +11,8 @@ from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.findings.rows import TaskRows
 from monocal.judging.times_seen import SeenBand, by_times_seen
+from monocal.models.facts import times_seen
 from monocal.models.model import Model
-from monocal.models.value_counts import times_seen
 
 
 def rows_seen(model: Model, known: Mapping[str, Ids]) -> dict[str, NDArray[np.int64]]:

@@ -12,8 +12,8 @@ import numpy as np
 from monocal.core.fingerprint import fingerprint
 from monocal.core.version import __version__
 from monocal.findings.rows import FieldColumn
+from monocal.models.learned_rows import warn_about_fitted
 from monocal.models.model import Model
-from monocal.models.row_sample import warn_about_fitted
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
 

@@ -23,9 +23,8 @@ from monocal.logs.held_out import HeldOut, hold_out
 from monocal.logs.holdout import DEFAULT_SHARE, Holdout
 from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.metrics import METRICS
-from monocal.models.fit_options import FitOptions, method_and_arguments, rows_to_fit
-from monocal.models.fitting import fit_log
-from monocal.models.late_fit import with_late_labels
+from monocal.models.fit import FitOptions, fit_log, method_and_arguments, rows_to_fit
+from monocal.models.late import with_late_labels
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows

@@ -13,10 +13,10 @@ from monocal.core.spaces import ScoreSpace
 from monocal.judging.judge_rows import Judging, TaskEvaluation, judge_rows
 from monocal.judging.judged_roles import judged_roles
 from monocal.judging.judgement import judgement_columns
-from monocal.models.late_fit import known_delays
+from monocal.models.facts import times_seen
+from monocal.models.late import known_delays
+from monocal.models.learned_rows import warn_about_fitted
 from monocal.models.model import Model
-from monocal.models.row_sample import warn_about_fitted
-from monocal.models.value_counts import times_seen
 from monocal.tables.late_labels import LateLabels, read_mature
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, open_table

@@ -4,27 +4,190 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from monocal.core.errors import InvalidInput
 from monocal.core.files import check_output
 from monocal.core.progress import progress
-from monocal.core.row_intervals import check_level
-from monocal.models.model import Model
-from monocal.models.scored_columns import added_columns, scored_columns
+from monocal.core.row_intervals import RowIntervals, check_level
+from monocal.core.spaces import ScoreSpace
+from monocal.models.model import Model, batch_known
 from monocal.tables.categories import categories_of_text
 from monocal.tables.columns import numbers_in
 from monocal.tables.csv_text import typed_columns
 from monocal.tables.row_problems import RawRows
 from monocal.tables.stream import BATCH_ROWS, Table, TableStream, open_table
 from monocal.tables.writer import output_table, write_table
+
+FUSED_COLUMN = "fused_score"
+ENDS = ("lower", "upper")
+
+FINITE = "a finite number in every row"
+"""What every column of numbers has to hold."""
+
+OnError = Literal["raise", "null"]
+"""What happens to a row without a usable score: the work stops, or the row gets a null."""
+
+
+def added_columns(
+    model: Model, column: str | Mapping[str, str] | None, taken: Sequence[str], *, with_ends: bool = False
+) -> dict[str, str]:
+    """Returns task to the name of its new column (and the fused score's, and those of intervals, if there are any).
+
+    Arguments:
+        model: The model.
+        column: A name if there is one task, else task to name; by default `<score>_calibrated`.
+        taken: Columns that are there already.
+        with_ends: Whether there are columns for the ends of intervals: `<column>_lower` and `<column>_upper`.
+    """
+    if isinstance(column, str):
+        column = {model.task().name: column}
+    chosen = dict(column or {})
+    for name in chosen:
+        model.task(name)
+    added = {task.name: chosen.get(task.name, f"{task.score}_calibrated") for task in model.tasks}
+    if model.fusion is not None:
+        added[FUSED_COLUMN] = FUSED_COLUMN
+    if with_ends:
+        added |= {f"{name} {end}": f"{added[name]}_{end}" for name in model.task_names for end in ENDS}
+    for name in added.values():
+        if name in taken or list(added.values()).count(name) > 1:
+            raise InvalidInput.of(
+                "output column", f"{name!r}, which is there already", "a new name", "choose another with column="
+            )
+    return added
+
+
+def scored_columns(
+    model: Model,
+    rows: RawRows,
+    added: Mapping[str, str],
+    on_error: OnError = "raise",
+    interval: float | None = None,
+) -> dict[str, pa.Array]:
+    """Returns the new columns of a batch by name; an error names the file, the row in it and what stands there.
+
+    Example:
+        >>> from monocal.models.fit import fit
+        >>> model = fit({"pctr": [0.1, 0.3] * 50, "click": [0, 1] * 50}, method="none", score="pctr", label="click")
+        >>> batch = pa.record_batch({"pctr": [0.5, None, 1.5]})
+        >>> rows = RawRows(batch, "monday.parquet", np.arange(10_000, 10_003), "row")
+        >>> scored_columns(model, rows, {"click": "p"}, on_error="null")["p"].to_pylist()
+        [0.5, None, None]
+        >>> scored_columns(model, rows, {"click": "p"})
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: score column 'pctr': got null in row 10,001 of monday.parquet ...
+    """
+    good = None
+    if on_error == "null":
+        bad = _bad_rows(model, rows.batch)
+        if bad.any():
+            good = pa.array(~bad)
+            rows = rows.keep(~bad)
+    ends: dict[str, RowIntervals] = {}
+    try:
+        if interval is None:
+            answers = model.predict_batch(rows.batch)
+        else:
+            ends = batch_known(model, rows.batch, interval)
+            answers = {name: found.probabilities for name, found in ends.items()}
+    except InvalidInput as error:
+        raise placed_error(numeric_columns(model), rows) or error from error
+    new = {added[name]: pa.array(answers[name]) for name in model.task_names}
+    new |= {added[f"{name} {end}"]: pa.array(getattr(found, end)) for name, found in ends.items() for end in ENDS}
+    if model.fusion is not None:
+        new[FUSED_COLUMN] = pa.array(model.fusion.fuse(answers))
+    if good is None:
+        return new
+    nulls = pa.nulls(len(good), pa.float64())
+    return {name: pc.replace_with_mask(nulls, good, values) for name, values in new.items()}
+
+
+def check_on_error(on_error: str) -> None:
+    """Refuses another word than "raise" or "null"."""
+    if on_error not in get_args(OnError):
+        raise InvalidInput.of("on_error", repr(on_error), '"raise" or "null"', "say what becomes of rows without score")
+
+
+def numeric_columns(model: Model) -> dict[str, tuple[str, float, float]]:
+    """Returns column to its role and the range of its numbers, for scores and sampling rates of a model."""
+    return ranges([task.score for task in model.tasks], model.scores_are, model.sampling_rate)
+
+
+def ranges(
+    scores: Iterable[str], scores_are: ScoreSpace, sampling_rate: float | str | None
+) -> dict[str, tuple[str, float, float]]:
+    """Returns the same for named columns."""
+    low, high = (0.0, 1.0) if scores_are == "probability" else (-np.inf, np.inf)
+    columns = dict.fromkeys(scores, ("score", low, high))
+    if isinstance(sampling_rate, str):
+        columns[sampling_rate] = ("sampling rate", np.nextafter(0.0, 1.0), 1.0)
+    return columns
+
+
+def wish_of(low: float, high: float) -> str:
+    """Returns a range in words.
+
+    Example:
+        >>> wish_of(0.0, 1.0), wish_of(float(np.nextafter(0.0, 1.0)), 1.0)
+        ('numbers from 0 to 1', 'numbers above 0 and up to 1')
+    """
+    if 0.0 < low < np.finfo(np.float64).tiny:
+        return f"numbers above 0 and up to {high:g}"
+    return FINITE if np.isinf(low) else f"numbers from {low:g} to {high:g}"
+
+
+def _bad_rows(model: Model, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+    bad = np.zeros(batch.num_rows, dtype=bool)
+    for column, (_, low, high) in numeric_columns(model).items():
+        bad |= _outside(batch.column(column), low, high)
+    return bad
+
+
+def _outside(values: pa.Array, low: float, high: float) -> NDArray[np.bool_]:
+    found = numbers_in(values)
+    fits = np.isfinite(found.values) & (found.values >= low) & (found.values <= high)
+    bad: NDArray[np.bool_] = found.missing | found.bad | ~fits
+    return bad
+
+
+def placed_error(columns: Mapping[str, tuple[str, float, float]], rows: RawRows) -> InvalidInput | None:
+    """Returns the error of the first row with a bad number; None if it is not a matter of one row.
+
+    Arguments:
+        columns: Column to its role and the range of its numbers.
+        rows: The batch and its place.
+    """
+    for column, (role, low, high) in columns.items():
+        values = rows.batch.column(column)
+        try:
+            bad = np.flatnonzero(_outside(values, low, high))
+        except InvalidInput:
+            return None
+        if bad.size:
+            found = numbers_in(values.slice(int(bad[0]), 1))
+            value = values[int(bad[0])].as_py()
+            is_number = not found.missing[0] and not found.bad[0] and bool(np.isfinite(found.values[0]))
+            shown = "null" if found.missing[0] else repr(value) if found.bad[0] else f"{found.values[0]:g}"
+            return InvalidInput.of(
+                f"{role} column {column!r}",
+                f"{shown} in {rows.unit} {int(rows.numbers[bad[0]]):,} of {rows.file}"
+                + f" ({bad.size} such rows in this batch)" * (bad.size > 1),
+                wish_of(low, high) if is_number else FINITE,
+                "mend or drop those rows" + ", or fit on logits if these are logits" * (is_number and role == "score"),
+            )
+    return None
+
 
 DEFAULT_THREADS = 2
 

@@ -1,10 +1,12 @@
-"""A model as a folder: JSON manifest, safetensors, Arrow vocabulary. Nothing in it is ever executed."""
+"""A model as a folder, as bytes or at a URI: JSON, safetensors, Arrow vocabulary. Nothing in it is ever executed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -13,17 +15,16 @@ from numpy.typing import NDArray
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.calibrators.registry import GROUP
 from monocal.calibrators.state import CalibratorState, with_prefix, without_prefix
-from monocal.core.errors import ArtefactError, MonocalError
+from monocal.core.errors import ArtefactError, InvalidInput, MonocalError
 from monocal.core.fingerprint import fingerprint_bytes
 from monocal.core.folders import read_unchanged
-from monocal.core.manifest import FolderFormat
+from monocal.core.manifest import LARGEST_MANIFEST_BYTES, FolderFormat
 from monocal.core.outputs import local_path
 from monocal.core.uris import is_uri
 from monocal.core.version import __version__
-from monocal.models.fusion import Fusion
-from monocal.models.model import Model, TaskModel
-from monocal.models.places import ModelFiles, local_copy
-from monocal.models.value_counts import Counts
+from monocal.models.facts import Counts
+from monocal.models.model import Fusion, Model, TaskModel
+from monocal.tables.places import open_place
 from monocal.vocabulary.index_file import read_indexes, write_indexes
 from monocal.vocabulary.vocabulary import Vocabulary
 
@@ -71,7 +72,7 @@ def model_files(model: Model) -> dict[str, bytes]:
     """Returns the files that `save_model` writes, by name: a model for anything that carries bytes.
 
     Example:
-        >>> from monocal.models import fit
+        >>> from monocal.models.fit import fit
         >>> model = fit({"pctr": [0.1, 0.3] * 50, "click": [0, 1] * 50}, method="platt", score="pctr", label="click")
         >>> load_model(model_files(model)).fingerprint == model.fingerprint
         True
@@ -91,7 +92,7 @@ def load_model(folder: str | Path | ModelFiles, *, verify: bool = True) -> Model
         verify: Whether the model has to prove itself in milliseconds: its stored rows get the answers of the fit, and
             over a sweep of scores every answer is a probability and none falls (unless the method promises no order).
     """
-    from monocal.models.verification import verify_quickly
+    from monocal.models.facts import verify_quickly
 
     if isinstance(folder, Mapping) or is_uri(folder):
         with local_copy(folder, MODEL_FOLDER) as copy:
@@ -239,3 +240,67 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+ModelFiles = Mapping[str, bytes]
+"""File name to contents, as `monocal.models.artefact.model_files` returns them."""
+
+_BLOCK = 1 << 22
+
+
+@contextmanager
+def local_copy(place: str | ModelFiles, form: FolderFormat) -> Iterator[Path]:
+    """Yields a temporary folder with the files of a model; errors raised inside name the place, not the folder.
+
+    Nothing is checked but sizes: whoever reads the folder does the rest.
+
+    Arguments:
+        place: A URI, or the files themselves.
+        form: The kind of folder.
+    """
+    with TemporaryDirectory(prefix="monocal-") as name:
+        folder = Path(name)
+        shown = place if isinstance(place, str) else "the given files"
+        try:
+            if isinstance(place, str):
+                fetch_folder(place, folder, form)
+            else:
+                _write(place, folder, form)
+            yield folder
+        except ArtefactError as error:
+            raise ArtefactError(str(error).replace(name, shown)) from error
+
+
+def fetch_folder(uri: str, target: Path, form: FolderFormat) -> None:
+    """Copies the manifest at a URI and the files it names into an empty folder, not a byte more than it states."""
+    system, path = open_place(uri, "model")
+    root = path.rstrip("/")
+    _fetch(system, f"{root}/{form.manifest}", target / form.manifest, LARGEST_MANIFEST_BYTES)
+    for name, facts in form.read(target)["files"].items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        _fetch(system, f"{root}/{name}", target / name, facts["n_bytes"])
+
+
+def _fetch(system: Any, path: str, target: Path, n_bytes: int) -> None:
+    left = n_bytes + 1  # of a file that is longer than stated one byte more, so that a reader notices
+    try:
+        with system.open_input_stream(path) as read, target.open("wb") as write:
+            while left and (block := read.read(min(left, _BLOCK))):
+                write.write(block)
+                left -= len(block)
+    except OSError as error:
+        raise ArtefactError(f"{path}: cannot be read ({error}); nothing was loaded") from error
+
+
+def _write(files: ModelFiles, folder: Path, form: FolderFormat) -> None:
+    for name, contents in files.items():
+        if Path(name).name != name:
+            raise InvalidInput.of("model", f"a file {name!r}", "plain file names", "pass what model_files returned")
+        (folder / name).write_bytes(contents)
+    if form.manifest not in files:
+        raise InvalidInput.of(
+            "model",
+            f"the files {', '.join(files) or 'none'}",
+            f"{form.manifest} among them",
+            "pass what model_files returned",
+        )

@@ -1,16 +1,20 @@
-"""What a model remembers of the rows it learned from, so that nobody judges it on them or teaches them twice."""
+"""How rows that a model learned from are recognised, so that nobody evaluates it on them or teaches them twice."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fingerprint import fingerprint
-from monocal.core.team import BLOCK_ROWS, Alone, Team
+from monocal.core.samples import Ids
+from monocal.core.team import BLOCK_ROWS, Alone, Shards, Team
 from monocal.tables.rows import Rows
+from monocal.vocabulary.vocabulary import Vocabulary
 
 MOST_REMEMBERED = 400
 """Tables that a model remembers, the newest ones: a year of days and some."""
@@ -111,3 +115,106 @@ def _mixed(numbers: Any) -> Any:
     numbers = (numbers ^ (numbers >> np.uint64(30))) * _MIX[0]
     numbers = (numbers ^ (numbers >> np.uint64(27))) * _MIX[1]
     return numbers ^ (numbers >> np.uint64(31))
+
+
+N_KEPT = 1024
+"""Kept rows: of 300 judged rows of a fit on 40,000 about eight are among them; small beside everything else in a
+model."""
+
+_MOST_HELD = 1 << 20
+_UNIQUE_ENOUGH = 0.95
+_WORTH_A_WARNING = 0.1
+_FEWEST_FOUND = 2
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+def row_sample(rows: Rows, features: Ids, earlier: Sequence[str] = (), shards: Shards | None = None) -> list[str]:
+    """Returns the smallest of the rows' numbers: a random sample that does not depend on the rows' order.
+
+    Smallest numbers of two tables together are the smallest of both samples, so a model that learns more goes on with
+    one sample. A new row looks like one of these as often as these look like each other, so where many do (rounded
+    scores and no fields) nothing is added. Of many rows only those with a number below some bound are held for that,
+    about a million: equal rows have equal numbers, so as many of these look like each other as of all.
+
+    Arguments:
+        rows: The rows, with labels and scores.
+        features: Their field ids `(n, F)`.
+        earlier: The sample of rows that the model learned from before.
+        shards: With whom the rows are looked at, each member at its own; all of them at once if not given.
+
+    Example:
+        >>> from monocal.core.roles import Roles
+        >>> from monocal.tables.read import read
+        >>> table = {"click": [0, 1, 0], "pctr": [0.1, 0.5, 0.2]}
+        >>> rows = read(table, Roles.of(score="pctr", label="click"))
+        >>> parts, none = (rows, rows.take([0]), rows.take([2, 1])), np.zeros((3, 0), np.int32)
+        >>> whole, first, last = (row_sample(part, none) for part in parts)
+        >>> whole == row_sample(rows.take([1, 2]), none, earlier=first) and len(whole) == len(first) + len(last)
+        True
+    """
+    shards = shards or Shards.whole(rows.n_rows)
+    n_rows = int(shards.team.count(np.array([rows.n_rows]))[0])
+    highest = np.uint64(min(2**64 - 1, 2**64 * _MOST_HELD // max(n_rows, 1)))
+    held = []
+    for _, part in shards.parts():
+        own = [np.zeros(0, np.uint64)]
+        for first in range(part.start, part.stop, BLOCK_ROWS):
+            block = slice(first, min(first + BLOCK_ROWS, part.stop))
+            numbers = _marks(rows.take(block), np.asarray(features[block]).T)
+            own.append(numbers[numbers <= highest])
+        held.append(np.concatenate(own))
+    # as bits of doubles, which are told to all members as they are
+    both = shards.join([numbers.view(np.float64) for numbers in held]).view(np.uint64)
+    marks, counts = np.unique(both, return_counts=True)
+    if np.sum(counts == 1) < _UNIQUE_ENOUGH * both.size:
+        return list(earlier)
+    return sorted({*earlier, *(f"{mark:016x}" for mark in marks[:N_KEPT].tolist())})[:N_KEPT]
+
+
+def share_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Rows) -> float:
+    """Returns about which share of rows a model was fitted on; NaN if too few of them can be compared.
+
+    The model knows all of its rows whose number is not above the largest that it kept. Rows are random in that respect,
+    so the share of known ones among those below is an unbiased estimate of the share among all.
+
+    Arguments:
+        info: The model's `info`.
+        vocabulary: Its values and ids.
+        rows: Rows with the model's scores and fields.
+    """
+    kept = np.array([int(mark, 16) for mark in info.get("row_sample", ())], dtype=np.uint64)
+    if not kept.size:
+        return float("nan")
+    fields = ((vocabulary[name], rows.fields[name]) for name in vocabulary.names)
+    marks = _marks(rows, (field.encode(column.known_values)[column.ids] for field, column in fields))
+    comparable = marks if kept.size < N_KEPT else marks[marks <= kept.max()]
+    found = np.isin(comparable, kept)
+    return float(found.mean()) if found.size >= _FEWEST_FOUND else float("nan")
+
+
+def warn_about_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Rows) -> float:
+    """Warns if a tenth or more of the rows that a model is judged on are rows that it was fitted on.
+
+    Returns the share; NaN if it is not known.
+    """
+    share = share_fitted(info, vocabulary, rows)
+    if share >= _WORTH_A_WARNING:
+        warnings.warn(
+            f"the model was fitted on about {share:.0%} of the rows that it is judged on, so that it looks better than "
+            "it is. Hint: judge it on rows that came after those of its fit",
+            MonocalWarning,
+            stacklevel=3,
+        )
+    return share
+
+
+def _marks(rows: Rows, columns: Iterable[NDArray[Any]]) -> NDArray[np.uint64]:
+    """One number per row from its labels, scores and ids (a multiplicative hash, folded after every column)."""
+    marks = np.zeros(rows.n_rows, dtype=np.uint64)
+    parts = [part for task in sorted(rows.scores) for part in (rows.labels[task], rows.scores[task])]
+    for part in (*parts, *columns):
+        column = np.asarray(part)
+        bits = column.astype(np.float64).view(np.uint64) if column.dtype.kind == "f" else column.astype(np.uint64)
+        marks = (marks ^ bits) * _FACTOR
+        marks ^= marks >> np.uint64(29)
+    return marks

@@ -16,15 +16,69 @@ from monocal.calibrators.statistical.carry_over import carried_lines, curve_rema
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.progress import progress
 from monocal.core.roles import Roles
+from monocal.core.row_intervals import KnownLogits, RowIntervals, check_level, row_intervals
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.models.fusion import Fusion
-from monocal.models.value_counts import Counts
+from monocal.models.facts import Counts
 from monocal.tables.columns import numbers
 from monocal.tables.rows import Rows
 from monocal.tables.stream import BATCH_ROWS, Table, open_table
 from monocal.tables.tabular import Tabular
 from monocal.vocabulary.vocabulary import NumericField, Vocabulary
+
+_MODERATE = 1e100
+
+
+@final
+@dataclass(frozen=True)
+class Fusion:
+    r"""A weighted sum of powers of calibrated probabilities.
+
+    .. math:: \mathrm{fused} = \sum_k w_k\, s_k'^{\gamma_k}
+
+    Example:
+        >>> fusion = Fusion(weights={"click": 1.0, "long_view": 2.0}, powers={"long_view": 0.5})
+        >>> fusion.fuse({"click": np.array([0.1]), "long_view": np.array([0.04])}).round(3).tolist()
+        [0.5]
+    """
+
+    weights: Mapping[str, float]
+    powers: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for task, weight in self.weights.items():
+            if not np.isfinite(weight):
+                raise InvalidInput.of(
+                    f"fusion weight of {task!r}", weight, "a finite number", "give each task a weight"
+                )
+        for task, power in self.powers.items():
+            if task not in self.weights:
+                raise UnknownName.among("task of fusion powers", task, self.weights)
+            if not (np.isfinite(power) and power > 0.0):
+                raise InvalidInput.of(f"fusion power of {task!r}", power, "a positive number", "1 leaves it linear")
+
+    @cached_property
+    def is_moderate(self) -> bool:
+        """Whether the weights are so small that no probabilities make the fused score, or its square, infinite."""
+        return sum(map(abs, self.weights.values())) < _MODERATE
+
+    def fuse(self, probabilities: Mapping[str, Floats]) -> Floats:
+        """Returns the fused score of every row."""
+        total: Floats | None = None
+        for task, weight in self.weights.items():
+            if task not in probabilities:
+                raise UnknownName.among("task of fusion weights", task, probabilities)
+            power = self.powers.get(task, 1.0)
+            p = probabilities[task]
+            term = weight * (p if power == 1.0 else p**power)
+            total = term if total is None else total + term
+        if total is None:
+            raise InvalidInput.of("fusion weights", "no task", "at least one task", "name the tasks to fuse")
+        return total
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"weights": dict(self.weights), "powers": dict(self.powers)}
+
 
 PREDICT_BATCH_ROWS = BATCH_ROWS
 
@@ -192,8 +246,6 @@ class Model(Tabular):
                 together (.81 to .91): see the guide on row intervals before bidding by the lower end.
         """
         if interval is not None:
-            from monocal.models.known_rows import predict_known
-
             return predict_known(self, table, interval, task)
         stream = open_table(table)
         self.check_columns(stream.column_names)
@@ -280,7 +332,7 @@ class Model(Tabular):
             table: Labelled rows that are newer than those it learned from.
             options: `label`, `weight`, `time`, `since`, `until`, `scores_are`, `event_time`, `label_time` and `window`.
         """
-        from monocal.models.refreshing import refresh_model
+        from monocal.models.refresh import refresh_model
 
         return refresh_model(self, table, **options)
 
@@ -335,3 +387,68 @@ class Model(Tabular):
             if isinstance(value, int | float | str):
                 lines.append(f"  {key.replace('_', ' ')}: {f'{value:,}' if isinstance(value, int) else value}")
         return "\n".join(lines)
+
+
+def predict_known(model: Model, table: Table, level: float, task: str | None = None) -> Any:
+    """Returns rows of a table with intervals: one answer, or one per task if there are several.
+
+    Arguments:
+        model: The model.
+        table: A path or data frame with the score and field columns.
+        level: How often the true probability is meant to lie inside, in (0, 1).
+        task: Which task; None means all.
+
+    Example:
+        >>> import monocal
+        >>> log = monocal.simulate_log(20_000).table()
+        >>> model = monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["device"])
+        >>> found = predict_known(model, log.slice(0, 2), 0.9)
+        >>> bool((found.lower < found.probabilities).all() and (found.probabilities < found.upper).all())
+        True
+    """
+    check_level(level)
+    stream = open_table(table)
+    model.check_columns(stream.column_names)
+    wanted = model.task_names if task is None else (model.task(task).name,)
+    parts: dict[str, list[RowIntervals]] = {name: [_NOTHING] for name in wanted}
+    texts = model.vocabulary.category_names
+    with progress("calibrating", stream.n_rows) as bar:
+        for batch in stream.batches(model.columns, PREDICT_BATCH_ROWS, dictionary_columns=texts):
+            for name, found in batch_known(model, batch, level, wanted).items():
+                parts[name].append(found)
+            bar.advance(batch.num_rows)
+    joined = {name: RowIntervals(*map(np.concatenate, zip(*found, strict=True))) for name, found in parts.items()}
+    return joined[wanted[0]] if len(wanted) == 1 else joined
+
+
+def batch_known(
+    model: Model, batch: pa.RecordBatch, level: float, tasks: tuple[str, ...] | None = None
+) -> dict[str, RowIntervals]:
+    """Returns the intervals of one batch of raw rows."""
+    ids, scores, rates = model.encoded(batch, tasks)
+    known = known_logits(model, ids, scores, rates)
+    answers = model.predict_ids(ids, scores, rates)
+    return {name: row_intervals(p, known[name], level) for name, p in answers.items()}
+
+
+def known_logits(
+    model: Model,
+    ids: Ids,
+    scores: Mapping[str, Floats],
+    sampling_rate: Floats | float | None = None,
+) -> dict[str, KnownLogits]:
+    """Returns how surely each row's calibrated logit is known, by task; arguments as for `Model.predict_ids`."""
+    return {
+        name: model.task(name).calibrator.known_logits(
+            Samples.of(
+                column,
+                features=ids if ids.shape[1] else None,
+                scores_are=model.scores_are,
+                sampling_rate=sampling_rate,
+            )
+        )
+        for name, column in scores.items()
+    }
+
+
+_NOTHING = RowIntervals(np.zeros(0), np.zeros(0), np.zeros(0))

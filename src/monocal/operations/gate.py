@@ -14,7 +14,7 @@ from monocal.core.spaces import Floats
 from monocal.judging.discoveries import joint_discoveries
 from monocal.judging.paired import PairedLosses, paired_losses
 from monocal.models.artefact import load_model
-from monocal.models.late_fit import known_delays
+from monocal.models.late import known_delays
 from monocal.models.learned_rows import check_unseen, time_of_fit
 from monocal.models.model import Model
 from monocal.operations.gate_verdict import GateVerdict, Judged, Segment, TaskVerdict, Verdict, outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from monocal.core.errors import ArtefactError
-from monocal.models.inspection import Inspection
+from monocal.models.inspect import Inspection
 from monocal.operations.registry import REGISTRY, Registry, read_registry
 
 

@@ -10,7 +10,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.spaces import ScoreSpace
 from monocal.models.artefact import MODEL_FOLDER, load_model, save_model
 from monocal.models.model import Model
-from monocal.models.refreshing import refresh_rows, roles_to_learn, rows_to_learn
+from monocal.models.refresh import refresh_rows, roles_to_learn, rows_to_learn
 from monocal.operations.gate import judge_models
 from monocal.operations.gate_verdict import GateVerdict
 from monocal.tables.late_labels import LateLabels

@@ -11,9 +11,7 @@ import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import check_level
-from monocal.models.known_rows import known_logits
-from monocal.models.model import Model
-from monocal.models.scored_columns import (
+from monocal.models.apply import (
     OnError,
     added_columns,
     check_on_error,
@@ -21,6 +19,7 @@ from monocal.models.scored_columns import (
     scored_columns,
     wish_of,
 )
+from monocal.models.model import Model, known_logits
 from monocal.spark.placed import placed
 from monocal.spark.shipping import receive, ship
 

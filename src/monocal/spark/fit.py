@@ -15,9 +15,8 @@ from monocal.core.errors import InvalidInput
 from monocal.core.fingerprint import fingerprint
 from monocal.core.roles import Roles
 from monocal.core.spaces import ScoreSpace
-from monocal.models.canary import canary_of
-from monocal.models.fit_facts import facts_of_logits
-from monocal.models.fit_options import method_and_arguments
+from monocal.models.facts import canary_of, facts_of_logits
+from monocal.models.fit import method_and_arguments
 from monocal.models.learned_rows import rows_number
 from monocal.models.model import Model, TaskModel
 from monocal.spark.barrier import check_slots, fit_in_barrier

@@ -12,8 +12,8 @@ import pyarrow as pa
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.core.spaces import Floats
+from monocal.models.apply import placed_error, ranges
 from monocal.models.model import Model
-from monocal.models.scored_columns import placed_error, ranges
 from monocal.spark.placed import placed
 from monocal.spark.shipping import Shipped, receive
 from monocal.tables.read import read

@@ -11,9 +11,8 @@ from typing import final
 
 from monocal.core.errors import InvalidInput
 from monocal.core.uris import is_uri
-from monocal.models.artefact import MODEL_FOLDER, load_model, model_files
+from monocal.models.artefact import MODEL_FOLDER, ModelFiles, fetch_folder, load_model, model_files
 from monocal.models.model import Model
-from monocal.models.places import ModelFiles, fetch_folder
 
 LARGEST_SHIPPED_BYTES = 64 << 20
 """A larger model is not carried by every task: the workers read it from a place that all of them see."""

@@ -17,9 +17,8 @@ from monocal.core import samples, team
 from monocal.core.roles import Roles
 from monocal.core.samples import Samples
 from monocal.logs.encoded_log import EncodedLog
-from monocal.models import learned_rows, row_sample, value_counts
-from monocal.models.fit_options import FitOptions
-from monocal.models.fitting import fit_log
+from monocal.models import facts, learned_rows
+from monocal.models.fit import FitOptions, fit_log
 from monocal.neural import neural_calibrator
 from monocal.neural.fitting import field_values
 from monocal.testing.teams import run_team
@@ -111,12 +110,12 @@ def test_a_line_beside_effects_takes_nine_columns():
 def test_a_member_of_a_team_holds_less_than_150_bytes_for_each_of_its_rows(monkeypatch, method, arguments):
     """Row numbers, scores, labels, logits and a few columns of answers; no ids, which stay in the log."""
     # blocks, the newest rows that members show each other, and their cells take as little beside many rows
-    for place in (team, row_sample, learned_rows, value_counts):
+    for place in (team, learned_rows, facts):
         monkeypatch.setattr(place, "BLOCK_ROWS", 2048)
     for place in (wide_solver, field_values, posterior, curve_solver):
         monkeypatch.setattr(place, "_BLOCK_ROWS", 2048)
     monkeypatch.setattr(neural_calibrator, "CHUNK_ROWS", 2048)
-    monkeypatch.setattr(row_sample, "_MOST_HELD", 2048)
+    monkeypatch.setattr(learned_rows, "_MOST_HELD", 2048)
     monkeypatch.setattr(samples, "_CHECK_ROWS", 2048)
     monkeypatch.setattr(row_variance, "MOST_ROWS", 2048)
     monkeypatch.setattr(unexplained, "_CELL_BITS", 8)

@@ -11,8 +11,7 @@ from monocal.core.spaces import to_logits
 from monocal.core.team import Alone, Shards
 from monocal.lab.simulator import simulate_log
 from monocal.logs.row_log import encode_table
-from monocal.models.fit_options import FitOptions
-from monocal.models.fitting import fit_log
+from monocal.models.fit import FitOptions, fit_log
 from monocal.testing.teams import run_team
 from monocal.vocabulary.vocabulary import Vocabulary
 

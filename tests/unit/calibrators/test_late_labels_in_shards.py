@@ -11,8 +11,7 @@ from monocal.core.roles import Roles
 from monocal.core.team import DEALT_ROWS, Alone
 from monocal.lab.simulator import delay_labels, simulate_log
 from monocal.logs.row_log import log_of_rows
-from monocal.models.fit_options import FitOptions
-from monocal.models.fitting import fit_log
+from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.late_labels import read_mature
 from monocal.testing.teams import run_team
 

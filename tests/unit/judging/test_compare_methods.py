@@ -9,7 +9,7 @@ from monocal.core.errors import UnknownName
 from monocal.judging.compare_methods import compare_methods
 from monocal.judging.judged_fit import fit_and_judge
 from monocal.lab.simulator import simulate_log
-from monocal.models import fit
+from monocal.models.fit import fit
 
 LOG = simulate_log(20_000, world="affine").table()
 COLUMNS = {"score": "pctr", "label": "click", "time": "timestamp"}

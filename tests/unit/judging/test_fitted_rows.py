@@ -11,7 +11,7 @@ from monocal.cli.main import main
 from monocal.core.errors import MonocalWarning
 from monocal.findings.build import build_report
 from monocal.judging.evaluate_table import evaluate_table
-from monocal.models.row_sample import N_KEPT
+from monocal.models.learned_rows import N_KEPT
 
 FIELDS = ["device", "country"]
 

@@ -5,7 +5,7 @@ import pytest
 import monocal
 from monocal.core.errors import UnknownName
 from monocal.lab.simulator import simulate_log
-from monocal.models.inspection import inspect_folder
+from monocal.models.inspect import inspect_folder
 
 FIELDS = ["product_id", "store_id", "weekday"]
 

@@ -10,12 +10,10 @@ from monocal.core.roles import Roles
 from monocal.core.team import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
 from monocal.logs.row_log import log_of_rows
-from monocal.models import row_sample as sampling
-from monocal.models.fit_options import FitOptions
-from monocal.models.fitting import fit_log
-from monocal.models.learned_rows import rows_fact
-from monocal.models.row_sample import N_KEPT, row_sample
-from monocal.models.value_counts import count_values
+from monocal.models import learned_rows as sampling
+from monocal.models.facts import count_values
+from monocal.models.fit import FitOptions, fit_log
+from monocal.models.learned_rows import N_KEPT, row_sample, rows_fact
 from monocal.tables.read import read
 from monocal.testing.teams import run_team
 

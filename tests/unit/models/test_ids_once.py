@@ -7,7 +7,7 @@ import pytest
 
 from monocal import fit, fit_and_judge
 from monocal.judging import judged_fit
-from monocal.models import fitting
+from monocal.models import fit as fitting
 
 COLUMNS = {"score": "p", "label": "y", "fields": ["site"], "time": "t", "method": "platt"}
 

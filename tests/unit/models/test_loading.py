@@ -14,7 +14,7 @@ from monocal.core.errors import ArtefactError
 from monocal.core.fingerprint import fingerprint, fingerprint_file
 from monocal.findings.build import build_report
 from monocal.models.artefact import MODEL_FOLDER
-from monocal.models.inspection import inspect_folder
+from monocal.models.inspect import inspect_folder
 from monocal.serving.engine.engine import Engine
 from monocal.vocabulary.vocabulary import Vocabulary
 

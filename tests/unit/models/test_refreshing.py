@@ -7,7 +7,7 @@ import pytest
 import monocal
 from monocal.core.errors import InvalidInput
 from monocal.models.artefact import load_model
-from monocal.models.inspection import inspect_history
+from monocal.models.inspect import inspect_history
 from monocal.operations import refresh
 
 COLUMNS = {"score": "pctr", "label": "click", "time": "timestamp"}

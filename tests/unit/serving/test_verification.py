@@ -8,7 +8,7 @@ import pytest
 import monocal
 from monocal.core.errors import ArtefactError
 from monocal.core.spaces import sigmoid
-from monocal.models.verification import verify
+from monocal.models.facts import verify
 from monocal.serving.engine.engine import Engine
 
 

@@ -48,7 +48,7 @@ def export(
     from monocal.core.files import check_output
     from monocal.core.outputs import output_file
     from monocal.models import load_model
-    from monocal.models.onnx.export import export_onnx
+    from monocal.models.onnx import export_onnx
 
     target = output_file(out)
     check_output(target, [model])

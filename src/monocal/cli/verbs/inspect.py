@@ -29,7 +29,7 @@ def inspect(
     debug: Debug = False,
 ) -> None:
     """Says what is in a model, a log or a registry."""
-    from monocal.models.inspection import inspect_folder, inspect_history
+    from monocal.models.inspect import inspect_folder, inspect_history
     from monocal.operations import inspect_registry, is_registry
 
     if history and not is_registry(folder):

@@ -47,7 +47,7 @@ def refresh(
     unseen for long fade. The model itself stays as it is. Exit code 3: the gate did not let the refresh pass.
     """
     table = place.open(tables)
-    from monocal.models.inspection import history_lines
+    from monocal.models.inspect import history_lines
     from monocal.operations import refresh as refresh_folder
 
     done = refresh_folder(

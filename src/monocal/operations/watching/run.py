@@ -15,7 +15,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.locks import alone_in
 from monocal.core.spaces import Floats
 from monocal.metrics.stability_index import StabilityIndex, stability_index
-from monocal.models.late_fit import known_delays
+from monocal.models.late import known_delays
 from monocal.models.model import Model
 from monocal.operations.watching.alarms import alarms_of
 from monocal.operations.watching.evidence import N_BETS

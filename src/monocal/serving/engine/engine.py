@@ -16,9 +16,8 @@ from monocal.core.samples import Samples
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats, as_float_column
 from monocal.models.artefact import load_model
-from monocal.models.fusion import Fusion
-from monocal.models.model import Model
-from monocal.models.verification import verify
+from monocal.models.facts import verify
+from monocal.models.model import Fusion, Model
 from monocal.serving.engine.field_encoder import FieldEncoder
 from monocal.serving.engine.quick_logits import joint_logits, quick_logits
 from monocal.serving.engine.request import Answer, MissingFields, Request

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from monocal.core.row_intervals import KnownLogits, row_intervals
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
-from monocal.models.fusion import Fusion
+from monocal.models.model import Fusion
 
 MissingFields = Literal["refuse", "unseen"]
 """What a request without one of the model's fields gets: a refusal, or an answer as for an unseen value."""

@@ -12,7 +12,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import check_level
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
-from monocal.models.fusion import Fusion
+from monocal.models.model import Fusion
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Request
 from monocal.serving.http.json_bodies import (

@@ -17,11 +17,9 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 from monocal.calibrators import Calibrator, calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats
-from monocal.models.fit_options import method_and_arguments
-from monocal.models.fitting import DEFAULT_METHOD, fit
+from monocal.models.fit import DEFAULT_METHOD, fit, method_and_arguments
 from monocal.models.model import Model
-from monocal.models.ranker_groups import fit_lists, learns_from_lists, numbered_groups
-from monocal.models.ranker_scores import ScoreFrom, ranker_scores
+from monocal.models.rankers import ScoreFrom, fit_lists, learns_from_lists, numbered_groups, ranker_scores
 
 PREFIT = "prefit"
 
@@ -41,7 +39,7 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
         estimator: A scikit-learn classifier, or a ranker of LightGBM, XGBoost or CatBoost.
         method: The calibrator: a name of `monocal.methods()`, or one with its arguments, made by `monocal.calibrator`.
         score_from: Which answer of the ranker is its score: `auto`, `raw`, `decision_function`, `predict_proba` or
-            `predict`; see `monocal.models.ranker_scores`.
+            `predict`; see `monocal.models.rankers`.
         fields: Categorical columns of X that the calibrator may use: names in a data frame, places in an array.
         cv: `"prefit"`, a number of folds, or a splitter of scikit-learn.
         arguments: Constructor arguments of the calibrator, where `method` is a name.

@@ -13,13 +13,10 @@ from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.models.canary import canary_of
-from monocal.models.fit_facts import fit_facts
-from monocal.models.late_fit import check_late_method, fit_late, known_delays
-from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, rows_fact, time_of_fit
+from monocal.models.facts import canary_of, count_values, fit_facts
+from monocal.models.late import check_late_method, fit_late, known_delays
+from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, row_sample, rows_fact, time_of_fit
 from monocal.models.model import Model, TaskModel
-from monocal.models.row_sample import row_sample
-from monocal.models.value_counts import count_values
 from monocal.tables.late_labels import LateLabels, read_mature
 from monocal.tables.rows import Rows
 from monocal.tables.stream import Table, TableStream, open_table

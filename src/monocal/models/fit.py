@@ -2,34 +2,224 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators import Calibrator, calibrator
+from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.calibrators.statistical.carry_over import carry_by_position
+from monocal.core.chosen_ids import ChosenIds
 from monocal.core.errors import InvalidInput
 from monocal.core.freed_memory import give_back_freed_memory
 from monocal.core.roles import Roles
-from monocal.core.samples import Samples
+from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.core.team import Alone, Team
+from monocal.core.team import Alone, Shards, Team
 from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.late_input import Embeddings, late_input
 from monocal.logs.row_log import log_of_rows
 from monocal.logs.scored_input import ScoredInput, scored_input
-from monocal.models.canary import canary_of
-from monocal.models.fit_facts import fit_facts
-from monocal.models.fit_options import FitOptions, method_and_arguments, rows_to_fit
-from monocal.models.late_fit import check_late_method, fit_late, with_late_labels
-from monocal.models.learned_rows import rows_fact
+from monocal.models.facts import canary_of, count_values, fit_facts
+from monocal.models.late import check_late_method, fit_late, with_late_labels
+from monocal.models.learned_rows import row_sample, rows_fact
 from monocal.models.model import Model, TaskModel
-from monocal.models.own_rows import OwnRows, dealt_rows, own_rows
-from monocal.models.row_sample import row_sample
-from monocal.models.value_counts import count_values
+from monocal.tables.late_labels import LateLabels
 from monocal.tables.rows import Rows
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FitOptions:
+    """How rows are fitted; an unknown method or argument is refused at once, before anything is read.
+
+    Attributes:
+        method: Name of the calibrator.
+        arguments: Constructor arguments of the calibrator.
+        min_count: Field values with fewer rows count as unseen.
+        max_size: The most values a field may have; rarer ones count as unseen.
+        embeddings: A ranker's table per field, for methods that can use it; None means those of the log, if any.
+    """
+
+    method: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    min_count: int = 1
+    max_size: int | None = None
+    embeddings: Embeddings | None = None
+
+    def __post_init__(self) -> None:
+        self.calibrator()
+
+    def calibrator(self) -> Calibrator:
+        """Returns a calibrator that is not fitted yet."""
+        return calibrator(self.method, **self.arguments)
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """Bounds of the vocabulary."""
+        return {"min_count": self.min_count, "max_size": self.max_size}
+
+
+def method_and_arguments(
+    caller: Callable[..., Any], method: str | Calibrator, arguments: Mapping[str, Any], **own: Any
+) -> tuple[str, dict[str, Any]]:
+    """Returns a method's name and the arguments that are the method's alone.
+
+    Arguments:
+        caller: A public function that takes a method.
+        method: A name, or a calibrator with the arguments it was made with; whether it is fitted does not matter.
+        arguments: Arguments beside a name.
+        own: Arguments of the caller that methods have as well. Beside a name nobody can say whose they are, so one that
+            differs from the caller's default is refused; beside a calibrator they are the caller's.
+
+    Example:
+        >>> def fit(table, *, method="umc", seed=0, **arguments):
+        ...     return method_and_arguments(fit, method, arguments, seed=seed)
+        >>> fit([], method="histogram", n_bins=20, seed=1), fit([], method=calibrator("umc", seed=5), seed=1)
+        (('histogram', {'n_bins': 20}), ('umc', {'seed': 5}))
+        >>> fit([], method="umc", seed=1)
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: seed: got 1; expected to know whose it is: both fit and 'umc' have one. Hint:
+        method=monocal.calibrator('umc', seed=1) sets the method's, method=monocal.calibrator('umc') leaves it to fit.
+    """
+    if isinstance(method, Calibrator):
+        return _taken_apart(method, arguments)
+    if not isinstance(method, str):
+        hint = 'write method="platt" or method=monocal.calibrator("platt", l2=1.0)'
+        raise InvalidInput.of("method", repr(method), "the name of a method, or one with its arguments", hint)
+    known = CALIBRATORS.named(method)().get_params(deep=False)
+    defaults = inspect.signature(caller).parameters
+    for name, value in own.items():
+        if name in known and value != defaults[name].default:
+            raise InvalidInput.of(
+                name,
+                value,
+                f"to know whose it is: both {caller.__name__} and {method!r} have one",
+                f"method=monocal.calibrator({method!r}, {name}={value!r}) sets the method's, "
+                f"method=monocal.calibrator({method!r}) leaves it to {caller.__name__}",
+            )
+    return method, dict(arguments)
+
+
+def _taken_apart(method: Calibrator, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    name = method.name
+    if CALIBRATORS.get(name) is not type(method):
+        hint = (
+            "offer its class as an entry point of the group monocal.calibrators, so that models with it can be loaded"
+        )
+        raise InvalidInput.of("method", repr(type(method)), "a method of monocal.methods()", hint)
+    for argument, value in arguments.items():
+        hint = f"write monocal.calibrator({name!r}, {argument}={value!r})"
+        raise InvalidInput.of(argument, value, f"arguments of {name!r} in the object that was given", hint)
+    return name, method.changed_params()
+
+
+def rows_to_fit(
+    table: ScoredInput, roles: Roles, asked: FitOptions
+) -> tuple[Rows | EncodedLog, FitOptions, LateLabels | None]:
+    """Returns rows in time order, or a log; options with what only these can tell; what is known of late labels.
+
+    Arguments:
+        table: A table, or a log with scores.
+        roles: Which column plays which part.
+        asked: How they will be fitted.
+    """
+    rows, embeddings, labels = late_input(table, roles)
+    if asked.embeddings is None:
+        asked = replace(asked, embeddings=embeddings)
+    return rows, asked, labels
+
+
+class OwnRows(NamedTuple):
+    """What one process fits a task on.
+
+    Attributes:
+        rows: Observed rows with all but their fields.
+        features: Their field ids, of shards read from the log whenever they are looked at; None if there are no fields.
+        maturity: The share of positives of each row's age whose label has come; None means all.
+        shards: How they are cut, where several processes or shards are wanted.
+    """
+
+    rows: Rows
+    features: Ids | None
+    maturity: Floats | None
+    shards: Shards | None
+
+
+def own_rows(
+    log: EncodedLog, rows: Rows, task: str, n_shards: int, team: Team, maturity: Floats | None, *, looks_at_time: bool
+) -> OwnRows:
+    """Returns this process's rows of a task; nothing that their fit has no use for stays in memory beside them.
+
+    Arguments:
+        log: Where the ids are.
+        rows: The same rows with scores and labels.
+        task: Whose labels must be there.
+        n_shards: Into how many shards the log is dealt.
+        team: The processes that fit together.
+        maturity: One per row of the log, or None.
+        looks_at_time: Whether the fit tells older rows from newer ones; times and places in the log cost eight bytes a
+            row each.
+    """
+    if n_shards > 1 or team.size > 1:
+        own = dealt_rows(log, rows if looks_at_time else replace(rows, times=None), n_shards, team, task)
+        if not looks_at_time:
+            own = own._replace(shards=replace(own.shards, order=None))
+        return OwnRows(own.rows, own.features if log.n_fields else None, _of(maturity, own.places), own.shards)
+    known = rows.labels[task] >= 0
+    whole = bool(known.all())
+    some = slice(None) if whole else np.flatnonzero(known)
+    ids = log.features[some] if log.n_fields else None
+    return OwnRows(rows if whole else _without_fields(rows).take(some), ids, _of(maturity, some), None)
+
+
+class DealtRows(NamedTuple):
+    """A member's part of a log.
+
+    Attributes:
+        rows: All but their fields.
+        features: Their field ids, read from the log whenever they are looked at.
+        places: Where they are in the log.
+        shards: How they are cut.
+    """
+
+    rows: Rows
+    features: Ids
+    places: slice | NDArray[np.int64]
+    shards: Shards
+
+
+def dealt_rows(log: EncodedLog, rows: Rows, n_shards: int, team: Team, task: str | None = None) -> DealtRows:
+    """Returns this process's shards of a log; all of it if there is one.
+
+    Arguments:
+        log: Where the ids are.
+        rows: The same rows with scores and labels.
+        n_shards: Into how many shards the log is dealt.
+        team: The processes.
+        task: Whose labels must be there; None for all rows.
+    """
+    if n_shards == 1 and team.size == 1:
+        return DealtRows(rows, log.features, slice(None), Shards.whole(log.n_rows))
+    mine, shards = Shards.deal(log.n_rows, n_shards, team)
+    known = np.ones(0, np.bool_) if task is None else rows.labels[task][mine] >= 0
+    if not known.all():
+        mine, shards = mine[known], shards.kept(known)
+    ids = cast("Ids", ChosenIds(log.features, mine))
+    return DealtRows(_without_fields(rows).take(mine), ids, mine, shards)
+
+
+def _without_fields(rows: Rows) -> Rows:
+    return replace(rows, fields={}, groups=None)
+
+
+def _of(maturity: Floats | None, places: slice | NDArray[np.int64]) -> Floats | None:
+    return None if maturity is None else maturity[places]
+
 
 DEFAULT_METHOD = "umc"
 

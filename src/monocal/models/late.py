@@ -1,4 +1,4 @@
-r"""A fit on labels that may still come.
+r"""A fit on labels that may still arrive: a wrapper around the fit of any method that maximises a weighted likelihood.
 
 What is seen of a row with maturity F is Bernoulli(:math:`pF`). For any model of the logit of p the gradient of that
 likelihood is the gradient of the usual one with positives counted once and negatives with the weight

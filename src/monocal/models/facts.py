@@ -1,0 +1,225 @@
+"""What a model remembers of its fit, and the stored rows by which it proves itself after loading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators import Calibrator
+from monocal.core.errors import ArtefactError
+from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
+from monocal.core.row_weights import weights_of
+from monocal.core.samples import Ids, Samples
+from monocal.core.shard_order import quantiles_of_shards
+from monocal.core.spaces import Floats, sigmoid
+from monocal.core.team import BLOCK_ROWS, Shards, Team
+from monocal.tables.rows import Rows
+
+if TYPE_CHECKING:
+    from monocal.models.model import Model, TaskModel
+
+_SCORE_BINS = 20
+_SHARES = np.linspace(0.0, 1.0, _SCORE_BINS + 1)[1:-1]
+
+
+def fit_facts(rows: Rows, shards: Shards | None = None) -> dict[str, dict[str, Any]]:
+    """Returns row count, label rate, mean score and score quantiles of every task's observed rows.
+
+    Arguments:
+        rows: The rows.
+        shards: How they are cut and with whom they are added up; all of them at once if not given.
+
+    Example:
+        >>> from monocal.core.roles import Roles
+        >>> from monocal.tables.read import read
+        >>> rows = read({"y": [0, 1, None, 0], "p": [0.1, 0.4, 0.9, 0.1]}, Roles.of(score="p", label="y"))
+        >>> facts = fit_facts(rows)["y"]
+        >>> facts["n_rows"], round(facts["label_rate"], 3), round(facts["mean_score"], 3)
+        (3, 0.333, 0.2)
+    """
+    shards, facts = shards or Shards.whole(rows.n_rows), {}
+    for task in rows.scores:
+        known = rows.labels[task] >= 0
+        facts[task] = _facts(rows.observed(task), task, shards if known.all() else shards.kept(known))
+    return facts
+
+
+def _facts(rows: Rows, task: str, shards: Shards) -> dict[str, Any]:
+    logits, labels = rows.logits(task), rows.labels[task]
+    pieces = None if rows.weights is None or not rows.roles.soft_labels else np.asarray(rows.weights, np.float64)
+    if shards.n == 1:
+        edges = np.unique(np.quantile(logits, _SHARES))
+    else:
+        edges = np.unique(quantiles_of_shards(logits, _SHARES, None, shards))
+
+    def sums(block: slice) -> list[Floats | float]:
+        weights, some = weights_of(pieces, block, rows.n_rows), logits[block]
+        in_bins = np.bincount(np.searchsorted(edges, some), minlength=edges.size + 1).astype(np.float64)
+        return [in_bins, float(weights @ labels[block]), float(weights.sum()), float(sigmoid(some).sum())]
+
+    in_bins, positive, weight, score = shards.add_up(sums)
+    n_rows = int(in_bins.sum())
+    return {
+        "n_rows": n_rows,
+        "label_rate": float(positive / weight),
+        "mean_score": float(score) / n_rows,
+        "score_edges_logit": edges,
+        "score_shares": in_bins / n_rows,
+    }
+
+
+def facts_of_logits(logits: Floats, labels: NDArray[Any], counts: Floats) -> dict[str, Any]:
+    """Returns the same facts of rows that are given as distinct logits and labels, each with the number of its rows.
+
+    Example:
+        >>> facts = facts_of_logits(np.array([-1.0, 0.0]), np.array([0, 1]), np.array([30.0, 10.0]))
+        >>> facts["n_rows"], facts["label_rate"], facts["score_edges_logit"].tolist()
+        (40, 0.25, [-1.0, 0.0])
+    """
+    n_rows = int(counts.sum())
+    order = np.argsort(logits, kind="stable")
+    below = np.cumsum(counts[order])
+    edges = np.unique(logits[order][np.searchsorted(below, np.minimum(_SHARES * (n_rows - 1) + 1, n_rows))])
+    return {
+        "n_rows": n_rows,
+        "label_rate": float(labels @ counts) / n_rows,
+        "mean_score": float(sigmoid(logits) @ counts) / n_rows,
+        "score_edges_logit": edges,
+        "score_shares": np.bincount(np.searchsorted(edges, logits), counts, edges.size + 1) / n_rows,
+    }
+
+
+Counts = tuple[NDArray[np.int64], ...]
+"""Per field, the rows that each id had; empty where a model does not know."""
+
+
+def count_values(features: Ids, sizes: Sequence[int], before: Counts = (), team: Team | None = None) -> Counts:
+    """Returns the rows of every id, added to those that were there before.
+
+    Arguments:
+        features: Field ids `(n, F)`.
+        sizes: How many ids each field has.
+        before: Counts of earlier rows; a field may have grown since.
+        team: Who counts together, each its own rows.
+
+    Example:
+        >>> features = np.array([[1], [2], [1], [0]], dtype=np.int32)
+        >>> counts = count_values(features, [3])
+        >>> [field.tolist() for field in counts], [field.tolist() for field in count_values(features + 1, [5], counts)]
+        ([[1, 2, 1]], [[1, 3, 3, 1, 0]])
+    """
+    found = [np.zeros(size, np.int64) for size in sizes]
+    # by blocks: counting turns ids into numbers of eight bytes
+    for first in range(0, features.shape[0], BLOCK_ROWS):
+        block = np.asarray(features[first : first + BLOCK_ROWS])
+        for counts, ids in zip(found, block.T, strict=True):
+            counts += np.bincount(ids, minlength=counts.size)
+    if team is not None:
+        found = [team.count(counts) for counts in found]
+    for counts, earlier in zip(found, before, strict=bool(before)):
+        counts[: earlier.size] += earlier
+    return tuple(found)
+
+
+def times_seen(counts: Counts, features: Ids) -> list[NDArray[np.int64]]:
+    """Returns per field how many rows of the fit had each row's value; an unseen value had none.
+
+    Arguments:
+        counts: The model's counts.
+        features: Field ids `(n, F)`.
+    """
+    return [np.where(ids > 0, rows[ids], 0) for rows, ids in zip(counts, features.T, strict=True)] if counts else []
+
+
+_CANARY_ROWS = 32
+
+
+def canary_of(model: Model, features: Ids, rows: Rows) -> dict[str, NDArray[Any]]:
+    """Returns some of the rows, spread over all of them, as ids, scores and answers.
+
+    Arguments:
+        model: The fitted model.
+        features: Field ids of the rows in the model's encoding.
+        rows: Their scores and sampling rates.
+    """
+    spread = np.unique(np.linspace(0, rows.n_rows - 1, _CANARY_ROWS).astype(np.int64))
+    few = rows.take(spread)
+    ids: Ids = np.ascontiguousarray(features[spread])
+    answers = model.predict_ids(ids, few.scores, few.rates)
+    stored: dict[str, NDArray[Any]] = {"ids": ids}
+    for index, task in enumerate(model.task_names):
+        stored[f"score{index}"] = np.asarray(few.scores[task], dtype=np.float64)
+        stored[f"answer{index}"] = answers[task]
+    if isinstance(few.rates, np.ndarray):
+        stored["sampling_rate"] = few.rates
+    return stored
+
+
+CANARY_TOLERANCE = 1e-6
+"""How far the stored answers may be from today's: another machine's logarithms differ in the last digits."""
+
+_PROBES = probe_logits(n_points=321, n_chains=12, chain_length=8)
+_FEW_PROBES = probe_logits(n_points=33, n_chains=2, chain_length=4)
+
+
+def verify(model: Model) -> None:
+    """Refuses a model that does not give the answers of its fit, or gives a higher score a lower probability.
+
+    The stored canary rows are scored again. Then, for the features of every canary row and for a row of unseen
+    values, the score sweeps the logit axis: answers must be probabilities and must never fall, unless the method
+    says that it is not monotone.
+    """
+    model.verify_canary(CANARY_TOLERANCE)
+    rows = _rows(model)
+    for task in model.tasks:
+        _sweep(task, rows, _PROBES, task.calibrator.row_scorer())
+
+
+def verify_quickly(model: Model) -> None:
+    """As `verify`, with a tenth of the scores: what every load can afford.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> from monocal.models.fit import fit
+        >>> log = {"pctr": [0.1, 0.3, 0.2, 0.4] * 50, "click": [0, 1, 0, 0] * 50}
+        >>> model = fit(log, method="platt", score="pctr", label="click")
+        >>> verify_quickly(model)
+        >>> model.tasks[0].calibrator.slope_ = -1.0
+        >>> verify_quickly(replace(model, canary={}))
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.ArtefactError: task 'click': the prediction falls ...
+    """
+    model.verify_canary(CANARY_TOLERANCE)
+    rows = _rows(model)
+    for task in model.tasks:
+        calibrator = task.calibrator
+
+        def predict(logits: Floats, ids: Ids, calibrator: Calibrator = calibrator) -> Floats:
+            return calibrator.predict_samples(Samples(logits, features=ids if ids.shape[1] else None))
+
+        _sweep(task, rows, _FEW_PROBES, predict)
+
+
+def _rows(model: Model) -> Ids:
+    rows = np.zeros((1, len(model.field_names)), dtype=np.int32)
+    if "ids" in model.canary:
+        rows = np.unique(np.concatenate([rows, model.canary["ids"]]), axis=0)
+    return rows
+
+
+def _sweep(task: TaskModel, rows: Ids, probes: Floats, predict: Callable[[Floats, Ids], Floats]) -> None:
+    """Predicts all rows at all scores in one call, and looks at the curves one by one."""
+    answers = predict(np.tile(probes, len(rows)), np.repeat(rows, probes.size, axis=0))
+    if not (np.isfinite(answers).all() and answers.min() >= 0.0 and answers.max() <= 1.0):
+        raise ArtefactError(f"task {task.name!r}: some answers are not probabilities")
+    if task.calibrator.tags.monotone == "none":
+        return
+    curves = iter(answers.reshape(len(rows), probes.size))
+    try:
+        assert_monotone(lambda _logits, _ids: next(curves), rows, logits=probes)
+    except NotMonotone as error:
+        raise ArtefactError(f"task {task.name!r}: {error}, though {task.calibrator.name} is monotone") from error
