@@ -76,7 +76,7 @@ TESTS = [
     "tests/unit/serving/test_*.py",
     "tests/unit/calibrators/test_*.py",
     "tests/contracts/test_calibrators.py",
-    "tests/unit/judging/test_*.py",
+    "tests/unit/evaluation/test_*.py",
 ]
 LEFT_OUT = " or ".join(
     [

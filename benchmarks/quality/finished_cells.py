@@ -18,7 +18,7 @@ import numpy as np
 
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import logit
-from monocal.judging import evaluate
+from monocal.evaluation.evaluate import evaluate
 from monocal.lab.studies.cell_runner import RunOptions, list_cells
 from monocal.lab.studies.evaluator import errors_to_truth
 from monocal.lab.studies.field_errors import FieldErrors

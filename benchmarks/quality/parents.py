@@ -20,7 +20,7 @@ import numpy as np
 from monocal.calibrators import calibrator
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, logit, sigmoid
-from monocal.judging.times_seen import by_times_seen
+from monocal.evaluation.fields import by_times_seen
 from monocal.lab.studies.study_data import PreparedData
 from monocal.models.facts import count_values, times_seen
 

@@ -26,8 +26,9 @@ import numpy as np
 
 import monocal
 from monocal.models.artefact import load_model
-from monocal.operations import promote, promotion, read_registry, refresh, rollback
-from monocal.operations.registry import standing_promotions
+from monocal.monitoring import registry as registry_module
+from monocal.monitoring.refresh import refresh
+from monocal.monitoring.registry import promote, read_registry, rollback, standing_promotions
 
 ROWS = 1_000
 
@@ -72,7 +73,7 @@ def rows_of_day(day: int) -> dict[str, list[float]]:
 
 def say_when_the_pointer_moves(board: Board, moving: int) -> None:
     """Puts marks around the one step that puts another model in force; in a child only."""
-    write = promotion.write_history
+    write = registry_module.write_history
 
     def marked(*given: object) -> object:
         board.enter(moving)
@@ -80,7 +81,7 @@ def say_when_the_pointer_moves(board: Board, moving: int) -> None:
         board.enter(moving + 1)
         return done
 
-    promotion.write_history = marked  # type: ignore[assignment]
+    registry_module.write_history = marked  # type: ignore[assignment]
 
 
 def do_day(place: Path, board: Board) -> None:

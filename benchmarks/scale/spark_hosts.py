@@ -27,7 +27,7 @@ from several_hosts import SOURCE, bits_of, told
 import monocal
 from monocal.core.roles import Roles
 from monocal.core.team import Alone, Shards
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.table import evaluate_table
 from monocal.lab.simulator import simulate_log
 from monocal.tables.read import read
 

@@ -18,7 +18,7 @@ from local_cluster import cpu_seconds, session
 
 import monocal
 import monocal.spark as ms
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.table import evaluate_table
 from monocal.lab.simulator import simulate_log
 from monocal.vocabulary.vocabulary import Vocabulary
 

@@ -26,22 +26,22 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "cold_start.md"
 FIELDS = "site_id,ad_id,country,hour,position,device"
 IMPORTS = {
     "the command line": ("monocal.cli.main",),
-    "fitting and judging (numpy, scipy, arrow)": ("monocal.cli.verbs.fit", "monocal.judging.judged_fit"),
+    "fitting and judging (numpy, scipy, arrow)": ("monocal.cli.verbs.fit", "monocal.evaluation.table"),
     "torch": ("torch",),
     "numba": ("numba",),
     "pandas, which arrow loads where it is installed": ("pandas",),
     "the training": ("monocal.training", "monocal.neural.umc.torch_map"),
 }
 PHASES = {
-    "reading": ("monocal.judging.judged_fit", "rows_to_fit"),
-    "the newest rows apart": ("monocal.judging.judged_fit", "hold_out"),
+    "reading": ("monocal.evaluation.table", "rows_to_fit"),
+    "the newest rows apart": ("monocal.evaluation.table", "hold_out"),
     "fit: carry-over, with compiled code loaded": ("monocal.neural.fitting.carry_over", "learn_carry_over"),
     "fit: wide fit on all rows": ("monocal.neural.fitting.carry_over", "fit_carried"),
     "fit: networks, trial and last": ("monocal.neural.neural_calibrator", "NeuralCalibrator._train"),
     "fit: shifts beside the network": ("monocal.neural.fitting.carry_over", "carried_shifts"),
     "fit: what rows know (intervals)": ("monocal.neural.neural_calibrator", "spread_of_network"),
     "fit: everything else": ("monocal.models.fit", "_fit_task"),
-    "metrics": ("monocal.judging.judged_fit", "judge_rows"),
+    "metrics": ("monocal.evaluation.table", "evaluate_rows"),
     "metrics, intervals and floors, printed": ("monocal.cli.tables", "print_judgement"),
     "saving": ("monocal.models.model", "Model.save"),
 }

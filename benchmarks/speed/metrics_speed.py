@@ -19,10 +19,9 @@ import numpy as np
 
 from monocal.core.files import atomic_file
 from monocal.core.spaces import sigmoid
-from monocal.judging import evaluate
-from monocal.judging.report import Report
+from monocal.evaluation.evaluate import Report, evaluate
 from monocal.metrics import metric
-from monocal.metrics.shared import by_summary
+from monocal.metrics.base import by_summary
 
 _LARGE = (1_000_000, 200_000, 50_000, 10_000, 5_000, 2_000, 1_000, 500, 200, 100)
 _SMALL = (60, 40, 30, 24, 20, 15, 10, 7, 5, 2)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 import monocal
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.table import evaluate_table
 from monocal.lab.simulator import Compose, Drift, World, delay_labels, find_world, simulate_log
 
 N_ROWS = 40_000

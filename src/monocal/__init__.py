@@ -9,16 +9,16 @@ from monocal.core.version import __version__
 if TYPE_CHECKING:
     from monocal.calibrators import calibrator as calibrator
     from monocal.calibrators import methods as methods
-    from monocal.judging.compare_methods import compare_methods as compare_methods
-    from monocal.judging.evaluate import evaluate as evaluate
-    from monocal.judging.judged_fit import fit_and_judge as fit_and_judge
+    from monocal.evaluation.compare_methods import compare_methods as compare_methods
+    from monocal.evaluation.evaluate import evaluate as evaluate
+    from monocal.evaluation.table import fit_and_evaluate as fit_and_evaluate
     from monocal.lab.simulator import simulate_log as simulate_log
     from monocal.models import load_model
     from monocal.models.apply import apply_model
     from monocal.models.fit import fit as fit
     from monocal.models.wrap import Calibrated as Calibrated
     from monocal.models.wrap import wrap as wrap
-    from monocal.operations import gate as gate
+    from monocal.monitoring.gate import gate as gate
     from monocal.report import write_report as write_report
 
     apply, load = apply_model, load_model
@@ -28,11 +28,11 @@ _HOMES = {
     "apply": ("monocal.models.apply", "apply_model"),
     "calibrator": ("monocal.calibrators", "calibrator"),
     "methods": ("monocal.calibrators", "methods"),
-    "compare_methods": ("monocal.judging.compare_methods", "compare_methods"),
-    "evaluate": ("monocal.judging", "evaluate"),
+    "compare_methods": ("monocal.evaluation.compare_methods", "compare_methods"),
+    "evaluate": ("monocal.evaluation.evaluate", "evaluate"),
     "fit": ("monocal.models.fit", "fit"),
-    "fit_and_judge": ("monocal.judging.judged_fit", "fit_and_judge"),
-    "gate": ("monocal.operations", "gate"),
+    "fit_and_evaluate": ("monocal.evaluation.table", "fit_and_evaluate"),
+    "gate": ("monocal.monitoring.gate", "gate"),
     "load": ("monocal.models", "load_model"),
     "simulate_log": ("monocal.lab.simulator", "simulate_log"),
     "wrap": ("monocal.models.wrap", "wrap"),

@@ -10,7 +10,7 @@ import pytest
 import monocal
 import monocal.spark as ms
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.table import evaluate_table
 from monocal.models.model import Fusion
 from monocal.spark.collecting import collected
 

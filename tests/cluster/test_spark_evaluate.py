@@ -9,7 +9,7 @@ import pytest
 import monocal
 import monocal.spark as ms
 from monocal.core.errors import InvalidInput, MonocalWarning
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.table import evaluate_table
 from monocal.metrics import METRICS
 
 SKETCHED = {"auc", "adaptive_ece", "cal_n"}

@@ -9,9 +9,9 @@ import pytest
 import monocal
 import monocal.spark as ms
 from monocal.core.errors import InvalidInput, MonocalWarning
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.table import evaluate_table
 from monocal.metrics import Forecast, metric
-from monocal.metrics.merged_replicates import replicates_of_blocks
+from monocal.metrics.resample import replicates_of_blocks
 from monocal.spark.resampling import blocks_of_groups
 
 SUMS = ["log_loss", "ne", "brier", "pcoc", "ece", "rce", "mce"]

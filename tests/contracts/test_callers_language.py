@@ -10,7 +10,7 @@ import pytest
 import monocal
 from monocal.cli.main import main
 from monocal.core.errors import InvalidInput, MonocalWarning
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.table import evaluate_table
 from monocal.models.apply import apply_model
 
 TABLE = {"p": [0.1, 0.4] * 50, "y": [0, 1] * 50, "site": ["a", "b"] * 50, "z": [-1.5, 2.0] * 50}
@@ -18,7 +18,7 @@ TABLE |= {"y2": [1, 1, 1, 0] * 25, "list": [number // 4 for number in range(100)
 
 
 def fit(**arguments):
-    return monocal.fit_and_judge(TABLE, **{"score": "p", "label": "y", "method": "platt"} | arguments)
+    return monocal.fit_and_evaluate(TABLE, **{"score": "p", "label": "y", "method": "platt"} | arguments)
 
 
 MISTAKES = {

@@ -15,7 +15,7 @@ from monocal.spark import fit as fit_on_spark
 LOG = monocal.simulate_log(6_000, seed=1).table()
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["site_id", "device"], "time": "timestamp"}
 SMALL = {"size": "small", "n_epochs": 1, "carry": "none"}
-FUNCTIONS = {"fit": monocal.fit, "fit_and_judge": monocal.fit_and_judge, "spark": fit_on_spark}
+FUNCTIONS = {"fit": monocal.fit, "fit_and_evaluate": monocal.fit_and_evaluate, "spark": fit_on_spark}
 SHARED = [
     (function, method, name)
     for function, call in FUNCTIONS.items()
@@ -25,7 +25,7 @@ SHARED = [
 
 
 def test_some_names_are_those_of_a_function_and_of_a_method():
-    assert ("fit_and_judge", "umc", "seed") in SHARED
+    assert ("fit_and_evaluate", "umc", "seed") in SHARED
     assert ("fit", "umc", "min_count") in SHARED
 
 
@@ -38,7 +38,7 @@ def test_a_name_that_both_have_is_refused_beside_a_name(function, method, name):
 def test_seeds_of_a_method_object_reach_the_network():
     def answers(seed, of_bootstrap=0):
         method = calibrator("umc", seed=seed, **SMALL)
-        judged = monocal.fit_and_judge(LOG, method=method, seed=of_bootstrap, n_bootstrap=20, **COLUMNS)
+        judged = monocal.fit_and_evaluate(LOG, method=method, seed=of_bootstrap, n_bootstrap=20, **COLUMNS)
         return judged.model.predict(LOG), judged.tasks["click"].after.interval("log_loss")
 
     (one, interval), (two, _), (same, other_interval) = answers(1), answers(2), answers(1, of_bootstrap=5)
@@ -71,7 +71,7 @@ def test_an_object_stays_as_it_is():
 @pytest.mark.parametrize("inner", ["isotonic", "histogram", "beta", "wide_logistic"])
 def test_per_segment_takes_another_method(inner, tmp_path):
     method = calibrator("per_segment", method=inner, field=1)
-    judged = monocal.fit_and_judge(LOG, method=method, n_bootstrap=20, **COLUMNS)
+    judged = monocal.fit_and_evaluate(LOG, method=method, n_bootstrap=20, **COLUMNS)
     fitted = judged.model.task().calibrator
     assert (fitted.method, fitted.field) == (inner, 1)
     assert len(fitted.segments_) > 1

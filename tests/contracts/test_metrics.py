@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import monocal.metrics
-from monocal.core.goals import maximize, minimize
 from monocal.metrics import METRICS, Forecast, Metric, Summary, Value, metric
+from monocal.metrics.base import maximize, minimize
 from monocal.testing.metric_laws import LAWS, check_metric, sample_forecast
 
 _SKETCHES = [(name, {"cells": 512}) for name in ("auc", "gauc", "adaptive_ece", "cal_n")]

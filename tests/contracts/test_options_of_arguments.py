@@ -11,14 +11,14 @@ import monocal
 from monocal.calibrators import CALIBRATORS
 from monocal.cli.main import options_of
 from monocal.cli.spelling import METHOD_ARGUMENTS, OPTIONS, in_options
-from monocal.judging.compare_methods import compare_methods
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.compare_methods import compare_methods
+from monocal.evaluation.table import evaluate_table
 from monocal.lab.prepare.encoder import encode_log
 from monocal.models.apply import apply_model
 from monocal.models.onnx import export_onnx
 from monocal.models.refresh import refresh_model
-from monocal.operations.gate import gate
-from monocal.operations.watching.run import watch
+from monocal.monitoring.gate import gate
+from monocal.monitoring.watch import watch
 from monocal.report import write_report
 
 FUNCTIONS = {

@@ -7,8 +7,7 @@ from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.metrics import METRICS, Forecast, metric
-from monocal.metrics.floors import noise_floor
-from monocal.metrics.intervals import resampling_blocks
+from monocal.metrics.resample import noise_floor, resampling_blocks
 from monocal.neural.neural_calibrator import NeuralCalibrator
 
 QUICK = {

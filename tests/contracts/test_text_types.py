@@ -10,7 +10,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.table import evaluate_table
 from monocal.tables.encoded_column import encode_values
 
 N_ROWS = 600

@@ -5,7 +5,7 @@ import pytest
 
 from monocal.calibrators import calibrator
 from monocal.core.spaces import logit
-from monocal.judging.small_counts import MatchedCounts, ratio_interval
+from monocal.evaluation.stats import MatchedCounts, ratio_interval
 from monocal.models.late import fit_late
 
 

@@ -12,11 +12,10 @@ from monocal.cli.spelling import carry_as_option
 from monocal.core.numbers import percent, ratio, shorten, signed_percent, significant, span
 
 if TYPE_CHECKING:
-    from monocal.judging.compare import Comparison
-    from monocal.judging.compare_methods import MethodComparison, MethodResult
-    from monocal.judging.field_table import FieldTable
-    from monocal.judging.judge_rows import TaskEvaluation
-    from monocal.judging.judgement import Judgement
+    from monocal.evaluation.compare import Comparison
+    from monocal.evaluation.compare_methods import MethodComparison, MethodResult
+    from monocal.evaluation.fields import FieldTable
+    from monocal.evaluation.table import Judgement, TaskEvaluation
     from monocal.spark.measured import Measured
 
 _SHOWN_VALUES = 20
@@ -108,7 +107,7 @@ def print_task(name: str, found: TaskEvaluation) -> None:
 
 def print_comparison(found: MethodComparison) -> None:
     """Shows methods from best to worst."""
-    from monocal.judging.compare_methods import DEFAULT_METRIC
+    from monocal.evaluation.compare_methods import DEFAULT_METRIC
 
     metric, tied = found.metric, found.tied_with_best
     rows = [_method_row(result, found) for result in found.results]

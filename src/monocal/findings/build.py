@@ -11,6 +11,7 @@ from monocal.calibrators import CALIBRATORS
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
 from monocal.core.samples import Ids
+from monocal.evaluation.table import check_fields
 from monocal.findings.carried_forward import carried_forward
 from monocal.findings.drift import drift
 from monocal.findings.fields import field_results
@@ -28,7 +29,6 @@ from monocal.findings.reliability import reliability
 from monocal.findings.report_data import ReportData, TaskReport
 from monocal.findings.rows import TaskRows, field_columns, model_ids, sample_contexts
 from monocal.findings.segments import worst_segments
-from monocal.judging.judged_roles import check_fields
 from monocal.models.artefact import load_model
 from monocal.models.late import known_delays
 from monocal.models.model import Model

@@ -10,14 +10,12 @@ import numpy as np
 from scipy import special
 
 from monocal.core.spaces import Floats
+from monocal.evaluation.fields import Cells
+from monocal.evaluation.stats import MatchedCounts, Spread, joint_discoveries, levelled, spread_of, two_sided_p_value
 from monocal.findings.before_after import BeforeAfter
 from monocal.findings.rows import FieldColumn, TaskRows
 from monocal.findings.windows import Windows, cut_windows
-from monocal.judging.cells import Cells
-from monocal.judging.discoveries import joint_discoveries
-from monocal.judging.small_counts import MatchedCounts, two_sided_p_value
-from monocal.judging.spread import Spread, levelled, spread_of
-from monocal.metrics.stability_index import StabilityIndex, stability_index
+from monocal.metrics.drift import StabilityIndex, stability_index
 
 LEAST_OBSERVED = 5.0
 """A value is compared between the halves of the period if each holds this many positives."""

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.spaces import Floats
+from monocal.evaluation.fields import FieldErrors, field_errors
 from monocal.findings.before_after import SIDES, BeforeAfter
 from monocal.findings.rows import TaskRows
-from monocal.judging.field_errors import FieldErrors, field_errors
 
 
 @final

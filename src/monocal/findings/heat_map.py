@@ -9,12 +9,11 @@ from typing import final
 import numpy as np
 
 from monocal.core.spaces import Floats
+from monocal.evaluation.fields import Cells
+from monocal.evaluation.stats import Flags, Spread, discoveries, spread_of
 from monocal.findings.before_after import BeforeAfter, Side
 from monocal.findings.fields import FieldResult
 from monocal.findings.pairs import Pair
-from monocal.judging.cells import Cells
-from monocal.judging.discoveries import Flags, discoveries
-from monocal.judging.spread import Spread, spread_of
 
 GRID_VALUES = 10
 GRIDS = 3

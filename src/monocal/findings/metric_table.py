@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 from monocal.core.spaces import Floats
+from monocal.evaluation.compare import Verdict, compare
+from monocal.evaluation.evaluate import Report, evaluate
 from monocal.findings.before_after import BeforeAfter
 from monocal.findings.rows import TaskRows
-from monocal.judging.compare import Verdict, compare
-from monocal.judging.evaluate import evaluate
-from monocal.judging.report import Report
 from monocal.metrics import METRICS, Interval
 
 _UNKNOWN = Interval(math.nan, math.nan)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
+from monocal.evaluation.fields import SeenBand, by_times_seen
 from monocal.findings.rows import TaskRows
-from monocal.judging.times_seen import SeenBand, by_times_seen
 from monocal.models.facts import times_seen
 from monocal.models.model import Model
 

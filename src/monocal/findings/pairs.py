@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.progress import progress
+from monocal.evaluation.fields import Cells
 from monocal.findings.before_after import BeforeAfter
 from monocal.findings.fields import FieldResult
 from monocal.findings.rows import FieldColumn, TaskRows
-from monocal.judging.cells import Cells
 
 MOST_FIELDS = 8
 MOST_VALUES = 512

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
+from monocal.evaluation.fields import SeenBand
 from monocal.findings.carried_forward import CarriedForward
 from monocal.findings.drift import Drift
 from monocal.findings.fields import FieldResult
@@ -19,7 +20,6 @@ from monocal.findings.order import OrderChanges
 from monocal.findings.provenance import Provenance
 from monocal.findings.reliability import Reliability
 from monocal.findings.segments import Segments
-from monocal.judging.times_seen import SeenBand
 
 
 @final

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
+from monocal.evaluation.fields import Cells, dispersion_of, sum_cells
 from monocal.findings.before_after import BeforeAfter
-from monocal.judging.cells import Cells, dispersion_of, sum_cells
 from monocal.tables.encoded_column import EncodedColumn, IdColumn
 from monocal.tables.rows import Rows
 from monocal.vocabulary.vocabulary import Vocabulary

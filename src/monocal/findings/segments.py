@@ -10,11 +10,11 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.evaluation.fields import Cells
+from monocal.evaluation.stats import Flags, joint_discoveries
 from monocal.findings.before_after import SIDES, BeforeAfter, Side
 from monocal.findings.fields import FieldResult
 from monocal.findings.pairs import Pair
-from monocal.judging.cells import Cells
-from monocal.judging.discoveries import Flags, joint_discoveries
 
 LEAST_EXPECTED = 5.0
 """Cells that predict fewer positives, before and after, are not candidates; chosen without looking at labels."""

@@ -15,7 +15,7 @@ from monocal.core.files import atomic_file
 from monocal.core.outputs import output_folder
 from monocal.core.roles import Roles
 from monocal.core.spaces import sigmoid
-from monocal.judging.compare_methods import MethodComparison, compare_methods
+from monocal.evaluation.compare_methods import MethodComparison, compare_methods
 from monocal.lab.demo_world import AFTER, demo_log
 from monocal.lab.lead import Lead, explain_lead
 from monocal.lab.prepare.encoder import encode_log

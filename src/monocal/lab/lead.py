@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from monocal.core.numbers import percent, ratio, significant
 from monocal.core.spaces import Floats
-from monocal.judging.cells import Cells, sum_cells
-from monocal.judging.compare import compare
-from monocal.judging.compare_methods import MethodComparison
-from monocal.judging.spread import Spread, spread_of
+from monocal.evaluation.compare import compare
+from monocal.evaluation.compare_methods import MethodComparison
+from monocal.evaluation.fields import Cells, sum_cells
+from monocal.evaluation.stats import Spread, spread_of
 
 N_BANDS = 10
 """Bands of the score with equally many rows."""

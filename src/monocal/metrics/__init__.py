@@ -8,28 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from monocal.metrics.adaptive_ece import AdaptiveEce
-from monocal.metrics.auc import Auc
-from monocal.metrics.base import AnyMetric, Metric, Summary, Value
-from monocal.metrics.brier import Brier
-from monocal.metrics.cal_n import CalN
-from monocal.metrics.ece import Ece
-from monocal.metrics.fece import Fece, Mfece
-from monocal.metrics.floors import noise_floor
+from monocal.metrics.base import AnyMetric, Metric, Summary, Value, find_metric, values_of
+from monocal.metrics.binless import Mvce, SmoothEce, view_errors
+from monocal.metrics.calibration import Ece, Mce, Pcoc, Rce
+from monocal.metrics.equal_mass import AdaptiveEce, CalN
+from monocal.metrics.fields import Fece, Frce, Mfece, Mfrce
 from monocal.metrics.forecast import Forecast
-from monocal.metrics.frce import Frce, Mfrce
-from monocal.metrics.gauc import Gauc
-from monocal.metrics.intervals import Interval, bootstrap, centred_interval
-from monocal.metrics.log_loss import LogLoss
-from monocal.metrics.mce import Mce
-from monocal.metrics.mvce import Mvce, view_errors
-from monocal.metrics.ndcg import Ndcg
-from monocal.metrics.normalised_entropy import NormalisedEntropy
-from monocal.metrics.pcoc import Pcoc
-from monocal.metrics.rce import Rce
-from monocal.metrics.registry import find_metric
-from monocal.metrics.shared import values_of
-from monocal.metrics.smooth_ece import SmoothEce
+from monocal.metrics.proper import Brier, LogLoss, NormalisedEntropy
+from monocal.metrics.ranking import Auc, Gauc, Ndcg
+from monocal.metrics.resample import Interval, bootstrap, centred_interval, noise_floor
 
 METRICS: dict[str, type[AnyMetric]] = {
     kind.name: kind

@@ -1,18 +1,98 @@
-"""What a metric is: rows become a state, states merge, a state has a value."""
+"""What a metric is: rows become a state, states merge, a state has a value; and replicates of the same rows."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar, final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Generic, Literal, TypeVar, final
 
-from monocal.core.errors import InvalidInput
-from monocal.core.goals import Goal
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.spaces import Floats
 from monocal.metrics.forecast import Forecast
-from monocal.metrics.replay import FromScratch, Replay
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Where a metric wants to be.
+
+    Example:
+        >>> toward(1.0).is_better(0.98, than=1.10), minimize.is_better(0.2, than=0.1)
+        (True, False)
+    """
+
+    kind: Literal["minimize", "maximize", "toward"]
+    target: float = 0.0
+
+    def loss(self, value: float) -> float:
+        """Returns a number that is smaller for a better value."""
+        if self.kind == "maximize":
+            return -value
+        return abs(value - self.target) if self.kind == "toward" else value
+
+    def is_better(self, value: float, *, than: float) -> bool:
+        return self.loss(value) < self.loss(than)
+
+
+minimize = Goal("minimize")
+maximize = Goal("maximize")
+
+
+def toward(target: float) -> Goal:
+    """The goal of being close to `target`."""
+    return Goal("toward", target)
+
 
 S = TypeVar("S")
+Rows = NDArray[np.intp]
+Blocks = NDArray[np.integer[Any]]
+
+
+class Replay(ABC, Generic[S]):
+    """Rows prepared for replicates."""
+
+    @final
+    def relabelled(self, positive_rows: Rows) -> S:
+        """Returns the state if exactly these rows had label 1."""
+        return self._relabelled(positive_rows)
+
+    @final
+    def reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[S]:
+        """Yields one state per row of `counts`: a row of the forecast in block b counts `counts[r, b]` times more.
+
+        Arguments:
+            blocks: The block of each row, `(n,)`.
+            counts: How often each block was drawn in each replicate, `(n_replicates, n_blocks)`.
+        """
+        return self._reweighted(blocks, counts)
+
+    @abstractmethod
+    def _relabelled(self, positive_rows: Rows) -> S: ...
+
+    @abstractmethod
+    def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[S]: ...
+
+
+@final
+class FromScratch(Replay[S]):
+    """Summarizes all rows again in every replicate: right for any metric, fast for none."""
+
+    def __init__(self, summarize: Callable[[Forecast], S], forecast: Forecast) -> None:
+        self._summarize, self._forecast = summarize, forecast
+
+    def _relabelled(self, positive_rows: Rows) -> S:
+        labels = np.zeros(self._forecast.n_rows)
+        labels[positive_rows] = 1.0
+        return self._summarize(self._forecast.with_labels(labels))
+
+    def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[S]:
+        weights = self._forecast.weights
+        for count in counts:
+            drawn = count[blocks]
+            yield self._summarize(self._forecast.with_weights(drawn if weights is None else weights * drawn))
 
 
 @final
@@ -148,3 +228,58 @@ def check_positive_count(argument: str, count: int) -> None:
     """Refuses a number of bins, views or cells below one."""
     if count < 1:
         raise InvalidInput.of(argument, count, "a whole number ≥ 1", "leave it out to use the default")
+
+
+def by_summary(metrics: Mapping[str, AnyMetric]) -> dict[Summary[Any], list[str]]:
+    """Returns which of the named metrics live off the same state.
+
+    Example:
+        >>> from monocal.metrics import metric
+        >>> list(by_summary({name: metric(name) for name in ("ece", "auc", "mce")}).values())
+        [['ece', 'mce'], ['auc']]
+    """
+    names: dict[Summary[Any], list[str]] = {}
+    for name, metric in metrics.items():
+        names.setdefault(metric.summary, []).append(name)
+    return names
+
+
+def values_of(metrics: Mapping[str, AnyMetric], forecast: Forecast) -> dict[str, Value]:
+    """Returns every metric's value, with one state per distinct summary, one at a time in memory.
+
+    Arguments:
+        metrics: Metrics by the names that their values shall have.
+        forecast: The rows.
+
+    Example:
+        >>> from monocal.metrics import metric
+        >>> rows = Forecast.of([0, 1], [0.2, 0.8])
+        >>> round(values_of({"error": metric("ece")}, rows)["error"].number, 6)
+        0.2
+    """
+    values: dict[str, Value] = {}
+    for summary, names in by_summary(metrics).items():
+        state = summary.of_all(forecast)
+        values.update({name: metrics[name].value(state) for name in names})
+        del state  # or it would live on until the next one is complete
+    return {name: values[name] for name in metrics}
+
+
+def find_metric(known: Mapping[str, type[AnyMetric]], name: str, options: Mapping[str, Any]) -> AnyMetric:
+    """Returns the named metric with its options, or says which name or option was meant.
+
+    Example:
+        >>> from monocal.metrics import METRICS
+        >>> find_metric(METRICS, "ece", {"bin": 10})
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.UnknownName: option of ece: got 'bin'; expected one of bins, precision. Hint: ...
+    """
+    if name not in known:
+        raise UnknownName.among("metric", name, known)
+    kind = known[name]
+    allowed = [option.name for option in fields(kind)]
+    for option in options:
+        if option not in allowed:
+            raise UnknownName.among(f"option of {name}", option, allowed)
+    return kind(**options)

@@ -1,4 +1,4 @@
-"""Cutting ordered rows into bins of equal mass, and what metrics over them have in common."""
+"""Calibration over bins that hold equally many rows, ordered by prediction."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monocal.core.spaces import Floats
-from monocal.metrics.base import Metric, Summary, check_positive_count
+from monocal.metrics.base import Metric, Summary, Value, check_positive_count, minimize
+from monocal.metrics.calibration import SMOOTHED_POSITIVES
 from monocal.metrics.order import OrderedCells, ScoreOrder
 from monocal.metrics.sums import CellSums
 
@@ -130,3 +132,129 @@ def _cuts(weight: Floats, total: float, bins: int) -> Floats:
         size, rest = divmod(total, bins)
         return np.asarray(steps * size + np.minimum(steps, rest), dtype=np.float64)
     return np.asarray(steps * (total / bins), dtype=np.float64)
+
+
+@final
+@dataclass(frozen=True)
+class AdaptiveEce(EqualMassMetric):
+    r"""ECE over bins that hold equally many rows, ordered by prediction.
+
+    .. math:: \frac{1}{n}\sum_b \Bigl|\sum_{i\in b}(p_i-y_i)\Bigr|
+
+    At small rates nearly all predictions share a few equal-width bins; equal-mass bins follow them. Rows with equal
+    predictions on a cut are shared evenly by both sides, so row order does not matter. The bins need all rows: the
+    exact state merges but grows with the rows. With `cells` memory is bounded; a cut may then fall into a cell of mass
+    :math:`m_b`, which moves at most that much residual between two bins, so
+
+    .. math:: |\text{sketch} - \text{exact}| \le \frac{2}{n}\sum_b m_b,
+
+    and the details carry this as `error_bound`.
+
+    Arguments:
+        bins: Number of bins.
+        cells: None for exact, or the number of grid cells of the sketch.
+
+    Example:
+        >>> from monocal.metrics.forecast import Forecast
+        >>> round(AdaptiveEce(bins=2).of(Forecast.of([0, 0, 1, 1], [0.01, 0.02, 0.03, 0.04])).number, 6)
+        0.49
+    """
+
+    name = "adaptive_ece"
+    goal = minimize
+    limits = (0.0, 1.0)
+
+    bins: int = 15
+
+    def _value(self, state: OrderedCells) -> Value:
+        weight = float(state.weight.sum())
+        if weight == 0.0:
+            return Value.undefined("no rows")
+        sums, torn = equal_mass(state, self.bins)
+        details = {} if state.exact else {"error_bound": 2.0 * float(torn.sum()) / weight}
+        return Value(float(sums.gap.sum()) / weight, details=details)
+
+
+_ROUNDING = 1e-9
+
+
+@final
+@dataclass(frozen=True)
+class CalN(EqualMassMetric):
+    r"""The typical factor by which equal-mass clusters are over- or under-predicted, minus one.
+
+    .. math:: \sqrt{\frac{1}{N}\sum_b \bigl(\max(r_b, 1/r_b) - 1\bigr)^2}, \qquad r_b = \frac{\sum_b p}{\sum_b y}
+
+    Too much and too little by the same factor cost the same. Clusters without a positive label have no ratio and are
+    skipped; the details carry `skipped_row_share` and the `smoothed` variant, which skips nothing and takes both sums
+    as one half at least. A cluster with positives but predictions of exactly 0 makes the value infinite.
+
+    Clusters need all rows: the exact state merges but grows with the rows. With `cells` memory is bounded, and at most
+    `moved_row_share` of the rows (in the details) sit in a cluster next to their own. Positives and predictions of each
+    cluster then lie in a known range, hence its factor does, too, and so the exact value is within `error_bound` (in
+    the details) of the sketch; it is infinite where a cluster might have no positive label.
+
+    References:
+        Deng et al. Calibrating user response predictions in online advertising. 2020.
+
+    Arguments:
+        bins: N, the number of clusters.
+        cells: None for exact, or the number of grid cells of the sketch.
+
+    Example:
+        >>> from monocal.metrics.forecast import Forecast
+        >>> round(CalN(bins=2).of(Forecast.of([0, 1, 0, 1], [0.2, 0.3, 0.9, 1.0])).number, 6)
+        0.951315
+    """
+
+    name = "cal_n"
+    goal = minimize
+
+    def _value(self, state: OrderedCells) -> Value:
+        if float(state.weight.sum()) == 0.0:
+            return Value.undefined("no rows")
+        sums, torn = equal_mass(state, self.bins)
+        weight, predicted, positive = (column[sums.weight > 0.0] for column in sums)
+        # a cut that rounding puts slightly into the next row must not turn "no positive" into a tiny one
+        kept = positive > _ROUNDING * positive.sum()
+        details = {
+            "skipped_row_share": float(weight[~kept].sum() / weight.sum()),
+            "smoothed": _typical_ratio(
+                np.maximum(predicted, SMOOTHED_POSITIVES) / np.maximum(positive, SMOOTHED_POSITIVES)
+            ),
+        }
+        if not state.exact:
+            details["moved_row_share"] = float(torn.sum() / weight.sum())
+        if not kept.any():
+            return Value.undefined("no cluster has a positive label to divide by", details)
+        number = _typical_ratio(predicted[kept] / positive[kept])
+        if not state.exact:
+            details["error_bound"] = _bound(number, sum_ranges(state, self.bins), sums.weight > 0.0)
+        return Value(number, details=details)
+
+
+def _typical_ratio(ratio: Floats) -> float:
+    return _typical(_excess(ratio))
+
+
+def _excess(ratio: Floats) -> Floats:
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.where(ratio >= 1.0, ratio, 1.0 / ratio) - 1.0
+
+
+def _typical(excess: Floats) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.sqrt(np.mean(excess * excess)))
+
+
+def _bound(number: float, ranges: SumRanges, used: NDArray[np.bool_]) -> float:
+    """Returns how far the exact value may be from that of a sketch."""
+    predicted, positive = ranges.predicted[:, used], ranges.positive[:, used]
+    nothing = _ROUNDING * positive[1].sum()
+    kept = positive[1] > nothing
+    if not np.isfinite(number) or bool((positive[0, kept] <= nothing).any()):
+        return np.inf
+    low, high = predicted[0, kept] / positive[1, kept], predicted[1, kept] / positive[0, kept]
+    ends = np.stack([_excess(low), _excess(high)])
+    least = np.where((low <= 1.0) & (high >= 1.0), 0.0, ends.min(axis=0))
+    return max(_typical(ends.max(axis=0)) - number, number - _typical(least), 0.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 from monocal.core.files import atomic_file
 from monocal.core.numbers import count, ratio
 from monocal.core.outputs import output_file
-from monocal.operations.gate_verdict import GateVerdict, TaskVerdict
+from monocal.monitoring.gate import GateVerdict, TaskVerdict
 from monocal.report.page.elements import Column, Row, number, section, slug, table, text, words
 from monocal.report.page.shell import page
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from monocal.core.spaces import Floats
 from monocal.metrics import AnyMetric, Forecast, Gauc, Ndcg, Value
-from monocal.metrics.intervals import MOST_BLOCKS, block_counts
-from monocal.metrics.replay import Blocks, Rows
+from monocal.metrics.base import Blocks, Rows
+from monocal.metrics.resample import MOST_BLOCKS, block_counts
 from monocal.spark.collecting import collected
 from monocal.spark.judged_rows import Judging
 from monocal.spark.resampling import Resampling, blocks_of_groups

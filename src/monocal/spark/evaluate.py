@@ -8,12 +8,11 @@ from typing import Any
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import ScoreSpace
-from monocal.judging.evaluate import chosen_metrics
-from monocal.judging.judged_roles import judged_roles
-from monocal.judging.judgement import headline_metrics
+from monocal.evaluation.evaluate import chosen_metrics
+from monocal.evaluation.table import evaluation_roles, headline_metrics
 from monocal.metrics import AnyMetric, Mvce, Value, metric
 from monocal.metrics.fields import FieldMetric
-from monocal.metrics.intervals import check_confidence, check_replicates
+from monocal.metrics.resample import check_confidence, check_replicates
 from monocal.models.model import Model
 from monocal.spark.by_field import measure_fields
 from monocal.spark.by_group import GroupMetric, measure_groups
@@ -96,7 +95,7 @@ def evaluate(
     named = list(dict.fromkeys(fields if fields is not None else loaded.field_names if loaded else ()))
     columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "scores_are": scores_are}
     columns |= {"sampling_rate": sampling_rate, "soft_labels": False, "group": group, "weight": weight, "time": time}
-    roles = judged_roles(loaded, df.columns, fields=named, by=[group] if group else [], **columns)
+    roles = evaluation_roles(loaded, df.columns, fields=named, by=[group] if group else [], **columns)
     roles.check_columns(df.columns)
     names = metrics or headline_metrics(has_fields=bool(named), has_groups=group is not None)
     chosen = chosen_metrics(names)

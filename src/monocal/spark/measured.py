@@ -11,9 +11,8 @@ import numpy as np
 
 from monocal.core.errors import UnknownName
 from monocal.core.spaces import Floats
-from monocal.judging.compare import Comparison
-from monocal.judging.measured_values import MeasuredValues
-from monocal.judging.text_table import text_table
+from monocal.evaluation.compare import Comparison
+from monocal.evaluation.evaluate import MeasuredValues, text_table
 from monocal.metrics import AnyMetric, Value
 from monocal.spark.resampling import NO_INTERVAL
 
@@ -21,7 +20,7 @@ from monocal.spark.resampling import NO_INTERVAL
 @final
 @dataclass(eq=False, repr=False)
 class Measured(MeasuredValues):
-    """Values of metrics on one forecast, as `monocal.judging.Report` has them, without access to the rows.
+    """Values of metrics on one forecast, as `monocal.evaluation.Report` has them, without access to the rows.
 
     Intervals and floors are there if the evaluation was asked for them, for metrics whose `interval_reason` is empty.
 

@@ -9,8 +9,8 @@ from typing import final
 import numpy as np
 import pyarrow as pa
 
-from monocal.metrics.intervals import MOST_BLOCKS
-from monocal.metrics.replay import Blocks, Rows
+from monocal.metrics.base import Blocks, Rows
+from monocal.metrics.resample import MOST_BLOCKS
 from monocal.spark.judged_rows import Judged
 from monocal.vocabulary.text_hash import hash_text
 

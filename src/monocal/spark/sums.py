@@ -11,10 +11,8 @@ import pyarrow as pa
 
 from monocal.core.spaces import Floats
 from monocal.metrics import AnyMetric, Forecast, Summary, Value
-from monocal.metrics.intervals import MOST_BLOCKS
-from monocal.metrics.merged_replicates import replicates_of_blocks, sums_can_be_kept, values_of_draws
-from monocal.metrics.packed import pack, unpack
-from monocal.metrics.shared import by_summary
+from monocal.metrics.base import by_summary
+from monocal.metrics.resample import MOST_BLOCKS, pack, replicates_of_blocks, sums_can_be_kept, unpack, values_of_draws
 from monocal.metrics.sums import SumSummary
 from monocal.spark.collecting import refusals_of_workers
 from monocal.spark.judged_rows import Judged, Judging

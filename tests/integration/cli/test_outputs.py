@@ -7,7 +7,9 @@ import pytest
 import monocal
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import write_simulated_log
-from monocal.operations import promote, refresh, watch
+from monocal.monitoring.refresh import refresh
+from monocal.monitoring.registry import promote
+from monocal.monitoring.watch import watch
 
 ABSENT = "absent.parquet"
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import monocal
-from monocal.operations import promote
+from monocal.monitoring.registry import promote
 
 HOME = Path(__file__).parents[3]
 DEPLOY = HOME / "deploy"

@@ -13,7 +13,7 @@ MODELS = """
 import json, os, shutil, signal, sys
 from pathlib import Path
 import monocal
-from monocal.operations import promote, read_registry, rollback
+from monocal.monitoring.registry import promote, read_registry, rollback
 place = Path(sys.argv[1])
 LOG = {"pctr": [0.1, 0.3, 0.2, 0.4] * 50, "click": [0, 1, 0, 0] * 50}
 
@@ -173,7 +173,7 @@ def test_two_writers_lose_no_step_and_disturb_no_reader(quick_place):
     assert int(reader.communicate()[0]) > 10
     assert reader.returncode == 0
 
-    from monocal.operations import read_registry
+    from monocal.monitoring.registry import read_registry
 
     history = read_registry(quick_place / "registry").history
     # what a writer was told is in the history for good, at its place

@@ -3,8 +3,7 @@
 import pytest
 
 import monocal
-from monocal.operations import promote, read_registry, rollback
-from monocal.operations.registry import Step, write_history
+from monocal.monitoring.registry import Step, promote, read_registry, rollback, write_history
 
 SERVED = {"watch_seconds": 0.1}
 

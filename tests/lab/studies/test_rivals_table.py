@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import UnknownName
-from monocal.judging import evaluate
+from monocal.evaluation.evaluate import evaluate
 from monocal.lab.studies.cells import cell_of, finish
 from monocal.lab.studies.field_errors import FieldErrors
 from monocal.lab.studies.rivals_table import half_width, rivals_table

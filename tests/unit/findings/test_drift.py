@@ -5,7 +5,7 @@ import pytest
 
 from monocal.findings.drift import drift, score_shift
 from monocal.findings.windows import MOST_WINDOWS, ROW_WINDOWS, cut_windows
-from monocal.metrics.stability_index import stability_index
+from monocal.metrics.drift import stability_index
 
 DAY = 86_400
 START = 1_700_006_400

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import monocal
+from monocal.evaluation.table import evaluate_table
 from monocal.findings.build import build_report
 from monocal.findings.fields import field_results
 from monocal.findings.heat_map import heat_map
 from monocal.findings.pairs import MOST_VALUES, joint_cells, worst_fields
 from monocal.findings.segments import worst_segments
-from monocal.judging.evaluate_table import evaluate_table
 
 
 def test_only_the_planted_value_is_flagged_and_calibration_mends_it(make_rows, world):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from monocal.evaluation.evaluate import evaluate
 from monocal.findings.order import order_changes
-from monocal.judging import evaluate
 
 
 def changes(rows):

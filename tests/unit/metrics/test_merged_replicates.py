@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 from monocal.metrics import METRICS, Forecast, bootstrap, metric, noise_floor
-from monocal.metrics.intervals import resampling_blocks
-from monocal.metrics.merged_replicates import replicates_of_blocks, sums_can_be_kept, values_of_draws
-from monocal.metrics.packed import pack, unpack
+from monocal.metrics.resample import (
+    pack,
+    replicates_of_blocks,
+    resampling_blocks,
+    sums_can_be_kept,
+    unpack,
+    values_of_draws,
+)
 from monocal.metrics.sums import merge_sums
 
 SMALL = [name for name in METRICS if sums_can_be_kept(metric(name))]

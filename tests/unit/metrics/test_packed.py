@@ -5,7 +5,7 @@ import pytest
 
 from monocal.core.errors import InvalidInput
 from monocal.metrics import Forecast, metric
-from monocal.metrics.packed import pack, unpack
+from monocal.metrics.resample import pack, unpack
 
 ROWS = Forecast.of(np.arange(50) % 3 == 0, np.linspace(0.01, 0.9, 50), weights=np.arange(50) % 4 * 0.25)
 METRICS = [

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from monocal.metrics.stability_index import stability_index
+from monocal.metrics.drift import stability_index
 
 
 def test_it_is_its_formula():

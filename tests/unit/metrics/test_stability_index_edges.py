@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from monocal.metrics.stability_index import stability_index
+from monocal.metrics.drift import stability_index
 
 
 @pytest.mark.parametrize(("reference", "counts"), [([0, 0], [5, 5]), ([5, 5], [0, 0]), ([0, 0], [0, 0])])

@@ -5,8 +5,8 @@ import weakref
 import numpy as np
 import pytest
 
-from monocal import fit, fit_and_judge
-from monocal.judging import judged_fit
+from monocal import fit, fit_and_evaluate
+from monocal.evaluation import table as evaluation_table
 from monocal.models import fit as fitting
 
 COLUMNS = {"score": "p", "label": "y", "fields": ["site"], "time": "t", "method": "platt"}
@@ -44,9 +44,9 @@ def test_a_fit_lets_go_of_the_rows_it_read(monkeypatch, table):
 
 
 def test_a_judged_fit_keeps_them_only_to_fit_again(monkeypatch, table):
-    alive = watched(monkeypatch, judged_fit, "hold_out")
-    once = fit_and_judge(table, **COLUMNS)
+    alive = watched(monkeypatch, evaluation_table, "hold_out")
+    once = fit_and_evaluate(table, **COLUMNS)
     assert alive == [False]
-    again = fit_and_judge(table, refit=True, **COLUMNS)
+    again = fit_and_evaluate(table, refit=True, **COLUMNS)
     assert alive == [False, True, True]
     assert again.tasks["y"].as_dict() == once.tasks["y"].as_dict()

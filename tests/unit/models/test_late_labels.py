@@ -6,9 +6,9 @@ import pytest
 import monocal
 from monocal.core.delays import DelayCurve, estimate_delays
 from monocal.core.errors import InvalidInput
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.table import evaluate_table
 from monocal.lab.simulator import delay_labels, simulate_log
-from monocal.operations import watch
+from monocal.monitoring.watch import watch
 
 LATE = {"event_time": "timestamp", "label_time": "label_time", "window": str(7 * 86_400)}
 COLUMNS = {"score": "pctr", "label": "click"}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.table import evaluate_table
 from monocal.models.model import Model
 
 SHIFTS = {"cars": 1.5, "toys": -1.5}

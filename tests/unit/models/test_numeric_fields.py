@@ -11,7 +11,7 @@ from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.core.numeric_ids import STEPS, ids_of_numbers, learn_knots
 from monocal.core.roles import Roles
 from monocal.core.spaces import logit, sigmoid
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.table import evaluate_table
 from monocal.lab.prepare.encoder import encode_log
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Request
@@ -231,5 +231,5 @@ def test_metrics_and_tables_see_intervals(model, log):
     found = evaluate_table(priced_log(seed=4)[0], model=model, by=["price"], n_bootstrap=10)
     table = found.tasks["click"].by["price"]["after"]
     assert 8 <= len(table) <= 11
-    judged = monocal.fit_and_judge(log, method="wide_logistic", n_bootstrap=10, **COLUMNS)
+    judged = monocal.fit_and_evaluate(log, method="wide_logistic", n_bootstrap=10, **COLUMNS)
     assert judged.tasks["click"].change.verdict("log_loss") == "better"

@@ -8,7 +8,7 @@ import monocal
 from monocal.core.errors import InvalidInput
 from monocal.models.artefact import load_model
 from monocal.models.inspect import inspect_history
-from monocal.operations import refresh
+from monocal.monitoring.refresh import refresh
 
 COLUMNS = {"score": "pctr", "label": "click", "time": "timestamp"}
 

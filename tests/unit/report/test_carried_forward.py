@@ -7,8 +7,8 @@ import monocal
 from monocal.cli.tables import print_comparison
 from monocal.core.errors import MonocalWarning
 from monocal.core.spaces import sigmoid
+from monocal.evaluation.compare_methods import compare_methods
 from monocal.findings.carried_forward import carried_forward
-from monocal.judging.compare_methods import compare_methods
 from monocal.report import build_report
 from monocal.report.page.carried_forward import carried_forward as drawn
 from monocal.report.page.document import render

@@ -9,7 +9,7 @@ import monocal
 from monocal.cli.main import main
 from monocal.core.errors import InvalidInput
 from monocal.core.roles import Roles
-from monocal.judging.evaluate_table import evaluate_table
+from monocal.evaluation.table import evaluate_table
 from monocal.tables.read import read
 
 
@@ -39,7 +39,7 @@ def test_several_tasks_share_one_cut_and_keep_every_mean():
 def test_the_pieces_of_a_row_are_never_torn_apart(table):
     """Without a time column the cut falls between rows of the table."""
     for n in (11, 12, 13):
-        judged = monocal.fit_and_judge(
+        judged = monocal.fit_and_evaluate(
             table.slice(0, 500 + n), method="platt", score="pctr", label="expected", soft_labels=True
         )
         assert judged.holdout.n_fit + judged.holdout.n_test == 500 + n

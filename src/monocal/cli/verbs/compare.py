@@ -49,7 +49,7 @@ def compare(
     then chooses one of its tasks.
     """
     table = arguments.table(tables)
-    from monocal.judging.compare_methods import compare_methods
+    from monocal.evaluation.compare_methods import compare_methods
 
     scored = columns.arguments()
     taken = {"time": fitting.time, "numeric": arguments.names(fitting.numeric), **scored, **late.arguments()}

@@ -56,7 +56,7 @@ def evaluate(
     With a model every metric is shown before and after calibration, and whether the difference is more than noise.
     On Spark intervals and floors are shown if asked for, and only of metrics that are sums or means over groups.
     """
-    from monocal.judging.evaluate_table import evaluate_table
+    from monocal.evaluation.table import evaluate_table
     from monocal.metrics import METRICS
     from monocal.models import load_model
 

@@ -78,7 +78,7 @@ def fit(
     On Spark all rows are fitted and none is held out; `monocal evaluate --engine spark` judges the model on others.
     """
     from monocal.calibrators import calibrator
-    from monocal.judging.judged_fit import fit_and_judge
+    from monocal.evaluation.table import fit_and_evaluate
     from monocal.models.artefact import MODEL_FOLDER
 
     chosen = calibrator(method, **arguments.settings(options))
@@ -116,7 +116,7 @@ def fit(
     taken = {"tasks": tasks, "time": fitting.time, "numeric": numbers}
     taken |= {**scored, **late.arguments()}
     with joined_team(engine, table) as team:
-        judged = fit_and_judge(
+        judged = fit_and_evaluate(
             table,
             method=chosen,
             fields=_fields(table, fields, chosen, taken),

@@ -55,7 +55,7 @@ def gate(
     or in a guarded segment, or there are too few rows to exclude that; the message says how many it takes.
     """
     from monocal.core.outputs import output_file
-    from monocal.operations import gate as gate_models
+    from monocal.monitoring.gate import gate as gate_models
 
     page = None if html is None else output_file(html, "html")
     table = place.open(tables)

@@ -30,7 +30,7 @@ def inspect(
 ) -> None:
     """Says what is in a model, a log or a registry."""
     from monocal.models.inspect import inspect_folder, inspect_history
-    from monocal.operations import inspect_registry, is_registry
+    from monocal.monitoring.registry import inspect_registry, is_registry
 
     if history and not is_registry(folder):
         found = inspect_history(folder)

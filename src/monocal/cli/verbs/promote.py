@@ -22,7 +22,7 @@ def promote(
     The model is checked and copied; then one file is replaced, which says what generation is in force. Promoting the
     model in force again changes nothing. Nothing is ever removed from the registry.
     """
-    from monocal.operations import promote as promote_model
+    from monocal.monitoring.registry import promote as promote_model
 
     done = promote_model(model, registry)
     if as_json:

@@ -48,7 +48,7 @@ def refresh(
     """
     table = place.open(tables)
     from monocal.models.inspect import history_lines
-    from monocal.operations import refresh as refresh_folder
+    from monocal.monitoring.refresh import refresh as refresh_folder
 
     done = refresh_folder(
         model,

@@ -34,7 +34,7 @@ def rollback(
     That is the one that was in force when the current generation was promoted; it is checked first. A generation that
     was rolled back is not returned to.
     """
-    from monocal.operations import rollback as roll_back
+    from monocal.monitoring.registry import rollback as roll_back
 
     done = roll_back(registry, generation=generation)
     if as_json:

@@ -26,7 +26,7 @@ from monocal.cli.prose import folded
 from monocal.core.numbers import significant
 
 if TYPE_CHECKING:
-    from monocal.operations import Watch
+    from monocal.monitoring.watch import Watch
 
 EXAMPLES = """
 monocal watch model/ day.parquet --time ts --by store_id,placement
@@ -90,7 +90,7 @@ def watch(
     """
     table = place.open(tables)
     from monocal.models import load_model
-    from monocal.operations import watch as watch_table
+    from monocal.monitoring.watch import watch as watch_table
 
     found = watch_table(
         load_model(model),

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats
-from monocal.judging import Report, compare, evaluate
+from monocal.evaluation.compare import compare
+from monocal.evaluation.evaluate import Report, evaluate
 from monocal.lab.studies.cells import Cell
 from monocal.lab.studies.study import Study
 from monocal.lab.studies.study_data import PreparedData, Truth

@@ -8,10 +8,10 @@ from typing import final
 
 import numpy as np
 
-from monocal.core.goals import minimize
 from monocal.core.spaces import Floats
 from monocal.lab.studies.joint_logs import JointLog
 from monocal.metrics import METRICS
+from monocal.metrics.base import minimize
 
 KL = "kl_to_truth"
 """The mean divergence from true probabilities, where somebody knows them."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, logit, sigmoid
-from monocal.judging import evaluate
+from monocal.evaluation.evaluate import evaluate
 from monocal.lab.studies.cells import Cell
 from monocal.lab.studies.evaluator import pcoc_by_time
 from monocal.lab.studies.field_errors import N_FLOOR, FieldErrors

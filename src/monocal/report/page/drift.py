@@ -9,7 +9,7 @@ import numpy as np
 from monocal.core.numbers import count, p_value, percent, ratio, shorten, signed_percent
 from monocal.findings.drift import Drift, DriftLine, Moved
 from monocal.findings.report_data import TaskReport
-from monocal.metrics.stability_index import StabilityIndex
+from monocal.metrics.drift import StabilityIndex
 from monocal.report.page.elements import (
     Cell,
     Column,

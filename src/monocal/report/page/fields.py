@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from monocal.core.numbers import count, p_value, percent, ratio, shorten
+from monocal.evaluation.stats import Spread
 from monocal.findings.before_after import BeforeAfter
 from monocal.findings.fields import FieldResult
 from monocal.findings.report_data import TaskReport
-from monocal.judging.spread import Spread
 from monocal.report.page.elements import (
     Cell,
     Column,

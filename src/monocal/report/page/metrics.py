@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from monocal.core.numbers import decimals, measured, percent, span
+from monocal.evaluation.compare import MARGIN
 from monocal.findings.metric_table import MetricRow, MetricSide
 from monocal.findings.report_data import TaskReport
-from monocal.judging.compare import MARGIN
 from monocal.report.page.elements import Cell, Column, Row, badge, details, number, section, table, text
 
 TITLES = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from monocal.core.numbers import count, percent, ratio
+from monocal.evaluation.fields import SeenBand
 from monocal.findings.report_data import TaskReport
-from monocal.judging.times_seen import SeenBand
 from monocal.report.page.elements import Cell, Column, Row, badge, number, section, table, text, words
 
 _COLUMNS = (

@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from monocal.core.spaces import Floats
-from monocal.metrics.stability_index import stability_index
+from monocal.metrics.drift import stability_index
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Answer
 from monocal.serving.runtime.metric_files import METRICS_FOLDER_VARIABLE

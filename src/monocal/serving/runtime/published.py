@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from monocal.core.errors import ArtefactError
-from monocal.operations.registry import REGISTRY, is_registry, read_registry
+from monocal.monitoring.registry import REGISTRY, is_registry, read_registry
 from monocal.serving.runtime.snapshots import Signature, signature
 
 

@@ -13,7 +13,7 @@ from typing import final
 
 import numpy as np
 
-from monocal.operations.registry import is_registry
+from monocal.monitoring.registry import is_registry
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Answer, Request
 from monocal.serving.runtime.feedback_rate import FeedbackRate

@@ -1,0 +1,1 @@
+"""Numbers one can trust: evaluations of forecasts, comparisons, errors by field value."""

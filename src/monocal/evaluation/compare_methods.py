@@ -1,0 +1,381 @@
+"""Several methods on one log and the same rows: which are better, and which the data cannot tell apart."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+import numpy as np
+
+from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
+from monocal.calibrators.statistical.carry_over import NETWORK_LEFT_OUT, is_calendar
+from monocal.core.errors import InvalidInput, MonocalError, UnknownName
+from monocal.core.progress import progress
+from monocal.core.spaces import Floats, ScoreSpace
+from monocal.evaluation.compare import MARGIN, Comparison, Verdict, compare
+from monocal.evaluation.evaluate import Report
+from monocal.evaluation.table import EvaluationOptions, evaluate_rows, headline_metrics
+from monocal.logs.encoded_log import EncodedLog
+from monocal.logs.held_out import HeldOut, hold_out
+from monocal.logs.holdout import DEFAULT_SHARE, Holdout
+from monocal.logs.scored_input import ScoredInput, scored_input
+from monocal.metrics import METRICS
+from monocal.models.fit import FitOptions, fit_log, method_and_arguments, rows_to_fit
+from monocal.models.late import with_late_labels
+from monocal.models.model import Model
+from monocal.tables.late_labels import LateLabels
+from monocal.tables.rows import Rows
+from monocal.tables.tabular import Tabular
+
+UNCALIBRATED = "none"
+
+DEFAULT_METRIC = "log_loss"
+"""What ranks methods: a proper score, which a constant forecast cannot lead as it can lead calibration errors."""
+
+WELL_BELOW = 0.75
+"""Fields whose share is below are named in a comparison."""
+
+MOST_SHOWN = 6
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """One method of a comparison.
+
+    Attributes:
+        method: Its name.
+        report: Its metrics on the held-out rows; None if it could not be fitted.
+        fit_seconds: How long the fit took.
+        problem: Why it could not be fitted; empty otherwise.
+        against_uncalibrated: Paired differences to the score as it is; None for that itself.
+        against_best: Paired differences to the best method; None for that itself.
+        carried: Field to the share of its effect that is carried forward; empty if everything is believed.
+        network_share: Share to which its network is believed, 0 if it was rejected; None without such a share.
+        curve_share: Share to which the curve of the score is believed; None where the score enters as it is.
+        calendar: Fields that cannot be told from time, of which nobody said what to believe.
+        setting: Arguments that differ from the method's defaults, in words.
+        model: The model that was judged, fitted on the older rows alone; None if it could not be fitted.
+    """
+
+    method: str
+    report: Report | None
+    fit_seconds: float
+    problem: str = ""
+    against_uncalibrated: Comparison | None = None
+    against_best: Comparison | None = None
+    carried: Mapping[str, float] = field(default_factory=dict)
+    network_share: float | None = None
+    curve_share: float | None = None
+    calendar: tuple[str, ...] = ()
+    setting: str = ""
+    model: Model | None = None
+
+    @property
+    def remark(self) -> str:
+        """Says that the network was rejected, or that the method is not as by default; empty otherwise."""
+        if self.network_share == 0.0:
+            return NETWORK_LEFT_OUT
+        return self.setting
+
+    @property
+    def believed(self) -> list[str]:
+        """Says in short lines what was believed: network, curve, fields well below 1, fields not told from time.
+
+        Example:
+            >>> shares = {"site": 1.0, "store": 0.17, "hour": 0.5}
+            >>> found = MethodResult("umc", None, 1.0, carried=shares, network_share=0.45, calendar=("hour",))
+            >>> for line in found.believed:
+            ...     print(line)
+            network 0.45, store 0.17, hour 0.50, other fields 0.75 or more
+            hour cannot be told from time; carry={"hour": 1.0} keeps it
+        """
+        parts = [] if self.network_share is None else [f"network {self.network_share:.2f}"]
+        parts += [] if self.curve_share is None else [f"curve of the score {self.curve_share:.2f}"]
+        low = sorted((share, name) for name, share in self.carried.items() if share < WELL_BELOW)
+        parts += [f"{name} {share:.2f}" for share, name in low[:MOST_SHOWN]]
+        if len(low) > MOST_SHOWN:
+            parts.append(f"{len(low) - MOST_SHOWN} more fields up to {low[-1][0]:.2f}")
+        if len(low) < len(self.carried):
+            parts.append(f"{'other' if low else 'all'} fields {WELL_BELOW:g} or more")
+        lines = [", ".join(parts)] if parts else []
+        for name in self.calendar:
+            wish = f'carry={{"{name}": 1.0}} keeps it'
+            if self.carried[name] == 1.0:
+                wish = f'it follows the hour and is kept; carry={{"{name}": 0.0}} leaves it out'
+            lines.append(f"{name} cannot be told from time; {wish}")
+        return lines
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MethodComparison(Tabular):
+    """Methods from the best to the worst.
+
+    Attributes:
+        metric: What they are sorted by.
+        results: The methods, best first; those that could not be fitted come last.
+        holdout: How the rows were split.
+        margin: Share of a metric below which a difference is a tie.
+        late_labels: How mature the rows are, if labels may still come.
+    """
+
+    metric: str
+    results: tuple[MethodResult, ...]
+    holdout: Holdout
+    margin: float = MARGIN
+    late_labels: LateLabels | None = None
+
+    def __repr__(self) -> str:
+        return f"MethodComparison of {len(self.results)} methods by {self.metric}, best {self.best.method}"
+
+    def _columns(self) -> dict[str, list[Any]]:
+        found = [result.report for result in self.results]
+        return {
+            "method": [result.method for result in self.results],
+            self.metric: [None if report is None else report.value(self.metric) for report in found],
+            "floor": [None if report is None else report.floor(self.metric) for report in found],
+            "log_loss": [
+                None if report is None or "log_loss" not in report.names else report.value("log_loss")
+                for report in found
+            ],
+            "against_best": [self.verdict_against_best(result) for result in self.results],
+            "fit_seconds": [result.fit_seconds for result in self.results],
+            "remark": [result.problem or result.remark for result in self.results],
+        }
+
+    @property
+    def best(self) -> MethodResult:
+        return self.results[0]
+
+    @property
+    def tied_with_best(self) -> list[str]:
+        """Methods that the data cannot tell from the best."""
+        return [result.method for result in self.results[1:] if self.verdict_against_best(result) == "tie"]
+
+    def verdict_against_best(self, result: MethodResult) -> Verdict | None:
+        """What a method is beside the best: "worse", or "tie" where the paired interval includes no difference."""
+        return None if result.against_best is None else result.against_best.verdict(self.metric)
+
+    def result(self, method: str) -> MethodResult:
+        """Returns a method's result by name."""
+        for result in self.results:
+            if result.method == method:
+                return result
+        raise UnknownName.among("method", method, [result.method for result in self.results])
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
+            "metric": self.metric,
+            "best": self.best.method,
+            "tied_with_best": self.tied_with_best,
+            "holdout": self.holdout.as_dict(),
+            "methods": [_entry(result) for result in self.results],
+        }
+
+
+def compare_methods(
+    table: ScoredInput,
+    methods: Sequence[str | Calibrator] | None = None,
+    *,
+    score: str | None = None,
+    label: str | None = None,
+    fields: Sequence[str] = (),
+    numeric: Sequence[str] = (),
+    weight: str | None = None,
+    time: str | None = None,
+    group: str | None = None,
+    sampling_rate: float | str | None = None,
+    scores_are: ScoreSpace = "probability",
+    soft_labels: bool = False,
+    min_count: int = 1,
+    max_size: int | None = None,
+    holdout: float = DEFAULT_SHARE,
+    metric: str = DEFAULT_METRIC,
+    metrics: Sequence[str] | None = None,
+    arguments: Mapping[str, Mapping[str, Any]] | None = None,
+    margin: float = MARGIN,
+    n_bootstrap: int = 200,
+    seed: int = 0,
+    event_time: str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
+) -> MethodComparison:
+    """Fits several methods on the same older rows and judges them on the same recent ones.
+
+    The table is sorted by log-loss, unless another metric is asked for. Differences are paired: both methods see the
+    same resampled rows. Where the interval of a difference includes zero, or the difference is below
+    the margin, the verdict is "tie". A method that cannot be fitted here is listed with the reason.
+
+    Arguments:
+        table: A table with scores, or a prepared log with scores or its folder.
+        methods: Names of calibrators, or calibrators with their arguments, as in `monocal.fit`; None means all that can
+            be fitted. The uncalibrated score is always among them.
+        score: As in `monocal.fit`, like the following columns.
+        label: The 0/1 column; of a prepared log the task, by default its first.
+        fields: Categorical columns.
+        numeric: Columns of numbers.
+        weight: How often a row counts.
+        time: Column that orders rows.
+        group: Users or queries, which intervals resample.
+        sampling_rate: A number or a column.
+        scores_are: The space of the scores.
+        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
+        min_count: Field values with fewer rows count as unseen.
+        max_size: The most values a field may have.
+        holdout: The most recent share of rows, which judges.
+        metric: What to sort by and to call the best: log-loss. A calibration error may be asked for, of which a
+            forecast that tells no rows apart can have the smallest.
+        metrics: Further metrics to report; by default the headline ones.
+        arguments: Name of a method to its constructor arguments. Without any, a method is as `monocal.fit` has it.
+        margin: Differences below this share of the metric are ties.
+        n_bootstrap: Replicates behind an interval.
+        seed: Seed of resampling; a network's own is one of its arguments.
+        event_time: Where labels may still come, as in `monocal.fit`; metrics are those of the labels that have come.
+        label_time: When a positive label came.
+        window: How long labels count.
+
+    Example:
+        >>> from monocal.lab.simulator import simulate_log
+        >>> log = simulate_log(20_000, world="affine").table()
+        >>> found = compare_methods(log, ["platt", "beta"], score="pctr", label="click", time="timestamp")
+        >>> found.results[-1].method, found.tied_with_best in (["platt"], ["beta"])
+        ('none', True)
+    """
+    if metric not in METRICS:
+        raise UnknownName.among("metric", metric, METRICS)
+    chosen = _chosen(list(CALIBRATORS) if methods is None else [*methods, UNCALIBRATED], arguments or {})
+    columns: dict[str, Any] = {"score": score, "label": label, "fields": fields, "numeric": numeric, "group": group}
+    columns |= {"scores_are": scores_are}
+    columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "soft_labels": soft_labels}
+    columns |= {"event_time": event_time, "label_time": label_time, "window": window}
+    asked = FitOptions(UNCALIBRATED, min_count=min_count, max_size=max_size)
+    given, asked, labels = rows_to_fit(*scored_input(table, columns), asked)
+    maturity = given.maturity if isinstance(given, Rows) else None
+    rows = hold_out(_one_task(given, label), holdout, **asked.limits)
+    has_fields = bool(rows.test.fields)
+    names = list(chosen) if methods is not None else default_methods(has_fields=has_fields)
+    headline = headline_metrics(has_fields=has_fields, has_groups=rows.test.groups is not None)
+    judging = EvaluationOptions(
+        list(dict.fromkeys([metric, *(metrics or headline)])), n_bootstrap=n_bootstrap, seed=seed
+    )
+    results = []
+    with progress("comparing", len(names), unit="methods") as bar:
+        for name in names:
+            bar.note(name)
+            method = replace(asked, method=name, arguments=chosen[name])
+            results.append(_run(method, rows, judging, maturity, labels))
+            bar.advance(1)
+    return MethodComparison(metric, _ranked(results, metric, margin), rows.holdout, margin, labels)
+
+
+def _chosen(
+    methods: Sequence[str | Calibrator], arguments: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Returns each method's arguments, and refuses unknown methods and arguments before anything is read."""
+    found: dict[str, dict[str, Any]] = {}
+    for method in methods:
+        given = arguments.get(method.name if isinstance(method, Calibrator) else method, {})
+        name, own = method_and_arguments(compare_methods, method, given)
+        calibrator(name, **own)
+        if found.setdefault(name, own) != own:
+            raise InvalidInput.of("methods", f"{name!r} twice", "each method once", "compare its settings one by one")
+    for name in arguments:
+        if name not in found:
+            raise UnknownName.among("method of arguments", name, found)
+    return found
+
+
+def _one_task(log: Rows | EncodedLog, task: str | None) -> Rows | EncodedLog:
+    if isinstance(log, Rows):
+        return log
+    if task is not None and task not in log.scores:
+        raise UnknownName.among("task", task, log.scores)
+    names = list(log.scores)[:1] if task is None else [task]
+    return replace(log, scores={name: log.scores[name] for name in names})
+
+
+def _run(
+    asked: FitOptions, rows: HeldOut, judging: EvaluationOptions, maturity: Floats | None, labels: LateLabels | None
+) -> MethodResult:
+    started = clock.perf_counter()
+    log = rows.fit
+    try:
+        model = fit_log(log, asked, maturity=None if maturity is None else maturity[: log.n_rows])
+    except MonocalError as problem:
+        return MethodResult(asked.method, None, clock.perf_counter() - started, str(problem))
+    seconds = clock.perf_counter() - started
+    calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
+    (found,) = evaluate_rows(rows.test, calibrated, judging).values()
+    fitted = vars(model.task().calibrator)
+    carry = fitted.get("carry_", {})
+    places = [] if "field" not in carry else carry["field"].tolist()
+    return MethodResult(
+        asked.method,
+        found.judgement.last,
+        seconds,
+        carried={
+            model.field_names[place]: float(share) for place, share in zip(places, carry.get("share", ()), strict=True)
+        },
+        network_share=float(carry["network"][0]) if "network" in carry else None,
+        curve_share=float(fitted["base_"]["share"][0]) if "base_" in fitted else None,
+        calendar=tuple(model.field_names[field] for place, field in enumerate(places) if is_calendar(carry, place)),
+        setting=", ".join(f"{name}={value}" for name, value in asked.arguments.items()),
+        model=model if labels is None else with_late_labels(model, labels),
+    )
+
+
+def _ranked(results: list[MethodResult], by: str, margin: float) -> tuple[MethodResult, ...]:
+    def place(result: MethodResult) -> float:
+        if result.report is None:
+            return np.inf
+        found = result.report.metrics[by]
+        key = found.goal.loss(result.report.value(by))
+        return key if np.isfinite(key) else np.finfo(np.float64).max
+
+    ordered = sorted(results, key=place)
+    reference = next(result.report for result in results if result.method == UNCALIBRATED)
+    best = ordered[0].report
+    ranked = []
+    for result in ordered:
+        if result.report is None or reference is None or best is None:
+            ranked.append(result)
+            continue
+        ranked.append(
+            replace(
+                result,
+                against_uncalibrated=None
+                if result.report is reference
+                else compare(reference, result.report, margin=margin),
+                against_best=None if result.report is best else compare(best, result.report, margin=margin),
+            )
+        )
+    return tuple(ranked)
+
+
+def _entry(result: MethodResult) -> dict[str, Any]:
+    return {
+        "method": result.method,
+        "problem": result.problem,
+        "fit_seconds": result.fit_seconds,
+        "carried": dict(result.carried),
+        "network_share": result.network_share,
+        "curve_share": result.curve_share,
+        "calendar": list(result.calendar),
+        "report": None if result.report is None else result.report.as_dict(),
+        "against_uncalibrated": None if result.against_uncalibrated is None else result.against_uncalibrated.as_dict(),
+        "against_best": None if result.against_best is None else result.against_best.as_dict(),
+    }
+
+
+def default_methods(*, has_fields: bool) -> list[str]:
+    """Returns every method that can be fitted with or without fields.
+
+    Example:
+        >>> "per_segment" in default_methods(has_fields=False)
+        False
+    """
+    return [name for name, kind in CALIBRATORS.items() if has_fields or kind.class_tags.features != "required"]

@@ -1,0 +1,557 @@
+"""Calibration of every value of a field, long tail included; and errors by how often a value was seen in the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monocal.core.log_loss import log_losses
+from monocal.core.sampling import SamplingRate
+from monocal.core.spaces import Floats, ScoreSpace, logit
+from monocal.evaluation.evaluate import forecast_of, text_table
+from monocal.evaluation.stats import (
+    Flags,
+    MatchedCounts,
+    Spread,
+    levelled,
+    matched_counts,
+    ratio_interval,
+    shrunk_ratio,
+    spread_of,
+    two_sided_p_value,
+    two_stage_discoveries,
+)
+from monocal.metrics.forecast import IdColumn
+from monocal.metrics.resample import check_confidence
+from monocal.metrics.sums import sum_per_cell
+from monocal.tables.encoded_column import EncodedColumn, encode_values
+from monocal.tables.tabular import Tabular
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Cells:
+    r"""Sums per cell, and what follows from them.
+
+    Attributes:
+        weight: Rows, counted with their weights.
+        effective_weight: What one independent observation weighs: :math:`\sum w^2/\sum w`, times the dispersion.
+        observed: Positives that happened.
+        predicted: Positives that were predicted, :math:`\sum w p`.
+        squares: :math:`\sum w p^2`, from which the noise follows.
+        observed_value: Value that was delivered, :math:`\sum w b y`; None without a value column.
+        predicted_value: Value that was predicted, :math:`\sum w b p`; None likewise.
+    """
+
+    weight: Floats
+    effective_weight: Floats
+    observed: Floats
+    predicted: Floats
+    squares: Floats
+    observed_value: Floats | None = None
+    predicted_value: Floats | None = None
+
+    @property
+    def n_cells(self) -> int:
+        return int(self.weight.shape[0])
+
+    @cached_property
+    def counts(self) -> MatchedCounts:
+        """Binomial stand-ins, to which the statistics of small counts apply."""
+        return matched_counts(self.observed, self.predicted, self.squares, self.effective_weight)
+
+    @cached_property
+    def pcoc(self) -> Floats:
+        """Predicted over observed positives; NaN without a positive."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio: Floats = np.where(self.observed > 0.0, self.predicted / self.observed, np.nan)
+        return ratio
+
+    @cached_property
+    def shrunk_pcoc(self) -> Floats:
+        """PCOC pulled towards 1, the more the fewer positives a cell has."""
+        return shrunk_ratio(self.counts)
+
+    @cached_property
+    def p_values(self) -> Floats:
+        """Two-sided, against a calibrated forecast."""
+        return two_sided_p_value(self.counts)
+
+    def interval(self, confidence: float) -> tuple[Floats, Floats]:
+        """Returns both ends of the interval of PCOC; the upper one is infinite without a positive."""
+        return ratio_interval(self.counts, confidence)
+
+    @property
+    def gap(self) -> Floats:
+        """Predicted minus observed positives."""
+        return self.predicted - self.observed
+
+    @property
+    def value_gap(self) -> Floats:
+        """Predicted minus delivered value; NaN without a value column."""
+        if self.predicted_value is None or self.observed_value is None:
+            return np.full(self.n_cells, np.nan)
+        return self.predicted_value - self.observed_value
+
+    @property
+    def observed_rate(self) -> Floats:
+        return self.observed / self.weight
+
+    @property
+    def predicted_rate(self) -> Floats:
+        return self.predicted / self.weight
+
+    def take(self, cells: NDArray[Any] | slice) -> Cells:
+        """Returns the chosen cells."""
+        columns = (self.weight, self.effective_weight, self.observed, self.predicted, self.squares)
+        values = (self.observed_value, self.predicted_value)
+        return Cells(
+            *(column[cells] for column in columns), *(None if value is None else value[cells] for value in values)
+        )
+
+
+def sum_cells(
+    labels: Floats,
+    forecasts: Sequence[Floats],
+    ids: IdColumn,
+    n_cells: int,
+    *,
+    weights: Floats | None = None,
+    values: Floats | None = None,
+    dispersion: float = 1.0,
+) -> list[Cells]:
+    """Adds up rows per cell, once for every forecast of the same rows.
+
+    Arguments:
+        labels: 0.0 or 1.0 per row.
+        forecasts: Probabilities.
+        ids: The cell of each row, from 0.
+        n_cells: How many cells there are.
+        weights: How often each row counts.
+        values: What one positive of each row is worth.
+        dispersion: See `dispersion_of`.
+
+    Example:
+        >>> (cells,) = sum_cells(np.array([1.0, 0.0, 1.0]), [np.array([0.5, 0.5, 0.25])], np.array([0, 0, 1]), 2)
+        >>> cells.predicted.tolist(), cells.observed.tolist(), cells.pcoc.tolist()
+        ([1.0, 0.25], [1.0, 1.0], [1.0, 0.25])
+    """
+
+    def total(amounts: Floats | float) -> Floats:
+        return sum_per_cell(ids, n_cells, amounts, weights, labels.shape[0])
+
+    weight, observed = total(1.0), total(labels)
+    effective = (
+        np.ones_like(weight) if weights is None else total(weights) / np.maximum(weight, np.finfo(np.float64).tiny)
+    )
+    effective = np.where(weight > 0.0, effective * dispersion, 1.0)
+    delivered = None if values is None else total(values * labels)
+    return [
+        Cells(
+            weight,
+            effective,
+            observed,
+            total(p),
+            total(p * p),
+            delivered,
+            None if values is None else total(values * p),
+        )
+        for p in forecasts
+    ]
+
+
+def dispersion_of(
+    labels: Floats,
+    probabilities: Floats,
+    ids: IdColumn,
+    *,
+    groups: IdColumn | None,
+    weights: Floats | None = None,
+) -> float:
+    r"""How much wider the noise of cells' sums is because rows of one group are dependent; 1 without groups.
+
+    .. math:: \phi = \max\Big(1, \frac{\sum_{c,g} (\sum_{i \in c \cap g} w_i r_i)^2}{\sum_i w_i^2 r_i^2}\Big),
+              \quad r = y - p
+
+    Only rows of one group *in the same cell* widen a cell's noise: users spread over many sites hardly matter for
+    sites. The mean residual is taken out first, because a common shift is bias and not dependence; for the same reason
+    the best forecast at hand should be given, not the one under test. When cells and groups are the same, what a
+    group's rows have in common is what is to be measured: 1.
+
+    Arguments:
+        labels: 0.0 or 1.0 per row.
+        probabilities: The forecast whose residuals are looked at.
+        ids: The cell of each row.
+        groups: The group of each row, such as its user.
+        weights: How often each row counts.
+
+    Example:
+        Every row four times under the name of one user:
+
+        >>> rng = np.random.default_rng(0)
+        >>> user = np.repeat(np.arange(5_000), 4)
+        >>> labels = (rng.random(5_000) < 0.1).astype(float)[user]
+        >>> round(dispersion_of(labels, np.full(20_000, 0.1), np.zeros(20_000, dtype=int), groups=user), 2)
+        4.0
+    """
+    if groups is None:
+        return 1.0
+    residuals = labels - probabilities
+    residuals = residuals - np.average(residuals, weights=weights)
+    if weights is not None:
+        residuals = residuals * weights
+    alone = float(np.sum(residuals**2))
+    if alone <= 0.0:
+        return 1.0
+    n_groups = int(groups.max()) + 1
+    seen, shared = np.unique(ids.astype(np.int64) * n_groups + groups, return_inverse=True)
+    n_cells = np.count_nonzero(np.bincount(ids))
+    if seen.shape[0] == n_cells == np.count_nonzero(np.bincount(groups)):
+        return 1.0
+    together = float(np.sum(np.bincount(shared, weights=residuals) ** 2))
+    return max(1.0, together / alone)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FieldErrors:
+    """One forecast on the values of one field.
+
+    Attributes:
+        cells: Sums per value.
+        low: Lower end of the interval of each value's PCOC.
+        high: Upper end; infinite without a positive.
+        flagged: Values whose error is significant after correction.
+        spread: How far off the values are together.
+        is_significant: Whether the field is off, as a whole or through single values, after correction.
+    """
+
+    cells: Cells
+    low: Floats
+    high: Floats
+    flagged: Flags
+    spread: Spread
+    is_significant: bool
+
+    @property
+    def n_flagged(self) -> int:
+        return int(self.flagged.sum())
+
+    @cached_property
+    def relative_spread(self) -> Spread:
+        """How far off the values are once the forecast's overall bias is taken out."""
+        return spread_of(levelled(self.cells.counts))
+
+    @property
+    def shrunk_gap(self) -> Floats:
+        """Predicted minus observed positives by the shrunk estimate."""
+        gap: Floats = self.cells.predicted * (1.0 - 1.0 / self.cells.shrunk_pcoc)
+        return gap
+
+    @property
+    def excess(self) -> Floats:
+        """Predicted minus observed positives: as measured where significant, by the shrunk estimate elsewhere."""
+        return np.where(self.flagged, self.cells.gap, self.shrunk_gap)
+
+
+def field_errors(fields: Sequence[Cells], confidence: float = 0.95) -> list[FieldErrors]:
+    """Estimates every value of every field; the long tail is shrunk, never folded into "other".
+
+    First fields are tested, then the values of those that are off, with the false discovery rate held at 1 − confidence
+    (`two_stage_discoveries`).
+
+    Arguments:
+        fields: One forecast's sums per value, field by field.
+        confidence: Coverage of intervals.
+    """
+    spreads = [spread_of(cells.counts) for cells in fields]
+    outside, flags = two_stage_discoveries(
+        [spread.p_value for spread in spreads], [cells.p_values for cells in fields], 1.0 - confidence
+    )
+    return [
+        FieldErrors(cells, *cells.interval(confidence), flagged, spread, bool(significant))
+        for cells, spread, significant, flagged in zip(fields, spreads, outside, flags, strict=True)
+    ]
+
+
+_SHOWN_ROWS = 20
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FieldTable(Tabular):
+    """One row per value of a field, most frequent first.
+
+    Attributes:
+        name: The field.
+        columns: Arrays of equal length: `n_rows`, `weight`, `positives`, `predicted` (summed predictions),
+            `mean_prediction`, `observed_rate`, `bias` (their difference), `bias_stderr`, `pcoc`, `pcoc_low`,
+            `pcoc_high`, `pcoc_shrunk`, `p_value`, `flagged`.
+    """
+
+    name: str
+    columns: Mapping[str, NDArray[Any]]
+    _ids: NDArray[Any]
+    _encoded: EncodedColumn
+
+    def __len__(self) -> int:
+        return int(self._ids.shape[0])
+
+    def __getitem__(self, column: str) -> NDArray[Any]:
+        return self.columns[column]
+
+    @property
+    def values(self) -> list[Any]:
+        """The field's values, in the order of the rows; None stands for a missing value."""
+        return self._encoded.decode(self._ids)
+
+    def worst(self, k: int = 10) -> FieldTable:
+        """Returns the k flagged values with the most positives predicted too many or too few."""
+        flagged = np.flatnonzero(self["flagged"])
+        gap = np.abs(self["predicted"] - self["positives"])[flagged]
+        return self._take(flagged[np.argsort(-gap, kind="stable")[:k]])
+
+    def as_dict(self) -> dict[str, list[Any]]:
+        """Returns the columns as lists, the field's values first."""
+        return {self.name: self.values, **{key: column.tolist() for key, column in self.columns.items()}}
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return self.as_dict()
+
+    def __repr__(self) -> str:
+        flagged = int(self["flagged"].sum())
+        return f"FieldTable of {len(self):,} values of {self.name}, {flagged:,} flagged; print it for the table"
+
+    def __str__(self) -> str:
+        shown = self._take(np.arange(min(len(self), _SHOWN_ROWS)))
+        head = (self.name, "rows", "observed", "predicted", "PCOC", "interval", "shrunk", "p-value", "")
+        lines = [head]
+        for row, value in enumerate(shown.values):
+            cell = {key: column[row] for key, column in shown.columns.items()}
+            lines.append(
+                (
+                    str(value),
+                    f"{cell['n_rows']:,}",
+                    f"{cell['observed_rate']:.4f}",
+                    f"{cell['mean_prediction']:.4f}",
+                    f"{cell['pcoc']:.3f}",
+                    f"{cell['pcoc_low']:.3f} … {cell['pcoc_high']:.3f}",
+                    f"{cell['pcoc_shrunk']:.3f}",
+                    f"{cell['p_value']:.2g}",
+                    "flagged" if cell["flagged"] else "",
+                )
+            )
+        rest = len(self) - len(shown)
+        return "\n".join(text_table(lines) + ([f"… and {rest:,} more values"] if rest else []))
+
+    def _take(self, rows: NDArray[Any]) -> FieldTable:
+        columns = {key: column[rows] for key, column in self.columns.items()}
+        return FieldTable(self.name, columns, self._ids[rows], self._encoded)
+
+
+def field_table(
+    labels: ArrayLike,
+    probabilities: ArrayLike,
+    values: Any,
+    *,
+    name: str = "value",
+    groups: Any | None = None,
+    weights: ArrayLike | None = None,
+    sampling_rate: SamplingRate = None,
+    scores_are: ScoreSpace = "probability",
+    confidence: float = 0.95,
+) -> FieldTable:
+    r"""Returns PCOC of every value of a field with interval, shrunk estimate, p-value and a flag.
+
+    Positives of one value are taken as binomial, with the number of trials and the rate chosen so that mean and
+    variance are those of the predicted coin flips; where rows of one group are dependent, intervals and tests widen by
+    as much as their residuals show (`dispersion_of`). The p-value is two-sided against perfect calibration; `flagged`
+    holds the false discovery rate over all values at 1 − confidence in two stages, the field first and then its values,
+    so a field with a thousand values does not raise fifty false alarms. `pcoc_shrunk` pulls small values towards 1 by
+    as much as the spread between values suggests (gamma-Poisson): nothing is folded into "other".
+
+    PCOC of a value without positives is NaN, its interval reaches to infinity, and its shrunk PCOC is finite.
+    A row is one observation whatever its weight; uneven weights widen the interval.
+
+    Arguments:
+        labels: 0 or 1 per row.
+        probabilities: The forecast.
+        values: The field: strings, integers, anything; missing values are a value of their own.
+        name: What the field is called.
+        groups: Users or sessions whose rows are dependent; None takes all rows as independent.
+        weights: Numbers ≥ 0.
+        sampling_rate: As in `evaluate`.
+        scores_are: "probability" or "logit".
+        confidence: Coverage of intervals; 1 − confidence is the false discovery rate.
+
+    References:
+        Benjamini and Hochberg. Controlling the false discovery rate. 1995.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> site = rng.choice(["big", "small"], 20_000, p=[0.9, 0.1])
+        >>> labels = rng.random(20_000) < 0.1
+        >>> table = field_table(labels, np.where(site == "small", 0.15, 0.1), site, name="site")
+        >>> table.values, table["flagged"].tolist(), table["pcoc"].round(1).tolist()
+        (['big', 'small'], [False, True], [1.0, 1.5])
+    """
+    check_confidence(confidence)
+    rows = forecast_of(
+        labels, probabilities, groups=groups, weights=weights, sampling_rate=sampling_rate, scores_are=scores_are
+    )
+    columns = {name: encode_values(values, rows.n_rows, name)}
+    return field_tables(
+        rows.labels, rows.probabilities, columns, groups=rows.groups, weights=rows.weights, confidence=confidence
+    )[name]
+
+
+def field_tables(
+    labels: Floats,
+    probabilities: Floats,
+    fields: Mapping[str, EncodedColumn],
+    *,
+    groups: IdColumn | None = None,
+    weights: Floats | None = None,
+    noise_of: Floats | None = None,
+    confidence: float = 0.95,
+) -> dict[str, FieldTable]:
+    """Returns the tables of several fields, with the false discovery rate held over all of them together.
+
+    Arguments:
+        labels: 0.0 or 1.0 per row.
+        probabilities: The forecast.
+        fields: Encoded columns by name.
+        groups: Ids of users or sessions whose rows are dependent.
+        weights: How often each row counts.
+        noise_of: The forecast whose residuals show how dependent rows are, such as the calibrated one; None means the
+            forecast itself.
+        confidence: Coverage of intervals; 1 − confidence is the false discovery rate.
+    """
+    noise_of = probabilities if noise_of is None else noise_of
+    sums, kept = [], []
+    for column in fields.values():
+        dispersion = dispersion_of(labels, noise_of, column.ids, groups=groups, weights=weights)
+        n_values = int(column.ids.max()) + 1
+        (cells,) = sum_cells(labels, [probabilities], column.ids, n_values, weights=weights, dispersion=dispersion)
+        n_rows = np.bincount(column.ids, minlength=n_values)
+        ids = np.flatnonzero(cells.weight > 0.0)
+        ids = ids[np.argsort(-n_rows[ids], kind="stable")]
+        sums.append(cells.take(ids))
+        kept.append((ids, n_rows[ids]))
+    return {
+        name: FieldTable(name, _columns(errors, n_rows), ids, fields[name])
+        for name, errors, (ids, n_rows) in zip(fields, field_errors(sums, confidence), kept, strict=True)
+    }
+
+
+def _columns(errors: FieldErrors, n_rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    cells = errors.cells
+    variance = np.maximum(cells.predicted - cells.squares, 0.0) * cells.effective_weight
+    return {
+        "n_rows": n_rows,
+        "weight": cells.weight,
+        "positives": cells.observed,
+        "predicted": cells.predicted,
+        "mean_prediction": cells.predicted_rate,
+        "observed_rate": cells.observed_rate,
+        "bias": cells.predicted_rate - cells.observed_rate,
+        "bias_stderr": np.sqrt(variance) / cells.weight,
+        "pcoc": cells.pcoc,
+        "pcoc_low": errors.low,
+        "pcoc_high": errors.high,
+        "pcoc_shrunk": cells.shrunk_pcoc,
+        "p_value": cells.p_values,
+        "flagged": errors.flagged,
+    }
+
+
+LEAST_SEEN = (0, 1, 10, 100, 1_000)
+"""Where bands of counts begin: never, once to nine times, and so on."""
+
+_QUANTILE = 1.96
+
+
+@final
+@dataclass(frozen=True)
+class SeenBand:
+    """Rows whose value of one field had about as many rows in the fit.
+
+    Attributes:
+        least: The value had at least so many rows in the fit.
+        most: And at most so many; None has no limit.
+        n_rows: Rows of the band, counted with their weights.
+        n_positive: Positives among them.
+        log_loss: Stage ("before", "after") to the mean log-loss.
+        pcoc: Stage to predicted over observed positives; NaN without positives.
+        noise: How far from 1 chance alone takes PCOC in 95 of 100 such bands if the last forecast is right.
+    """
+
+    least: int
+    most: int | None
+    n_rows: float
+    n_positive: float
+    log_loss: dict[str, float]
+    pcoc: dict[str, float]
+    noise: float
+
+    @property
+    def title(self) -> str:
+        """The band in words."""
+        if self.most is None:
+            return f"{self.least:,} or more"
+        return "never" if self.most == 0 else f"{self.least:,} to {self.most:,}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def by_times_seen(
+    times_seen: NDArray[Any], labels: ArrayLike, stages: Mapping[str, Floats], weights: ArrayLike | None = None
+) -> list[SeenBand]:
+    """Returns the bands that have rows, from values never seen to frequent ones.
+
+    Arguments:
+        times_seen: How many rows of the fit had this row's value.
+        labels: 0 or 1.
+        stages: Forecasts by name, the last one the best.
+        weights: How often each row counts.
+
+    Example:
+        >>> seen, labels = np.array([0, 0, 5, 5]), np.array([0, 1, 1, 1])
+        >>> bands = by_times_seen(seen, labels, {"after": np.array([0.4, 0.4, 0.9, 0.9])})
+        >>> [(band.title, band.n_rows, band.pcoc["after"]) for band in bands]
+        [('never', 2.0, 0.8), ('1 to 9', 2.0, 0.9)]
+    """
+    y = np.asarray(labels, dtype=np.float64)
+    w = np.ones(y.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
+    band = np.searchsorted(LEAST_SEEN, times_seen, side="right") - 1
+
+    def sums(column: Floats) -> Floats:
+        return np.bincount(band, column, len(LEAST_SEEN)).astype(np.float64)
+
+    rows, positives = sums(w), sums(w * y)
+    losses = {name: sums(w * log_losses(logit(p), y)) for name, p in stages.items()}
+    predicted = {name: sums(w * p) for name, p in stages.items()}
+    best = list(stages.values())[-1]
+    spread = np.sqrt(sums(w**2 * best * (1.0 - best)))
+    found = []
+    for place, least in enumerate(LEAST_SEEN):
+        if rows[place] > 0.0:
+            observed = positives[place] if positives[place] > 0.0 else np.nan
+            found.append(
+                SeenBand(
+                    least,
+                    LEAST_SEEN[place + 1] - 1 if place + 1 < len(LEAST_SEEN) else None,
+                    float(rows[place]),
+                    float(positives[place]),
+                    {name: float(loss[place] / rows[place]) for name, loss in losses.items()},
+                    {name: float(expected[place] / observed) for name, expected in predicted.items()},
+                    float(_QUANTILE * spread[place] / observed),
+                )
+            )
+    return found

@@ -1,0 +1,255 @@
+"""Calibration of all rows: the global ratio, and errors over equal-width bins of the prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, final, get_args
+
+import numpy as np
+
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import Floats
+from monocal.metrics.base import Metric, Summary, Value, check_positive_count, minimize, toward
+from monocal.metrics.forecast import Forecast, IdColumn
+from monocal.metrics.sums import CellSums, Sums, SumSummary, Term, cell_sums, cell_terms
+
+Precision = Literal["double", "single"]
+
+
+@final
+@dataclass(frozen=True)
+class BinSums(SumSummary):
+    r"""Cell sums over bins :math:`[k/M, (k+1)/M)`; a prediction of exactly 1 has a bin of its own.
+
+    The bin of a row is :math:`\lfloor p M \rfloor`, computed in double precision.
+
+    Arguments:
+        bins: M, the number of bins below 1.
+        precision: "single" multiplies in float32 instead, which moves a few predictions that sit on an edge
+            (0.29 · 100 is 28.99… in double and 29 in single precision); for comparing with float32 evaluators.
+
+    Example:
+        >>> state = BinSums(100).summarize(Forecast.of([1, 1, 0], [1.0, 0.995, 0.995]))
+        >>> np.flatnonzero(state["weight"]).tolist()
+        [99, 100]
+    """
+
+    bins: int = 100
+    precision: Precision = "double"
+
+    def __post_init__(self) -> None:
+        check_positive_count("bins", self.bins)
+        if self.precision not in ("double", "single"):
+            raise InvalidInput.of("precision", repr(self.precision), '"double" or "single"', "leave it out")
+
+    def _terms(self, forecast: Forecast) -> tuple[Term, ...]:
+        return cell_terms(forecast.probabilities, self.bin_of(forecast.probabilities), self.bins + 1)
+
+    def bin_of(self, probabilities: Floats) -> IdColumn:
+        """Returns the bin of each prediction, 0 … M."""
+        if self.precision == "single":
+            return (probabilities.astype(np.float32) * np.float32(self.bins)).astype(np.int32)
+        return (probabilities * self.bins).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class BinnedMetric(Metric[Sums]):
+    """A metric over equal-width bins; a subclass writes `_value`.
+
+    Arguments:
+        bins: Number of bins.
+        precision: "single" bins in float32, for parity with float32 evaluators.
+    """
+
+    bins: int = 100
+    precision: Precision = "double"
+
+    def __post_init__(self) -> None:
+        self._summary()  # checks the options when they are given, not when they are used
+
+    @final
+    def _summary(self) -> Summary[Sums]:
+        return BinSums(self.bins, self.precision)
+
+
+Normalise = Literal["kept", "all"]
+
+SMOOTHED_POSITIVES = 0.5
+"""Cells without positives count as if they had half a one in the smoothed variant."""
+
+
+def relative_error(cells: CellSums, normalise: Normalise, smoothing: float, what: str) -> Value:
+    r"""Returns the row-weighted mean of :math:`|\sum(p-y)| / \sum y` over cells.
+
+    .. math:: \frac{\sum_v n_v\, |\sum_{i\in v}(p_i-y_i)| / \sum_{i\in v} y_i}{\sum_v n_v}
+
+    Cells without a positive label are dropped from the numerator, and from the denominator too with `normalise="kept"`.
+    Dropping is optimistic: over-prediction there costs nothing. Therefore the details carry `dropped_row_share` and
+    `smoothed`, where nothing is dropped and the divisor is :math:`\max(\sum y, 1/2)`.
+
+    Arguments:
+        cells: Sums per cell.
+        normalise: "kept" divides by the rows of kept cells, "all" by all rows.
+        smoothing: The smallest divisor; 0 drops cells without positives instead.
+        what: What a cell is called in the reason, such as "bin".
+    """
+    weight = float(cells.weight.sum())
+    if weight == 0.0:
+        return Value.undefined("no rows")
+    kept = cells.positive > 0.0
+    details = {
+        "dropped_row_share": float(cells.weight[~kept].sum()) / weight,
+        "smoothed": _mean_ratio(cells, smoothing or SMOOTHED_POSITIVES) / weight,
+    }
+    if smoothing > 0.0:
+        return Value(details["smoothed"], details=details)
+    if not kept.any():
+        return Value.undefined(f"no {what} has a positive label to divide by", details)
+    chosen = CellSums(cells.weight[kept], cells.predicted[kept], cells.positive[kept])
+    rows = float(chosen.weight.sum()) if normalise == "kept" else weight
+    return Value(_mean_ratio(chosen, 0.0) / rows, details=details)
+
+
+def check_relative_options(normalise: str, smoothing: float) -> None:
+    """Refuses options that do not exist."""
+    if normalise not in get_args(Normalise):
+        raise InvalidInput.of("normalise", repr(normalise), '"kept" or "all"', "say whose rows are the denominator")
+    if not smoothing >= 0.0:
+        raise InvalidInput.of("smoothing", smoothing, "a number ≥ 0", "use 0.5, or 0 to drop cells without positives")
+
+
+def _mean_ratio(cells: CellSums, smallest: float) -> float:
+    return float(np.dot(cells.weight, cells.gap / np.maximum(cells.positive, smallest)))
+
+
+@final
+@dataclass(frozen=True)
+class Totals(SumSummary):
+    """Row count, predicted and observed positives, all as weighted sums."""
+
+    def _terms(self, forecast: Forecast) -> tuple[Term, ...]:
+        return cell_terms(forecast.probabilities, None, 1)
+
+
+@final
+@dataclass(frozen=True)
+class Pcoc(Metric[Sums]):
+    r"""Predicted clicks over clicks: the global bias as a ratio.
+
+    .. math:: \frac{\sum_i p_i}{\sum_i y_i}
+
+    1 is ideal, 1.1 means ten percent too many clicks were predicted. Undefined without a positive label.
+
+    Example:
+        >>> from monocal.metrics.forecast import Forecast
+        >>> round(Pcoc().of(Forecast.of([0, 1], [0.3, 0.8])).number, 6)
+        1.1
+    """
+
+    name = "pcoc"
+    goal = toward(1.0)
+
+    def _summary(self) -> Summary[Sums]:
+        return Totals()
+
+    def _value(self, state: Sums) -> Value:
+        if state.total("weight") == 0.0:
+            return Value.undefined("no rows")
+        if state.total("positive") == 0.0:
+            return Value.undefined("no positive label to divide by")
+        return Value(state.total("predicted") / state.total("positive"))
+
+
+@final
+@dataclass(frozen=True)
+class Ece(BinnedMetric):
+    r"""Expected calibration error over M equal-width bins.
+
+    .. math:: \frac{1}{n}\sum_k \Bigl|\sum_{i \in k} (p_i - y_i)\Bigr|
+
+    No bin is divided by its size, so empty bins need no rule. A prediction of exactly 1 sits in a bin of its own
+    behind the last one.
+
+    Arguments:
+        bins: M.
+        precision: "single" bins in float32, for parity with float32 evaluators.
+
+    Example:
+        >>> from monocal.metrics.forecast import Forecast
+        >>> round(Ece(bins=100).of(Forecast.of([1, 1, 0], [1.0, 0.995, 0.995])).number, 6)
+        0.33
+    """
+
+    name = "ece"
+    goal = minimize
+    limits = (0.0, 1.0)
+
+    def _value(self, state: Sums) -> Value:
+        cells = cell_sums(state)
+        weight = float(cells.weight.sum())
+        return Value(float(cells.gap.sum()) / weight) if weight > 0.0 else Value.undefined("no rows")
+
+
+@final
+@dataclass(frozen=True)
+class Mce(BinnedMetric):
+    r"""Maximum calibration error: the largest :math:`|\bar y_k - \bar p_k|` over non-empty equal-width bins.
+
+    A bin with a single row counts as much as one with a million, so on real logs this number is mostly noise;
+    read it beside its noise floor.
+
+    Arguments:
+        bins: Number of bins, as in ECE.
+        precision: "single" bins in float32.
+
+    Example:
+        >>> from monocal.metrics.forecast import Forecast
+        >>> round(Mce(bins=2).of(Forecast.of([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.9])).number, 6)
+        0.25
+    """
+
+    name = "mce"
+    goal = minimize
+    limits = (0.0, 1.0)
+
+    def _value(self, state: Sums) -> Value:
+        cells = cell_sums(state)
+        filled = cells.weight > 0.0
+        if not filled.any():
+            return Value.undefined("no rows")
+        return Value(float(np.max(cells.gap[filled] / cells.weight[filled])))
+
+
+@final
+@dataclass(frozen=True)
+class Rce(BinnedMetric):
+    r"""Relative calibration error over equal-width bins: the row-weighted mean of :math:`|\bar y_k-\bar p_k|/\bar y_k`.
+
+    Bins without positives are dropped from numerator and denominator; the details carry `dropped_row_share` and the
+    `smoothed` variant, which drops nothing and divides by :math:`\max(\sum y, 1/2)`.
+
+    Arguments:
+        bins: Number of bins, as in ECE.
+        precision: "single" bins in float32.
+        normalise: "kept" divides by the rows of bins with positives, "all" by all rows.
+        smoothing: Smallest divisor; above 0 the value itself is the smoothed variant.
+
+    Example:
+        >>> from monocal.metrics.forecast import Forecast
+        >>> value = Rce(bins=2).of(Forecast.of([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.9]))
+        >>> round(value.number, 6), value.details["dropped_row_share"]
+        (0.25, 0.5)
+    """
+
+    name = "rce"
+    goal = minimize
+
+    normalise: Normalise = "kept"
+    smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_relative_options(self.normalise, self.smoothing)
+
+    def _value(self, state: Sums) -> Value:
+        return relative_error(cell_sums(state), self.normalise, self.smoothing, "bin")

@@ -1,0 +1,406 @@
+"""May a new model replace the old one? A paired comparison on rows that neither has seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, final
+
+import numpy as np
+
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import Floats
+from monocal.evaluation.compare import PairedLosses, paired_losses
+from monocal.evaluation.stats import joint_discoveries
+from monocal.models.artefact import load_model
+from monocal.models.late import known_delays
+from monocal.models.learned_rows import check_unseen, time_of_fit
+from monocal.models.model import Model
+from monocal.tables.cluster_table import ClusterTable
+from monocal.tables.late_labels import LateLabels, read_mature
+from monocal.tables.rows import Rows
+from monocal.tables.stream import Table, open_table
+from monocal.vocabulary.bins import binned
+
+Verdict = Literal["better", "tie", "slightly worse", "worse", "cannot tell"]
+
+
+class Outcome(NamedTuple):
+    """What an interval says.
+
+    Attributes:
+        verdict: What the new model is.
+        passes: Whether more harm than is tolerated is excluded.
+        words: The verdict in words.
+    """
+
+    verdict: Verdict
+    passes: bool
+    words: str
+
+
+def outcome(low: float, high: float, tolerated: float) -> Outcome:
+    """Returns what the interval of a difference of log-loss, new minus old, says about the new model.
+
+    Arguments:
+        low: Lower end of the interval.
+        high: Upper end; NaN like the lower one if there is no interval.
+        tolerated: The increase that is tolerated, above 0.
+
+    Example:
+        >>> for low, high in ((-0.3, -0.1), (-0.1, 0.1), (0.1, 0.2), (0.1, 0.3), (0.3, 0.4), (-0.1, 0.3)):
+        ...     print(*outcome(low, high, tolerated=0.2), sep="; ")
+        better; True; better
+        tie; True; tie
+        slightly worse; True; slightly worse, within what is tolerated
+        worse; False; worse, and more harm than is tolerated cannot be excluded
+        worse; False; worse by more than is tolerated
+        cannot tell; False; too few rows to exclude harm
+    """
+    if math.isnan(low) or math.isnan(high):
+        return Outcome("cannot tell", False, "no interval from a single observation")
+    if high < 0.0:
+        return Outcome("better", True, "better")
+    if low > tolerated:
+        return Outcome("worse", False, "worse by more than is tolerated")
+    if low > 0.0 and high > tolerated:
+        return Outcome("worse", False, "worse, and more harm than is tolerated cannot be excluded")
+    if low > 0.0:
+        return Outcome("slightly worse", True, "slightly worse, within what is tolerated")
+    if high <= tolerated:
+        return Outcome("tie", True, "tie")
+    return Outcome("cannot tell", False, "too few rows to exclude harm")
+
+
+@final
+@dataclass(frozen=True)
+class Judged:
+    """A paired comparison on all rows or on a segment.
+
+    Attributes:
+        verdict: What the new model is. On all rows, see `outcome`. In a segment: "worse" if more harm than is tolerated
+            was shown, "better" if any gain was, both with the false discovery rate held; else "tie".
+        rows: Rows, counted with their weights.
+        old: Log-loss of the old model.
+        new: Log-loss of the new model.
+        difference: New minus old.
+        low: Lower end of its interval.
+        high: Upper end; NaN like the lower one if a single observation has none.
+    """
+
+    verdict: Verdict
+    rows: float
+    old: float
+    new: float
+    difference: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, found: PairedLosses, place: int, confidence: float, verdict: Verdict) -> Judged:
+        low, high = (float(end[place]) for end in found.interval(confidence))
+        columns = (found.weight, found.first, found.second, found.difference)
+        rows, old, new, difference = (float(column[place]) for column in columns)
+        return cls(verdict, rows, old, new, difference, low, high)
+
+
+@final
+@dataclass(frozen=True)
+class Segment:
+    """One value of a guarded column."""
+
+    column: str
+    value: str
+    judged: Judged
+
+
+@final
+@dataclass(frozen=True)
+class TaskVerdict:
+    """One task.
+
+    Attributes:
+        overall: On all rows.
+        tolerated: The increase of log-loss that is tolerated.
+        rows_needed: Observations (rows, or groups if there are groups) that would decide, four times in five, whether
+            more than that is excluded, or the new model shown to be worse.
+        pcoc: Predicted over observed positives of the old and the new model.
+        segments: Every value that was judged.
+    """
+
+    overall: Judged
+    tolerated: float
+    rows_needed: int
+    pcoc: tuple[float, float]
+    segments: tuple[Segment, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the interval on all rows says."""
+        return outcome(self.overall.low, self.overall.high, self.tolerated)
+
+    @property
+    def worse(self) -> tuple[Segment, ...]:
+        """Segments in which more harm than is tolerated was shown."""
+        return tuple(segment for segment in self.segments if segment.judged.verdict == "worse")
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome.passes and not self.worse
+
+
+@final
+@dataclass(frozen=True)
+class GateVerdict:
+    """Everything a gate found.
+
+    Attributes:
+        tasks: Task to what was found.
+        n_rows: Rows that judged.
+        max_harm: The tolerated share.
+        confidence: Of intervals; 1 − confidence is the false discovery rate of segments.
+        by_groups: Whether groups, not rows, were the observations.
+        old: Fingerprint of the old model.
+        new: Of the new one.
+        late_labels: How mature the rows are, if labels may still come.
+    """
+
+    tasks: dict[str, TaskVerdict]
+    n_rows: int
+    max_harm: float
+    confidence: float
+    by_groups: bool
+    old: str
+    new: str
+    late_labels: LateLabels | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the new model may replace the old one."""
+        return all(verdict.passed for verdict in self.tasks.values())
+
+    def reasons(self) -> list[str]:
+        """Returns one sentence per task that says why it passes or does not."""
+        return [f"{name}: {self._reason(verdict)}" for name, verdict in self.tasks.items()]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "passed": self.passed,
+            "reasons": self.reasons(),
+            "n_rows": self.n_rows,
+            "max_harm": self.max_harm,
+            "confidence": self.confidence,
+            "old": self.old,
+            "new": self.new,
+            **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
+            "tasks": {
+                name: {
+                    "passed": verdict.passed,
+                    **asdict(verdict.overall),
+                    "tolerated": verdict.tolerated,
+                    "rows_needed": verdict.rows_needed,
+                    "pcoc": {"old": verdict.pcoc[0], "new": verdict.pcoc[1]},
+                    "segments": [
+                        {"column": part.column, "value": part.value, **asdict(part.judged)} for part in verdict.segments
+                    ],
+                }
+                for name, verdict in self.tasks.items()
+            },
+        }
+
+    def __str__(self) -> str:
+        maturity = [] if self.late_labels is None else [str(self.late_labels)]
+        return "\n".join(["passed" if self.passed else "not passed", *self.reasons(), *maturity])
+
+    def _reason(self, verdict: TaskVerdict) -> str:
+        found = verdict.overall
+        change = (
+            f"log-loss {found.old:.5f} -> {found.new:.5f} ({found.difference:+.5f}, {self.confidence:.0%} interval "
+        )
+        change += f"{found.low:+.5f} … {found.high:+.5f}; tolerated {verdict.tolerated:+.5f})"
+        words = verdict.outcome.words
+        if verdict.worse and verdict.outcome.verdict != "worse":
+            worst = max(verdict.worse, key=lambda part: part.judged.difference * part.judged.rows)
+            more = f" and {len(verdict.worse) - 1} more" if len(verdict.worse) > 1 else ""
+            words = f"worse where {worst.column} is {worst.value}{more}"
+        elif verdict.outcome.verdict == "cannot tell" and verdict.rows_needed:
+            words += f", about {verdict.rows_needed:,} {'groups' if self.by_groups else 'rows'} are needed"
+        return f"{words}: {change}"
+
+
+MAX_HARM = 0.002
+"""Share of the old model's log-loss. A forecast that is 13 % too high at a rate of 5 % costs about so much."""
+
+LEAST_EXPECTED = 20.0
+"""A segment is judged if both models expect at least so many positives and negatives in it: with fewer the mean
+difference is too skewed for its p-value. Chosen without looking at labels."""
+
+
+def gate(
+    old: Model | str | Path,
+    new: Model | str | Path,
+    table: Table,
+    *,
+    by: Sequence[str] = (),
+    max_harm: float = MAX_HARM,
+    label: str | None = None,
+    group: str | None = None,
+    weight: str | None = None,
+    time: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    confidence: float = 0.95,
+    event_time: str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
+) -> GateVerdict:
+    r"""Says whether a new model is better, worse or as good as the old one, and whether it may take its place.
+
+    Both answer the same rows, and differences of log-loss are paired row by row. The new model passes if
+
+    1. the interval of the mean difference excludes an increase above `max_harm` times the old log-loss, and
+    2. no value of a guarded column is shown to be worse by more than that, with the false discovery rate over all
+       values of all columns and tasks held at 1 − `confidence`.
+
+    A model that is shown to be worse by less than that passes and is called "slightly worse". Too few rows to exclude
+    harm do not pass, and the verdict says how many it takes. Rows that either model learned from are refused, as far
+    as the models remember.
+
+    Arguments:
+        old: The model in force, or its folder.
+        new: The challenger, or its folder.
+        table: Labelled rows that neither has seen.
+        by: Guarded columns: every value of them is judged.
+        max_harm: The increase of log-loss that is tolerated, as a share of the old model's.
+        label: Another label column than that of the fit.
+        group: Users, queries or sessions: rows of one are one observation.
+        weight: How often each row counts.
+        time: Orders rows; by default the column that the old model was fitted with, if it is there.
+        since: Rows before this moment are left out.
+        until: Rows at or after it are left out.
+        confidence: Of the interval.
+        event_time: Column that says when a row happened, where its label may still come. Labels are then held against
+            the probability that they have come by now, with the delays that the models know or the rows tell.
+        label_time: Column that says when a positive label came; null where none has.
+        window: How long after its event a label counts.
+
+    Example:
+        >>> import monocal
+        >>> log = monocal.simulate_log(30_000, world="affine").table()
+        >>> old, new = (monocal.fit(log.slice(0, 10_000), method=name, score="pctr", label="click")
+        ...             for name in ("none", "platt"))
+        >>> found = gate(old, new, log.slice(10_000))
+        >>> found.passed, found.tasks["click"].overall.verdict
+        (True, 'better')
+    """
+    if not 0.0 < max_harm < 1.0:
+        raise InvalidInput.of("max_harm", max_harm, "a share of the old log-loss in (0, 1)", f"use {MAX_HARM}")
+    first, second = (model if isinstance(model, Model) else load_model(model) for model in (old, new))
+    if set(first.task_names) != set(second.task_names):
+        raise InvalidInput.of(
+            "new",
+            f"a model of {', '.join(second.task_names)}",
+            f"the old model's tasks, {', '.join(first.task_names)}",
+            "fit both on the same labels",
+        )
+    stream = open_table(table)
+    columns: dict[str, Any] = {"group": group, "weight": weight, "slices": list(by), "window": window}
+    columns |= {"time": time or time_of_fit(first.info, stream.column_names)}
+    columns |= {"event_time": event_time, "label_time": label_time}
+    sides, labels = [], None
+    asked = []
+    for model in (first, second):
+        model.check_columns(stream.column_names)
+        asked.append(model.roles(label, **columns))
+        asked[-1].check_columns(stream.column_names)
+    delays = known_delays(first) or known_delays(second)
+    if isinstance(stream.dataset, ClusterTable):  # both models answer the same rows, in the same order
+        stream.dataset.hold(list(dict.fromkeys(name for roles in asked for name in roles.columns)))
+    for model, roles, whose in zip((first, second), asked, ("the old model", "the new model"), strict=True):
+        rows, labels = read_mature(stream, roles, since=since, until=until, curve=delays)
+        check_unseen(model.info, rows, whose)
+        sides.append((binned(rows, model.vocabulary), model.predict_rows(rows)))
+    found = _judge(sides, list(by), max_harm, confidence, (first.fingerprint, second.fingerprint))
+    return found if labels is None else replace(found, late_labels=labels)
+
+
+def judge_models(
+    old: Model, new: Model, rows: Rows, by: Sequence[str] = (), max_harm: float = MAX_HARM, confidence: float = 0.95
+) -> GateVerdict:
+    """Compares two models on rows that were read and that neither has seen; both have the same columns."""
+    sides = [(rows, model.predict_rows(rows)) for model in (old, new)]
+    return _judge(sides, list(by), max_harm, confidence, (old.fingerprint, new.fingerprint))
+
+
+def _judge(
+    sides: list[tuple[Rows, dict[str, Floats]]],
+    by: list[str],
+    max_harm: float,
+    confidence: float,
+    fingerprints: tuple[str, str],
+) -> GateVerdict:
+    rows = sides[0][0]
+    overall: dict[str, tuple[PairedLosses, tuple[float, float]]] = {}
+    segments: dict[str, list[tuple[str, Any, PairedLosses]]] = {}
+    for task in rows.scores:
+        known = np.flatnonzero(rows.labels[task] >= 0)
+        labels = rows.labels[task][known].astype(np.float64)
+        _check_classes(labels, task)
+        before, after = (side.arrived(answers[task])[known] for side, answers in sides)
+        weights = None if rows.weights is None else rows.weights[known].astype(np.float64)
+        together = rows.observations
+        options: dict[str, Any] = {"weights": weights, "groups": None if together is None else together[known]}
+        observed = float(np.average(labels, weights=weights))
+        pcoc = tuple(float(np.average(p, weights=weights)) / observed for p in (before, after))
+        overall[task] = paired_losses(labels, before, after, **options), (pcoc[0], pcoc[1])
+        segments[task] = []
+        for name in by:
+            column = rows.fields[name].take(known)
+            n_cells = int(column.ids.max()) + 1
+            found = paired_losses(labels, before, after, column.ids, n_cells, **options)
+            kept = np.flatnonzero(_is_judged((before, after), column.ids, n_cells, weights))
+            segments[task].append((name, column.decode(kept), found.take(kept)))
+    families = [found for parts in segments.values() for _, _, found in parts]
+    rate = 1.0 - confidence
+    worse = joint_discoveries([found.p_above(max_harm * found.first) for found in families], rate)
+    better = joint_discoveries([found.p_below(0.0) for found in families], rate)
+    flags = iter(zip(worse, better, strict=True))
+    tasks = {}
+    for task, (found, pcoc) in overall.items():
+        cells = []
+        for name, values, part in segments[task]:
+            is_worse, is_better = next(flags)
+            for place, value in enumerate(values):
+                verdict: Verdict = "worse" if is_worse[place] else "better" if is_better[place] else "tie"
+                cells.append(Segment(name, str(value), Judged.of(part, place, confidence, verdict)))
+        tasks[task] = _task_verdict(found, max_harm, confidence, pcoc, tuple(cells))
+    return GateVerdict(tasks, rows.n_table_rows, max_harm, confidence, rows.groups is not None, *fingerprints)
+
+
+def _task_verdict(
+    found: PairedLosses, max_harm: float, confidence: float, pcoc: tuple[float, float], cells: tuple[Segment, ...]
+) -> TaskVerdict:
+    low, high = (float(end[0]) for end in found.interval(confidence))
+    tolerated, difference = max_harm * float(found.first[0]), float(found.difference[0])
+    overall = Judged.of(found, 0, confidence, outcome(low, high, tolerated).verdict)
+    # from the difference to the limit that is farther away: the other one cannot be excluded by any number of rows
+    margin = max(tolerated - max(difference, 0.0), difference)
+    return TaskVerdict(overall, tolerated, found.units_needed(margin, confidence), pcoc, cells)
+
+
+def _is_judged(forecasts: tuple[Floats, Floats], ids: Any, n_cells: int, weights: Floats | None) -> Any:
+    enough = np.ones(n_cells, dtype=bool)
+    for p in forecasts:
+        for q in (p, 1.0 - p):
+            enough &= np.bincount(ids, q if weights is None else weights * q, n_cells) >= LEAST_EXPECTED
+    return enough
+
+
+def _check_classes(labels: Floats, task: str) -> None:
+    if labels.size == 0 or labels.min() == labels.max():
+        got = "no label" if labels.size == 0 else f"only {int(labels[0])}s in {labels.size:,} rows"
+        raise InvalidInput.of(
+            f"labels of task {task!r}", got, "rows with both labels", "check the join that brought the labels"
+        )

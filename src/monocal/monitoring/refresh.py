@@ -1,0 +1,110 @@
+"""From a saved model and a day of rows to the next saved model, which has to pass a gate if one is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from monocal.core.errors import InvalidInput
+from monocal.core.spaces import ScoreSpace
+from monocal.models.artefact import MODEL_FOLDER, load_model, save_model
+from monocal.models.model import Model
+from monocal.models.refresh import refresh_rows, roles_to_learn, rows_to_learn
+from monocal.monitoring.gate import GateVerdict, judge_models
+from monocal.tables.late_labels import LateLabels
+from monocal.tables.stream import Table, open_table
+
+GATE_SHARE = 0.3
+"""The newest share of the rows, on which a refresh is judged before anything is written."""
+
+
+@final
+@dataclass(frozen=True)
+class Refresh:
+    """What a refresh did.
+
+    Attributes:
+        model: The next generation.
+        verdict: What the gate found; None without one.
+        written: Whether the next generation was saved.
+        late_labels: How mature the rows are, if labels may still come.
+    """
+
+    model: Model
+    verdict: GateVerdict | None
+    written: bool
+    late_labels: LateLabels | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "written": self.written,
+            "fingerprint": self.model.fingerprint if self.written else None,
+            **self.model.info["history"][-1],
+            **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
+            "gate": None if self.verdict is None else self.verdict.as_dict(),
+        }
+
+
+def refresh(
+    model: str | Path,
+    table: Table,
+    out: str | Path,
+    *,
+    gate: bool = False,
+    by: tuple[str, ...] = (),
+    max_harm: float | None = None,
+    label: str | None = None,
+    weight: str | None = None,
+    time: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    scores_are: ScoreSpace | None = None,
+    event_time: str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
+) -> Refresh:
+    """Writes the next generation of a saved model; the model itself is only read.
+
+    With a gate, a refresh on the older rows is first compared with the old model on the newest ones, which neither has
+    seen. If it does not pass, nothing is written. If it passes, what is written has learned from all rows.
+
+    Arguments:
+        model: The folder of the model in force.
+        table: Labelled rows that are newer than those it learned from.
+        out: The folder of the next generation; not that of the model.
+        gate: Whether the refresh has to pass a gate on its newest rows.
+        by: Columns that the gate guards.
+        max_harm: What the gate tolerates.
+        label: Another label column than that of the fit.
+        weight: How often each row counts.
+        time: Orders rows; by default the column that the model was fitted with, if it is there.
+        since: Rows before this moment are left out.
+        until: Rows at or after it are left out.
+        scores_are: The space of the scores; another one than the model's is refused.
+        event_time: Column that says when a row happened, where its label may still come.
+        label_time: Column that says when a positive label came; null where none has.
+        window: How long after its event a label counts.
+    """
+    out = MODEL_FOLDER.check_target(out)
+    if out.resolve() == Path(model).resolve():
+        raise InvalidInput.of(
+            "out", repr(str(out)), "another folder than the model's, which stays in force", "write next to it"
+        )
+    old = load_model(model)
+    columns: dict[str, Any] = {"label": label, "weight": weight, "time": time, "scores_are": scores_are}
+    columns |= {"event_time": event_time, "label_time": label_time, "window": window, "slices": by if gate else ()}
+    stream = open_table(table)
+    rows, labels = rows_to_learn(old, stream, roles_to_learn(old, stream, **columns), since=since, until=until)
+    verdict = None
+    if gate:
+        cut = rows.n_rows - round(rows.n_rows * GATE_SHARE)
+        older, newest = rows.take(slice(0, cut)), rows.take(slice(cut, None))
+        options = {} if max_harm is None else {"max_harm": max_harm}
+        trial = refresh_rows(old, older)
+        verdict = judge_models(old, trial, newest, by, **options)
+        if not verdict.passed:
+            return Refresh(trial, verdict, written=False, late_labels=labels)
+    following = refresh_rows(old, rows, labels)
+    save_model(following, out)
+    return Refresh(following, verdict, written=True, late_labels=labels)

@@ -1,0 +1,462 @@
+"""Is a model in use still calibrated, day after day, at a stated rate of false alarms?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from monocal.core.durations import DAY, duration_of
+from monocal.core.errors import InvalidInput
+from monocal.core.locks import alone_in
+from monocal.core.log_loss import log_losses
+from monocal.core.spaces import Floats, logit
+from monocal.evaluation.fields import Cells
+from monocal.metrics.drift import Expected, StabilityIndex, expected_performance, stability_index
+from monocal.models.late import known_delays
+from monocal.models.model import Model
+from monocal.monitoring.evalues import N_BETS, STATE_FOLDER, CellSums, Ledger, log_growth, read_state, write_state
+from monocal.tables.encoded_column import EncodedColumn, IdColumn
+from monocal.tables.late_labels import read_mature
+from monocal.tables.rows import Rows
+from monocal.tables.stream import Table, open_table
+from monocal.vocabulary.bins import binned
+
+CONFIDENCE = 0.95
+
+
+@final
+@dataclass(frozen=True)
+class Calibration:
+    """Forecast and labels of some rows.
+
+    Attributes:
+        n_rows: Labelled rows.
+        observed: Positives.
+        predicted: Their forecast.
+        pcoc: Predicted over observed; NaN without a positive.
+        pcoc_low: Lower end of its interval, for these rows taken alone.
+        pcoc_high: Upper end.
+        log_loss: Mean log-loss.
+        expected_log_loss: What the forecast itself expects.
+    """
+
+    n_rows: int
+    observed: float
+    predicted: float
+    pcoc: float
+    pcoc_low: float
+    pcoc_high: float
+    log_loss: float
+    expected_log_loss: float
+
+    @classmethod
+    def of(cls, totals: Floats) -> Calibration:
+        """Returns what follows from sums in the order of `TOTALS`."""
+        n, observed, predicted, squares, loss, expected = (float(total) for total in totals)
+        each = np.array([[n], [1.0], [observed], [predicted], [squares]])
+        cells = Cells(*each)
+        low, high = cells.interval(CONFIDENCE)
+        n_or_nan = n if n > 0.0 else float("nan")
+        pcoc = float(cells.pcoc[0])
+        return cls(
+            int(n), observed, predicted, pcoc, float(low[0]), float(high[0]), loss / n_or_nan, expected / n_or_nan
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Alarm:
+    """One chart of one slice that has left what chance allows.
+
+    Attributes:
+        task: The task.
+        chart: "pcoc" or "log_loss".
+        field: The field of the slice; empty for all rows.
+        value: Its value; empty for all rows.
+        period: The last period in which the alarm stood.
+        since: The period from which on the evidence counts most.
+        calibration: Forecast and labels of the slice since then.
+        log10_evidence: Wealth of the chart's bets, as a power of ten.
+        log10_limit: Where the alarm begins.
+    """
+
+    task: str
+    chart: str
+    field: str
+    value: str
+    period: str
+    since: str
+    calibration: Calibration
+    log10_evidence: float
+    log10_limit: float
+
+    @property
+    def where(self) -> str:
+        return f"{self.field} = {self.value}" if self.field else "all rows"
+
+
+@final
+@dataclass(frozen=True)
+class Day:
+    """One period of the table.
+
+    Attributes:
+        period: Its beginning.
+        n_rows: Rows.
+        calibration: Task to forecast and labels; a task without labels is left out.
+        expected: Task to what the forecast expects of itself.
+        unseen: Field to the share of rows whose value the model has not seen.
+        drift: Task to how far scores have moved since the fit.
+    """
+
+    period: str
+    n_rows: int
+    calibration: Mapping[str, Calibration]
+    expected: Mapping[str, Expected]
+    unseen: Mapping[str, float]
+    drift: Mapping[str, StabilityIndex]
+
+
+@final
+@dataclass(frozen=True)
+class Watch:
+    """What one run has found.
+
+    Attributes:
+        days: The periods of the table.
+        alarms: Charts that have left what chance allows, the strongest evidence first.
+        beyond: Shares of unseen values and score drifts beyond the limits that were given, as sentences.
+        n_periods: Periods with labels since the watch began.
+        n_charts: Charts that are kept.
+        false_alarm_rate: The promised rate over all charts and all time.
+        tolerance: The tolerance that the promise refers to.
+    """
+
+    days: tuple[Day, ...]
+    alarms: tuple[Alarm, ...]
+    beyond: tuple[str, ...]
+    n_periods: int
+    n_charts: int
+    false_alarm_rate: float
+    tolerance: float
+
+    @property
+    def is_alarmed(self) -> bool:
+        return bool(self.alarms or self.beyond)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"is_alarmed": self.is_alarmed, **asdict(self), "days": [_plain_day(day) for day in self.days]}
+
+
+def _plain_day(day: Day) -> dict[str, Any]:
+    return {
+        **asdict(day),
+        "expected": {task: figures._asdict() for task, figures in day.expected.items()},
+        "drift": {task: figures._asdict() for task, figures in day.drift.items()},
+    }
+
+
+def period_name(number: int, length: int, *, has_dates: bool) -> str:
+    """Returns the beginning of a period as people write it.
+
+    Example:
+        >>> period_name(19_844, DAY, has_dates=True), period_name(3, 7, has_dates=False)
+        ('2024-05-01', '21')
+    """
+    if not has_dates:
+        return str(number * length)
+    moment = datetime.fromtimestamp(number * length / 1e6, UTC)
+    return moment.date().isoformat() if length % DAY == 0 else moment.replace(tzinfo=None).isoformat("T", "minutes")
+
+
+MOST_PERIODS = 5_000
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PeriodSums:
+    """One period.
+
+    Attributes:
+        number: Periods since the origin of time.
+        rows: Which rows of the table, in time order.
+        cells: Task to the sums of all rows (under "") and of every field's values; a task without labels is left out.
+    """
+
+    number: int
+    rows: slice
+    cells: dict[str, dict[str, CellSums]]
+
+
+def sums_by_period(
+    rows: Rows, probabilities: Mapping[str, Floats], *, by: tuple[str, ...], length: int, tolerance: float
+) -> Iterator[PeriodSums]:
+    """Adds up rows, which are in time order, period after period.
+
+    Arguments:
+        rows: The rows.
+        probabilities: Task to the forecast that its labels are held against.
+        by: Fields or slices whose values are looked at.
+        length: The length of a period in the unit of the time column.
+        tolerance: See `evidence`.
+    """
+    if rows.times is None:
+        raise InvalidInput.of("time", None, "the column that says when a row happened", 'name it, time="timestamp"')
+    numbers = rows.times // length
+    starts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
+    if starts.size > MOST_PERIODS:
+        raise InvalidInput.of(
+            "every",
+            f"{length}, which makes {starts.size:,} periods",
+            f"at most {MOST_PERIODS:,} periods in one table",
+            'lengthen the period, every="1d", or 86400 if the time column counts seconds',
+        )
+    texts = {name: _texts(rows.fields[name]) for name in by}
+    for start, stop in zip(starts, [*starts[1:], rows.n_rows], strict=True):
+        part = slice(int(start), int(stop))
+        cells = {}
+        for task, forecast in probabilities.items():
+            labels = rows.labels[task][part]
+            known = np.flatnonzero(labels >= 0)
+            if known.size:
+                columns = {name: rows.fields[name].ids[part][known] for name in by}
+                cells[task] = _cells(forecast[part][known], labels[known].astype(np.float64), columns, texts, tolerance)
+        yield PeriodSums(int(numbers[start]), part, cells)
+
+
+def _cells(
+    p: Floats, labels: Floats, columns: Mapping[str, IdColumn], texts: Mapping[str, list[str]], tolerance: float
+) -> dict[str, CellSums]:
+    growth = log_growth(p, labels, tolerance)
+    logits = logit(p)
+    # the same clipped logits in both, so that their difference is (p − y) logit p
+    parts = [np.ones_like(p), labels, p, p * p, log_losses(logits, labels), log_losses(logits, p)]
+    found = {
+        "": CellSums([""], _by_cell(parts, None, 1), {name: _by_cell(bet, None, 1) for name, bet in growth.items()})
+    }
+    for name, ids in columns.items():
+        present, places = np.unique(ids, return_inverse=True)
+        n = present.size
+        bets = {chart: _by_cell(bet, places, n) for chart, bet in growth.items()}
+        found[name] = CellSums([texts[name][at] for at in present], _by_cell(parts, places, n), bets)
+    return found
+
+
+def _by_cell(amounts: list[Floats] | Floats, places: IdColumn | None, n_cells: int) -> Floats:
+    if places is None:
+        return np.array([[amount.sum() for amount in amounts]])
+    return np.stack([np.bincount(places, weights=amount, minlength=n_cells) for amount in amounts], axis=1)
+
+
+def _texts(column: EncodedColumn) -> list[str]:
+    texts: list[str] = pc.fill_null(column.known_values.cast(pa.string()), "(missing)").to_pylist()
+    return texts
+
+
+def alarms_of(ledger: Ledger) -> list[Alarm]:
+    """Returns the charts whose wealth is at or above its limit after the last period."""
+    settings = ledger.settings
+    names = {"length": settings["every"], "has_dates": settings["time_is_calendar"]}
+    found = []
+    for task, scopes in ledger.scopes.items():
+        for field, scope in scopes.items():
+            if not scope.places:
+                continue
+            limits = scope.log_limits(settings["false_alarm_rate"])
+            values = list(scope.places)
+            for chart, bets in scope.charts.items():
+                wealth = ledger.log_wealth(task, field, chart)
+                found += [
+                    Alarm(
+                        task,
+                        chart,
+                        field,
+                        values[at],
+                        period_name(ledger.periods[-1], **names),
+                        period_name(int(bets.since[at]), **names),
+                        Calibration.of(bets.totals[at]),
+                        float(wealth[at] / math.log(10.0)),
+                        float(limits[at] / math.log(10.0)),
+                    )
+                    for at in np.flatnonzero(wealth >= limits)
+                ]
+    return found
+
+
+def watch(
+    model: Model,
+    table: Table,
+    *,
+    time: str,
+    by: Sequence[str] = (),
+    label: str | Mapping[str, str] | None = None,
+    state: str | Path | None = None,
+    every: str | None = None,
+    false_alarm_rate: float = 0.05,
+    tolerance: float = 0.05,
+    max_unseen: float | None = None,
+    max_drift: float | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    sampling_rate: float | str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
+) -> Watch:
+    r"""Reads the days of a table and says whether the model is still calibrated, overall and by slice.
+
+    The promise: if, given all that is known before a row's label, the probability of a positive is within a factor
+    :math:`1 + \text{tolerance}` of the forecast in every row, then the chance of *any* alarm in any chart, on any day
+    from the first to the last of the watch, is at most `false_alarm_rate` (see `monocal.monitoring.evalues`).
+    Rows that depend on each other beyond the forecast, such as many rows of one user whose taste it does not know, are
+    not covered.
+
+    Before labels arrive (a null label, or no label column) a day shows what the forecast expects of itself, which is
+    true as far as it is calibrated; such a day is not kept and is read again when its labels are there.
+
+    Arguments:
+        model: The model in use; it may be another one than on the day before.
+        table: Rows with scores, fields, the time, and labels. Every day is read once; one that was read is refused.
+        time: Column that says when a row happened.
+        by: Columns of which every value is a slice with charts of its own.
+        label: Another label column than that of the fit: one, or task to column.
+        state: Folder in which the watch is kept from run to run; None keeps nothing.
+        every: The length of a period, such as "1d" or "12h"; a number if the time column holds numbers. A day, or 1.
+        false_alarm_rate: The promised chance of any false alarm, in (0, 1).
+        tolerance: How far off the forecast may be without being wrong: 0.05 is five per cent.
+        max_unseen: A larger share of unseen values of a field is an alarm, too; no part of the promise.
+        max_drift: A larger stability index of the scores, beyond its noise, is an alarm, too; likewise.
+        since: Rows before this moment are left out.
+        until: Rows at or after this moment are left out, such as a day that is not over.
+        sampling_rate: Another sampling rate than that of the fit.
+        label_time: Column that says when a positive label came, where labels may still come. Labels are then held
+            against the probability that they have come by now; the promise takes the delays as known.
+        window: How long after its event a label counts.
+
+    Example:
+        A model watched on days like those of its fit, and on days on which half of the labels were lost:
+
+        >>> import monocal
+        >>> log = monocal.simulate_log(40_000, seed=1).table()
+        >>> model = monocal.fit(log, method="platt", score="pctr", label="click")
+        >>> watch(model, log, time="timestamp", every="86400").alarms
+        ()
+        >>> lost = {**log.to_pydict(), "click": log["click"].to_numpy() * (np.arange(40_000) % 2)}
+        >>> found = watch(model, lost, time="timestamp", every="86400")
+        >>> [(alarm.chart, alarm.where, round(alarm.calibration.pcoc)) for alarm in found.alarms]
+        [('pcoc', 'all rows', 2)]
+    """
+    for argument, value, top in (("false_alarm_rate", false_alarm_rate, 1.0), ("tolerance", tolerance, math.inf)):
+        if not 0.0 <= value < top or (value == 0.0 and argument == "false_alarm_rate"):
+            raise InvalidInput.of(argument, value, "a number such as 0.05", "use 0.05")
+    if state is not None:
+        state = STATE_FOLDER.check_target(state, "state")
+    columns: dict[str, Any] = {"sampling_rate": sampling_rate, "soft_labels": False, "time": time, "slices": by}
+    columns |= {"event_time": time if label_time or window else None, "label_time": label_time, "window": window}
+    stream = open_table(table)
+    model.check_columns(stream.column_names)
+    roles = model.roles(label, **columns)
+    rows, _ = read_mature(stream, roles, since=since, until=until, curve=known_delays(model), unlabelled=label is None)
+    rows = rows.in_time_order()
+    length = duration_of(every, has_dates=rows.has_dates, argument="every") if every else DAY if rows.has_dates else 1
+    forecasts = {task: rows.arrived(p) for task, p in model.predict_rows(rows).items()}
+    by = rows.roles.slices
+    judged = binned(rows, model.vocabulary)
+    periods = list(sums_by_period(judged, forecasts, by=by, length=length, tolerance=tolerance))
+    days = tuple(_day(model, rows, forecasts, period, length) for period in periods)
+    settings = {
+        "tasks": list(forecasts),
+        "by": list(by),
+        "false_alarm_rate": false_alarm_rate,
+        "tolerance": tolerance,
+        "every": length,
+        "time_is_calendar": rows.has_dates,
+    }
+    ledger, alarms = _keep(state, settings, [period for period in periods if period.cells])
+    n_charts = len(N_BETS) * sum(len(scope.places) for scopes in ledger.scopes.values() for scope in scopes.values())
+    beyond = tuple(_beyond(days, max_unseen, max_drift))
+    return Watch(days, alarms, beyond, len(ledger.periods), n_charts, false_alarm_rate, tolerance)
+
+
+def _day(model: Model, rows: Rows, forecasts: Mapping[str, Floats], period: PeriodSums, length: int) -> Day:
+    part = rows.take(period.rows)
+    unseen = {}
+    for name in model.field_names:
+        column = part.fields[name]
+        unseen[name] = float(np.mean(model.vocabulary[name].encode(column.known_values)[column.ids] == 0))
+    return Day(
+        period_name(period.number, length, has_dates=rows.has_dates),
+        part.n_rows,
+        {task: Calibration.of(cells[""].totals[0]) for task, cells in period.cells.items()},
+        {task: expected_performance(forecast[period.rows]) for task, forecast in forecasts.items()},
+        unseen,
+        {task: _drift(model, part, task) for task in forecasts},
+    )
+
+
+def _drift(model: Model, rows: Rows, task: str) -> StabilityIndex:
+    facts = model.info.get("tasks", {}).get(task, {})
+    if "score_edges_logit" not in facts:
+        return StabilityIndex(math.nan, math.nan)
+    shares = np.asarray(facts["score_shares"], dtype=np.float64)
+    places = np.searchsorted(np.asarray(facts["score_edges_logit"], dtype=np.float64), rows.logits(task))
+    return stability_index(shares * facts["n_rows"], np.bincount(places, minlength=shares.size))
+
+
+def _keep(state: Path | None, settings: dict[str, Any], periods: list[PeriodSums]) -> tuple[Ledger, tuple[Alarm, ...]]:
+    """Adds the periods to the state, if there is one, and returns the alarms of all of them."""
+    if state is not None:
+        state.resolve().parent.mkdir(parents=True, exist_ok=True)
+    with nullcontext() if state is None else alone_in(state.resolve().parent):
+        known = state is not None and STATE_FOLDER.is_at(state)
+        ledger = read_state(state) if state is not None and known else Ledger.begin(settings)
+        _check(ledger, settings, periods)
+        found: dict[tuple[str, str, str, str], Alarm] = {}
+        for period in periods:
+            ledger.add(period.number, period.cells)
+            found |= {(alarm.task, alarm.chart, alarm.field, alarm.value): alarm for alarm in alarms_of(ledger)}
+        if state is not None and periods:
+            write_state(ledger, state)
+    order = sorted(found.values(), key=lambda alarm: alarm.log10_limit - alarm.log10_evidence)
+    return ledger, tuple(order)
+
+
+def _check(ledger: Ledger, settings: dict[str, Any], periods: list[PeriodSums]) -> None:
+    for name, value in settings.items():
+        if ledger.settings[name] != value:
+            raise InvalidInput.of(
+                name,
+                value,
+                f"{ledger.settings[name]}, with which this watch was begun",
+                "go on with that, or begin a new watch with another state=",
+            )
+    names = {"length": settings["every"], "has_dates": settings["time_is_calendar"]}
+    if ledger.periods and periods and periods[0].number <= ledger.periods[-1]:
+        last = ledger.periods[-1]
+        seen = "was read before" if periods[0].number in ledger.periods else "is older than what was read"
+        raise InvalidInput.of(
+            "table",
+            f"rows of {period_name(periods[0].number, **names)}, which {seen}",
+            f"rows after {period_name(last, **names)} only",
+            f'leave the others out with since="{period_name(last + 1, **names)}"',
+        )
+
+
+def _beyond(days: Sequence[Day], max_unseen: float | None, max_drift: float | None) -> list[str]:
+    found = []
+    for day in days:
+        for name, share in day.unseen.items():
+            if max_unseen is not None and share > max_unseen:
+                found.append(f"{day.period}: {share:.1%} of the values of {name} are unseen, limit {max_unseen:.1%}")
+        for task, index in day.drift.items():
+            if max_drift is not None and index.value - index.noise > max_drift:
+                found.append(f"{day.period}: scores of {task} drifted by {index.value:.3f}, limit {max_drift:g}")
+    return found

@@ -1,0 +1,115 @@
+"""Paired differences find what separate intervals hide."""
+
+import numpy as np
+import pytest
+
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.evaluation.compare import compare
+from monocal.evaluation.evaluate import evaluate
+
+
+@pytest.fixture(scope="module")
+def log():
+    rng = np.random.default_rng(0)
+    truth = rng.beta(2.0, 18.0, 20_000)
+    return (rng.random(20_000) < truth).astype(float), truth
+
+
+def test_a_small_improvement_is_seen_although_intervals_overlap(log):
+    labels, truth = log
+    first, second = (evaluate(labels, p, metrics=["log_loss"]) for p in (truth**1.06, truth))
+    result = compare(first, second)
+    assert first.interval("log_loss").low < second.interval("log_loss").high
+    assert result.verdict("log_loss") == "better"
+    assert compare(second, first).verdict("log_loss") == "worse"
+    low, high = result.interval("log_loss")
+    assert low < result.difference("log_loss") < high < 0.0
+
+
+def test_equal_forecasts_tie(log):
+    labels, truth = log
+    result = compare(evaluate(labels, truth, n_bootstrap=40), evaluate(labels, truth, n_bootstrap=40))
+    assert {entry["verdict"] for entry in result.as_dict().values()} == {"tie"}
+
+
+def test_equally_good_forecasts_tie(log):
+    labels, truth = log
+    rng = np.random.default_rng(1)
+    one, other = (np.clip(truth * rng.uniform(0.9, 1.1, truth.shape), 0.0, 1.0) for _ in range(2))
+    first, second = (evaluate(labels, p, metrics=["brier"]) for p in (one, other))
+    assert compare(first, second).verdict("brier") == "tie"
+
+
+def test_pcoc_is_judged_by_its_distance_from_one(log):
+    labels, truth = log
+    high, low, right = (evaluate(labels, factor * truth, metrics=["pcoc"]) for factor in (1.2, 0.8, 1.0))
+    assert compare(high, right).verdict("pcoc") == "better"
+    assert compare(low, right).verdict("pcoc") == "better"
+    assert compare(right, low).verdict("pcoc") == "worse"
+    both = compare(low, right)
+    assert both.difference("pcoc") == pytest.approx(abs(right.value("pcoc") - 1.0) - abs(low.value("pcoc") - 1.0))
+    # interval and verdict are about the same quantity
+    assert both.interval("pcoc").low < both.difference("pcoc") < both.interval("pcoc").high < 0.0
+
+
+def test_a_difference_that_nobody_would_pay_for_is_a_tie(log):
+    labels, truth = log
+    before, after = evaluate(labels, 1.2 * truth), evaluate(labels, truth)
+    size = abs(compare(before, after).size("log_loss"))
+    assert compare(before, after).verdict("log_loss") == "better"
+    assert compare(before, after, margin=1.1 * size).verdict("log_loss") == "tie"
+    assert compare(before, after, margin=0.9 * size).verdict("log_loss") == "better"
+    # a shift of a few parts in a million is paired so well that its interval excludes zero
+    hardly = compare(before, evaluate(labels, 1.2 * truth * (1 - 2e-6)))
+    assert hardly.interval("log_loss").high < 0.0
+    assert hardly.verdict("log_loss") == "tie"
+    with pytest.raises(InvalidInput, match="margin: got 1.5; expected a share"):
+        compare(before, after, margin=1.5)
+
+
+def test_a_verdict_names_its_size(log):
+    labels, truth = log
+    found = compare(evaluate(labels, 1.2 * truth), evaluate(labels, truth))
+    share = 1 - found.second.value("ece") / found.first.value("ece")
+    assert found.told("ece") == f"better by {100 * share:.1f} %"
+    assert found.told("pcoc").startswith("better by 0.1")
+    assert found.told("auc") == "tie"
+    assert found.as_dict()["ece"]["size"] == pytest.approx(-share)
+
+
+def test_ranking_metrics_want_more(log):
+    labels, truth = log
+    noise = np.random.default_rng(2).normal(0.0, 0.05, truth.shape)
+    blurred = np.clip(truth + noise, 0.0, 1.0)
+    first, second = (evaluate(labels, p, metrics=["auc"], n_bootstrap=40) for p in (blurred, truth))
+    assert compare(first, second).verdict("auc") == "better"
+
+
+def test_the_table_reads_well(log):
+    labels, truth = log
+    expected = ["auc", "gauc", "ece"]
+    first, second = (evaluate(labels, p, metrics=expected, n_bootstrap=40) for p in (1.2 * truth, truth))
+    table = str(compare(first, second))
+    line = next(line for line in table.splitlines() if line.startswith("ece"))
+    assert line.endswith(" %")
+    assert " better by " in line
+    assert "gauc" not in table
+
+
+def test_other_rows_are_refused(log):
+    labels, truth = log
+    first = evaluate(labels, truth)
+    with pytest.raises(
+        InvalidInput, match="second: got a report with other labels; expected two forecasts of the same"
+    ):
+        compare(first, evaluate(1.0 - labels, truth))
+    with pytest.raises(InvalidInput, match="a report with other weights"):
+        compare(first, evaluate(labels, truth, weights=np.ones_like(truth)))
+    with pytest.raises(InvalidInput, match="second: got seed 1 and n_bootstrap 200; expected those of the first"):
+        compare(first, evaluate(labels, truth, seed=1))
+
+
+def test_unknown_metric_is_refused(log):
+    labels, truth = log
+    with pytest.raises(UnknownName, match="did you mean 'ece'"):
+        compare(evaluate(labels, truth), evaluate(labels, truth)).verdict("ecee")

@@ -1,0 +1,110 @@
+"""Several methods on the same rows."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.core.errors import UnknownName
+from monocal.evaluation.compare_methods import compare_methods
+from monocal.evaluation.table import fit_and_evaluate
+from monocal.lab.simulator import simulate_log
+from monocal.models.fit import fit
+
+LOG = simulate_log(20_000, world="affine").table()
+COLUMNS = {"score": "pctr", "label": "click", "time": "timestamp"}
+
+
+def test_reports_equal_those_of_a_single_fit():
+    found = compare_methods(LOG, ["platt"], **COLUMNS)
+    alone = fit_and_evaluate(LOG, method="platt", **COLUMNS).tasks["click"]
+    assert found.result("platt").report.value("log_loss") == alone.after.value("log_loss")
+    assert found.result("none").report.value("log_loss") == pytest.approx(alone.before.value("log_loss"))
+
+
+def test_proper_scores_are_sorted_by_value():
+    found = compare_methods(LOG, ["platt", "temperature"], metric="log_loss", **COLUMNS)
+    losses = [result.report.value("log_loss") for result in found.results]
+    assert losses == sorted(losses)
+    assert found.best.method == "platt"
+    assert found.verdict_against_best(found.best) is None
+    assert found.verdict_against_best(found.result("none")) == "worse"
+
+
+def test_calibrated_scores_tie_with_what_leaves_them_alone():
+    log = simulate_log(20_000, world="calibrated").table()
+    found = compare_methods(log, ["platt"], metric="log_loss", **COLUMNS)
+    assert found.tied_with_best == [found.results[1].method]
+
+
+def test_unknown_names_are_refused_before_anything_is_fitted():
+    with pytest.raises(UnknownName, match="did you mean 'platt'"):
+        compare_methods(LOG, ["plat"], **COLUMNS)
+    with pytest.raises(UnknownName, match="method of arguments: got 'beta'"):
+        compare_methods(LOG, ["platt"], arguments={"beta": {}}, **COLUMNS)
+    with pytest.raises(UnknownName, match="method: got 'beta'; expected one of"):
+        compare_methods(LOG, ["platt"], **COLUMNS).result("beta")
+
+
+def test_of_a_prepared_log_one_task_is_compared():
+    from monocal.core.roles import Roles
+    from monocal.logs.row_log import log_of_rows
+    from monocal.tables.read import read
+
+    table = simulate_log(4_000, world="multitask").table()
+    tasks = {"click": ("click", "pctr"), "view": ("long_view", "plv")}
+    log = log_of_rows(read(table, Roles.of(tasks=tasks, time="timestamp")))
+    one, other = compare_methods(log, ["platt"]), compare_methods(log, ["platt"], label="view")
+    labels = [found.best.report.forecast.labels.mean() for found in (one, other)]
+    assert labels[0] > labels[1]
+    with pytest.raises(UnknownName, match="task: got 'views'; expected one of click, view"):
+        compare_methods(log, ["platt"], label="views")
+
+
+def test_numbers_are_those_of_a_single_fit():
+    """A method that cannot use them is listed with the reason; one that looks at the score alone does without."""
+    log = simulate_log(4_000, seed=1).table()
+    log = log.append_column("price", pa.array(np.arange(4_000) % 97 / 7))
+    asked = {"fields": ["ad_id"], "numeric": ["price"], **COLUMNS}
+    chosen = {"wide_logistic": {"l2": "auto"}}
+    found = compare_methods(log, ["wide_logistic", "mbct"], arguments=chosen, n_bootstrap=20, **asked)
+    alone = fit_and_evaluate(log, method="wide_logistic", l2="auto", n_bootstrap=20, **asked).tasks["click"]
+    assert found.result("wide_logistic").report.value("log_loss") == alone.after.value("log_loss")
+    assert "numeric: got" in found.result("mbct").problem
+    assert found.result("none").problem == ""
+
+
+def test_a_result_has_the_model_that_was_judged():
+    found = compare_methods(LOG, ["platt", "per_segment"], n_bootstrap=20, **COLUMNS)
+    cut = found.holdout.n_fit
+    model = found.result("platt").model
+    assert (model.predict(LOG.slice(cut)) == found.result("platt").report.forecast.probabilities).all()
+    assert (model.predict(LOG) == fit(LOG.slice(0, cut), method="platt", **COLUMNS).predict(LOG)).all()
+    assert found.result("per_segment").model is None
+
+
+def test_a_constant_forecast_is_not_the_best():
+    """It has the smallest calibration error and tells no rows apart."""
+    log = simulate_log(20_000, world="default").table()
+    constant = calibrator("histogram", n_bins=1)
+    columns = {"fields": ["site_id", "device"], "n_bootstrap": 50, **COLUMNS}
+    found = compare_methods(log, [constant, "platt"], **columns)
+    errors = {result.method: result.report.value("ece") for result in found.results}
+    assert min(errors, key=errors.__getitem__) == "histogram"
+    assert found.metric == "log_loss"
+    assert found.best.method == "platt"
+    assert found.verdict_against_best(found.result("histogram")) == "worse"
+    by_error = compare_methods(log, [constant, "platt"], metric="ece", **columns)
+    assert by_error.best.method == "histogram"
+
+
+@pytest.mark.parametrize(
+    "method", sorted({"wide_logistic", *CALIBRATORS} - {"umc", "fac", "sbcr", "desc", "mcnet", "adacalib"})
+)
+def test_settings_are_those_of_a_fit(method):
+    """The same name stands for the same arguments in both; networks are left out for their time."""
+    columns = {"fields": ["site_id"], **COLUMNS}
+    log = LOG.slice(0, 5_000)
+    found = compare_methods(log, [method], n_bootstrap=10, **columns).result(method)
+    alone = fit(log.slice(0, found.model.info["n_rows"]), method=method, **columns)
+    assert (found.model.predict(log) == alone.predict(log)).all()

@@ -1,0 +1,159 @@
+"""Per-value calibration that stays honest in the long tail."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from monocal.core.errors import InvalidInput
+from monocal.evaluation.fields import field_table
+from monocal.evaluation.stats import MatchedCounts, discoveries, matched_counts, ratio_interval, two_sided_p_value
+
+
+def test_columns_hold_what_they_say(t10):
+    table = field_table(t10.y, t10.s, t10.z, name="z")
+    assert table.values == ["a", "b", "c"]
+    assert table["n_rows"].tolist() == [4, 3, 3]
+    assert table["positives"].tolist() == [0.0, 2.0, 2.0]
+    assert table["predicted"] == pytest.approx([1.27, 1.05, 1.80])
+    assert np.isnan(table["pcoc"][0])
+    assert table["pcoc"][1:] == pytest.approx([0.525, 0.9])
+    assert table["pcoc_high"][0] == np.inf
+    assert np.isfinite(table["pcoc_shrunk"]).all()
+    assert table["bias"] == pytest.approx(table["mean_prediction"] - table["observed_rate"])
+    assert table.as_dict()["z"] == ["a", "b", "c"]
+
+
+def test_equal_predictions_give_the_exact_binomial_test_and_interval():
+    labels, p = np.repeat([1.0, 0.0], [3, 37]), np.full(40, 0.2)
+    table = field_table(labels, p, np.zeros(40, dtype=int))
+    tail = stats.binom(40, 0.2).cdf(3)
+    assert table["p_value"][0] == pytest.approx(2 * tail)
+    exact = stats.binomtest(3, 40).proportion_ci(0.95)
+    assert table["pcoc_low"][0] == pytest.approx(0.2 / exact.high)
+    assert table["pcoc_high"][0] == pytest.approx(0.2 / exact.low)
+
+
+def test_p_values_of_a_calibrated_forecast_are_not_too_small():
+    rng = np.random.default_rng(0)
+    p = rng.beta(1.0, 15.0, 60_000)
+    site = rng.integers(0, 3000, 60_000)
+    table = field_table(rng.random(60_000) < p, p, site)
+    for level in (0.2, 0.05, 0.01):
+        assert np.mean(table["p_value"] <= level) <= level * 1.15 + 0.003
+    assert table["flagged"].sum() == 0
+
+
+def test_intervals_cover_the_true_ratio():
+    rng = np.random.default_rng(1)
+    p = rng.beta(1.0, 9.0, 100_000)
+    site = rng.integers(0, 1000, 100_000)
+    table = field_table(rng.random(100_000) < p / 1.25, p, site, confidence=0.9)
+    assert np.mean((table["pcoc_low"] <= 1.25) & (table["pcoc_high"] >= 1.25)) >= 0.9
+
+
+def test_shrunk_estimates_are_closer_to_the_truth():
+    rng = np.random.default_rng(2)
+    n_values = 2000
+    factor = rng.gamma(20.0, 1.0 / 20.0, n_values)
+    site = np.minimum((rng.pareto(1.0, 200_000) * 20).astype(int), n_values - 1)
+    p = rng.beta(1.0, 15.0, 200_000)
+    table = field_table(rng.random(200_000) < np.minimum(p * factor[site], 1.0), p, site)
+    seen = factor[np.array(table.values)]
+    raw = table["positives"] / table["predicted"]
+    shrunk = 1.0 / table["pcoc_shrunk"]
+    assert np.sqrt(np.mean((shrunk - seen) ** 2)) < 0.5 * np.sqrt(np.mean((raw - seen) ** 2))
+
+
+@pytest.mark.parametrize("bias", [0.5, 2.0])
+def test_a_common_bias_of_sparse_values_is_neither_hidden_nor_taken_for_differences(bias):
+    rng = np.random.default_rng(6)
+    site = np.minimum((rng.pareto(1.0, 100_000) * 20).astype(int), 30_000)
+    p = np.full(100_000, 0.02)
+    table = field_table(rng.random(100_000) < p, bias * p, site)
+    common, rare = table["n_rows"] > 3_000, table["n_rows"] <= 20
+    assert table["pcoc_shrunk"][common] == pytest.approx(table["pcoc"][common], rel=0.1)
+    assert np.abs(np.log(table["pcoc_shrunk"][rare])).max() < 1.3
+
+
+def test_a_bad_value_in_the_tail_is_found():
+    rng = np.random.default_rng(3)
+    site = np.minimum((rng.pareto(0.7, 100_000) * 3).astype(int), 999)
+    p = np.full(100_000, 0.05)
+    bad = int(np.bincount(site).argsort()[-50])
+    labels = rng.random(100_000) < np.where(site == bad, 0.25, p)
+    table = field_table(labels, p, site)
+    assert table.worst(5).values[0] == bad
+
+
+def test_worst_orders_by_promised_positives():
+    site = np.repeat([0, 1, 2], 2000)
+    labels = np.concatenate([np.arange(2000) < 200, np.arange(2000) < 100, np.arange(2000) < 40])
+    table = field_table(labels, np.full(6000, 0.1), site)
+    assert table.worst().values == [2, 1]
+    assert len(table.worst(1)) == 1
+
+
+def test_whole_table_is_shown_up_to_twenty_values():
+    site = np.arange(300) % 30
+    table = field_table(np.arange(300) % 3 == 0, np.full(300, 0.3), site, name="site")
+    assert repr(table) == "FieldTable of 30 values of site, 10 flagged; print it for the table"
+    text = str(table)
+    assert text.splitlines()[0].split()[0] == "site"
+    assert text.splitlines()[-1] == "… and 10 more values"
+
+
+def test_uneven_weights_widen_the_interval():
+    labels, p, site = np.tile([0.0, 0.0, 0.0, 1.0], 50), np.full(200, 0.25), np.zeros(200, dtype=int)
+    even = field_table(labels, p, site, weights=np.full(200, 2.0))
+    plain = field_table(labels, p, site)
+    uneven = field_table(labels, p, site, weights=np.where(np.arange(200) < 20, 20.0, 1.0))
+    width = [table["pcoc_high"][0] - table["pcoc_low"][0] for table in (plain, even, uneven)]
+    assert width[0] == pytest.approx(width[1])
+    assert width[2] > 1.5 * width[0]
+
+
+def test_rows_of_one_group_count_less():
+    labels, p, site = np.tile([0.0, 0.0, 0.0, 1.0], 50), np.full(200, 0.15), np.zeros(200, dtype=int)
+    copies = np.repeat(np.arange(200), 5)
+    plain = field_table(labels, p, site)
+    grouped = field_table(labels[copies], p[copies], site[copies], groups=copies)
+    assert grouped["p_value"] == pytest.approx(plain["p_value"], rel=0.2)
+    assert field_table(labels[copies], p[copies], site[copies])["p_value"] < 1e-3 * plain["p_value"]
+
+
+def test_predictions_of_exactly_zero_are_judged():
+    table = field_table([0, 0, 1, 0], np.zeros(4), ["dead", "dead", "alive", "alive"])
+    by_value = dict(zip(table.values, table["p_value"], strict=True))
+    assert by_value == {"dead": 1.0, "alive": 0.0}
+
+
+def test_false_discoveries_are_controlled():
+    rng = np.random.default_rng(4)
+    false_shares = []
+    for _ in range(200):
+        p_values = np.concatenate([rng.random(80), rng.random(20) * 1e-4])
+        flagged = discoveries(p_values, 0.1)
+        false_shares.append(flagged[:80].sum() / max(flagged.sum(), 1))
+    assert np.mean(false_shares) <= 0.1
+
+
+def test_matched_binomial_tails_are_close_to_the_true_sum_of_coin_flips():
+    rng = np.random.default_rng(5)
+    p = np.concatenate([np.full(30, 0.02), np.full(10, 0.5)])
+    sums = (rng.random((200_000, 40)) < p).sum(axis=1)
+    for y in (2, 5, 8, 10):
+        counts = matched_counts(*(np.array([x]) for x in (float(y), p.sum(), (p * p).sum(), 1.0)))
+        expected = min(1.0, 2 * min(np.mean(sums <= y), np.mean(sums >= y)))
+        assert two_sided_p_value(counts)[0] == pytest.approx(expected, abs=0.03)
+
+
+def test_interval_and_test_agree():
+    counts = MatchedCounts(np.arange(0.0, 30.0), np.full(30, 10.0), np.full(30, 100.0))
+    low, high = ratio_interval(counts, 0.95)
+    excluded = (low > 1.0) | (high < 1.0)
+    assert np.array_equal(excluded, two_sided_p_value(counts) < 0.05)
+
+
+def test_bad_confidence_is_refused():
+    with pytest.raises(InvalidInput, match=r"confidence: got 1\.5"):
+        field_table([0, 1], [0.1, 0.2], ["a", "b"], confidence=1.5)

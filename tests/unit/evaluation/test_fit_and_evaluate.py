@@ -1,0 +1,67 @@
+"""A fit judged on rows it has not seen."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import monocal
+from monocal.core.roles import Roles
+from monocal.evaluation.table import fit_and_evaluate
+from monocal.lab.simulator import simulate_log
+from monocal.logs.held_out import hold_out
+from monocal.logs.row_log import log_of_rows
+from monocal.tables.read import read
+
+LOG = simulate_log(10_000, world="default").table()
+COLUMNS = {"score": "pctr", "label": "click", "fields": ["site_id", "device"], "time": "timestamp"}
+
+
+def test_labels_of_held_out_rows_do_not_reach_the_model():
+    flipped = np.array(LOG["click"].to_numpy(), copy=True)
+    flipped[8_000:] = 1 - flipped[8_000:]
+    place = LOG.column_names.index("click")
+    other = LOG.set_column(place, "click", pa.array(flipped))
+    one, two = (fit_and_evaluate(log, method="wide_logistic", **COLUMNS) for log in (LOG, other))
+    np.testing.assert_array_equal(one.model.predict(LOG), two.model.predict(LOG))
+    assert one.tasks["click"].after.value("log_loss") < two.tasks["click"].after.value("log_loss")
+
+
+def test_the_model_is_that_of_the_older_rows():
+    judged = fit_and_evaluate(LOG, method="wide_logistic", **COLUMNS)
+    older = monocal.fit(LOG.slice(0, 8_000), method="wide_logistic", **COLUMNS)
+    np.testing.assert_allclose(judged.model.predict(LOG), older.predict(LOG), rtol=1e-9)
+
+
+def test_rows_out_of_order_are_split_by_time():
+    shuffled = LOG.take(np.random.default_rng(0).permutation(10_000))
+    one, two = (fit_and_evaluate(log, method="platt", **COLUMNS) for log in (LOG, shuffled))
+    assert one.tasks["click"].after.value("log_loss") == pytest.approx(two.tasks["click"].after.value("log_loss"))
+
+
+def test_metric_fields_tell_unseen_values_apart():
+    table = read(LOG, Roles.of(**COLUMNS))
+    for rows in (hold_out(table), hold_out(log_of_rows(table))):
+        unseen = rows.features[:, 0] == 0
+        assert unseen.any()
+        assert len(np.unique(rows.test.fields["site_id"].ids[unseen])) > 1
+
+
+def test_rows_and_logs_in_memory_are_held_out_alike():
+    table = read(LOG, Roles.of(**COLUMNS))
+    one, other = hold_out(table, min_count=3), hold_out(log_of_rows(table), min_count=3)
+    assert one.fit.vocabulary.fingerprint == other.fit.vocabulary.fingerprint
+    np.testing.assert_array_equal(one.fit.features, other.fit.features)
+    np.testing.assert_array_equal(one.features, other.features)
+
+
+def test_a_log_with_parts_is_split_by_them(tmp_path):
+    log = log_of_rows(read(LOG, Roles.of(**COLUMNS))).save(tmp_path / "log")
+    judged = fit_and_evaluate(log, method="platt")
+    assert (judged.holdout.n_fit, judged.holdout.n_test) == (2_000, 2_000)
+    assert judged.holdout.explanation.startswith("the log's own parts")
+
+
+def test_groups_widen_intervals_to_users():
+    judged = fit_and_evaluate(LOG, method="platt", group="user_id", **COLUMNS)
+    assert judged.tasks["click"].after.forecast.groups is not None
+    assert "gauc" in judged.tasks["click"].after.names

@@ -1,0 +1,102 @@
+"""A model that is judged on rows it was fitted on says so."""
+
+import warnings
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import monocal
+from monocal.cli.main import main
+from monocal.core.errors import MonocalWarning
+from monocal.evaluation.table import evaluate_table
+from monocal.findings.build import build_report
+from monocal.models.learned_rows import N_KEPT
+
+FIELDS = ["device", "country"]
+
+
+@pytest.fixture(scope="module")
+def log():
+    return monocal.simulate_log(6_000, seed=1).table()
+
+
+@pytest.fixture(scope="module")
+def model(log):
+    return monocal.fit(log.slice(0, 4_000), method="platt", score="pctr", label="click", fields=FIELDS)
+
+
+def judge(model, table):
+    return evaluate_table(table, model=model, metrics=["pcoc"], n_bootstrap=5)
+
+
+def test_rows_of_the_fit_are_recognised_in_any_order_and_company(model, log):
+    mixed = log.take(np.random.default_rng(0).permutation(6_000))
+    with pytest.warns(MonocalWarning, match=r"fitted on about 6[0-9]% of the rows that it is judged on"):
+        judge(model, mixed)
+    with pytest.warns(MonocalWarning, match=r"fitted on about (6[0-9]|7[0-9])% of the rows"):
+        judge(model, log.slice(2_000, 3_000))
+
+
+def test_few_rows_of_a_large_fit_are_recognised(model, log):
+    with pytest.warns(MonocalWarning, match="fitted on about 100% of the rows"):
+        judge(model, log.slice(1_000, 300))
+
+
+def test_few_rows_of_the_fit_among_many_others_are_no_matter(model, log):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judge(model, log.slice(3_900))  # 100 of 2,100
+
+
+def test_rows_of_a_refresh_and_of_the_fit_before_it_are_recognised(model, log):
+    following = model.refresh(log.slice(4_000, 1_000))
+    assert len(following.info["row_sample"]) == N_KEPT
+    for first in (0, 4_000):
+        with pytest.warns(MonocalWarning, match="fitted on about 100% of the rows"):
+            judge(following, log.slice(first, 1_000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judge(following, log.slice(5_000))
+
+
+def test_rows_that_look_like_those_of_the_fit_by_chance_are_not_complained_about():
+    """Scores of few digits: a fifth of the new rows looks like a row of the fit."""
+    rng = np.random.default_rng(3)
+    p = np.round(rng.uniform(0.0, 1.0, 8_000), 4).clip(1e-4, 0.9999)
+    y = (rng.uniform(size=8_000) < p).astype(int)
+    model = monocal.fit({"p": p[:2_000], "y": y[:2_000]}, method="platt", score="p", label="y")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judge(model, {"p": p[2_000:], "y": y[2_000:]})
+
+
+def test_later_rows_are_not_complained_about(model, log):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judge(model, log.slice(4_000))
+
+
+def test_a_saved_model_remembers(model, log, tmp_path):
+    model.save(tmp_path / "model")
+    with pytest.warns(MonocalWarning, match="about 6[0-9]%"):
+        judge(monocal.load(tmp_path / "model"), log)
+
+
+def test_the_sample_is_small_and_empty_where_rows_look_alike(model):
+    assert len(model.info["row_sample"]) == N_KEPT
+    alike = {"p": [0.1, 0.2] * 500, "y": [0, 1] * 500}
+    assert monocal.fit(alike, method="platt", score="p", label="y").info["row_sample"] == []
+
+
+def test_the_report_says_it_among_its_facts_and_in_the_terminal(model, log, tmp_path, capsys):
+    with pytest.warns(MonocalWarning, match="about 100%"):
+        found = build_report(model, log.slice(0, 4_000), n_bootstrap=5, n_floor=5)
+    assert dict(found.provenance.facts)["Rows measured that it was fitted on"].startswith("about 100%")
+    model.save(tmp_path / "model")
+    pq.write_table(log.slice(0, 1_000), tmp_path / "log.parquet")
+    assert (
+        main(["report", *(str(tmp_path / name) for name in ("model", "log.parquet")), "--out", str(tmp_path / "r")])
+        == 0
+    )
+    assert "warning: the model was fitted on about 100% of the rows that it is judged on" in capsys.readouterr().err
