@@ -14,7 +14,7 @@ from monocal.calibrators import calibrator
 from monocal.core.log_loss import log_loss
 from monocal.core.spaces import logit
 from monocal.lab.simulator import simulate_log
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.vocabulary import Vocabulary
 
 FIELDS = ["site_id", "ad_id", "device"]
 N_ROWS, N_FIT = 360_000, 240_000

@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.splits import split_by_share
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.split import split_by_share
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 VALUES = 20_000
 BLOCK = 1_000_000

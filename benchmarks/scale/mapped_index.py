@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import monocal
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 
 def memory(key: str) -> float:

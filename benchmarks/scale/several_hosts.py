@@ -25,12 +25,12 @@ from typing import Any
 from network_hosts import INTERFACE, Hosts
 
 import monocal
-from monocal.core.roles import Roles
 from monocal.lab.simulator import simulate_log
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.row_log import log_of_rows
 from monocal.models.fit import FitOptions, fit_log
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
 
 MEMBER = Path(__file__).with_name("watched_member.py")
 SOURCE = str(Path(monocal.__file__).parents[1])

@@ -13,12 +13,12 @@ import time
 import numpy as np
 
 from monocal.core.log_loss import log_loss
-from monocal.core.roles import Roles
 from monocal.core.spaces import logit
 from monocal.lab.simulator import simulate_log
 from monocal.logs.row_log import log_of_rows
 from monocal.models.fit import FitOptions, fit_log
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
 
 
 def main(given: argparse.Namespace) -> None:

@@ -25,11 +25,11 @@ from network_hosts import Hosts
 from several_hosts import SOURCE, bits_of, told
 
 import monocal
-from monocal.core.roles import Roles
 from monocal.core.team import Alone, Shards
 from monocal.evaluation.table import evaluate_table
 from monocal.lab.simulator import simulate_log
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
 
 PARTS = {"score": "pctr", "label": "click", "fields": ["site_id", "device"], "time": "timestamp"}
 SHORT = {"size": "small", "n_epochs": 2, "n_dimensions": 4}

@@ -20,7 +20,7 @@ import monocal
 import monocal.spark as ms
 from monocal.evaluation.table import evaluate_table
 from monocal.lab.simulator import simulate_log
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.vocabulary import Vocabulary
 
 FIELDS = ["site_id", "device", "hour"]
 METHODS = ("platt", "wide_logistic", "umc")

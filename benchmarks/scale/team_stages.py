@@ -25,13 +25,13 @@ from made_up_log import make
 from private_memory import PrivatePeak
 
 from monocal.calibrators.base import Calibrator
-from monocal.core.roles import Roles
 from monocal.lab.simulator import simulate_log
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.row_log import log_of_rows
 from monocal.models.fit import FitOptions, fit_log
 from monocal.neural.neural_calibrator import NeuralCalibrator
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
 from monocal.training.process_group import ProcessGroupTeam, launched_team, leave_team
 
 FIELDS = ["site_id", "ad_id", "country", "device", "hour"]

@@ -16,9 +16,9 @@ import torch
 from monocal.calibrators import calibrator
 from monocal.core.team import Shards
 from monocal.lab.simulator import simulate_log
+from monocal.tables.vocabulary import Vocabulary
 from monocal.testing.teams import ThreadTeam, run_team
 from monocal.training.sharded_objective import ShardedObjective
-from monocal.vocabulary.vocabulary import Vocabulary
 
 FIELDS = ["site_id", "device", "hour"]
 

@@ -20,7 +20,7 @@ from monocal.calibrators.statistical import wide_solver
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import logit
 from monocal.lab.simulator import simulate_log
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.vocabulary import Vocabulary
 
 WORLDS = ("default", "affine", "field_bias", "field_slope", "conditional", "downsampled")
 FIELDS = ["site_id", "ad_id", "country", "device", "hour"]

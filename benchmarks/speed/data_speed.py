@@ -170,8 +170,8 @@ def _only_import(_log: Path, _folder: Path) -> dict:
 
 
 def _encode(log: Path, folder: Path) -> dict:
-    from monocal.core.roles import Roles
     from monocal.lab.prepare.encoder import encode_log
+    from monocal.tables.roles import Roles
 
     target = folder / f"encoded_{log.stem}_{log.suffix[1:]}"
     shutil.rmtree(target, ignore_errors=True)

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 
 from monocal.core.files import atomic_file
-from monocal.core.roles import Roles
 from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, DeepFM, HashedLogistic, MultiTaskDeepFM
 from monocal.lab.rankers.lazy_table import LazyAdam
@@ -27,7 +26,8 @@ from monocal.lab.rankers.objective import RankerObjective
 from monocal.lab.rankers.threads import CHUNK_ROWS
 from monocal.lab.simulator.fields import draw_power_law
 from monocal.logs.encoded_log import EncodedLog
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 AVAZU = (7, 7, 4737, 7745, 26, 8552, 559, 36, 2686408, 6729486, 8251, 5, 4, 2626, 8, 9, 435, 4, 68, 172, 60)
 _BATCH_ROWS = 16_384

@@ -20,12 +20,12 @@ import pytest
 import monocal
 import monocal.spark as ms
 from monocal.calibrators import calibrator
-from monocal.core.roles import Roles
 from monocal.core.team import DEALT_ROWS, Alone, Shards
 from monocal.lab.simulator import simulate_log
 from monocal.logs.row_log import log_of_rows
 from monocal.spark.collecting import collected
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
 
 SOURCE = str(Path(monocal.__file__).parents[1])
 

@@ -8,13 +8,13 @@ import monocal
 import monocal.spark as ms
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.roles import Roles
 from monocal.spark.barrier import fit_in_barrier
 from monocal.spark.compressed import compress
 from monocal.spark.fit import SMOOTH_METHODS
 from monocal.spark.judged_rows import BEFORE, Judging, Slot
-from monocal.tables.read import read
-from monocal.vocabulary.vocabulary import Vocabulary, VocabularyBuilder
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
+from monocal.tables.vocabulary import Vocabulary, VocabularyBuilder
 
 FIELDS = ["site_id", "device", "user_id"]
 

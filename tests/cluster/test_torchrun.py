@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import monocal
-from monocal.core.roles import Roles
 from monocal.core.team import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.row_log import log_of_rows
 from monocal.models.fit import FitOptions, fit_log
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
 from monocal.training.process_group import leave_team
 
 ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")

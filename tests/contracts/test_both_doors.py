@@ -11,11 +11,11 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput, MonocalWarning
-from monocal.core.roles import Roles
 from monocal.lab.prepare.encoder import encode_log
-from monocal.tables import csv_rows
-from monocal.tables.read import read
-from monocal.tables.stream import open_table
+from monocal.tables import csv as csv_module
+from monocal.tables.roles import Roles
+from monocal.tables.source import open_table
+from monocal.tables.table import read
 
 ROLES = Roles.of(score="s", label="y", fields=["c"])
 N = 400
@@ -86,7 +86,7 @@ def test_scores_that_are_none(door, score, tmp_path):
 @pytest.mark.parametrize("block_bytes", [16, 1 << 24])
 @pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
 def test_a_quoted_value_may_hold_line_breaks(door, block_bytes, name, tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(csv_module, "BLOCK_BYTES", block_bytes)
     path = file_of(tmp_path, 's,y,c\n0.5,1,"a\nb, ""c""\r\n"\n0.2,0,b\n0.4,0,"x\n\ny"\n', name)
     assert door(path, ROLES, tmp_path) == ([1, 0, 0], [0.5, 0.2, 0.4], ['a\nb, "c"\r\n', "b", "x\n\ny"])
 
@@ -96,7 +96,7 @@ def test_a_quoted_value_may_hold_line_breaks(door, block_bytes, name, tmp_path, 
     "bad", ['0.5,1,"a', '0.5,1,a"', '0.5,"1,a', '0.5,1,"a\nb"x', '0.5,1,"' + "a\n" * 200 + '"'], ids=range(5)
 )
 def test_an_open_quote_takes_no_other_line_with_it(door, bad, block_bytes, tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(csv_module, "BLOCK_BYTES", block_bytes)
     path = file_of(tmp_path, f"s,y,c\n0.1,0,b\n{bad}\n0.2,0,b\n0.4,1,b\n")
     with pytest.raises(InvalidInput, match=r"log\.csv, line 3: got a quote that is not closed"):
         door(path, ROLES, tmp_path)
@@ -129,7 +129,7 @@ def test_categories(door, texts, values, tmp_path):
 
 @pytest.mark.parametrize("block_bytes", [16, 1 << 24])
 def test_what_a_column_holds_is_told_by_its_first_rows(door, block_bytes, tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(csv_module, "BLOCK_BYTES", block_bytes)
     path = file_of(tmp_path, "s,y,c\n0.5,0,9\n0.5,1,9\n0.5,1,9.0\n0.5,1,9.0\n0.5,0,9\n")
     assert door(path, ROLES, tmp_path)[2] == ["9"] * 5
 

@@ -9,7 +9,7 @@ import pytest
 import monocal
 from monocal.models.onnx import export_onnx
 from monocal.serving import Engine, Request
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["is_app"]}
 N_ROWS = 6_000

@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
-from monocal.core.roles import Roles
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.rankers import rank_log, ranker
 from monocal.lab.sources import SOURCES, TableSource
+from monocal.tables.roles import Roles
 
 N_ROWS = 3_000
 

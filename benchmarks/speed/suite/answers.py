@@ -14,7 +14,7 @@ import monocal
 from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
 from monocal.serving import Engine, Request
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.vocabulary import Vocabulary
 from suite.timing import Call, Row, best_of
 
 SIZES = {1: 200, 100: 20, 16_384: 1}

@@ -14,9 +14,9 @@ from sklearn.metrics import log_loss, roc_auc_score
 from torch import nn
 
 import monocal
-from monocal.core.roles import Roles
 from monocal.lab.simulator import simulate_log
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
 from suite.timing import Row, best_of
 
 BATCH = 4096

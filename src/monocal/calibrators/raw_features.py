@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.tables.categories import distinct_text
-from monocal.vocabulary.value_counts import without_long_texts
-from monocal.vocabulary.vocabulary import FieldVocabulary
+from monocal.tables.vocabulary import FieldVocabulary, without_long_texts
 
 KnownValues = list[list[str | None]]
 """Per field, the texts that a fit saw; value k has id k + 1."""

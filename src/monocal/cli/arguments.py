@@ -44,9 +44,9 @@ def fields_to_use(table: str | list[str], given: Sequence[str] | None, taken: di
     if names(given) != ["auto"]:
         return names_or_none(given)
     from monocal.cli.output import remark
-    from monocal.core.roles import Roles
     from monocal.logs.log_folders import is_any_log_folder
-    from monocal.tables.field_proposal import propose_fields, usable_fields
+    from monocal.tables.checks import propose_fields, usable_fields
+    from monocal.tables.roles import Roles
 
     if is_any_log_folder(table):
         return []
@@ -167,7 +167,7 @@ def table(paths: Sequence[str]) -> Any:
         ('log.parquet', ['a.parquet', 'b.parquet'])
     """
     if STANDARD_INPUT in paths:
-        from monocal.tables.places import spool_standard_input
+        from monocal.tables.source import spool_standard_input
 
         if len(paths) > 1:
             raise InvalidInput.of("TABLE", f"- beside {len(paths) - 1} paths", "standard input alone", "pipe it all in")

@@ -243,7 +243,7 @@ def check_features(features: ArrayLike, n_rows: int) -> Ids:
             "features",
             f"values of type {matrix.dtype}",
             "integer ids per field value (0 = unseen)",
-            "use monocal.fit on a table with raw values, or encode them with monocal.vocabulary.Vocabulary",
+            "use monocal.fit on a table with raw values, or encode them with monocal.tables.vocabulary.Vocabulary",
         )
     for start in range(0, n_rows, _CHECK_ROWS):
         block = np.asarray(matrix[start : start + _CHECK_ROWS])

@@ -16,7 +16,7 @@ from monocal.core.spaces import Floats, logit
 from monocal.evaluation.evaluate import MeasuredValues, Report, text_table
 from monocal.metrics import Interval, centred_interval
 from monocal.metrics.base import Goal
-from monocal.tables.tabular import Tabular
+from monocal.tables.result import Tabular
 
 Verdict = Literal["better", "worse", "tie"]
 

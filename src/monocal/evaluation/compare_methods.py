@@ -19,15 +19,15 @@ from monocal.evaluation.evaluate import Report
 from monocal.evaluation.table import EvaluationOptions, evaluate_rows, headline_metrics
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.held_out import HeldOut, hold_out
-from monocal.logs.holdout import DEFAULT_SHARE, Holdout
 from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.metrics import METRICS
 from monocal.models.fit import FitOptions, fit_log, method_and_arguments, rows_to_fit
 from monocal.models.late import with_late_labels
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
-from monocal.tables.rows import Rows
-from monocal.tables.tabular import Tabular
+from monocal.tables.result import Tabular
+from monocal.tables.split import DEFAULT_SHARE, Holdout
+from monocal.tables.table import Rows
 
 UNCALIBRATED = "none"
 

@@ -28,8 +28,8 @@ from monocal.metrics import (
 )
 from monocal.metrics.forecast import check_probabilities
 from monocal.metrics.resample import check_confidence, check_replicates
-from monocal.tables.encoded_column import encode_values
-from monocal.tables.tabular import Tabular
+from monocal.tables.result import Tabular
+from monocal.tables.table import encode_values
 
 
 def text_table(lines: Sequence[Sequence[str]]) -> list[str]:

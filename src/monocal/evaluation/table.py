@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.roles import Roles
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.team import Team
 from monocal.evaluation.compare import Comparison, compare
@@ -20,7 +19,6 @@ from monocal.evaluation.evaluate import Report, evaluate
 from monocal.evaluation.fields import FieldTable, SeenBand, by_times_seen, field_tables
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.held_out import hold_out
-from monocal.logs.holdout import DEFAULT_SHARE, Holdout
 from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.models.facts import times_seen
 from monocal.models.fit import DEFAULT_METHOD, FitOptions, fit_log, method_and_arguments, rows_to_fit
@@ -28,10 +26,12 @@ from monocal.models.late import known_delays, with_late_labels
 from monocal.models.learned_rows import warn_about_fitted
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels, read_mature
-from monocal.tables.rows import Rows
-from monocal.tables.stream import Table, open_table
-from monocal.tables.tabular import Tabular
-from monocal.vocabulary.bins import binned
+from monocal.tables.result import Tabular
+from monocal.tables.roles import Roles
+from monocal.tables.source import Table, open_table
+from monocal.tables.split import DEFAULT_SHARE, Holdout
+from monocal.tables.table import Rows
+from monocal.tables.vocabulary import binned
 
 HEADLINE_METRICS = ("log_loss", "auc", "gauc", "pcoc", "ece", "frce", "mfrce")
 """What is shown unless other metrics are asked for: discrimination, global bias, calibration, calibration by field."""
@@ -227,8 +227,8 @@ def evaluate_rows(
         judging: How; by default headline metrics on all rows.
 
     Example:
-        >>> from monocal.core.roles import Roles
-        >>> from monocal.tables.read import read
+        >>> from monocal.tables.roles import Roles
+        >>> from monocal.tables.table import read
         >>> rows = read({"y": [0, 1] * 50, "p": [0.4, 0.8] * 50}, Roles.of(score="p", label="y"))
         >>> round(evaluate_rows(rows)["y"].judgement.before.value("pcoc"), 2)
         1.2

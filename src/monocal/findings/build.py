@@ -9,7 +9,6 @@ from typing import Any
 
 from monocal.calibrators import CALIBRATORS
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.core.samples import Ids
 from monocal.evaluation.table import check_fields
 from monocal.findings.carried_forward import carried_forward
@@ -33,8 +32,9 @@ from monocal.models.artefact import load_model
 from monocal.models.late import known_delays
 from monocal.models.model import Model
 from monocal.tables.late_labels import read_mature
-from monocal.tables.stream import Table, open_table
-from monocal.vocabulary.bins import binned
+from monocal.tables.roles import Roles
+from monocal.tables.source import Table, open_table
+from monocal.tables.vocabulary import binned
 
 
 def build_report(

@@ -12,7 +12,7 @@ from monocal.calibrators import Calibrator
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.findings.monotone_sweep import MonotoneSweep, sweep_monotone
-from monocal.vocabulary.vocabulary import NumericField, Vocabulary
+from monocal.tables.vocabulary import NumericField, Vocabulary
 
 CURVE_POINTS = 61
 SWEPT_CONTEXTS = 64

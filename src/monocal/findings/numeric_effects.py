@@ -11,7 +11,7 @@ from monocal.calibrators import Calibrator
 from monocal.core.numeric_ids import NULL_ID
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, logit
-from monocal.vocabulary.vocabulary import NumericField, Vocabulary
+from monocal.tables.vocabulary import NumericField, Vocabulary
 
 MOST_CONTEXTS = 100
 POINTS_BETWEEN_KNOTS = 4

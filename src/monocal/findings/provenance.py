@@ -15,7 +15,7 @@ from monocal.findings.rows import FieldColumn
 from monocal.models.learned_rows import warn_about_fitted
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
-from monocal.tables.rows import Rows
+from monocal.tables.table import Rows
 
 
 @final

@@ -14,9 +14,8 @@ from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.evaluation.fields import Cells, dispersion_of, sum_cells
 from monocal.findings.before_after import BeforeAfter
-from monocal.tables.encoded_column import EncodedColumn, IdColumn
-from monocal.tables.rows import Rows
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.table import EncodedColumn, IdColumn, Rows
+from monocal.tables.vocabulary import Vocabulary
 
 _CONTEXTS = 2048
 

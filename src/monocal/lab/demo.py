@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file
 from monocal.core.outputs import output_folder
-from monocal.core.roles import Roles
 from monocal.core.spaces import sigmoid
 from monocal.evaluation.compare_methods import MethodComparison, compare_methods
 from monocal.lab.demo_world import AFTER, demo_log
@@ -22,6 +21,7 @@ from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.rankers import rank_log, ranker
 from monocal.models import Model
 from monocal.report import write_report
+from monocal.tables.roles import Roles
 
 METHODS = (
     "none",

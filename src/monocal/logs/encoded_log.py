@@ -14,14 +14,13 @@ from monocal.core.batches import iterate_batches
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.core.outputs import local_path
-from monocal.core.roles import Roles
 from monocal.core.samples import Ids, check_features, check_length
 from monocal.logs.histories import ARRAYS, Histories
 from monocal.logs.log_folder import ENCODED_LOG, VOCABULARY, LogManifest, map_array
-from monocal.logs.splits import DEFAULT_SHARES, RowRange, split_by_share
-from monocal.tables.encoded_column import EncodedColumn
-from monocal.tables.rows import Rows
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.split import DEFAULT_SHARES, RowRange, split_by_share
+from monocal.tables.table import EncodedColumn, Rows
+from monocal.tables.vocabulary import Vocabulary
 
 Labels = NDArray[np.int8]
 MISSING_LABEL = -1

@@ -10,11 +10,11 @@ import numpy as np
 
 from monocal.core.samples import Ids
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.holdout import DEFAULT_SHARE, Holdout, hold_out_recent
 from monocal.logs.known_values import keep_values_of
 from monocal.logs.row_log import log_of_rows
-from monocal.tables.rows import Rows
-from monocal.vocabulary.bins import binned
+from monocal.tables.split import DEFAULT_SHARE, Holdout, hold_out_recent
+from monocal.tables.table import Rows
+from monocal.tables.vocabulary import binned
 
 
 @final

@@ -8,9 +8,7 @@ import numpy as np
 
 from monocal.core.fingerprint import fingerprint
 from monocal.logs.encoded_log import EncodedLog
-from monocal.vocabulary.numeric_field import NumericField
-from monocal.vocabulary.value_counts import most_frequent
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.vocabulary import NumericField, Vocabulary, most_frequent
 
 
 def keep_values_of(
@@ -30,7 +28,7 @@ def keep_values_of(
 
     Example:
         >>> import pyarrow as pa
-        >>> from monocal.core.roles import Roles
+        >>> from monocal.tables.roles import Roles
         >>> table = pa.table({"site": ["a", "b", "b", "c"]})
         >>> vocabulary = Vocabulary.of_table(table, ["site"])
         >>> schema = Roles(labels="click", fields=["site"])

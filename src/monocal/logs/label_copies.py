@@ -11,8 +11,8 @@ from monocal.core.batches import release_pages
 from monocal.core.errors import MonocalWarning
 from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
 from monocal.logs.encoded_log import EncodedLog
-from monocal.tables.field_proposal import SUSPICIOUS_SHARE, UNIQUE_SHARE, always_one_outcome, explained_share
-from monocal.vocabulary.vocabulary import FieldVocabulary
+from monocal.tables.checks import SUSPICIOUS_SHARE, UNIQUE_SHARE, always_one_outcome, explained_share
+from monocal.tables.vocabulary import FieldVocabulary
 
 _A_COPY = 0.9
 _SAMPLE_ROWS = 50_000

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.moving_numbers import warn_about_moving
 from monocal.logs.scored_input import ScoredInput
 from monocal.logs.scored_log import ScoredLog
+from monocal.tables.checks import warn_about_moving
 from monocal.tables.late_labels import LateLabels, read_mature
-from monocal.tables.rows import Rows
+from monocal.tables.roles import Roles
+from monocal.tables.table import Rows
 
 Embeddings = Sequence[NDArray[np.float32]]
 

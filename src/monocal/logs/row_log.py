@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from monocal.core.roles import Roles
 from monocal.core.samples import check_weights
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.label_copies import warn_about_copies
-from monocal.tables.read import read
-from monocal.tables.rows import Rows
-from monocal.tables.stream import Table
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.source import Table
+from monocal.tables.table import Rows, read
+from monocal.tables.vocabulary import Vocabulary
 
 
 def log_of_rows(rows: Rows, *, min_count: int = 1, max_size: int | None = None) -> EncodedLog:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.log_folders import is_any_log_folder, open_log
 from monocal.logs.scored_log import ScoredLog
-from monocal.tables.stream import Table
+from monocal.tables.roles import Roles
+from monocal.tables.source import Table
 
 ScoredInput = Table | EncodedLog | ScoredLog
 """A table with scores, a log with scores, or the folder of such a log."""

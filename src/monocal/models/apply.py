@@ -23,9 +23,9 @@ from monocal.core.spaces import ScoreSpace
 from monocal.models.model import Model, batch_known
 from monocal.tables.categories import categories_of_text
 from monocal.tables.columns import numbers_in
-from monocal.tables.csv_text import typed_columns
-from monocal.tables.row_problems import RawRows
-from monocal.tables.stream import BATCH_ROWS, Table, TableStream, open_table
+from monocal.tables.csv import typed_columns
+from monocal.tables.problems import RawRows
+from monocal.tables.source import BATCH_ROWS, Table, TableStream, open_table
 from monocal.tables.writer import output_table, write_table
 
 FUSED_COLUMN = "fused_score"

@@ -24,9 +24,8 @@ from monocal.core.uris import is_uri
 from monocal.core.version import __version__
 from monocal.models.facts import Counts
 from monocal.models.model import Fusion, Model, TaskModel
-from monocal.tables.places import open_place
-from monocal.vocabulary.index_file import read_indexes, write_indexes
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.source import open_place
+from monocal.tables.vocabulary import Vocabulary, read_indexes, write_indexes
 
 SCHEMA_VERSION = 2
 """Raised whenever a folder could be misread by another version; folders of other schema versions are refused."""

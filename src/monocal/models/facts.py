@@ -16,7 +16,7 @@ from monocal.core.samples import Ids, Samples
 from monocal.core.shard_order import quantiles_of_shards
 from monocal.core.spaces import Floats, sigmoid
 from monocal.core.team import BLOCK_ROWS, Shards, Team
-from monocal.tables.rows import Rows
+from monocal.tables.table import Rows
 
 if TYPE_CHECKING:
     from monocal.models.model import Model, TaskModel
@@ -33,8 +33,8 @@ def fit_facts(rows: Rows, shards: Shards | None = None) -> dict[str, dict[str, A
         shards: How they are cut and with whom they are added up; all of them at once if not given.
 
     Example:
-        >>> from monocal.core.roles import Roles
-        >>> from monocal.tables.read import read
+        >>> from monocal.tables.roles import Roles
+        >>> from monocal.tables.table import read
         >>> rows = read({"y": [0, 1, None, 0], "p": [0.1, 0.4, 0.9, 0.1]}, Roles.of(score="p", label="y"))
         >>> facts = fit_facts(rows)["y"]
         >>> facts["n_rows"], round(facts["label_rate"], 3), round(facts["mean_score"], 3)

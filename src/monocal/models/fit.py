@@ -15,7 +15,6 @@ from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.core.chosen_ids import ChosenIds
 from monocal.core.errors import InvalidInput
 from monocal.core.freed_memory import give_back_freed_memory
-from monocal.core.roles import Roles
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.team import Alone, Shards, Team
@@ -28,7 +27,8 @@ from monocal.models.late import check_late_method, fit_late, with_late_labels
 from monocal.models.learned_rows import row_sample, rows_fact
 from monocal.models.model import Model, TaskModel
 from monocal.tables.late_labels import LateLabels
-from monocal.tables.rows import Rows
+from monocal.tables.roles import Roles
+from monocal.tables.table import Rows
 
 
 @final

@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import Calibrator
-from monocal.core.delays import DelayCurve
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
 from monocal.core.team import Shards
 from monocal.models.model import Model
-from monocal.tables.late_labels import LateLabels
+from monocal.tables.late_labels import DelayCurve, LateLabels
 
 METHODS = ("none", "platt", "temperature", "beta", "isotonic", "histogram", "wide_logistic", "umc")
 """Methods that maximise a weighted likelihood of the labels."""

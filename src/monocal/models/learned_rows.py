@@ -13,8 +13,8 @@ from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Ids
 from monocal.core.team import BLOCK_ROWS, Alone, Shards, Team
-from monocal.tables.rows import Rows
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.table import Rows
+from monocal.tables.vocabulary import Vocabulary
 
 MOST_REMEMBERED = 400
 """Tables that a model remembers, the newest ones: a year of days and some."""
@@ -30,8 +30,8 @@ def rows_fact(rows: Rows, team: Team | None = None) -> dict[str, Any]:
         team: Who has them together, each its own.
 
     Example:
-        >>> from monocal.core.roles import Roles
-        >>> from monocal.tables.read import read
+        >>> from monocal.tables.roles import Roles
+        >>> from monocal.tables.table import read
         >>> table = {"click": [0, 1, 0], "pctr": [0.1, 0.5, 0.2], "day": [1, 2, 2]}
         >>> rows = read(table, Roles.of(score="pctr", label="click", time="day"))
         >>> fact = rows_fact(rows)
@@ -143,8 +143,8 @@ def row_sample(rows: Rows, features: Ids, earlier: Sequence[str] = (), shards: S
         shards: With whom the rows are looked at, each member at its own; all of them at once if not given.
 
     Example:
-        >>> from monocal.core.roles import Roles
-        >>> from monocal.tables.read import read
+        >>> from monocal.tables.roles import Roles
+        >>> from monocal.tables.table import read
         >>> table = {"click": [0, 1, 0], "pctr": [0.1, 0.5, 0.2]}
         >>> rows = read(table, Roles.of(score="pctr", label="click"))
         >>> parts, none = (rows, rows.take([0]), rows.take([2, 1])), np.zeros((3, 0), np.int32)

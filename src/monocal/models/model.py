@@ -15,16 +15,16 @@ from monocal.calibrators import Calibrator
 from monocal.calibrators.statistical.carry_over import carried_lines, curve_remarks
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.progress import progress
-from monocal.core.roles import Roles
 from monocal.core.row_intervals import KnownLogits, RowIntervals, check_level, row_intervals
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.models.facts import Counts
 from monocal.tables.columns import numbers
-from monocal.tables.rows import Rows
-from monocal.tables.stream import BATCH_ROWS, Table, open_table
-from monocal.tables.tabular import Tabular
-from monocal.vocabulary.vocabulary import NumericField, Vocabulary
+from monocal.tables.result import Tabular
+from monocal.tables.roles import Roles
+from monocal.tables.source import BATCH_ROWS, Table, open_table
+from monocal.tables.table import Rows
+from monocal.tables.vocabulary import NumericField, Vocabulary
 
 _MODERATE = 1e100
 

@@ -16,7 +16,7 @@ from monocal.core.outputs import output_file
 from monocal.core.samples import Ids
 from monocal.core.spaces import SCORE_EPSILON, Floats, sigmoid
 from monocal.models.model import Model
-from monocal.vocabulary.vocabulary import FieldVocabulary, NumericField
+from monocal.tables.vocabulary import FieldVocabulary, NumericField
 
 _UNSEEN = "\0unseen"
 _BATCH_ROWS = 1000

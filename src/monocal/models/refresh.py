@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.models.facts import canary_of, count_values, fit_facts
@@ -18,9 +17,10 @@ from monocal.models.late import check_late_method, fit_late, known_delays
 from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, row_sample, rows_fact, time_of_fit
 from monocal.models.model import Model, TaskModel
 from monocal.tables.late_labels import LateLabels, read_mature
-from monocal.tables.rows import Rows
-from monocal.tables.stream import Table, TableStream, open_table
-from monocal.vocabulary.vocabulary import FieldVocabulary, NumericField, Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.source import Table, TableStream, open_table
+from monocal.tables.table import Rows
+from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary
 
 EXPECTED_FOR_ZEROS = 20.0
 """So many expected positives and none observed: the labels are missing, not the positives."""

@@ -18,11 +18,10 @@ from monocal.models.artefact import load_model
 from monocal.models.late import known_delays
 from monocal.models.learned_rows import check_unseen, time_of_fit
 from monocal.models.model import Model
-from monocal.tables.cluster_table import ClusterTable
 from monocal.tables.late_labels import LateLabels, read_mature
-from monocal.tables.rows import Rows
-from monocal.tables.stream import Table, open_table
-from monocal.vocabulary.bins import binned
+from monocal.tables.source import ClusterTable, Table, open_table
+from monocal.tables.table import Rows
+from monocal.tables.vocabulary import binned
 
 Verdict = Literal["better", "tie", "slightly worse", "worse", "cannot tell"]
 

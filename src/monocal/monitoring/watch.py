@@ -24,11 +24,10 @@ from monocal.metrics.drift import Expected, StabilityIndex, expected_performance
 from monocal.models.late import known_delays
 from monocal.models.model import Model
 from monocal.monitoring.evalues import N_BETS, STATE_FOLDER, CellSums, Ledger, log_growth, read_state, write_state
-from monocal.tables.encoded_column import EncodedColumn, IdColumn
 from monocal.tables.late_labels import read_mature
-from monocal.tables.rows import Rows
-from monocal.tables.stream import Table, open_table
-from monocal.vocabulary.bins import binned
+from monocal.tables.source import Table, open_table
+from monocal.tables.table import EncodedColumn, IdColumn, Rows
+from monocal.tables.vocabulary import binned
 
 CONFIDENCE = 0.95
 

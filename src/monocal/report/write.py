@@ -12,7 +12,7 @@ from monocal.findings.report_data import ReportData
 from monocal.models.model import Model
 from monocal.report.page.document import render
 from monocal.report.thinning import STEPS, thinned
-from monocal.tables.stream import Table
+from monocal.tables.source import Table
 
 LARGEST_BYTES = 1_500_000
 """A report stays below this size, so that it can be mailed."""

@@ -12,7 +12,6 @@ import pyarrow as pa
 from monocal.calibrators import Calibrator, calibrator
 from monocal.core.chosen_ids import ChosenIds
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.core.samples import Ids
 from monocal.core.team import Shards, Team
 from monocal.models.artefact import load_model, model_files
@@ -20,8 +19,9 @@ from monocal.models.model import Model, TaskModel
 from monocal.spark.collecting import refusals_of_workers
 from monocal.spark.shipping import let_loops_be_kept
 from monocal.spark.task_rows import rows_of_task
-from monocal.tables.rows import Rows
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.table import Rows
+from monocal.tables.vocabulary import Vocabulary
 
 _SCHEMA = "file string, at long, data binary"
 _PIECE = 1 << 20

@@ -15,7 +15,7 @@ from monocal.metrics.sums import Sums, cell_terms
 from monocal.spark.collecting import collected
 from monocal.spark.judged_rows import Judging
 from monocal.tables.categories import as_text
-from monocal.vocabulary.growing_dictionary import GrowingDictionary
+from monocal.tables.value_index import GrowingDictionary
 
 _SCHEMA = "slot int, field int, value string, weight double, predicted double, positive double"
 _SUMS = ("weight", "predicted", "positive")

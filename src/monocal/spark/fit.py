@@ -13,7 +13,6 @@ from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.calibrators.statistical.histogram import HistogramCalibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.fingerprint import fingerprint
-from monocal.core.roles import Roles
 from monocal.core.spaces import ScoreSpace
 from monocal.models.facts import canary_of, facts_of_logits
 from monocal.models.fit import method_and_arguments
@@ -25,8 +24,9 @@ from monocal.spark.compressed import Cells, WeightedRows, compress
 from monocal.spark.judged_rows import BEFORE, Judging, Slot
 from monocal.spark.pooled import binned, pooled
 from monocal.spark.vocabulary import vocabulary
-from monocal.tables.read import read
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
+from monocal.tables.vocabulary import Vocabulary
 
 SMOOTH_METHODS = ("none", "platt", "temperature", "beta", "gauss", "gamma")
 PASS_METHODS = (*SMOOTH_METHODS, "histogram", "isotonic")

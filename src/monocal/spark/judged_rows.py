@@ -10,17 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.core.spaces import Floats
 from monocal.models.apply import placed_error, ranges
 from monocal.models.model import Model
 from monocal.spark.placed import placed
 from monocal.spark.shipping import Shipped, receive
-from monocal.tables.read import read
-from monocal.tables.row_problems import RawRows
-from monocal.tables.rows import Rows
-from monocal.tables.time_window import TimeWindow
-from monocal.vocabulary.bins import binned
+from monocal.tables.problems import RawRows
+from monocal.tables.roles import Roles
+from monocal.tables.table import Rows, TimeWindow, read
+from monocal.tables.vocabulary import binned
 
 BEFORE, AFTER = "before", "after"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from monocal.tables.row_problems import RawRows
+from monocal.tables.problems import RawRows
 
 
 def placed(batches: Iterator[Any]) -> Iterator[RawRows]:

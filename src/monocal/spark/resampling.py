@@ -12,7 +12,7 @@ import pyarrow as pa
 from monocal.metrics.base import Blocks, Rows
 from monocal.metrics.resample import MOST_BLOCKS
 from monocal.spark.judged_rows import Judged
-from monocal.vocabulary.text_hash import hash_text
+from monocal.tables.value_index import hash_text
 
 NO_INTERVAL = f"too many numbers for each of {MOST_BLOCKS} blocks of rows"
 """Why a metric that is not a few sums has no interval on a cluster."""

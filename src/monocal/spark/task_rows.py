@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.core.samples import Ids
-from monocal.tables.read import read
-from monocal.tables.rows import Rows
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.table import Rows, read
+from monocal.tables.vocabulary import Vocabulary
 
 READ_ROWS = 1 << 17
 """Rows that are read at a time: their texts are in memory, those of others are not."""

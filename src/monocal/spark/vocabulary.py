@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from monocal.core.errors import UnknownName
 from monocal.spark.collecting import collected
-from monocal.vocabulary.value_counts import ValueCounts, most_frequent
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+from monocal.tables.vocabulary import FieldVocabulary, ValueCounts, Vocabulary, most_frequent
 
 _SCHEMA = "field int, value string, rows long"
 

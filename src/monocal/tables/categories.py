@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.tables.row_problems import RawRows
-from monocal.tables.text_numbers import null_words, parse_numbers
-from monocal.tables.type_changes import plain_array
+from monocal.tables.columns import null_words, parse_numbers, plain_array
+from monocal.tables.problems import RawRows
 
 NUMERIC = "name it under numeric= instead of fields= if it is a quantity, or cast it to whole numbers if it is an id"
 

@@ -1,20 +1,209 @@
-"""Columns of a table as checked numbers: scores, labels, weights, rates and times."""
+"""Columns of a table as checked numbers: scores, labels, weights, rates, times, and the text of all these."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.soft_labels import ASK_FOR_SOFT
 from monocal.core.spaces import Floats
-from monocal.tables.moments import WANTED, WAY_OUT, Moments, moments
-from monocal.tables.row_problems import RawRows
-from monocal.tables.text_numbers import null_words, parse_numbers
+from monocal.tables.problems import RawRows
+
+NULL_WORDS = tuple(pa_csv.ConvertOptions().null_values)
+"""What stands for no value where a number is wanted: nothing, NA, null, NaN and their like."""
+
+_TRUE, _FALSE = (("true", "True", "TRUE"), ("false", "False", "FALSE"))
+
+_FORMS = {
+    pa.int64(): r"^[-+]?\d+$",
+    pa.float64(): r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(inf|Inf|INF|infinity|Infinity)$",
+}
+
+
+def trimmed(text: pa.Array) -> pa.Array:
+    """Returns texts without blanks around them."""
+    return pc.ascii_trim_whitespace(text)
+
+
+def null_words(text: pa.Array) -> NDArray[np.bool_]:
+    """Says which texts are no value: nulls, and words such as NA.
+
+    Example:
+        >>> null_words(pa.array(["1", "NA", "", None, "no"])).tolist()
+        [False, True, True, True, False]
+    """
+    found = pc.or_(pc.is_null(text), pc.is_in(text, value_set=pa.array(NULL_WORDS)))
+    result: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    return result
+
+
+def parse_numbers(text: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Returns texts as numbers, which of them are missing, and which are no numbers.
+
+    Blanks around a number do not count, and true and false are 1 and 0.
+
+    Example:
+        >>> numbers, missing, bad = parse_numbers(pa.array(["0.5", " 2", "true", "NA", "high"]))
+        >>> numbers.tolist(), missing.tolist(), bad.tolist()
+        ([0.5, 2.0, 1.0, 0.0, 0.0], [False, False, False, True, False], [False, False, False, False, True])
+    """
+    try:
+        return _filled(text.cast(pa.float64())), _nulls(text), np.zeros(len(text), dtype=bool)
+    except pa.ArrowInvalid:
+        coded = pc.dictionary_encode(text)
+    words = trimmed(coded.dictionary)
+    missing = null_words(words)
+    words = pc.if_else(pc.is_in(words, value_set=pa.array(_TRUE)), "1", words)
+    words = pc.if_else(pc.is_in(words, value_set=pa.array(_FALSE)), "0", words)
+    numbers, bad = parse_text(pc.if_else(pa.array(missing), "0", words), pa.float64())
+    codes = pc.fill_null(coded.indices, len(words)).to_numpy(zero_copy_only=False)
+    return np.append(numbers, 0.0)[codes], np.append(missing, True)[codes], np.append(bad, False)[codes]
+
+
+def parse_text(text: pa.Array, kind: pa.DataType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Returns texts as values of a type, and which of them are none; a value that is none is 0.
+
+    All are parsed at once; if that fails, those that have the form of a number; if that fails, too, each distinct one.
+    """
+    try:
+        return _filled(text.cast(kind)), np.zeros(len(text), dtype=bool)
+    except pa.ArrowInvalid:
+        pass
+    if kind in _FORMS:
+        fits = pc.fill_null(pc.match_substring_regex(text, _FORMS[kind]), False)
+        try:
+            values = _filled(pc.if_else(fits, text, "0").cast(kind))
+        except pa.ArrowInvalid:  # beyond 64 bits
+            pass
+        else:
+            return values, ~fits.to_numpy(zero_copy_only=False)
+    coded = text.dictionary_encode()
+    scalars = [_parse_one(value, kind) for value in coded.dictionary]
+    codes = coded.indices.to_numpy(zero_copy_only=False)
+    bad = np.array([value is None for value in scalars], dtype=bool)
+    return _filled(pa.array(scalars, kind))[codes], bad[codes]
+
+
+def _parse_one(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
+    try:
+        return value.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _filled(column: pa.Array) -> NDArray[Any]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    values: NDArray[Any] = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
+    return values.copy()
+
+
+def _nulls(column: pa.Array) -> NDArray[np.bool_]:
+    nulls: NDArray[np.bool_] = pc.is_null(column).to_numpy(zero_copy_only=False)
+    return nulls
+
+
+Moments = NDArray[np.int64]
+Kind = Literal["number", "naive", "zoned"]
+
+WANTED = "a whole number, a date or a timestamp"
+WAY_OUT = "write fractions of seconds as timestamps, or multiply the column until its numbers are whole"
+_EXACT = 2.0**53
+
+
+def moments(column: pa.Array, name: str = "time") -> tuple[Moments, NDArray[np.bool_]]:
+    """Returns a time column as int64, and which rows hold no moment.
+
+    Dates, timestamps and text become microseconds since 1970; a timestamp without a zone is taken as UTC. Whole numbers
+    are kept as they are, also where they are stored as floats; a fraction is no moment, because rounding it would
+    silently reorder rows. Text may hold either.
+
+    Example:
+        >>> values, bad = moments(pa.array([3.0, 4.5, None]))
+        >>> values.tolist(), bad.tolist()
+        ([3, 0, 0], [False, True, True])
+        >>> moments(pa.array(["1970-01-01T00:00:01", "86400"]))[0].tolist()
+        [1000000, 86400]
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        values, bad = moments(column.dictionary)
+        codes = pc.fill_null(column.indices.cast(pa.int64()), len(values)).to_numpy(zero_copy_only=False)
+        return np.append(values, 0)[codes], np.append(bad, True)[codes]
+    if pa.types.is_null(kind):
+        return np.zeros(len(column), dtype=np.int64), np.ones(len(column), dtype=bool)
+    if pa.types.is_integer(kind):
+        return _filled(column.cast(pa.int64())), _nulls(column)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return _filled(column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())), _nulls(column)
+    if pa.types.is_floating(kind):
+        numbers = pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False)
+        whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < _EXACT)
+        return np.where(whole, numbers, 0.0).astype(np.int64), ~whole
+    if not _is_text(kind):
+        raise InvalidInput.of(f"time column {name!r}", f"values of type {kind}", WANTED, "convert the column first")
+    return _moments_of_text(trimmed(pc.fill_null(column.cast(pa.string()), "")))
+
+
+def kinds_of_moments(column: pa.Array) -> set[Kind]:
+    """Says which kinds of moments a column holds: numbers, times without a zone (dates, too), times with one.
+
+    Example:
+        >>> sorted(kinds_of_moments(pa.array(["2024-05-01T10:00", "2024-05-01T10:00+02:00", "7"])))
+        ['naive', 'number', 'zoned']
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return kinds_of_moments(column.dictionary)
+    if pa.types.is_timestamp(kind):
+        return {"naive" if kind.tz is None else "zoned"}
+    if pa.types.is_date(kind):
+        return {"naive"}
+    if not _is_text(kind):
+        return {"number"}
+    text = pc.unique(column.cast(pa.string())).drop_null()
+    found: set[Kind] = set()
+    date = pc.match_substring_regex(text, r"^\s*\d{4}-\d\d-\d\d")
+    number = pc.match_substring_regex(text, r"^\s*[-+]?\d+(\.\d*)?\s*$")
+    zoned = pc.match_substring_regex(text, r":\d\d(\.\d*)?\s*(Z|[-+]\d\d(:?\d\d)?)$|:\d\d[-+]\d\d(:?\d\d)?$")
+    for name, mask in (("number", number), ("zoned", zoned), ("naive", pc.and_not(date, zoned))):
+        if pc.any(mask).as_py():
+            found.add(name)  # type: ignore[arg-type]
+    return found
+
+
+def check_one_kind(found: set[Kind], column: str) -> None:
+    """Refuses times that cannot be compared: with and without a zone, or moments and bare numbers."""
+    if len(found) > 1:
+        told = {"number": "bare numbers", "naive": "times without a zone", "zoned": "times with a zone"}
+        raise InvalidInput.of(
+            f"time column {column!r}",
+            " mixed with ".join(told[kind] for kind in sorted(found)),
+            "one kind of time in all rows and files",
+            "write all of them in UTC with a zone, or all without one",
+        )
+
+
+def _moments_of_text(text: pa.Array) -> tuple[Moments, NDArray[np.bool_]]:
+    values, bad = parse_text(text, pa.int64())
+    if bad.any():
+        numbers, no_number = parse_text(text.filter(pa.array(bad)), pa.float64())
+        values[bad], no_moment = moments(pa.array(np.where(no_number, np.nan, numbers)))
+        bad[np.flatnonzero(bad)] = no_moment
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        if not bad.any():
+            break
+        parsed, no_moment = parse_text(text.filter(pa.array(bad)), kind)
+        values[bad] = parsed
+        bad[np.flatnonzero(bad)] = no_moment
+    return values.astype(np.int64, copy=False), bad
+
 
 Batch = Any
 """Rows with their place, a record batch or a table."""
@@ -42,7 +231,7 @@ def numbers_in(
 ) -> Numbers:
     """Returns the numbers of a column of any type: the one conversion of scores, labels, weights, rates and fields.
 
-    Integers beyond 2^53 are rounded. See `monocal.tables.text_numbers` for text.
+    Integers beyond 2^53 are rounded. See `monocal.tables.columns` for text.
 
     Arguments:
         column: The values.
@@ -144,7 +333,7 @@ def soft_labels_or_missing(batch: Batch, column: str, role: str) -> Floats:
 
 
 def moments_of(batch: Batch, column: str) -> Moments:
-    """Returns a time column as int64 by the rule of `monocal.tables.moments`; refuses the first row without a moment.
+    """Returns a time column as int64 by the rule of `monocal.tables.columns`; refuses the first row without a moment.
 
     Example:
         >>> moments_of(pa.table({"day": [1.0, 1.5]}), "day")
@@ -209,3 +398,38 @@ def _one_chunk(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
     return values
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Returns the type of a column's values as they are read here: text and bytes never as views.
+
+    Example:
+        >>> plain_type(pa.dictionary(pa.uint32(), pa.string_view(), ordered=True))
+        DictionaryType(dictionary<values=string, indices=uint32, ordered=1>)
+    """
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, plain_type(kind.value_type), ordered=kind.ordered)
+    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Returns a schema with `plain_type` of every column."""
+    return pa.schema([column.with_type(plain_type(column.type)) for column in schema], schema.metadata)
+
+
+def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch with `plain_type` of every column."""
+    schema = plain_schema(batch.schema)
+    if schema == batch.schema:
+        return batch
+    return pa.RecordBatch.from_arrays([plain_array(column) for column in batch.columns], schema=schema)
+
+
+def plain_array(column: pa.Array) -> pa.Array:
+    """Returns a column as values of `plain_type`."""
+    kind = plain_type(column.type)
+    if kind == column.type:
+        return column
+    if not pa.types.is_dictionary(kind):
+        return column.cast(kind)
+    return pa.DictionaryArray.from_arrays(column.indices, plain_array(column.dictionary), ordered=kind.ordered)

@@ -1,27 +1,186 @@
-r"""Rows whose labels may still come: how mature each of them is.
+r"""Rows whose labels may still come: how long labels take, and how mature each row is.
 
-The label of a row of age a has come with probability :math:`F(a)` if it is positive (`monocal.core.delays`), so what is
+A positive is seen only once its label has come, so among young rows short delays are over-represented: delays are
+right-truncated by the age of their row. With :math:`n_k` delays in bin k and :math:`R_k` delays up to bin k, both among
+rows that are old enough for bin k to be over, the share that arrives within bin j is
+
+.. math:: F_j = \prod_{k > j} (1 - h_k), \qquad h_k = n_k / R_k,
+
+the non-parametric maximum likelihood estimate (the product-limit estimate with time reversed). A field value's own
+:math:`h_k` is pulled towards that of all rows by :math:`\kappa` pseudo-counts; which field and which :math:`\kappa` is
+decided by the beta-binomial likelihood of the counts, and "no field" is one of the choices.
+
+The label of a row of age a has come with probability :math:`F(a)` if it is positive, so what is
 seen now is Bernoulli(:math:`p\,F(a)`). Fits and judgements use exactly that; rows older than the window have
 :math:`F = 1`.
+
+References:
+    Lynden-Bell. A method of allowing for known observational selection in small samples. 1971.
+    Chapelle. Modeling delayed feedback in display advertising. 2014.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
+from scipy.special import betaln
 
-from monocal.core.delays import DelayCurve, estimate_delays
 from monocal.core.durations import duration_of
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
-from monocal.tables.encoded_column import EncodedColumn
-from monocal.tables.read import read
-from monocal.tables.rows import Rows
-from monocal.tables.stream import Table
+from monocal.core.spaces import Floats
+from monocal.tables.roles import Roles
+from monocal.tables.source import Table
+from monocal.tables.table import EncodedColumn, Rows, read
+
+N_BINS = 24
+PSEUDO_COUNTS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+LEAST_POSITIVES = 100
+"""Fewer delays say too little about their distribution."""
+
+Moments = NDArray[np.int64]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DelayCurve:
+    """The share of positives whose label has come by an age.
+
+    Attributes:
+        edges: Ends of the bins; the last is the window, after which no label counts.
+        shares: The share at each of them, of all rows.
+        by: The field whose values have curves of their own; empty if none has.
+        value_shares: Value to its own shares.
+    """
+
+    edges: Moments
+    shares: Floats
+    by: str = ""
+    value_shares: Mapping[str, Floats] = field(default_factory=dict)
+
+    @property
+    def window(self) -> int:
+        return int(self.edges[-1])
+
+    def at(self, ages: Moments, values: Sequence[str] = (), ids: NDArray[Any] | None = None) -> Floats:
+        """Returns the share that has come by each age.
+
+        Arguments:
+            ages: Ages in the unit of the window.
+            values: The values of the field `by`.
+            ids: Which of them each row has.
+
+        Example:
+            >>> curve = DelayCurve(np.array([10, 20]), np.array([0.5, 1.0]))
+            >>> curve.at(np.array([0, 5, 10, 15, 99])).tolist()
+            [0.0, 0.25, 0.5, 0.75, 1.0]
+        """
+        knots = np.concatenate([[0], self.edges])
+        if ids is None:
+            shares: Floats = np.interp(ages, knots, np.concatenate([[0.0], self.shares]))
+            return shares
+        tables = np.array([[0.0, *self.value_shares.get(value, self.shares)] for value in values])
+        inside = np.clip(ages, 0, self.window)
+        place = np.clip(np.searchsorted(knots, inside, side="right") - 1, 0, knots.size - 2)
+        part = (inside - knots[place]) / (knots[place + 1] - knots[place])
+        low, high = tables[ids, place], tables[ids, place + 1]
+        found: Floats = low + part * (high - low)
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "edges": self.edges.tolist(),
+            "shares": self.shares.tolist(),
+            "by": self.by,
+            "value_shares": {value: shares.tolist() for value, shares in self.value_shares.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, entries: Mapping[str, Any]) -> Self:
+        own = {value: np.asarray(shares, dtype=np.float64) for value, shares in entries["value_shares"].items()}
+        shares = np.asarray(entries["shares"], dtype=np.float64)
+        return cls(np.asarray(entries["edges"], dtype=np.int64), shares, entries["by"], own)
+
+
+def estimate_delays(
+    delays: Moments,
+    ages: Moments,
+    window: int,
+    fields: Mapping[str, tuple[NDArray[Any], Sequence[str]]] | None = None,
+) -> DelayCurve | None:
+    """Learns the curve from positives that have arrived; None if too few are old enough to tell.
+
+    Arguments:
+        delays: From event to label, each at most its row's age and the window.
+        ages: Ages of the rows.
+        window: After which no label counts.
+        fields: Field to the ids of its values in these rows, and the values.
+
+    Example:
+        Delays are exponential with mean 2; half of the rows are too young for long ones.
+
+        >>> rng = np.random.default_rng(0)
+        >>> delays, ages = rng.exponential(2_000, 20_000), rng.uniform(0, 20_000, 20_000)
+        >>> seen = (delays <= ages) & (delays <= 10_000)
+        >>> curve = estimate_delays(delays[seen].astype(int), ages[seen].astype(int), 10_000)
+        >>> curve.at(np.array([1_000, 2_000, 4_000])).round(1).tolist()
+        [0.4, 0.6, 0.9]
+    """
+    if delays.size < LEAST_POSITIVES or np.count_nonzero(ages >= window) < LEAST_POSITIVES // 4:
+        return None
+    inner = np.unique(np.quantile(delays, np.linspace(0.0, 1.0, N_BINS + 1)[1:-1]).astype(np.int64))
+    edges = np.append(inner[(inner > 0) & (inner < window)], window)
+    bins = np.searchsorted(edges, delays)
+    # bins that are over for a row: those whose end lies within its age
+    n_over = np.searchsorted(edges, ages, side="right")
+    n, at_risk = _counts(bins, n_over, np.zeros_like(bins), 1, edges.size)
+    hazards = n[0] / np.maximum(at_risk[0], 1.0)
+    best = (_likelihood(n, at_risk, hazards, np.inf), "", np.inf, n, at_risk)
+    for name, (ids, values) in (fields or {}).items():
+        own, risk = _counts(bins, n_over, ids, len(values), edges.size)
+        for strength in PSEUDO_COUNTS:
+            found = _likelihood(own, risk, hazards, strength)
+            if found > best[0]:
+                best = (found, name, strength, own, risk)
+    shares = _shares(hazards)
+    if not best[1]:
+        return DelayCurve(edges, shares)
+    _, name, strength, own, risk = best
+    shrunk = _shares((own + strength * hazards) / (risk + strength))
+    values = (fields or {})[name][1]
+    known = np.flatnonzero(risk.sum(axis=1)).tolist()
+    return DelayCurve(edges, shares, name, {values[at]: shrunk[at] for at in known})
+
+
+def _counts(
+    bins: NDArray[Any], n_over: NDArray[Any], ids: NDArray[Any], n_values: int, n_bins: int
+) -> tuple[Floats, Floats]:
+    """Delays in each bin, and up to each bin, by value, among rows for which the bin is over."""
+    inside = bins < n_over
+    place = ids.astype(np.int64)[inside] * (n_bins + 1)
+    shape = (n_values, n_bins + 1)
+    n = np.bincount(place + bins[inside], minlength=n_values * (n_bins + 1)).reshape(shape)
+    ended = np.bincount(place + n_over[inside], minlength=n_values * (n_bins + 1)).reshape(shape)
+    # a row is at risk from its own bin to the last one that is over
+    return n[:, :-1].astype(np.float64), np.cumsum(n - ended, axis=1)[:, :-1].astype(np.float64)
+
+
+def _likelihood(n: Floats, at_risk: Floats, hazards: Floats, strength: float) -> float:
+    h = np.clip(hazards, 1e-9, 1.0 - 1e-9)
+    if not np.isfinite(strength):
+        return float(np.sum(n * np.log(h) + (at_risk - n) * np.log1p(-h)))
+    a, b = strength * h, strength * (1.0 - h)
+    return float(np.sum(betaln(n + a, at_risk - n + b) - betaln(a, b)))
+
+
+def _shares(hazards: Floats) -> Floats:
+    later = np.cumprod((1.0 - hazards)[..., :0:-1], axis=-1)[..., ::-1]
+    return np.concatenate([later, np.ones((*hazards.shape[:-1], 1))], axis=-1)
 
 
 @final

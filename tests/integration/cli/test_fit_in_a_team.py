@@ -3,10 +3,10 @@
 import torch.distributed
 
 from monocal.cli.main import main
-from monocal.core.roles import Roles
 from monocal.lab.simulator import simulate_log
 from monocal.logs.row_log import log_of_rows
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
 
 
 def test_the_team_is_left_before_the_process_ends(tmp_path, monkeypatch):

@@ -19,9 +19,9 @@ def test_inspect_for_programs(monocal_command, model_folder):
 
 
 def test_inspect_a_log_folder(monocal_command, tmp_path, log_file):
-    from monocal.core.roles import Roles
     from monocal.logs.row_log import log_of_rows
-    from monocal.tables.read import read
+    from monocal.tables.roles import Roles
+    from monocal.tables.table import read
 
     roles = Roles.of(score="pctr", label="click", fields=["device"])
     log_of_rows(read(str(log_file), roles)).save(tmp_path / "log")

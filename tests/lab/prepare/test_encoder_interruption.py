@@ -12,11 +12,11 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.roles import Roles
 from monocal.lab.prepare import encoder
 from monocal.lab.prepare.encoder import encode_log
 from monocal.logs.encoded_log import EncodedLog
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.vocabulary import Vocabulary
 
 SCHEMA = Roles(labels="y", fields=["f", "g"], time="t", group="f")
 N_ROWS = 2000
@@ -25,12 +25,12 @@ N_ROWS = 2000
 CHILD = """
 import sys, time
 from monocal.lab.prepare import encoder, reading, steps, time_order, work_folder
-from monocal.tables import csv_rows
-from monocal.core.roles import Roles
+from monocal.tables import csv as csv_module
+from monocal.tables.roles import Roles
 
 where, log, folder = sys.argv[1:]
 steps._CHECKPOINT_ROWS = 300
-csv_rows.BLOCK_BYTES = 4000
+csv_module.BLOCK_BYTES = 4000
 calls = 0
 
 def stop_at(owner, name, n_calls):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import UnknownName
-from monocal.core.roles import Roles
 from monocal.lab.prepare import histories
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.prepare.histories import with_histories
 from monocal.lab.simulator.search import SearchWorld, simulate_search
 from monocal.logs.encoded_log import EncodedLog
+from monocal.tables.roles import Roles
 
 
 @pytest.fixture(scope="module")

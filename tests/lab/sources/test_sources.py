@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
-from monocal.core.roles import Roles
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.sources import SOURCES, AliCCP, Avazu, Criteo, KuaiRand, KuaiRandPure, Retrosheet, Source, TableSource
 from monocal.lab.sources.criteo import bucket
-from monocal.tables import csv_rows as csv_module
+from monocal.tables import csv as csv_module
+from monocal.tables.roles import Roles
 
 AVAZU_HEADER = (
     "id,click,hour,C1,banner_pos,site_id,site_domain,site_category,app_id,app_domain,app_category,device_id,device_ip,"

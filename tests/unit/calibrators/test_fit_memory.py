@@ -14,15 +14,15 @@ from monocal.calibrators.statistical.refreshing import posterior
 from monocal.calibrators.statistical.row_variance import spread_at_fit
 from monocal.calibrators.statistical.wide_solver import WideParameters
 from monocal.core import samples, team
-from monocal.core.roles import Roles
 from monocal.core.samples import Samples
 from monocal.logs.encoded_log import EncodedLog
 from monocal.models import facts, learned_rows
 from monocal.models.fit import FitOptions, fit_log
 from monocal.neural import neural_calibrator
 from monocal.neural.fitting import field_values
+from monocal.tables.roles import Roles
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 from monocal.testing.teams import run_team
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
 
 
 def test_the_spread_of_a_fit_takes_memory_for_its_newest_rows_alone():

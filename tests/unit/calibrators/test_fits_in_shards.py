@@ -6,14 +6,14 @@ import pytest
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.calibrators.statistical import row_variance
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.core.team import DEALT_ROWS, Alone, Shards
 from monocal.lab.simulator import simulate_log
 from monocal.logs.row_log import log_of_rows
 from monocal.models.fit import FitOptions, fit_log
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
+from monocal.tables.vocabulary import Vocabulary
 from monocal.testing.teams import run_team
-from monocal.vocabulary.vocabulary import Vocabulary
 
 LOG = simulate_log(40_000, seed=5).table()
 SCORES, LABELS = LOG["pctr"].to_numpy(), LOG["click"].to_numpy()

@@ -5,15 +5,15 @@ import pytest
 
 from monocal.calibrators import calibrator
 from monocal.calibrators.statistical import row_variance
-from monocal.core.roles import Roles
 from monocal.core.samples import Samples
 from monocal.core.spaces import to_logits
 from monocal.core.team import Alone, Shards
 from monocal.lab.simulator import simulate_log
 from monocal.logs.row_log import encode_table
 from monocal.models.fit import FitOptions, fit_log
+from monocal.tables.roles import Roles
+from monocal.tables.vocabulary import Vocabulary
 from monocal.testing.teams import run_team
-from monocal.vocabulary.vocabulary import Vocabulary
 
 LOG = simulate_log(24_000, seed=3, world="drifting").table()
 SCORES, LABELS, TIMES = (LOG[name].to_numpy() for name in ("pctr", "click", "timestamp"))

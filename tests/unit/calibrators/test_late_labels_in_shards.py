@@ -7,12 +7,12 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.core.team import DEALT_ROWS, Alone
 from monocal.lab.simulator import delay_labels, simulate_log
 from monocal.logs.row_log import log_of_rows
 from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.late_labels import read_mature
+from monocal.tables.roles import Roles
 from monocal.testing.teams import run_team
 
 LATE = {"event_time": "timestamp", "label_time": "label_time", "window": str(7 * 86_400)}

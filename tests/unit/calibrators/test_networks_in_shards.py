@@ -13,9 +13,9 @@ from monocal.core.log_loss import log_loss
 from monocal.core.spaces import logit
 from monocal.core.team import Alone, Shards
 from monocal.lab.simulator import simulate_log
+from monocal.tables.vocabulary import Vocabulary
 from monocal.testing.teams import run_team
 from monocal.training.sharded_objective import ShardedObjective
-from monocal.vocabulary.vocabulary import Vocabulary
 
 LOG = simulate_log(8_000, seed=5).table()
 SCORES, LABELS, TIMES = (LOG[name].to_numpy() for name in ("pctr", "click", "timestamp"))

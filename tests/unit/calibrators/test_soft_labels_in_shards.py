@@ -7,8 +7,8 @@ from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.team import Alone, Shards
 from monocal.lab.simulator import simulate_log
+from monocal.tables.vocabulary import Vocabulary
 from monocal.testing.teams import run_team
-from monocal.vocabulary.vocabulary import Vocabulary
 
 N_ROWS, BLOCK = 8_000, 25
 LOG = simulate_log(N_ROWS, seed=5)

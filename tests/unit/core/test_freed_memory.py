@@ -34,8 +34,8 @@ def test_holes_between_arrays_that_stay_are_given_back():
 READING = """
 import sys
 import pyarrow.parquet as pq
-from monocal.core.roles import Roles
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
 
 def anonymous_bytes():
     lines = open("/proc/self/status").read().splitlines()

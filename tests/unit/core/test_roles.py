@@ -1,7 +1,7 @@
 import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.roles import Roles
+from monocal.tables.roles import Roles
 
 
 def test_one_label_column_names_its_task():

@@ -47,9 +47,9 @@ def test_unknown_names_are_refused_before_anything_is_fitted():
 
 
 def test_of_a_prepared_log_one_task_is_compared():
-    from monocal.core.roles import Roles
     from monocal.logs.row_log import log_of_rows
-    from monocal.tables.read import read
+    from monocal.tables.roles import Roles
+    from monocal.tables.table import read
 
     table = simulate_log(4_000, world="multitask").table()
     tasks = {"click": ("click", "pctr"), "view": ("long_view", "plv")}

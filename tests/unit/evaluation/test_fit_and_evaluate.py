@@ -5,12 +5,12 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.core.roles import Roles
 from monocal.evaluation.table import fit_and_evaluate
 from monocal.lab.simulator import simulate_log
 from monocal.logs.held_out import hold_out
 from monocal.logs.row_log import log_of_rows
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
 
 LOG = simulate_log(10_000, world="default").table()
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["site_id", "device"], "time": "timestamp"}

@@ -11,7 +11,7 @@ from monocal.findings.history import training_run
 from monocal.findings.learned_curves import learned_curves
 from monocal.findings.monotone_sweep import sweep_monotone
 from monocal.findings.rows import model_ids, sample_contexts
-from monocal.tables.read import read
+from monocal.tables.table import read
 
 # what is shown is asked here, not how good a model is: rows of its fit will do
 pytestmark = pytest.mark.filterwarnings("ignore:the model was fitted on about")

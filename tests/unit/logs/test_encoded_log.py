@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
-from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.vocabulary import Vocabulary
 
 SCHEMA = Roles(labels=["click", "buy"], fields=["site", "hour"], time="t", group="u", weight="w")
 

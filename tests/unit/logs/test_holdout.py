@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.holdout import hold_out_recent
 from monocal.logs.known_values import keep_values_of
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.split import hold_out_recent
+from monocal.tables.vocabulary import Vocabulary
 
 
 @settings(deadline=None)

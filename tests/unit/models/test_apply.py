@@ -10,7 +10,7 @@ from monocal.core.errors import InvalidInput
 from monocal.models import Fusion
 from monocal.models import apply as applying
 from monocal.models.apply import apply_model
-from monocal.tables.stream import TableStream
+from monocal.tables.source import TableStream
 
 LOG = monocal.simulate_log(6_000, seed=1).table()
 MODEL = monocal.fit(LOG, method="wide_logistic", score="pctr", label="click", fields=["site_id", "device"])

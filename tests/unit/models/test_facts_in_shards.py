@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from monocal.core.roles import Roles
 from monocal.core.team import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
 from monocal.logs.row_log import log_of_rows
@@ -14,7 +13,8 @@ from monocal.models import learned_rows as sampling
 from monocal.models.facts import count_values
 from monocal.models.fit import FitOptions, fit_log
 from monocal.models.learned_rows import N_KEPT, row_sample, rows_fact
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
 from monocal.testing.teams import run_team
 
 ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import monocal
-from monocal.core.delays import DelayCurve, estimate_delays
 from monocal.core.errors import InvalidInput
 from monocal.evaluation.table import evaluate_table
 from monocal.lab.simulator import delay_labels, simulate_log
 from monocal.monitoring.watch import watch
+from monocal.tables.late_labels import DelayCurve, estimate_delays
 
 LATE = {"event_time": "timestamp", "label_time": "label_time", "window": str(7 * 86_400)}
 COLUMNS = {"score": "pctr", "label": "click"}

@@ -16,7 +16,7 @@ from monocal.findings.build import build_report
 from monocal.models.artefact import MODEL_FOLDER
 from monocal.models.inspect import inspect_folder
 from monocal.serving.engine.engine import Engine
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.vocabulary import Vocabulary
 
 # what is shown is asked here, not how good a model is: rows of its fit will do
 pytestmark = pytest.mark.filterwarnings("ignore:the model was fitted on about")

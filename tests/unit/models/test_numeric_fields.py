@@ -9,13 +9,13 @@ from monocal.calibrators import CALIBRATORS
 from monocal.calibrators.statistical.wide_logistic import WideLogisticCalibrator
 from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.core.numeric_ids import STEPS, ids_of_numbers, learn_knots
-from monocal.core.roles import Roles
 from monocal.core.spaces import logit, sigmoid
 from monocal.evaluation.table import evaluate_table
 from monocal.lab.prepare.encoder import encode_log
 from monocal.serving.engine.engine import Engine
 from monocal.serving.engine.request import Request
-from monocal.vocabulary.vocabulary import NumericField, Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.vocabulary import NumericField, Vocabulary
 
 N = 20_000
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["site"], "numeric": ["price"]}

@@ -5,7 +5,7 @@ import pytest
 
 import monocal
 from monocal.lab.simulator import simulate_log
-from monocal.tables.stream import open_table
+from monocal.tables.source import open_table
 
 LOG = simulate_log(12_000, world="affine", seed=2).table()
 

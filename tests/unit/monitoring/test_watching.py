@@ -5,7 +5,6 @@ import pytest
 
 import monocal
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.roles import Roles
 from monocal.metrics.drift import expected_performance
 from monocal.monitoring.evalues import (
     N_BETS,
@@ -18,8 +17,8 @@ from monocal.monitoring.evalues import (
     value_shares,
 )
 from monocal.monitoring.watch import alarms_of, sums_by_period, watch
-from monocal.tables.encoded_column import EncodedColumn
-from monocal.tables.rows import Rows
+from monocal.tables.roles import Roles
+from monocal.tables.table import EncodedColumn, Rows
 
 DAY_SECONDS = 86_400
 

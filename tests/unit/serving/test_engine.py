@@ -21,7 +21,7 @@ from monocal.serving import Engine, Request
 from monocal.serving.engine.field_encoder import FieldEncoder
 from monocal.serving.engine.quick_logits import joint_logits, quick_logits
 from monocal.serving.engine.range_checks import range_checks
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 SCORES = {"click": "pctr", "effective_view": "pev", "long_view": "plv"}

@@ -11,7 +11,7 @@ from monocal.core.errors import InvalidInput
 from monocal.serving.engine import field_encoder
 from monocal.serving.engine.field_encoder import FieldEncoder
 from monocal.serving.engine.request import Request
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 KNOWN = ["news", "", "7", "true", None, "a" * 8, "a" * 9, "Zürich", "9", "x" * 900, "in\0side"]
 SITE = FieldVocabulary("site", pa.array(KNOWN))

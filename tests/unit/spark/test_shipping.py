@@ -13,13 +13,13 @@ import pytest
 
 import monocal
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.roles import Roles
 from monocal.core.team import Alone
 from monocal.lab.simulator import simulate_log
 from monocal.models.artefact import load_model, model_files
 from monocal.spark import barrier, shipping
 from monocal.spark.shipping import Shipped, receive, ship
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.vocabulary import Vocabulary
 
 LOG = simulate_log(2_000, world="affine").table()
 MODEL = monocal.fit(LOG, method="wide_logistic", score="pctr", label="click", fields=["device"])

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.lab.simulator import simulate_log
 from monocal.spark import task_rows
 from monocal.spark.task_rows import rows_of_task
-from monocal.tables.read import read
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
+from monocal.tables.vocabulary import Vocabulary
 
 FIELDS = ["site_id", "device"]
 ROLES = Roles.of(score="pctr", label="click", fields=FIELDS, time="timestamp")

@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monocal.core.errors import InvalidInput
-from monocal.tables import csv_rows
-from monocal.tables.csv_lines import csv_header, csv_lines
-from monocal.tables.csv_records import CsvFormat
-from monocal.tables.csv_text import typed_columns
-from monocal.tables.row_problems import RawRows, RowProblems
-from monocal.tables.stream import open_table
+from monocal.tables import csv as csv_module
+from monocal.tables.csv import CsvFormat, typed_columns
+from monocal.tables.problems import RawRows, RowProblems
+from monocal.tables.source import open_table
+from monocal.tables.writer import csv_header, csv_lines
 
 TEXT = st.text("ab ,;\"\t\n'é世", max_size=6)
 
@@ -37,10 +36,10 @@ def test_any_text_comes_back_from_a_csv_reader(rows, delimiter):
 def test_any_text_comes_back_from_the_reader(rows, block_bytes):
     batch = pa.record_batch({"a": [one for one, _ in rows], "b": [other for _, other in rows]})
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_rows, "BLOCK_BYTES", block_bytes)
+        patch.setattr(csv_module, "BLOCK_BYTES", block_bytes)
         path = Path(folder) / "log.csv"
         path.write_bytes(csv_header(batch.schema) + csv_lines(batch))
-        found = list(csv_rows.csv_rows(path, CsvFormat(), RowProblems()))
+        found = list(csv_module.csv_rows(path, CsvFormat(), RowProblems()))
     assert [tuple(row.values()) for part in found for row in part.batch.to_pylist()] == rows
 
 

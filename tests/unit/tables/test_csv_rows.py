@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.tables import csv_rows as module
-from monocal.tables.csv_records import CsvFormat
-from monocal.tables.csv_rows import csv_rows
-from monocal.tables.row_problems import RowProblems
+from monocal.tables import csv as module
+from monocal.tables.csv import CsvFormat, csv_rows
+from monocal.tables.problems import RowProblems
 
 PLAIN = CsvFormat(quote=None)
 

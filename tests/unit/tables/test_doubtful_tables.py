@@ -9,11 +9,11 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput, MonocalWarning
-from monocal.core.roles import Roles
 from monocal.lab.prepare.encoder import encode_log
 from monocal.tables.categories import as_text
-from monocal.tables.read import read
-from monocal.tables.stream import open_table
+from monocal.tables.roles import Roles
+from monocal.tables.source import open_table
+from monocal.tables.table import read
 from monocal.tables.writer import write_table
 
 N = 400

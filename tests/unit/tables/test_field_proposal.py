@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import UnknownName
-from monocal.core.roles import Roles
-from monocal.tables.field_proposal import propose_fields, usable_fields
+from monocal.tables.checks import propose_fields, usable_fields
+from monocal.tables.roles import Roles
 
 
 def log(n=4000):

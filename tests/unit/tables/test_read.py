@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.roles import Roles
-from monocal.tables.read import read
-from monocal.vocabulary.vocabulary import Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
+from monocal.tables.vocabulary import Vocabulary
 
 ROLES = Roles.of(
     score="s", label="y", fields=["site", "hour"], weight="w", time="t", group="u", sampling_rate="r", slices=["x"]
@@ -36,7 +36,7 @@ def _columns(n=400, seed=0):
 
 def test_every_column_comes_back_whatever_the_batches(monkeypatch):
     columns = _columns()
-    monkeypatch.setattr("monocal.tables.stream.TableStream.batches.__defaults__", (None, 7, ()))
+    monkeypatch.setattr("monocal.tables.source.TableStream.batches.__defaults__", (None, 7, ()))
     rows = read(columns, ROLES)
     for name in ("site", "hour", "x"):
         column = rows.fields[name]

@@ -8,9 +8,9 @@ import pytest
 import monocal
 from monocal.cli.main import main
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.evaluation.table import evaluate_table
-from monocal.tables.read import read
+from monocal.tables.roles import Roles
+from monocal.tables.table import read
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables.columns import numbers_in
-from monocal.tables.stream import open_table
+from monocal.tables.source import open_table
 
 ROWS = {"click": [0, 1, 0], "site": ["a", "b", "a"]}
 

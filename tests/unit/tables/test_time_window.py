@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from monocal.core.errors import InvalidInput
-from monocal.tables.time_window import moment_of
+from monocal.tables.table import moment_of
 
 HOUR = 3_600_000_000
 

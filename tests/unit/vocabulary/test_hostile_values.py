@@ -8,11 +8,9 @@ import monocal
 from monocal.compiled.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE
 from monocal.core.errors import MonocalWarning
 from monocal.serving.engine.text_table import TextTable
-from monocal.vocabulary import text_hash
-from monocal.vocabulary.growing_dictionary import GrowingDictionary
-from monocal.vocabulary.text_hash import hash_text
-from monocal.vocabulary.value_index import ValueIndex
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary, VocabularyBuilder
+from monocal.tables import value_index
+from monocal.tables.value_index import GrowingDictionary, ValueIndex, hash_text
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary, VocabularyBuilder, write_indexes
 
 N = 3_000
 
@@ -86,9 +84,7 @@ def test_the_table_of_a_service_takes_few_probes_for_colliding_values(colliding)
 
 
 def test_a_model_folder_with_colliding_values_is_saved_loaded_and_gives_the_same_ids(colliding, tmp_path, monkeypatch):
-    from monocal.vocabulary import index_file
-
-    monkeypatch.setattr(index_file.write_indexes, "__defaults__", (100,))
+    monkeypatch.setattr(write_indexes, "__defaults__", (100,))
     rng = np.random.default_rng(0)
     log = pa.table({"p": rng.uniform(0.1, 0.3, 2 * N), "y": rng.integers(0, 2, 2 * N), "user": colliding * 2})
     model = monocal.fit(log, method="wide_logistic", score="p", label="y", fields=["user"])
@@ -118,8 +114,8 @@ LONG = ["z" * (LONGEST_VALUE + 1), "\0" + "z" * (1 << 20), "é" * (LONGEST_VALUE
 @pytest.mark.parametrize("text", LONG)
 def test_a_long_text_is_hashed_no_further_than_any_category(text, monkeypatch):
     n_mixed = []
-    real = text_hash._mix
-    monkeypatch.setattr(text_hash, "_mix", lambda state, factor: n_mixed.append(len(state)) or real(state, factor))
+    real = value_index._mix
+    monkeypatch.setattr(value_index, "_mix", lambda state, factor: n_mixed.append(len(state)) or real(state, factor))
     hash_text(pa.array([text, "short"]))
     assert sum(n_mixed) <= 2 * (LONGEST_VALUE // 8 + 2)
 

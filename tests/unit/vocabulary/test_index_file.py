@@ -9,10 +9,8 @@ import pytest
 import monocal
 from monocal.core import manifest
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.vocabulary import index_file, value_counts
-from monocal.vocabulary.index_file import read_indexes, write_indexes
-from monocal.vocabulary.value_index import ValueIndex
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+from monocal.tables.value_index import ValueIndex
+from monocal.tables.vocabulary import FieldVocabulary, ValueCounts, Vocabulary, read_indexes, write_indexes
 
 TEXTS = [f"user {number}" for number in range(1_000)]
 
@@ -57,7 +55,7 @@ def test_an_index_of_other_values_is_refused():
 
 
 def test_a_model_with_many_values_maps_its_index(tmp_path, monkeypatch):
-    monkeypatch.setattr(index_file.write_indexes, "__defaults__", (100,))
+    monkeypatch.setattr(write_indexes, "__defaults__", (100,))
     monkeypatch.setattr(manifest, "MAPPED_BYTES", 1_000)
     rng = np.random.default_rng(0)
     log = pa.table({"p": rng.uniform(0.1, 0.3, 4_000), "y": rng.integers(0, 2, 4_000), "user": (TEXTS * 4)})
@@ -75,8 +73,8 @@ def test_a_model_with_many_values_maps_its_index(tmp_path, monkeypatch):
 
 
 def test_more_text_than_a_column_holds_is_refused_with_the_way_out(monkeypatch):
-    monkeypatch.setattr(value_counts, "MOST_TEXT_BYTES", 5_000)
-    counts = value_counts.ValueCounts("user")
+    monkeypatch.setattr("monocal.tables.vocabulary.MOST_TEXT_BYTES", 5_000)
+    counts = ValueCounts("user")
     counts.add(pa.array(TEXTS[:100]))
     counts.add(pa.array(TEXTS[:100] * 50))
     with pytest.raises(InvalidInput, match=r"hash the field: hashed_fields=\{'user'"):

@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from monocal.vocabulary.text_hash import hash_text
+from monocal.tables.value_index import hash_text
 
 
 def test_texts_of_up_to_eight_bytes_and_equal_length_never_share_a_hash():
@@ -29,7 +29,7 @@ def test_a_slice_hashes_like_a_copy():
 def test_blocks_do_not_matter(monkeypatch):
     texts = pa.array([str(i) * (i % 13) for i in range(500)])
     whole = hash_text(texts)
-    monkeypatch.setattr("monocal.vocabulary.text_hash._BLOCK", 7)
+    monkeypatch.setattr("monocal.tables.value_index._HASH_BLOCK", 7)
     assert all(np.array_equal(a, b) for a, b in zip(whole, hash_text(texts), strict=True))
 
 

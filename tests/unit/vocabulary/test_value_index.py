@@ -3,8 +3,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monocal.vocabulary import value_index
-from monocal.vocabulary.value_index import ValueIndex
+from monocal.tables import value_index
+from monocal.tables.value_index import ValueIndex
 
 
 @settings(deadline=None)

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary, VocabularyBuilder
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary, VocabularyBuilder
 
 FORMS = {
     "text": lambda values: pa.array(values, pa.string()),

@@ -29,7 +29,7 @@ from monocal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from monocal.calibrators import Calibrator
-    from monocal.tables.field_proposal import ProposedField
+    from monocal.tables.checks import ProposedField
 
 EXAMPLES = """
 monocal fit log.parquet --score pctr --label click --fields site_id,app_id --method umc --out model/
@@ -150,9 +150,9 @@ def fit(
 
 def _fields(table: str | list[str], given: list[str] | None, method: Calibrator, taken: dict[str, Any]) -> list[str]:
     """Returns the fields to use; proposes some and stops if nothing was said and the method could use them."""
-    from monocal.core.roles import Roles
     from monocal.logs.log_folders import is_any_log_folder
-    from monocal.tables.field_proposal import propose_fields, usable_fields
+    from monocal.tables.checks import propose_fields, usable_fields
+    from monocal.tables.roles import Roles
 
     if arguments.names(given) or not method.class_tags.uses_features or is_any_log_folder(table):
         return arguments.fields_to_use(table, given, taken)

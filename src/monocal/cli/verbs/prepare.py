@@ -13,7 +13,7 @@ from monocal.cli.output import print_json, remark
 from monocal.core.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
-    from monocal.core.roles import Roles
+    from monocal.tables.roles import Roles
 
 EXAMPLES = """
 monocal prepare log.parquet --label click --fields site_id,app_id,hour --time timestamp --out prepared/
@@ -139,7 +139,7 @@ def _schema(
     *,
     needed: bool,
 ) -> Roles | None:
-    from monocal.core.roles import Roles
+    from monocal.tables.roles import Roles
 
     named = [label, task, fields, time, group, weight, rate]
     if file is not None:

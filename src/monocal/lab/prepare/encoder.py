@@ -9,7 +9,6 @@ from typing import Any, final, get_args
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
-from monocal.core.roles import Roles
 from monocal.lab.prepare.reading import LogReader, TableReader, spool_source
 from monocal.lab.prepare.source import SourceStream, TableSource
 from monocal.lab.prepare.steps import (
@@ -27,10 +26,11 @@ from monocal.lab.prepare.work_folder import WorkFolder
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.label_copies import warn_about_copies
 from monocal.logs.log_folder import ENCODED_LOG, LogManifest
-from monocal.logs.splits import DEFAULT_SHARES, Moment, check_shares
-from monocal.tables.row_problems import OnError, warn_about_skipped
-from monocal.tables.stream import Table, TableStream, is_parquet, open_table
-from monocal.vocabulary.vocabulary import VocabularyBuilder
+from monocal.tables.problems import OnError, warn_about_skipped
+from monocal.tables.roles import Roles
+from monocal.tables.source import Table, TableStream, is_parquet, open_table
+from monocal.tables.split import DEFAULT_SHARES, Moment, check_shares
+from monocal.tables.vocabulary import VocabularyBuilder
 
 ENCODER_VERSION = 3
 """Raised whenever the same input would be encoded differently, so that old results are not taken for new ones."""

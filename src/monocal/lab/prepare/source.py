@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.core.fingerprint import fingerprint
-from monocal.core.roles import Roles
-from monocal.tables.row_problems import OnError, RawRows, RowProblems
-from monocal.tables.stream import Table, TableStream, find_files, is_parquet, open_table
+from monocal.tables.problems import OnError, RawRows, RowProblems
+from monocal.tables.roles import Roles
+from monocal.tables.source import Table, TableStream, find_files, is_parquet, open_table
 
 
 @final

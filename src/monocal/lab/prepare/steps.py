@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
-from monocal.core.roles import Roles
 from monocal.core.samples import Ids
 from monocal.lab.prepare.histories import user_numbers, write_histories
 from monocal.lab.prepare.reading import LogReader, number_types
@@ -23,10 +22,10 @@ from monocal.lab.prepare.time_order import ArrayFile, count_before, is_sorted, o
 from monocal.lab.prepare.work_folder import WorkFolder
 from monocal.logs.encoded_log import array_file
 from monocal.logs.log_folder import GROUP_VALUES, VOCABULARY, LogManifest
-from monocal.logs.splits import Moment, RowRange, as_integer_moment, split_by_share
 from monocal.tables.categories import distinct_text
-from monocal.vocabulary.value_counts import ValueCounts
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary, VocabularyBuilder
+from monocal.tables.roles import Roles
+from monocal.tables.split import Moment, RowRange, as_integer_moment, split_by_share
+from monocal.tables.vocabulary import FieldVocabulary, ValueCounts, Vocabulary, VocabularyBuilder
 
 _CHECKPOINT_ROWS = 1 << 21
 

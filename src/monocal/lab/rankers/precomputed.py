@@ -27,8 +27,8 @@ class Precomputed(Ranker):
     Example:
         >>> import pyarrow as pa
         >>> from monocal.logs.encoded_log import EncodedLog
-        >>> from monocal.core.roles import Roles
-        >>> from monocal.vocabulary.vocabulary import Vocabulary
+        >>> from monocal.tables.roles import Roles
+        >>> from monocal.tables.vocabulary import Vocabulary
         >>> vocabulary = Vocabulary.of_table(pa.table({"site": ["a", "b"]}), ["site"])
         >>> schema = Roles(labels="click", fields=["site"], scores="pctr")
         >>> log = EncodedLog.of([[1], [2]], {"click": [0, 1]}, vocabulary, schema, scores={"click": [0.5, 0.8]})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from monocal.core.roles import Roles
 from monocal.lab.simulator.table import field_values
 from monocal.lab.simulator.tasks import TASKS
 from monocal.logs.encoded_log import EncodedLog
-from monocal.vocabulary.vocabulary import FieldVocabulary, Vocabulary
+from monocal.tables.roles import Roles
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 if TYPE_CHECKING:
     from monocal.lab.simulator.log import SimulatedLog

@@ -11,13 +11,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.roles import Roles
 from monocal.lab.prepare.source import Source, find_file
 from monocal.lab.sources.feature_lists import first_features
 from monocal.lab.sources.side_table import SideTable
-from monocal.tables.csv_records import CsvFormat
-from monocal.tables.csv_rows import csv_rows
-from monocal.tables.row_problems import RawRows, RowProblems
+from monocal.tables.csv import CsvFormat, csv_rows
+from monocal.tables.problems import RawRows, RowProblems
+from monocal.tables.roles import Roles
 
 USER_FIELDS = ("101", "121", "122", "124", "125", "126", "127", "128", "129")
 ITEM_FIELDS = ("205", "206", "207", "216", "301")

@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.lab.prepare.source import Source, find_file
-from monocal.tables.csv_records import CsvFormat
-from monocal.tables.csv_rows import csv_header, csv_rows
-from monocal.tables.row_problems import RawRows, RowProblems
+from monocal.tables.csv import CsvFormat, csv_header, csv_rows
+from monocal.tables.problems import RawRows, RowProblems
+from monocal.tables.roles import Roles
 
 COLUMNS = (
     *("id", "click", "hour", "C1", "banner_pos", "site_id", "site_domain", "site_category", "app_id", "app_domain"),

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.roles import Roles
 from monocal.lab.prepare.source import Source, find_file
-from monocal.tables.row_problems import RawRows, RowProblems
+from monocal.tables.problems import RawRows, RowProblems
+from monocal.tables.roles import Roles
 
 TASKS = ("sold", "sold_twice", "with_coupon")
 ATTRIBUTES = ("department", "brand", "product_category", "product_type", "manufacturer_id", "package_size")

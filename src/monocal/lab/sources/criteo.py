@@ -10,12 +10,11 @@ from typing import final
 import numpy as np
 import pyarrow as pa
 
-from monocal.core.roles import Roles
 from monocal.lab.prepare.source import Source, find_file
 from monocal.tables.categories import distinct_text
-from monocal.tables.csv_records import CsvFormat
-from monocal.tables.csv_rows import csv_rows
-from monocal.tables.row_problems import RawRows, RowProblems
+from monocal.tables.csv import CsvFormat, csv_rows
+from monocal.tables.problems import RawRows, RowProblems
+from monocal.tables.roles import Roles
 
 INTEGERS = tuple(f"I{index}" for index in range(1, 14))
 CATEGORIES = tuple(f"C{index}" for index in range(1, 27))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from monocal.vocabulary.text_hash import load_words, text_bytes, words_of_bytes
+from monocal.tables.value_index import load_words, text_bytes, words_of_bytes
 
 _LONGEST_NUMBER = 18
 

@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.core.roles import Roles
 from monocal.lab.prepare.source import Source
 from monocal.lab.sources.side_table import SideTable
-from monocal.tables.csv_records import CsvFormat
-from monocal.tables.csv_rows import csv_rows
-from monocal.tables.row_problems import RawRows, RowProblems
-from monocal.tables.text_numbers import parse_text
+from monocal.tables.columns import parse_text
+from monocal.tables.csv import CsvFormat, csv_rows
+from monocal.tables.problems import RawRows, RowProblems
+from monocal.tables.roles import Roles
 
 NOTICE = "KuaiRand: Gao et al., KuaiRand: an unbiased sequential recommendation dataset, CIKM 2022. CC BY-SA 4.0."
 VIDEO_FIELDS = ("author_id", "video_type", "upload_type", "music_id", "music_type", "tag")

@@ -9,11 +9,11 @@ from typing import final
 import numpy as np
 import pyarrow as pa
 
-from monocal.core.roles import Roles
 from monocal.lab.prepare.source import Source, find_file
 from monocal.lab.sources.kuairand import FIELDS, NOTICE, derived_columns, kuairand_schema
-from monocal.tables.row_problems import RawRows, RowProblems
-from monocal.tables.stream import open_table
+from monocal.tables.problems import RawRows, RowProblems
+from monocal.tables.roles import Roles
+from monocal.tables.source import open_table
 
 _NUMBERS = ("time_ms", "play_time_ms", "duration_ms")
 _OTHERS = ("is_click", "long_view", "is_dup")

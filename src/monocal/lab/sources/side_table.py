@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.tables.categories import as_text, distinct_text
-from monocal.vocabulary.growing_dictionary import GrowingDictionary
-from monocal.vocabulary.value_index import ValueIndex
+from monocal.tables.value_index import GrowingDictionary, ValueIndex
 
 _NULL = -1
 

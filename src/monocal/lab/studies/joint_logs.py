@@ -15,7 +15,7 @@ from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.simulator import simulate_search
 from monocal.lab.sources import SOURCES
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.splits import RowRange
+from monocal.tables.split import RowRange
 
 
 @final

@@ -17,7 +17,7 @@ from monocal.lab.sources import SOURCES
 from monocal.lab.studies.study import DataSpec
 from monocal.lab.studies.study_data import PreparedData, write
 from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.splits import RowRange
+from monocal.tables.split import RowRange
 
 
 class DataMissing(MonocalError):

@@ -16,7 +16,7 @@ from monocal.serving.engine.field_texts import FieldTexts
 from monocal.serving.engine.number_lookup import NumberLookup
 from monocal.serving.engine.range_checks import range_checks
 from monocal.serving.engine.request import Request
-from monocal.vocabulary.vocabulary import NumericField, Vocabulary
+from monocal.tables.vocabulary import NumericField, Vocabulary
 
 if TYPE_CHECKING:
     from monocal.serving.engine.text_table import TextTable

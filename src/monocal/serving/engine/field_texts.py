@@ -10,7 +10,7 @@ import pyarrow as pa
 from monocal.core.errors import InvalidInput, shown
 from monocal.core.samples import Ids
 from monocal.tables.categories import LARGEST_WHOLE
-from monocal.vocabulary.vocabulary import FieldVocabulary
+from monocal.tables.vocabulary import FieldVocabulary
 
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**63), 2**64 - 1
 

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from monocal.core.errors import InvalidInput, shown
-from monocal.vocabulary.numeric_field import NumericField
+from monocal.tables.vocabulary import NumericField
 
 
 @final

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from monocal.compiled.limits import TEXT_ROOM
 from monocal.compiled.text_ids import FIRST_SLOT, FOUND, MASK, N_BUCKETS, N_FACTS, find_ids, place_values
 from monocal.core.samples import Ids
-from monocal.vocabulary.text_hash import hash_text
-from monocal.vocabulary.vocabulary import NumericField, Vocabulary
+from monocal.tables.value_index import hash_text
+from monocal.tables.vocabulary import NumericField, Vocabulary
 
 _NO_LENGTHS = np.zeros(0, np.int64)
 

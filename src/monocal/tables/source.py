@@ -7,26 +7,313 @@ pyarrow, duckdb), a polars LazyFrame, a Spark table, or a plain mapping of colum
 
 from __future__ import annotations
 
+import atexit
+import datetime
 import glob
 import os
+import re
+import shutil
+import sys
+import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.uris import is_uri
 from monocal.tables.categories import categories_of_text
-from monocal.tables.cluster_table import ClusterTable
-from monocal.tables.csv_records import CsvFormat
-from monocal.tables.csv_rows import TextFile, csv_rows, csv_schema
-from monocal.tables.places import as_dataset, find_dataset, is_hidden
-from monocal.tables.row_problems import RawRows, RowProblems
-from monocal.tables.type_changes import TypeChange, check_names, check_zones, plain_batch, plain_schema, type_changes
+from monocal.tables.columns import plain_batch, plain_schema, plain_type
+from monocal.tables.csv import CsvFormat, TextFile, csv_rows, csv_schema
+from monocal.tables.problems import RawRows, RowProblems
+
+_PARQUET_START = b"PAR1"
+
+
+def open_place(uri: str, argument: str) -> tuple[Any, str]:
+    """Returns the file system of a URI and the path in it: Arrow's own, else one of fsspec.
+
+    Arguments:
+        uri: Such as `s3://bucket/log/`, `gs://bucket/log.parquet`, `https://example.org/log.parquet`.
+        argument: What errors call it.
+
+    Example:
+        >>> open_place("file:///tmp/log.parquet", "table")[1]
+        '/tmp/log.parquet'
+    """
+    from pyarrow import fs
+
+    # Hadoop's names of the same store
+    known = re.sub(r"^s3[an]://", "s3://", uri)
+    scheme = known.partition("://")[0].lower()
+    try:
+        system, path = fs.FileSystem.from_uri(known)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if "Unrecognized filesystem type" not in str(error):
+            raise InvalidInput.of(
+                argument,
+                f"{uri!r}, which cannot be opened ({error})",
+                "a URI that pyarrow.fs knows",
+                "check the URI and the credentials, or copy it to a local folder",
+            ) from error
+        try:
+            import fsspec
+
+            system = fsspec.filesystem(scheme)
+        except (ImportError, ValueError) as missing:
+            raise InvalidInput.of(
+                argument,
+                f"{uri!r}, and nothing here opens {scheme}:// ({missing})",
+                "a scheme of pyarrow.fs (s3, gs, hdfs, abfs, file) or of an fsspec that is installed",
+                "pip install 'monocal[remote]', or copy it to a local folder",
+            ) from missing
+        return fs.PyFileSystem(fs.FSSpecHandler(system)), str(system._strip_protocol(known))
+    return system, str(path)
+
+
+def find_dataset(uri: str) -> Any:
+    """Opens a URI as an Arrow dataset, with what its folders say; nothing is read yet.
+
+    Raises:
+        InvalidInput: If there is nothing to read.
+    """
+    from pyarrow import fs
+
+    system, path = open_place(uri, "table")
+    try:
+        (info,) = system.get_file_info([path])
+        names = [path]
+        if info.type == fs.FileType.Directory:
+            inside = system.get_file_info(fs.FileSelector(path, recursive=True))
+            names = [entry.path for entry in inside if entry.type == fs.FileType.File]
+            names = [name for name in names if not is_hidden(name[len(path) :])]
+    except (pa.ArrowException, OSError) as error:
+        raise _not_read(uri, error) from error
+    if not names or info.type == fs.FileType.NotFound:
+        raise InvalidInput.of("table", repr(uri), "a place with Parquet or CSV files", "check the path")
+    return as_dataset(names, path, uri, system)
+
+
+def as_dataset(names: Sequence[str], base: str, source: str, system: Any = None) -> Any:
+    """Opens files as an Arrow dataset whose columns are also those that folders below `base` say, as `day=1`.
+
+    Arguments:
+        names: The files.
+        base: A folder of all of them; what it and the folders above are called is no column.
+        source: What errors call the table.
+        system: An Arrow file system; None is this machine's.
+    """
+    from pyarrow import dataset
+
+    kind: Any = "parquet"
+    if re.search(r"\.[ct]sv(\.\w+)?$", names[0].lower()):
+        delimiter = "\t" if ".tsv" in names[0].lower() else ","
+        kind = dataset.CsvFileFormat(parse_options=pa_csv.ParseOptions(delimiter=delimiter))
+    try:
+        return dataset.dataset(
+            sorted(names), filesystem=system, format=kind, partitioning="hive", partition_base_dir=base
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise _not_read(source, error) from error
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a file, or a folder on the way to it, is one that Spark and others write beside a table.
+
+    Example:
+        >>> is_hidden("_temporary/0/part.parquet"), is_hidden("_day=1/part.parquet"), is_hidden("day=1/.part.crc")
+        (True, False, True)
+    """
+    return any(part.startswith((".", "_")) and "=" not in part for part in path.split("/") if part)
+
+
+def _not_read(source: str, error: Exception) -> InvalidInput:
+    return InvalidInput.of(
+        "table", f"{source!r}, which cannot be read ({error})", "readable Parquet or CSV", "check the place"
+    )
+
+
+def spool_standard_input() -> Path:
+    """Copies standard input to a file that lasts as long as this process, and returns its path.
+
+    It is Parquet by its first bytes, else CSV, or TSV if its first line has a tab. A file can be read more than once.
+    """
+    content = sys.stdin.buffer
+    start = content.peek(4)[:4] if hasattr(content, "peek") else b""
+    first = b"" if start == _PARQUET_START else content.readline()
+    ending = ".parquet" if start == _PARQUET_START else ".tsv" if b"\t" in first else ".csv"
+    folder = tempfile.TemporaryDirectory(prefix="monocal-")
+    atexit.register(folder.cleanup)
+    target = Path(folder.name) / f"standard_input{ending}"
+    with target.open("wb") as write:
+        write.write(first)
+        shutil.copyfileobj(content, write)
+    if not target.stat().st_size:
+        raise InvalidInput.of("table", "empty standard input", "Parquet or CSV", "pipe a table into the command")
+    return target
+
+
+class TypeChange(NamedTuple):
+    """A column with one type in the first file and another one in a later file."""
+
+    first: str
+    later: str
+    files: tuple[str, str]
+    text_alone: bool
+    """Only the text of its values changes: 1 becomes true; as numbers they are the same."""
+
+    def check(self, name: str, *, is_category: bool) -> None:
+        """Refuses the column unless it is used as numbers, which both types are."""
+        if is_category or not self.text_alone:
+            raise InvalidInput.of(
+                f"column {name!r}",
+                f"{self.later} in {self.files[1]} after {self.first} in {self.files[0]}",
+                "one type in all files, because 7 and 07 would be two values",
+                "cast it to the same type in every file",
+            )
+
+
+def type_changes(first: pa.Schema, later: pa.Schema, files: tuple[str, str]) -> dict[str, TypeChange]:
+    """Returns the columns whose kind of type differs between two files; widths of integers and of text do not count.
+
+    Example:
+        >>> first = pa.schema({"site": pa.int32(), "n": pa.int8()})
+        >>> later = pa.schema({"site": pa.string(), "n": pa.int64()})
+        >>> list(type_changes(first, later, ("a.parquet", "b.parquet")))
+        ['site']
+    """
+    found = {}
+    for name in first.names:
+        if later.get_field_index(name) < 0:
+            continue
+        kinds = [schema.field(name).type for schema in (first, later)]
+        before, after = (_kind(kind) for kind in kinds)
+        # 9 and 9.0 are one value, as a number and as a category; see `categories.as_text`
+        if before != after and "null" not in (before, after) and {before, after} != {"integer", "float"}:
+            text_alone = {before, after} <= {"integer", "boolean", "decimal", "float"}
+            found[name] = TypeChange(str(kinds[0]), str(kinds[1]), files, text_alone)
+    return found
+
+
+def check_names(schema: pa.Schema, source: str) -> None:
+    """Refuses a table that has a column twice."""
+    names = list(schema.names)
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise InvalidInput.of(source, f"column {twice!r} twice", "different names", "rename or drop one of the two")
+
+
+def check_zones(name: str, values: Any, kind: pa.DataType) -> None:
+    """Refuses Python times of which some have a zone: Arrow would take the others for UTC."""
+    if not pa.types.is_timestamp(kind) or not isinstance(values, list | tuple | np.ndarray):
+        return
+    zoned = {value.tzinfo is not None for value in values if isinstance(value, datetime.datetime)}
+    if len(zoned) > 1:
+        raise InvalidInput.of(
+            f"column {name!r}",
+            "times with and without a zone",
+            "one kind in all rows",
+            "give every time a zone, or none of them",
+        )
+
+
+def _kind(kind: pa.DataType) -> str:
+    kind = plain_type(kind)
+    if pa.types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    tests = {
+        "null": pa.types.is_null,
+        "text": lambda dtype: pa.types.is_string(dtype) or pa.types.is_large_string(dtype),
+        "integer": pa.types.is_integer,
+        "boolean": pa.types.is_boolean,
+        "float": pa.types.is_floating,
+        "decimal": pa.types.is_decimal,
+        "date": pa.types.is_date,
+        "naive": lambda dtype: pa.types.is_timestamp(dtype) and dtype.tz is None,
+        "zoned": pa.types.is_timestamp,
+    }
+    return next((name for name, fits in tests.items() if fits(kind)), str(kind))
+
+
+_TYPES = {
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "binary": pa.binary(),
+}
+"""Spark's names of column types, in Arrow."""
+
+
+@final
+class ClusterTable:
+    """The columns of a Spark table as a dataset; rows stay on the cluster until columns are asked for.
+
+    They are brought partition after partition (before Spark 4.2 in one piece) and kept, because Spark may give the rows
+    of a shuffled table in another order when it is asked again.
+
+    Arguments:
+        frame: A `pyspark.sql.DataFrame`, classic or of Spark Connect.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._held: pa.Table | None = None
+        self.schema = brought(frame.limit(0)).schema
+
+    def hold(self, columns: Sequence[str]) -> pa.Table:
+        """Returns these columns; what is asked for later is found in the same order if it is among them."""
+        if self._held is None or not set(columns) <= set(self._held.column_names):
+            self._held = brought(self._frame.select(*(f"`{name}`" for name in dict.fromkeys(columns))))
+        return self._held.select(list(columns))
+
+    def to_batches(self, columns: Sequence[str], batch_size: int) -> Iterator[pa.RecordBatch]:
+        """Yields batches of these columns."""
+        yield from self.hold(columns).to_batches(max_chunksize=batch_size)
+
+
+def brought(frame: Any) -> pa.Table:
+    """Brings a Spark table to this machine, with the types that its columns have there."""
+    if hasattr(frame, "__arrow_c_stream__"):
+        return pa.table(frame)
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    # Spark 3.5 gives pandas frames only, where a whole number beside a null is a fraction and an empty text has no type
+    rows = frame.mapInArrow(_as_bytes, "data binary").collect()
+    pieces = [pa.ipc.open_stream(row["data"]).read_all() for row in rows]
+    schema = pa.schema([(column.name, _arrow_type(column, pieces)) for column in frame.schema.fields])
+    return pa.concat_tables([schema.empty_table(), *(piece.cast(schema) for piece in pieces)])
+
+
+def _arrow_type(column: Any, pieces: Sequence[pa.Table]) -> pa.DataType:
+    """Returns the type of a Spark column; lists and the like, which play no part here, have that of their rows."""
+    kind = column.dataType.typeName()
+    if kind == "decimal":
+        return pa.decimal128(column.dataType.precision, column.dataType.scale)
+    return _TYPES.get(kind) or (pieces[0].schema.field(column.name).type if pieces else pa.null())
+
+
+def _as_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a worker does: every batch becomes one row, the bytes of an Arrow stream."""
+    for batch in batches:
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.RecordBatch.from_arrays([pa.array([stream.getvalue().to_pybytes()], pa.binary())], names=["data"])
+
 
 Table = Any
 """A path or several, a URI, a dataset, an object with `__arrow_c_stream__`, a Spark table, or a mapping of columns."""
