@@ -24,7 +24,7 @@ NETWORK_TESTS := tests/contracts tests/oracles tests/lab/reconstructions tests/u
 CLIENTS := pytest pytest-timeout pytest-xdist hypothesis pandas polars duckdb psutil
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-cluster test-other-python test-lowest test-newest mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-speed-all bench-peers bench-promotions clean
+.PHONY: help run test test-product test-lab test-cluster test-other-python test-lowest test-newest mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-speed-all bench-peers bench-promotions clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -43,9 +43,14 @@ $(STAMP): $(DEMO)
 run: $(DEMO) ## Simulate a click log, rank it, calibrate it, compare, save a model and a report (OUT=folder)
 	$(BIN)/monocal demo --out $(OUT)
 
-test: $(STAMP) ## Run all tests but those of a cluster (COVER=yes also prints the files they reach least)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not cluster' $(if $(COVER),--cov=monocal --cov-report=)
+test: test-product test-lab ## Run all tests but those of a cluster: the product's, then the laboratory's
+
+test-product: $(STAMP) ## Run the product's tests (COVER=yes also prints the files they reach least)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not cluster' --ignore=tests/lab --ignore=src/monocal/lab $(if $(COVER),--cov=monocal --cov-report=)
 	@$(if $(COVER),$(BIN)/python -m coverage report --sort=cover --skip-covered --skip-empty | head -n 40)
+
+test-lab: $(STAMP) ## Run the laboratory's tests: simulator, sources, rankers, studies
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/lab src/monocal/lab
 
 test-cluster: $(STAMP) ## Start Spark and torchrun and run the tests that need them (java 17; installs pyspark)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]' 'pyspark[connect]'
@@ -101,9 +106,9 @@ bench-speed-all: $(STAMP) ## The speed record: everything beside its yardstick; 
 bench-peers: $(STAMP) ## Install the peers that studies compare with (large)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
 
-bench-promotions: bench-peers ## Install the promotions log (31.6 MB, for teaching and research) and run its study (hours; fewer with OPTIONS, see monocal bench --help)
+bench-promotions: bench-peers ## Install the promotions log (31.6 MB, for teaching and research) and run its study (hours; fewer with OPTIONS, see monocal lab bench --help)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[promotions]'
-	$(BIN)/monocal bench promotions --out runs $(OPTIONS)
+	$(BIN)/monocal lab bench promotions --out runs $(OPTIONS)
 
 clean: ## Remove the environment and everything that was made
 	rm -rf $(VENV) .venv-other .venv-lowest .venv-newest .coverage runs site build .pytest_cache .mypy_cache .ruff_cache .hypothesis

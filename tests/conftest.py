@@ -1,6 +1,8 @@
 """Rows that several test files share, and the rule that a skip in CI is a failure."""
 
+import json
 import os
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,6 +22,47 @@ def t10():
         z=np.array(["a", "a", "b", "b", "a", "c", "c", "b", "a", "c"]),
         g=np.array([0, 1, 0, 1, 0, 1, 0, 1, 0, 1]),
     )
+
+
+@dataclass
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def ended():
+    """How a command ended, made of its exit code and its two outputs."""
+    return Ended
+
+
+@pytest.fixture(scope="session")
+def log_file(tmp_path_factory):
+    from monocal.lab.simulator import write_simulated_log
+
+    return write_simulated_log(tmp_path_factory.mktemp("log") / "log.parquet", 20_000, show_progress=False)
+
+
+@pytest.fixture
+def monocal_command(capsys):
+    """Calls the command line in this process."""
+
+    from monocal.cli.main import main
+
+    def call(*arguments):
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+    return call
 
 
 MAY_BE_MISSING_IN_CI = ("GPU", "real logs are not beside the checkout", "no docker daemon here")

@@ -1,10 +1,10 @@
 """One data set of a study from its finished cells: every metric once, intervals of log-loss alone.
 
 Values are those of `evaluate`; differences in log-loss to the reference (the study's, or `--reference`) have a 95 %
-interval that lets rows of a group (user, store) depend on each other; floors are means of 3 redraws. `monocal bench
+interval that lets rows of a group (user, store) depend on each other; floors are means of 3 redraws. `monocal lab bench
 STUDY --finished-only` gives intervals of every metric and takes much longer.
 
-    monocal bench paper --out runs --data promotions --epochs 1 --workers 1
+    monocal lab bench paper --out runs --data promotions --epochs 1 --workers 1
     python benchmarks/quality/finished_cells.py paper promotions runs --epochs 1
 """
 

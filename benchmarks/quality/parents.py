@@ -1,7 +1,7 @@
 """What fields above the product bring on the promotions log, by how often the fit saw the product.
 
-Reads the prepared data of the study `promotions` (`monocal bench promotions` makes them): a million rows to fit, and
-every fourth of the test rows.
+Reads the prepared data of the study `promotions` (`monocal lab bench promotions` makes them): a million rows to fit,
+and every fourth of the test rows.
 
     python benchmarks/quality/parents.py runs > table.md
     python benchmarks/quality/parents.py runs umc > table_of_umc.md

@@ -5,7 +5,7 @@ both log-loss and MFRCE after all answers of a method were moved by the constant
 What the constant leaves may be shares below 1: `--in-full` fits umc once more with every field believed in full (the
 network's share is learned).
 
-    monocal bench persistence --out runs --data-dir logs/
+    monocal lab bench persistence --out runs --data-dir logs/
     python benchmarks/quality/right_levels.py persistence runs logs/ --in-full
 """
 

@@ -1,6 +1,6 @@
 """A made-up log of any length, written block by block: what is in memory at once does not grow with the rows.
 
-The folder is as `monocal prepare` writes it, so `monocal fit` takes it, too.
+The folder is as `monocal lab prepare` writes it, so `monocal fit` takes it, too.
 """
 
 from __future__ import annotations

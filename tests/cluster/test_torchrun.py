@@ -165,4 +165,4 @@ def test_a_table_is_refused_because_every_process_would_read_all_of_it(tmp_path,
         assert main(["fit", str(table), "--engine", "torchrun", "--out", str(tmp_path / "model")]) == 2
     finally:
         leave_team()
-    assert "run monocal prepare" in capsys.readouterr().err
+    assert "run monocal lab prepare" in capsys.readouterr().err

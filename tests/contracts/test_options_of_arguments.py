@@ -68,7 +68,7 @@ NOT_OFFERED = {
 
 @pytest.mark.parametrize("verb", FUNCTIONS)
 def test_every_argument_is_told_as_an_option_of_the_verb(verb):
-    offered = options_of(verb)
+    offered = options_of(*(["lab", verb] if verb == "prepare" else [verb]))
     named = [*inspect.signature(FUNCTIONS[verb]).parameters]
     expected = [name for name in named if name not in PLACES]
     unspelled = set()
@@ -83,7 +83,8 @@ def test_every_argument_is_told_as_an_option_of_the_verb(verb):
 def messages():
     """Every text that an error or a warning of the library is made of, with its place."""
     for path in sorted(Path(monocal.__file__).parent.rglob("*.py")):
-        if path.relative_to(Path(monocal.__file__).parent).parts[0] in ("cli", "serving", "testing"):
+        inside = path.relative_to(Path(monocal.__file__).parent)
+        if inside.parts[0] in ("cli", "serving", "testing") or str(inside) in ("lab/cli.py", "lab/first_steps.py"):
             continue
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and ast.unparse(call.func) in ("InvalidInput.of", "warnings.warn"):

@@ -1,4 +1,4 @@
-"""monocal prepare, monocal rank, and a fit on what they leave."""
+"""monocal lab prepare, monocal lab rank, and a fit on what they leave."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def prepared(tmp_path_factory, log_file):
 
     folder = tmp_path_factory.mktemp("prepared") / "log"
     columns = ["--label", "click", "--fields", FIELDS, "--time", "timestamp", "--group", "user_id"]
-    assert main(["prepare", str(log_file), *columns, "--out", str(folder)]) == 0
+    assert main(["lab", "prepare", str(log_file), *columns, "--out", str(folder)]) == 0
     return folder
 
 
@@ -22,7 +22,7 @@ def test_from_a_raw_log_to_a_model(monocal_command, prepared, tmp_path):
     assert "monocal encoded log with 20,000 rows" in described
     assert "scores: none yet" in described
 
-    ranked = monocal_command("rank", prepared, "--out", tmp_path / "ranked", "--set", "bits=16")
+    ranked = monocal_command("lab", "rank", prepared, "--out", tmp_path / "ranked", "--set", "bits=16")
     assert ranked.code == 0
     assert "scored 20,000 rows with hashed_logistic for click" in ranked.err
     assert "monocal scored log" in monocal_command("inspect", tmp_path / "ranked").out
@@ -40,7 +40,7 @@ def test_from_a_raw_log_to_a_model(monocal_command, prepared, tmp_path):
 
 
 def test_refit_uses_the_parts_after_training(monocal_command, prepared, tmp_path):
-    assert monocal_command("rank", prepared, "--out", tmp_path / "ranked", "--set", "bits=16").code == 0
+    assert monocal_command("lab", "rank", prepared, "--out", tmp_path / "ranked", "--set", "bits=16").code == 0
     arguments = ("--method", "platt", "--refit", "--out", tmp_path / "m")
     assert monocal_command("fit", tmp_path / "ranked", *arguments).code == 0
     assert monocal.load(tmp_path / "m").info["n_rows"] == 8_000
@@ -49,7 +49,7 @@ def test_refit_uses_the_parts_after_training(monocal_command, prepared, tmp_path
 def test_prepare_says_what_it_did(monocal_command, log_file, tmp_path):
     arguments = ("--label", "click", "--fields", "device,site_id", "--hash", "site_id=100", "--part", "train=1")
     found = monocal_command(
-        "prepare", log_file, *arguments, "--part", "test=1", "--out", tmp_path / "log", "--json"
+        "lab", "prepare", log_file, *arguments, "--part", "test=1", "--out", tmp_path / "log", "--json"
     ).json
     assert found["parts"] == {"train": 10_000, "test": 10_000}
     assert found["fields"] == {"device": 6, "site_id": 101}
@@ -60,10 +60,10 @@ def test_prepare_with_a_schema_file_and_cuts(monocal_command, log_file, tmp_path
         '[schema]\nlabels = "click"\nfields = ["device"]\ntime = "timestamp"\nscores = "pctr"\n'
     )
     arguments = ("--schema", tmp_path / "schema.toml", "--cut", "test=1767900000", "--out", tmp_path / "log")
-    found = monocal_command("prepare", log_file, *arguments, "--json").json
+    found = monocal_command("lab", "prepare", log_file, *arguments, "--json").json
     assert list(found["parts"]) == ["train", "test"]
     precomputed = monocal_command(
-        "rank", tmp_path / "log", "--ranker", "precomputed", "--out", tmp_path / "r", "--json"
+        "lab", "rank", tmp_path / "log", "--ranker", "precomputed", "--out", tmp_path / "r", "--json"
     )
     assert precomputed.json["tasks"] == ["click"]
 
@@ -81,20 +81,22 @@ def test_prepare_with_a_schema_file_and_cuts(monocal_command, log_file, tmp_path
     ],
 )
 def test_bad_arguments_of_prepare(monocal_command, log_file, tmp_path, arguments, message):
-    ended = monocal_command("prepare", log_file, *arguments, "--out", tmp_path / "log")
+    ended = monocal_command("lab", "prepare", log_file, *arguments, "--out", tmp_path / "log")
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_bad_arguments_of_rank(monocal_command, prepared, tmp_path):
-    ended = monocal_command("rank", prepared, "--ranker", "deepfn", "--out", tmp_path / "r")
+    ended = monocal_command("lab", "rank", prepared, "--ranker", "deepfn", "--out", tmp_path / "r")
     assert ended.code == 2
     assert "did you mean 'deepfm'?" in ended.err
-    ended = monocal_command("rank", prepared, "--ranker", "deepfm", "--set", "hidden=abc", "--out", tmp_path / "r")
+    ended = monocal_command(
+        "lab", "rank", prepared, "--ranker", "deepfm", "--set", "hidden=abc", "--out", tmp_path / "r"
+    )
     assert ended.code == 2
     assert "--set hidden: got 'abc'; expected a list of whole numbers" in ended.err
-    ended = monocal_command("rank", tmp_path, "--out", tmp_path / "r")
+    ended = monocal_command("lab", "rank", tmp_path, "--out", tmp_path / "r")
     assert ended.code == 1
     assert "an encoded log is a folder with manifest.json in it" in ended.err
     ended = monocal_command("fit", prepared, "--method", "platt", "--out", tmp_path / "m")
@@ -104,23 +106,25 @@ def test_bad_arguments_of_rank(monocal_command, prepared, tmp_path):
 
 def test_a_network_learns_from_lists(monocal_command, prepared, tmp_path):
     small = ("--ranker", "deepfm", "--set", "hidden=[16,8]", "--set", "batch_rows=4096")
-    teacher = monocal_command("rank", prepared, *small, "--out", tmp_path / "teacher")
+    teacher = monocal_command("lab", "rank", prepared, *small, "--out", tmp_path / "teacher")
     assert teacher.code == 0
     for loss, more in (("jrc", ()), ("clid", ("--reference", tmp_path / "teacher"))):
         ended = monocal_command(
-            "rank", prepared, *small, "--loss", loss, "--group", "user_id", *more, "--out", tmp_path / loss
+            "lab", "rank", prepared, *small, "--loss", loss, "--group", "user_id", *more, "--out", tmp_path / loss
         )
         assert ended.code == 0, ended.err
         assert "scored 20,000 rows with deepfm for click" in ended.err
     untaught = monocal_command(
-        "rank", prepared, *small, "--loss", "clid", "--group", "user_id", "--out", tmp_path / "x"
+        "lab", "rank", prepared, *small, "--loss", "clid", "--group", "user_id", "--out", tmp_path / "x"
     )
     assert untaught.code == 2
     assert (
         "--reference: got a log without scores of task 'click'; expected another ranker's scores for clid"
         in untaught.err
     )
-    refused = monocal_command("rank", prepared, "--ranker", "hashed_logistic", "--loss", "jrc", "--out", tmp_path / "x")
+    refused = monocal_command(
+        "lab", "rank", prepared, "--ranker", "hashed_logistic", "--loss", "jrc", "--out", tmp_path / "x"
+    )
     assert refused.code != 0
     assert "--loss: got 'jrc'" in refused.err or "--loss: got jrc" in refused.err
     assert "add --ranker deepfm" in refused.err
@@ -128,15 +132,54 @@ def test_a_network_learns_from_lists(monocal_command, prepared, tmp_path):
 
 def test_a_loss_alone_means_a_network(monocal_command, prepared, tmp_path):
     arguments = ("--loss", "jrc", "--group", "user_id", "--set", "hidden=[8]", "--out", tmp_path / "ranked")
-    ended = monocal_command("rank", prepared, *arguments)
+    ended = monocal_command("lab", "rank", prepared, *arguments)
     assert ended.code == 0, ended.err
     assert "scored 20,000 rows with deepfm for click" in ended.err
 
 
 def test_a_ranker_may_learn_from_a_share_of_the_negatives(monocal_command, prepared, tmp_path):
-    arguments = ("rank", prepared, "--set", "bits=16", "--negative-rate", "0.2", "--out", tmp_path / "ranked", "--json")
+    arguments = (
+        "lab",
+        "rank",
+        prepared,
+        "--set",
+        "bits=16",
+        "--negative-rate",
+        "0.2",
+        "--out",
+        tmp_path / "ranked",
+        "--json",
+    )
     found = monocal_command(*arguments).json
     assert found["notes"] == ["learned from 0.2 of the negatives; logits are corrected for it"]
-    wrong = monocal_command("rank", prepared, "--negative-rate", "2", "--out", tmp_path / "other")
+    wrong = monocal_command("lab", "rank", prepared, "--negative-rate", "2", "--out", tmp_path / "other")
     assert wrong.code == 2
     assert "negative" in wrong.err
+
+
+def test_bench_lists_studies(monocal_command):
+    assert {"main", "ab"} <= set(monocal_command("lab", "bench", "--list", "--json").json)
+    assert "what it asks" in monocal_command("lab", "bench", "--list").out
+
+
+def test_bench_runs_a_study(monocal_command, tmp_path):
+    (tmp_path / "tiny.toml").write_text(
+        'name = "tiny"\nquestion = "Does it run?"\nseeds = [0]\n'
+        '[[data]]\nname = "world"\nworld = "affine"\nn_calibration = 2000\nn_test = 2000\n'
+        '[[calibrators]]\nname = "none"\nmethod = "none"\n'
+    )
+    first = monocal_command("lab", "bench", tmp_path / "tiny.toml", "--out", tmp_path / "runs")
+    assert first.code == 0
+    assert "# Study `tiny`" in first.out
+    assert "written to" in first.err
+    again = monocal_command("lab", "bench", tmp_path / "tiny.toml", "--out", tmp_path / "runs", "--json").json
+    assert (tmp_path / "runs" / "tiny" / "leaderboard.md").read_text() == again["markdown"] == first.out
+
+
+def test_bench_refuses_what_it_does_not_know(monocal_command, tmp_path):
+    assert "did you mean 'main'?" in monocal_command("lab", "bench", "mian").err
+    assert "see monocal lab bench --list" in monocal_command("lab", "bench").err
+    (tmp_path / "bad.toml").write_text('name = "bad"\nquestion = "?"\ncalibratrs = []\n')
+    ended = monocal_command("lab", "bench", tmp_path / "bad.toml")
+    assert ended.code == 2
+    assert "did you mean 'calibrators'?" in ended.err

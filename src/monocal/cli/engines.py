@@ -127,7 +127,7 @@ def joined_team(engine: str, table: str | list[str]) -> Iterator[Team | None]:
     team = launched_team()
     if not is_any_log_folder(table):
         raise InvalidInput.of(
-            "TABLE", repr(table), "a prepared log, of which every process reads its part", "run monocal prepare"
+            "TABLE", repr(table), "a prepared log, of which every process reads its part", "run monocal lab prepare"
         )
     yield team
     # not after an error: the others would hear of a lost connection before the launcher tells what was wrong

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from itertools import pairwise
 from types import FrameType, ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +18,7 @@ from monocal.cli.option_groups import with_options_of_groups
 from monocal.cli.options import Debug
 from monocal.cli.verbs import (
     apply,
-    bench,
     compare,
-    demo,
     evaluate,
     export,
     fit,
@@ -27,23 +26,16 @@ from monocal.cli.verbs import (
     inspect,
     methods,
     metrics,
-    prepare,
     promote,
-    rank,
     refresh,
     report,
     rollback,
     serve,
-    simulate,
     watch,
 )
 from monocal.core.version import __version__
 
 VERBS: tuple[ModuleType, ...] = (
-    demo,
-    simulate,
-    prepare,
-    rank,
     fit,
     apply,
     evaluate,
@@ -59,7 +51,6 @@ VERBS: tuple[ModuleType, ...] = (
     watch,
     serve,
     export,
-    bench,
 )
 
 _EXIT_CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())])
@@ -92,19 +83,38 @@ def _every_command(
     pass
 
 
-def _examples(module: ModuleType) -> str:
-    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in module.EXAMPLES.strip().splitlines())])
+def _add(commands: typer.Typer, name: str, verb: Callable[..., None], examples: str) -> None:
+    lines = ["\b", "Examples:", *(f"  {line}" for line in examples.strip().splitlines())]
+    commands.command(name, epilog="\n".join(lines))(with_options_of_groups(verb))
 
 
+def _add_module(commands: typer.Typer, module: Any) -> None:
+    for name, verb in module.VERBS.items():
+        _add(commands, name, verb, module.EXAMPLES[name])
+
+
+# by their names: nothing of the product imports the laboratory
+_add_module(app, import_module("monocal.lab.first_steps"))
 for _module in VERBS:
     _name = _module.__name__.rsplit(".", 1)[-1]
-    app.command(_name, epilog=_examples(_module))(with_options_of_groups(getattr(_module, _name)))
+    _add(app, _name, getattr(_module, _name), _module.EXAMPLES)
+laboratory = typer.Typer(
+    help="The laboratory: prepares and ranks raw logs, runs studies.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+_add_module(laboratory, import_module("monocal.lab.cli"))
+app.add_typer(laboratory, name="lab")
 
 
-def options_of(verb: str) -> frozenset[str]:
-    """Returns the options that a verb has."""
-    found = typer.main.get_command(app).commands.get(verb)  # type: ignore[attr-defined]
-    return frozenset(option for parameter in (found.params if found else ()) for option in parameter.opts)
+def options_of(*words: str) -> frozenset[str]:
+    """Returns the options of the verb that the words of a command begin with: ("fit", …), or ("lab", "rank", …)."""
+    found: Any = typer.main.get_command(app)
+    for word in words:
+        if word not in getattr(found, "commands", {}):
+            break
+        found = found.commands[word]
+    return frozenset(option for parameter in found.params for option in parameter.opts)
 
 
 def _settings(given: Sequence[str]) -> frozenset[str]:
@@ -117,10 +127,10 @@ def _settings(given: Sequence[str]) -> frozenset[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    verb = next((text for text in given if not text.startswith("-")), "")
+    words = [text for text in given if not text.startswith("-")]
     return run_guarded(
         lambda: app(given, prog_name="monocal", standalone_mode=False),
-        lambda: options_of(verb),
+        lambda: options_of(*words),
         _settings(given),
         given,
     )

@@ -38,7 +38,11 @@ def reference_page() -> str:
     context = typer.Context(group, info_name="monocal")
     codes = ["## Exit codes", "", "| code | meaning |", "| --- | --- |"]
     codes += [f"| {code} | {meaning} |" for code, meaning in MEANINGS.items()]
-    verbs = [_verb(name, command, context) for name, command in group.commands.items()]
+    laboratory = group.commands["lab"]
+    verbs = [_verb(name, command, context) for name, command in group.commands.items() if command is not laboratory]
+    verbs += [f"## monocal lab\n\n{laboratory.help}\n"]
+    inside = typer.Context(laboratory, info_name="lab", parent=context)
+    verbs += [_verb(name, command, inside) for name, command in laboratory.commands.items()]
     return "\n".join([_OPENING, *verbs, *codes, ""])
 
 
@@ -46,7 +50,7 @@ def _verb(name: str, command: Any, parent: typer.Context) -> str:
     context = typer.Context(command, info_name=name, parent=parent)
     paragraphs = [" ".join(part.split()) for part in (command.help or "").split("\n\n")]
     examples = command.epilog.split("Examples:\n", 1)[1]
-    lines = [f"## monocal {name}", ""]
+    lines = [f"## {context.command_path}", ""]
     for paragraph in paragraphs:
         lines += [paragraph, ""]
     lines += ["```sh", *(line.strip() for line in examples.splitlines()), "```", ""]

@@ -1,38 +1,17 @@
 """A log and a model on disk, and the command line called as a function or as a process."""
 
-import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import monocal
-from monocal.cli.main import main
-from monocal.lab.simulator import simulate_log, write_simulated_log
+from monocal.lab.simulator import simulate_log
 
 SOURCE = Path(monocal.__file__).parents[1]
 FIELDS = "site_id,ad_id,country,hour,position,device"
-
-
-@dataclass
-class Ended:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self):
-        return json.loads(self.out)
-
-
-@pytest.fixture(scope="session")
-def log_file(tmp_path_factory):
-    return write_simulated_log(tmp_path_factory.mktemp("log") / "log.parquet", 20_000, show_progress=False)
 
 
 @pytest.fixture(scope="session")
@@ -62,40 +41,27 @@ def videos_file(tmp_path_factory):
 
 
 @pytest.fixture
-def monocal_command(capsys):
-    """Calls the command line in this process."""
-
-    def call(*arguments):
-        capsys.readouterr()
-        code = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return Ended(code, captured.out, captured.err)
-
-    return call
-
-
-@pytest.fixture
-def monocal_process():
+def monocal_process(ended):
     """Calls the command line as a process of its own, through pipes."""
 
     def call(*arguments, **options):
         done = subprocess.run(
             process_arguments(*arguments), capture_output=True, text=True, timeout=300, env=environment(), **options
         )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        return ended(done.returncode, done.stdout, done.stderr)
 
     return call
 
 
 @pytest.fixture
-def python_process():
+def python_process(ended):
     """Runs Python code in a process that can import the package."""
 
     def call(code, **variables):
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=environment() | variables
         )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        return ended(done.returncode, done.stdout, done.stderr)
 
     return call
 

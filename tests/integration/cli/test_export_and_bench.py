@@ -1,4 +1,4 @@
-"""monocal export and monocal bench."""
+"""monocal export."""
 
 import pytest
 
@@ -36,31 +36,3 @@ def test_export_says_how_far_a_neural_model_is_from_predict(monocal_command, log
         assert ended.code == 0
         assert f"(accepted: {accepted})" in ended.err
         assert ("taken at 64 nodes" in ended.err) == (integrand == "concat")
-
-
-def test_bench_lists_studies(monocal_command):
-    assert {"main", "ab"} <= set(monocal_command("bench", "--list", "--json").json)
-    assert "what it asks" in monocal_command("bench", "--list").out
-
-
-def test_bench_runs_a_study(monocal_command, tmp_path):
-    (tmp_path / "tiny.toml").write_text(
-        'name = "tiny"\nquestion = "Does it run?"\nseeds = [0]\n'
-        '[[data]]\nname = "world"\nworld = "affine"\nn_calibration = 2000\nn_test = 2000\n'
-        '[[calibrators]]\nname = "none"\nmethod = "none"\n'
-    )
-    first = monocal_command("bench", tmp_path / "tiny.toml", "--out", tmp_path / "runs")
-    assert first.code == 0
-    assert "# Study `tiny`" in first.out
-    assert "written to" in first.err
-    again = monocal_command("bench", tmp_path / "tiny.toml", "--out", tmp_path / "runs", "--json").json
-    assert (tmp_path / "runs" / "tiny" / "leaderboard.md").read_text() == again["markdown"] == first.out
-
-
-def test_bench_refuses_what_it_does_not_know(monocal_command, tmp_path):
-    assert "did you mean 'main'?" in monocal_command("bench", "mian").err
-    assert "see monocal bench --list" in monocal_command("bench").err
-    (tmp_path / "bad.toml").write_text('name = "bad"\nquestion = "?"\ncalibratrs = []\n')
-    ended = monocal_command("bench", tmp_path / "bad.toml")
-    assert ended.code == 2
-    assert "did you mean 'calibrators'?" in ended.err

@@ -25,8 +25,8 @@ WRITES = {
     "watch": ("watch", "MODEL", ABSENT, "--time", "timestamp", "--state"),
     "simulate": ("simulate",),
     "demo": ("demo", "--out"),
-    "prepare": ("prepare", ABSENT, "--label", "click", "--out"),
-    "bench": ("bench", "main", "--rows", "100", "--out"),
+    "prepare": ("lab", "prepare", ABSENT, "--label", "click", "--out"),
+    "bench": ("lab", "bench", "main", "--rows", "100", "--out"),
 }
 """Every verb that writes; the tables and most models are not there, which nobody gets to see."""
 

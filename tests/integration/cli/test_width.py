@@ -46,7 +46,9 @@ def test_what_is_in_a_model_and_in_a_log_fits(monocal_command, log_file, tmp_pat
         "fit", tmp_path / "log.parquet", *columns, *more, "--method", "wide_logistic", "--out", tmp_path / "model"
     )
     assert fitted.code == 0, fitted.err
-    prepared = monocal_command("prepare", log_file, "--label", "click", "--fields", fields, "--out", tmp_path / "log")
+    prepared = monocal_command(
+        "lab", "prepare", log_file, "--label", "click", "--fields", fields, "--out", tmp_path / "log"
+    )
     assert prepared.code == 0
     for folder in ("model", "log"):
         told = monocal_command("inspect", tmp_path / folder)

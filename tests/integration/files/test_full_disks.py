@@ -27,7 +27,7 @@ COMMANDS = {
     "fit": (500, ("fit", "log.parquet", *ROLES, "--out", "out"), "out"),
     "prepare": (
         3000,
-        ("prepare", "log.parquet", "--label", "click", "--fields", "device,site_id", "--out", "out"),
+        ("lab", "prepare", "log.parquet", "--label", "click", "--fields", "device,site_id", "--out", "out"),
         "out",
     ),
     "apply": (20_000, ("apply", "model", "log.parquet", "--out", "out.parquet"), "out.parquet"),

@@ -37,7 +37,7 @@ def test_study_writes_long_results_and_a_leaderboard(tmp_path):
     assert {row["metric"] for row in rows} == {*study.metrics, "kl_to_truth", "error_to_truth"}
     text = outcome.leaderboard.read_text()
     assert text.index("| platt |") < text.index("| none |")
-    assert "monocal bench small" in text
+    assert "monocal lab bench small" in text
 
 
 def test_finished_cells_are_never_run_again(tmp_path):

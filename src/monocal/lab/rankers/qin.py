@@ -35,7 +35,7 @@ class QIN(NeuralRanker):
     `n_by_item` most similar to the item; similarity is the cosine of vectors learned beforehand from clicks of the
     training rows (see `ContentVectors`), without a gradient. The network attends to them (see `QINNetwork`).
 
-    Needs a log with histories: `monocal prepare --history user_id`, or `with_histories`. There is no
+    Needs a log with histories: `monocal lab prepare --history user_id`, or `with_histories`. There is no
     released code, and the sizes are not public: this is our reconstruction. The published network compares pretrained
     embeddings of text and video; a log has none.
 

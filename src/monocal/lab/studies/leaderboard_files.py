@@ -68,7 +68,7 @@ def markdown(
         parts += [line for spec in study.data if spec.name == section.data for line in published_section(spec.source)]
     for name, reason in (missing or {}).items():
         parts += [f"## {name}", "", f"Skipped: {reason}", ""]
-    return "\n".join([*parts, f"Versions: {versions()}.", f"Command: `monocal bench {study.name}`.", ""])
+    return "\n".join([*parts, f"Versions: {versions()}.", f"Command: `monocal lab bench {study.name}`.", ""])
 
 
 def html(
@@ -87,7 +87,7 @@ def html(
     for section in sections(study, rows):
         parts += _html_section(section)
     parts += [f"<h2>{escape(name)}</h2><p>Skipped: {escape(why)}</p>" for name, why in (missing or {}).items()]
-    parts += [f"<p>Versions: {escape(versions())}. Command: <code>monocal bench {escape(study.name)}</code>.</p>"]
+    parts += [f"<p>Versions: {escape(versions())}. Command: <code>monocal lab bench {escape(study.name)}</code>.</p>"]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style>"

@@ -49,7 +49,7 @@ def levels_table(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
         for cell in here:
             if cell.result()["status"] != "ok":
                 yield f"{cell.spec.name}, seed {cell.seed}: skipped, {cell.result()['reason']}\n"
-    yield f"Versions: {versions()}. Command: `monocal bench {study.name}`."
+    yield f"Versions: {versions()}. Command: `monocal lab bench {study.name}`."
 
 
 @final

@@ -75,10 +75,12 @@ def _rank_by_cuts(spec: DataSpec, stream: SourceStream, chosen: Ranker, cache: P
 
 
 def open_scored_log(spec: DataSpec, data_cache: Path, data_folder: Path | None) -> PreparedData:
-    """Takes calibration and test parts from a folder that `monocal rank` wrote; its contents are part of the key."""
+    """Takes calibration and test parts from a folder of `monocal lab rank`; its contents are part of the key."""
     path = Path(spec.file) if data_folder is None else data_folder / spec.file
     if not path.is_dir():
-        raise DataMissing(f"{spec.name}: no scored log at {spec.file!r}; write one with monocal rank, pass --data-dir")
+        raise DataMissing(
+            f"{spec.name}: no scored log at {spec.file!r}; write one with monocal lab rank, pass --data-dir"
+        )
     scored = ScoredLog.open(path)
     folder = data_cache / fingerprint(spec.identity(), scored.fingerprint, 3)
     if folder.is_dir():

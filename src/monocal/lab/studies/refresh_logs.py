@@ -24,7 +24,7 @@ class RefreshLog:
 
     Arguments:
         name: What tables call it.
-        kind: `simulated`, or `ranked`: a folder that `monocal rank` wrote.
+        kind: `simulated`, or `ranked`: a folder that `monocal lab rank` wrote.
         n_first: Steps that the first fit learns; windows have as many.
         world: Name of the simulated world.
         world_seed: Draws the world.

@@ -57,7 +57,7 @@ def rivals_table(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
     for cell in cells:
         if cell.result()["status"] != "ok":
             yield f"{cell.title}: skipped, {cell.result()['reason']}\n"
-    yield f"Versions: {versions()}. Command: `monocal bench {study.name}`."
+    yield f"Versions: {versions()}. Command: `monocal lab bench {study.name}`."
 
 
 def _line(study: Study, names: Sequence[str], cells: Sequence[Cell]) -> str:

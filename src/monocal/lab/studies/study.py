@@ -26,7 +26,7 @@ class DataSpec:
     Arguments:
         name: What tables call it.
         kind: `simulated` (a world with known truth), `log` (a raw log that a ranker scores first) or `scored` (a folder
-            that `monocal rank` wrote).
+            that `monocal lab rank` wrote).
         world: Name of the simulated world.
         world_seed: Draws the world.
         seed: Draws the rows.

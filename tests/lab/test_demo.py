@@ -58,7 +58,7 @@ def test_where_the_page_does_not_change_no_reason_is_made_up(monkeypatch, monoca
 
 
 def test_the_command_has_the_rows_of_the_function():
-    from monocal.cli.verbs.demo import demo as verb
+    from monocal.lab.first_steps import demo as verb
 
     rows = [
         inspect.signature(function).parameters[name].default
