@@ -15,19 +15,14 @@ from monocal.findings.carried_forward import carried_forward
 from monocal.findings.drift import drift
 from monocal.findings.fields import field_results
 from monocal.findings.headline import headline
-from monocal.findings.heat_map import heat_map
-from monocal.findings.history import training_run
 from monocal.findings.learned_curves import learned_curves
 from monocal.findings.metric_table import metric_table
 from monocal.findings.new_values import new_and_rare_values, rows_seen
 from monocal.findings.numeric_effects import numeric_effects
-from monocal.findings.order import order_changes
-from monocal.findings.pairs import joint_cells, worst_fields
 from monocal.findings.provenance import provenance
 from monocal.findings.reliability import reliability
 from monocal.findings.report_data import ReportData, TaskReport
 from monocal.findings.rows import TaskRows, field_columns, model_ids, sample_contexts
-from monocal.findings.segments import worst_segments
 from monocal.models.artefact import load_model
 from monocal.models.late import known_delays
 from monocal.models.model import Model
@@ -69,8 +64,8 @@ def build_report(
         table: Rows with the model's columns and labels: a path or a data frame.
         label: Label column, or one per task; None means the columns the model was fitted on.
         time: Column that says when a row happened; without it rows are taken to be in time order.
-        value: Column with what one positive is worth (a bid, a margin); adds money to the segments.
-        group: Column of users or requests: adds GAUC and pairs inside groups, and intervals resample groups.
+        value: Column with what one positive is worth (a bid, a margin); adds the largest error in money to the summary.
+        group: Column of users or requests: adds GAUC, and intervals resample groups.
         weight: Column that says how often a row counts.
         fields: Columns to slice by; None means the model's fields.
         since: Rows before this moment are left out.
@@ -137,13 +132,9 @@ def _task(
     model: Model, name: str, rows: TaskRows, roles: Roles, contexts: Ids, measuring: Mapping[str, Any]
 ) -> TaskReport:
     task = model.task(name)
-    calibrator, tags = task.calibrator, task.calibrator.tags
-    confidence, seed = measuring["confidence"], measuring["seed"]
+    calibrator, confidence = task.calibrator, measuring["confidence"]
     metrics = metric_table(rows, **measuring)
     results = field_results(rows, confidence=confidence)
-    names = worst_fields(results)
-    pairs = joint_cells(rows, results, names)
-    segments = worst_segments(results, pairs, confidence=confidence)
     fit_facts = dict(model.info.get("tasks", {})).get(name)
     return TaskReport(
         name=name,
@@ -156,17 +147,13 @@ def _task(
         fell_back=bool(calibrator.fell_back_),
         groups=roles.group,
         value=roles.value,
-        headline=headline(metrics, results, segments),
+        headline=headline(metrics, results),
         metrics=metrics,
         reliability=reliability(rows, confidence),
         fields=results,
-        segments=segments,
-        heat_map=heat_map(results, names, pairs, confidence),
         drift=drift(rows, fit_facts=fit_facts, confidence=confidence),
         curves=learned_curves(calibrator, model.vocabulary, rows.logits, contexts),
         numeric=numeric_effects(calibrator, model.vocabulary, rows.logits, contexts),
-        order=order_changes(rows, monotone=tags.monotone, uses_features=tags.uses_features, seed=seed),
-        history=training_run(calibrator),
         carried=carried_forward(calibrator, model.field_names),
         seen=new_and_rare_values(rows),
     )

@@ -11,7 +11,6 @@ import numpy as np
 from monocal.findings.before_after import SIDES, BeforeAfter, Side
 from monocal.findings.fields import FieldResult
 from monocal.findings.metric_table import MetricTable
-from monocal.findings.segments import Segment, Segments
 
 Mood = Literal["good", "mixed", "bad", "neutral"]
 MOODS: dict[str, Mood] = {"better": "good", "worse": "bad"}
@@ -41,6 +40,22 @@ class WorstValue:
 
 @final
 @dataclass(frozen=True)
+class CostliestValue:
+    """The field value whose error costs most, in the unit of the value column.
+
+    Attributes:
+        field: The field.
+        value: Its value.
+        gaps: Predicted minus delivered value of both forecasts; 0 where it is not significant.
+    """
+
+    field: str
+    value: str
+    gaps: BeforeAfter[float]
+
+
+@final
+@dataclass(frozen=True)
 class Headline:
     """What to tell others.
 
@@ -51,7 +66,8 @@ class Headline:
         significant_values: Field values that are off after correction.
         n_values: Field values in all.
         worst: The value with the largest error; None where no value is off.
-        costliest: The segment with the largest error in value before calibration; None without a value column.
+        costliest: The value with the largest significant error in money before calibration; None without a value column
+            or such an error.
     """
 
     mood: Mood
@@ -60,10 +76,10 @@ class Headline:
     significant_values: BeforeAfter[int]
     n_values: int
     worst: BeforeAfter[WorstValue | None]
-    costliest: Segment | None
+    costliest: CostliestValue | None
 
 
-def headline(metrics: MetricTable, fields: Sequence[FieldResult], segments: Segments) -> Headline:
+def headline(metrics: MetricTable, fields: Sequence[FieldResult]) -> Headline:
     """Collects the headline from the other findings."""
     level = UNEVEN_LEVEL / max(len(fields), 1)
     return Headline(
@@ -73,7 +89,7 @@ def headline(metrics: MetricTable, fields: Sequence[FieldResult], segments: Segm
         significant_values=BeforeAfter(*(sum(field.errors[side].n_flagged for field in fields) for side in SIDES)),
         n_values=sum(len(field.values) for field in fields),
         worst=BeforeAfter(*(_worst(fields, side) for side in SIDES)),
-        costliest=_costliest(segments),
+        costliest=_costliest(fields),
     )
 
 
@@ -101,8 +117,13 @@ def _worst(fields: Sequence[FieldResult], side: Side) -> WorstValue | None:
     return found
 
 
-def _costliest(segments: Segments) -> Segment | None:
-    if not segments.has_value or not segments.worst:
-        return None
-    worst = max(segments.worst, key=lambda segment: abs(segment.sides.before.value_gap))
-    return worst if worst.sides.before.value_gap else None
+def _costliest(fields: Sequence[FieldResult]) -> CostliestValue | None:
+    largest, found = 0.0, None
+    for field in fields:
+        gaps = field.errors.map(lambda errors: np.where(errors.flagged, np.nan_to_num(errors.cells.value_gap), 0.0))
+        place = int(np.argmax(np.abs(gaps.before))) if field.values else 0
+        if field.values and abs(gaps.before[place]) > largest:
+            largest = float(abs(gaps.before[place]))
+            at = BeforeAfter(float(gaps.before[place]), float(gaps.after[place]))
+            found = CostliestValue(field.name, field.values[place], at)
+    return found

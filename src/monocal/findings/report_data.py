@@ -11,15 +11,11 @@ from monocal.findings.carried_forward import CarriedForward
 from monocal.findings.drift import Drift
 from monocal.findings.fields import FieldResult
 from monocal.findings.headline import Headline
-from monocal.findings.heat_map import HeatMap
-from monocal.findings.history import TrainingRun
 from monocal.findings.learned_curves import LearnedCurves
 from monocal.findings.metric_table import MetricTable
 from monocal.findings.numeric_effects import NumericEffect
-from monocal.findings.order import OrderChanges
 from monocal.findings.provenance import Provenance
 from monocal.findings.reliability import Reliability
-from monocal.findings.segments import Segments
 
 
 @final
@@ -42,12 +38,8 @@ class TaskReport:
         metrics: Every metric with its interval and floor.
         reliability: Predicted against observed rates.
         fields: Errors by field and value.
-        segments: Groups of rows that are off.
-        heat_map: Errors by score and one field; None without fields.
         drift: Errors over time.
         curves: What the calibrator does to the score.
-        order: What it does to the order of rows.
-        history: How training went; None if nothing was trained by batches.
         carried: What is carried forward; None for a method that believes everything it learned.
         seen: Field to errors by how often its values were seen in the fit; empty if the model does not know.
         numeric: The effect of every numeric field.
@@ -67,12 +59,8 @@ class TaskReport:
     metrics: MetricTable
     reliability: Reliability
     fields: tuple[FieldResult, ...]
-    segments: Segments
-    heat_map: HeatMap | None
     drift: Drift
     curves: LearnedCurves
-    order: OrderChanges
-    history: TrainingRun | None
     carried: CarriedForward | None
     seen: Mapping[str, Sequence[SeenBand]]
     numeric: tuple[NumericEffect, ...] = ()

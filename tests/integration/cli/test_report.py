@@ -15,7 +15,7 @@ def test_writes_one_page(monocal_command, model_folder, log_file, tmp_path, monk
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "A page" in page
     assert "monocal report" in page
-    assert len(page.encode()) < 1_500_000
+    assert len(page.encode()) < 600_000
 
 
 def test_json_and_sampling_rate(monocal_command, model_folder, log_file, tmp_path):

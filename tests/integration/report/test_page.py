@@ -96,17 +96,11 @@ def test_every_section_is_there(reports):
         "Reliability",
         "Metrics with intervals and noise floors",
         "By field value",
-        "Worst segments",
-        "Field × field",
         "Over time",
         "Learned curves",
-        "Order",
         "Provenance",
     ):
         assert f">{title}</h2>" in html
-    assert "Value before" in html
-    assert ">Training</h2>" not in html
-    assert ">Training</h2>" in reports["umc"].read_text(encoding="utf-8")
 
 
 def test_a_report_is_small_even_with_many_fields_and_tasks(tmp_path):
@@ -121,7 +115,7 @@ def test_a_report_is_small_even_with_many_fields_and_tasks(tmp_path):
         tasks[task] = (task, f"p_{task}")
     model = monocal.fit(table, method="platt", tasks=tasks, fields=names)
     path = write_report(model, table, tmp_path / "many.html", **QUICK)
-    assert 500_000 < path.stat().st_size < LARGEST_BYTES == 1_500_000
+    assert 300_000 < path.stat().st_size < LARGEST_BYTES == 600_000
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +155,6 @@ def test_a_model_without_fields_says_what_is_missing(small):
     model = monocal.fit(table, method="isotonic", score="pctr", label="click")
     html = render(build_report(model, table, **QUICK))
     assert "No fields were given" in html
-    assert "Field × field</h2>" not in html
 
 
 def test_before_is_the_score_brought_back_to_full_traffic():

@@ -1,4 +1,4 @@
-"""Field values, segments and heat maps find what was planted, and only that."""
+"""Field values find what was planted, and only that."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,6 @@ import monocal
 from monocal.evaluation.table import evaluate_table
 from monocal.findings.build import build_report
 from monocal.findings.fields import field_results
-from monocal.findings.heat_map import heat_map
-from monocal.findings.pairs import MOST_VALUES, joint_cells, worst_fields
-from monocal.findings.segments import worst_segments
 
 
 def test_only_the_planted_value_is_flagged_and_calibration_mends_it(make_rows, world):
@@ -72,57 +69,6 @@ def test_shown_values_are_the_worst_and_the_largest(make_rows, world):
     assert len(found.shown) == len(set(found.shown.tolist())) == 10
     assert found.shown[0] == 250
     assert 300 in found.shown
-
-
-@pytest.fixture
-def interaction(make_rows, world):
-    """Two fields that are right one by one and wrong together, and a third that does not matter."""
-    truth, labels, rng = world
-    site, device, hour = rng.integers(0, 8, 40_000), rng.integers(0, 2, 40_000), rng.integers(0, 12, 40_000)
-    sign = np.where((site % 2) == device, 1.3, 0.7)
-    fields = {"site": site, "device": device, "hour": hour}
-    return make_rows(labels, truth * sign, truth, fields, values=np.where(site == 0, 10.0, 1.0))
-
-
-def test_an_interaction_is_the_worst_pair_of_the_heat_map(interaction):
-    results = field_results(interaction)
-    names = worst_fields(results)
-    found = heat_map(results, names, joint_cells(interaction, results, names))
-    assert (found.grids[0].first, found.grids[0].second) == ("site", "device")
-    i, j, k = (found.fields.index(name) for name in ("site", "device", "hour"))
-    before, after = found.overview
-    assert before.errors[i, j] == before.errors[j, i] == pytest.approx(0.3, abs=0.08)
-    assert before.errors[i, i] < 0.12
-    assert before.errors[j, k] < before.resolution[j, k]
-    assert after.errors[i, j] < 0.12
-    assert found.grids[0].sides.before.pcoc[0, 0] == pytest.approx(1.3, abs=0.2)
-
-
-def test_the_worst_segment_is_named_and_gone_afterwards(interaction):
-    results = field_results(interaction)
-    pairs = joint_cells(interaction, results, worst_fields(results))
-    found = worst_segments(results, pairs)
-    assert found.has_value
-    assert found.n_flagged.before >= 10
-    assert found.n_flagged.after == 0
-    dearest = max(found.worst, key=lambda one: abs(one.sides.before.value_gap))
-    assert ("site", "site_0") in dearest.parts
-    assert dearest.sides.after.value_gap == 0.0
-    assert dearest.sides.before.value_gap == pytest.approx(10.0 * dearest.sides.before.gap, rel=0.01)
-
-
-def test_no_fields_no_segments(make_rows):
-    found = worst_segments([], [])
-    assert (found.worst, found.n_candidates) == ((), 0)
-    assert heat_map([], [], []) is None
-
-
-def test_values_beyond_the_limit_take_no_part_in_pairs(make_rows):
-    ids = np.arange(2_000) % 600
-    rows = make_rows(np.arange(2_000) % 2, np.full(2_000, 0.5), fields={"many": ids, "two": np.arange(2_000) % 2})
-    (pair,) = joint_cells(rows, field_results(rows), ["many", "two"])
-    assert pair.first_place.max() == MOST_VALUES - 1
-    assert pair.cells.after.weight.sum() == np.sum(ids < MOST_VALUES)
 
 
 def test_the_report_and_an_evaluation_flag_the_same_values():

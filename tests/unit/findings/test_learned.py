@@ -1,4 +1,4 @@
-"""What was learned: curves, sweeps and training histories."""
+"""What was learned: curves and sweeps."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,6 @@ import pytest
 
 import monocal
 from monocal.core.spaces import logit
-from monocal.findings.history import training_run
 from monocal.findings.learned_curves import learned_curves
 from monocal.findings.monotone_sweep import sweep_monotone
 from monocal.findings.rows import model_ids, sample_contexts
@@ -75,27 +74,3 @@ def test_curves_are_those_of_the_model():
     table = {"pctr": found.scores, **{name: ["never met"] * len(found.scores) for name in model.field_names}}
     assert logit(unseen.calibrated) == pytest.approx(logit(model.predict(table)))
     assert found.recent_shift != 0.0
-
-
-def test_a_calibrator_that_was_not_trained_has_no_history():
-    assert training_run(monocal.calibrator("platt")) is None
-    assert training_run(SimpleNamespace(history_={"train_losses": [], "held_out_losses": []})) is None
-
-
-def test_the_history_of_a_trained_network_is_read_and_survives_saving(tmp_path):
-    log = monocal.simulate_log(3_000, seed=4).table()
-    model = monocal.fit(log, method="umc", score="pctr", label="click", fields=["device"], carry="none")
-    run = training_run(model.task().calibrator)
-    assert run.n_checks == run.held_out_losses.size >= 2
-    assert run.held_out_losses[run.best_check] == run.held_out_losses.min()
-    model.save(tmp_path / "model")
-    again = training_run(monocal.load(tmp_path / "model").task().calibrator)
-    assert again.held_out_losses.tolist() == run.held_out_losses.tolist()
-
-
-def test_a_network_whose_share_is_learned_holds_no_rows_out():
-    log = monocal.simulate_log(3_000, seed=4).table()
-    run = training_run(monocal.fit(log, method="umc", score="pctr", label="click", fields=["device"]).task().calibrator)
-    assert run.held_out_losses.size == 0
-    assert run.n_checks == run.train_losses.size >= 2
-    assert np.isfinite(run.train_losses[1:]).all()

@@ -10,7 +10,6 @@ from monocal.report import build_report
 from monocal.report.figures import (
     curves_figure,
     drift_figure,
-    heat_map_figure,
     pcoc_by_value_figure,
     reliability_figure,
 )
@@ -47,11 +46,6 @@ def test_the_curves_figure_draws_every_curve(task):
     assert len(curves_figure(task.curves).axes[0].lines) == len(task.curves.curves) + 1
 
 
-def test_the_heat_map_figure_names_the_fields(task):
-    figure = heat_map_figure(task.heat_map)
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["device", "position"]
-
-
 def test_every_figure_can_be_saved_and_pyplot_stays_unloaded(task, tmp_path):
     loaded = "matplotlib.pyplot" in sys.modules
     for name, figure in {
@@ -59,7 +53,6 @@ def test_every_figure_can_be_saved_and_pyplot_stays_unloaded(task, tmp_path):
         "values": pcoc_by_value_figure(task.fields[0]),
         "drift": drift_figure(task.drift),
         "curves": curves_figure(task.curves),
-        "heat_map": heat_map_figure(task.heat_map),
     }.items():
         figure.savefig(tmp_path / f"{name}.png", dpi=60)
         assert (tmp_path / f"{name}.png").stat().st_size > 3_000

@@ -54,7 +54,7 @@ def test_the_worst_value_left_is_named_with_its_size():
     model = monocal.fit(table, method="none", score="p", label="y", fields=["site"])
     found = build_report(model, table, value="bid", **QUICK).task()
     assert (found.headline.worst.after.field, found.headline.worst.after.value) == ("site", "bad")
-    assert found.headline.costliest.name == "site=bad"
+    assert found.headline.costliest.value == "bad"
     worst = next(sentence for sentence in sentences(found) if sentence.startswith("The largest error left"))
     assert "over-predicts by" in worst
     assert "on site=bad" in worst

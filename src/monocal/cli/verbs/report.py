@@ -47,7 +47,7 @@ def report(
     weight: Weight = None,
     value: Annotated[
         str | None,
-        typer.Option("--value", metavar="COLUMN", help="What one positive is worth: adds money to segments."),
+        typer.Option("--value", metavar="COLUMN", help="What one positive is worth: adds the largest error in money."),
     ] = None,
     rate: SamplingRate = None,
     title: Annotated[str | None, typer.Option("--title", help="The headline of the page.")] = None,

@@ -9,17 +9,13 @@ from monocal.report.page.carried_forward import carried_forward
 from monocal.report.page.drift import over_time
 from monocal.report.page.elements import slug, text
 from monocal.report.page.fields import fields
-from monocal.report.page.heat_map import heat_maps
-from monocal.report.page.history import history
 from monocal.report.page.learned_curves import learned_curves
 from monocal.report.page.metrics import metrics
 from monocal.report.page.new_values import new_values
 from monocal.report.page.numeric_fields import numeric_fields
-from monocal.report.page.order import order
 from monocal.report.page.overview import overview, verdict
 from monocal.report.page.provenance import provenance
 from monocal.report.page.reliability import reliability
-from monocal.report.page.segments import segments
 from monocal.report.page.shell import page
 
 _SECTIONS = (
@@ -28,14 +24,10 @@ _SECTIONS = (
     ("Metrics", metrics),
     ("By field value", fields),
     ("New and rare values", new_values),
-    ("Segments", segments),
-    ("Field × field", heat_maps),
     ("Over time", over_time),
     ("What was learned", carried_forward),
     ("Learned curves", learned_curves),
     ("Numeric fields", numeric_fields),
-    ("Order", order),
-    ("Training", history),
 )
 
 

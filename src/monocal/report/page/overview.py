@@ -58,7 +58,7 @@ def verdict(task: TaskReport) -> str:
 
 def sentences(task: TaskReport) -> list[str]:
     """The few facts behind the verdict."""
-    found = (_bias(task), _fields(task), _worst(task.headline.worst), _value(task), _drift(task), _order(task))
+    found = (_bias(task), _fields(task), _worst(task.headline.worst), _value(task), _drift(task), _ranking(task))
     return [sentence for sentence in found if sentence]
 
 
@@ -109,11 +109,8 @@ def key_figures(task: TaskReport) -> Iterator[KeyFigure]:
     if by_field is not None:
         note = f"a perfect forecast would show {percent(by_field.floor)}"
         yield KeyFigure("Error by field value", by_field.values.map(percent), note, _mood(by_field))
-    if task.segments.n_candidates:
-        yield _counted(
-            "Segments significantly off", task.segments.n_flagged, f"{count(task.segments.n_candidates)} tested"
-        )
     if task.fields:
+        yield _counted("Values significantly off", task.headline.significant_values, count(task.headline.n_values))
         yield _counted("Fields significantly off", task.headline.significant_fields, str(len(task.fields)))
 
 
@@ -171,14 +168,14 @@ def _error(worst: WorstValue) -> str:
 
 
 def _value(task: TaskReport) -> str:
-    segment = task.headline.costliest
-    if segment is None:
+    found = task.headline.costliest
+    if found is None:
         return ""
-    before, after = segment.sides
-    left = count(abs(after.value_gap)) if after.flagged else "not significant"
+    before, after = found.gaps
+    left = count(abs(after)) if after else "not significant"
     return (
-        f"In {task.value}, the largest segment error was {count(abs(before.value_gap))} predicted too "
-        f"{'much' if before.value_gap > 0.0 else 'little'} on {shorten(segment.name, 60)}; calibrated it is {left}."
+        f"In {task.value}, the largest error was {count(abs(before))} predicted too "
+        f"{'much' if before > 0.0 else 'little'} on {found.field}={shorten(found.value)}; calibrated it is {left}."
     )
 
 
@@ -194,15 +191,10 @@ def _drift(task: TaskReport) -> str:
     )
 
 
-def _order(task: TaskReport) -> str:
-    auc, swapped = task.metrics.row("auc"), task.order.pairs.swapped
-    if auc is None:
+def _ranking(task: TaskReport) -> str:
+    auc = task.metrics.row("auc")
+    if auc is None or not auc.verdict:
         return ""
-    if swapped == 0.0:
-        return "No sampled pair of rows changed its order."
     ranking = "not significantly different" if auc.verdict == "tie" else auc.verdict
     before, after = auc.values
-    return (
-        f"{percent(swapped, digits=2)} of pairs changed their order; ranking is {ranking} "
-        f"(AUC {before:.4f} to {after:.4f})."
-    )
+    return f"Ranking is {ranking} (AUC {before:.4f} to {after:.4f})."
