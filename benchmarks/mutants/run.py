@@ -52,14 +52,15 @@ GROUPS = {
         "core/fingerprint.py",
         "core/manifest.py",
     ],
-    "engine": ["serving/engine/*.py"],
+    "engine": ["serving/engine.py", "serving/encode.py"],
 }
 TESTS = [
     "src/monocal/metrics",
     "src/monocal/core",
     "src/monocal/models",
     "src/monocal/calibrators",
-    "src/monocal/serving/engine",
+    "src/monocal/serving/engine.py",
+    "src/monocal/serving/encode.py",
     "tests/oracles/test_metrics_*.py",
     "tests/oracles/test_statistical_calibrators.py",
     "tests/oracles/test_confcalib.py",

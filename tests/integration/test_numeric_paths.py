@@ -11,8 +11,7 @@ from monocal.core.spaces import logit, sigmoid
 from monocal.findings.build import build_report
 from monocal.models.onnx import export_onnx
 from monocal.report.page.document import render
-from monocal.serving.engine.engine import Engine
-from monocal.serving.engine.request import Request
+from monocal.serving.engine import Engine, Request
 from monocal.serving.http.open_inference_bodies import metadata, request_of
 
 N = 4_000

@@ -8,8 +8,7 @@ import pytest
 
 import monocal
 from monocal.models.onnx import export_onnx
-from monocal.serving.engine.engine import Engine
-from monocal.serving.engine.request import Request
+from monocal.serving.engine import Engine, Request
 
 N_LISTS, N_ITEMS, FIELDS = 300, 10, ["page", "country"]
 

@@ -135,35 +135,20 @@ def find_ids(
 
 
 @compiled()
-def end_with_zeros(data: Any, n_most: int, out: Any) -> int:
-    """Writes texts that have their length before them, four bytes, as texts that a zero byte ends.
+def all_known(ids: Any, sizes: Any) -> bool:
+    """Says whether `0 ≤ id < size` for all ids `(n, F)`, with one size per field.
 
-    Returns how many bytes were written, or -1 if there are more than `n_most` texts, one is cut off or has a zero byte.
-
-    Arguments:
-        data: The texts.
-        n_most: How many there may be.
-        out: Where to write; as long as `data`.
+    Example:
+        >>> sizes = np.array([3, 2], np.int32)
+        >>> [all_known(np.array([[2, 1], ids], np.int32), sizes) for ids in ([0, 0], [0, 2], [-1, 0])]
+        [True, False, False]
     """
-    at, end, n_texts, n_written = 0, data.shape[0], 0, 0
-    while at < end:
-        if at + 4 > end or n_texts == n_most:
-            return -1
-        length = np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16
-        length |= np.int64(data[at + 3]) << 24
-        at += 4
-        if length > end - at:
-            return -1
-        for _ in range(length):
-            if data[at] == 0:
-                return -1
-            out[n_written] = data[at]
-            at += 1
-            n_written += 1
-        out[n_written] = 0
-        n_written += 1
-        n_texts += 1
-    return n_written
+    n_rows, n_fields = ids.shape
+    n_outside = 0
+    for row in range(n_rows):
+        for field in range(n_fields):
+            n_outside += int(ids[row, field] < 0) | int(ids[row, field] >= sizes[field])
+    return n_outside == 0
 
 
 @compiled()

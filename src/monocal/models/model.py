@@ -26,8 +26,6 @@ from monocal.tables.source import BATCH_ROWS, Table, open_table
 from monocal.tables.table import Rows
 from monocal.tables.vocabulary import NumericField, Vocabulary
 
-_MODERATE = 1e100
-
 
 @final
 @dataclass(frozen=True)
@@ -56,11 +54,6 @@ class Fusion:
                 raise UnknownName.among("task of fusion powers", task, self.weights)
             if not (np.isfinite(power) and power > 0.0):
                 raise InvalidInput.of(f"fusion power of {task!r}", power, "a positive number", "1 leaves it linear")
-
-    @cached_property
-    def is_moderate(self) -> bool:
-        """Whether the weights are so small that no probabilities make the fused score, or its square, infinite."""
-        return sum(map(abs, self.weights.values())) < _MODERATE
 
     def fuse(self, probabilities: Mapping[str, Floats]) -> Floats:
         """Returns the fused score of every row."""

@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from monocal.serving.engine.engine import Engine as Engine
-    from monocal.serving.engine.request import Answer as Answer
-    from monocal.serving.engine.request import Request as Request
+    from monocal.serving.engine import Answer as Answer
+    from monocal.serving.engine import Engine as Engine
+    from monocal.serving.engine import Request as Request
     from monocal.serving.http.app import create_app as create_app
     from monocal.serving.settings import Settings as Settings
     from monocal.serving.workers.start import run as run
     from monocal.serving.workers.start import serve as serve
 
 _HOMES = {
-    "Engine": "engine.engine",
-    "Request": "engine.request",
-    "Answer": "engine.request",
+    "Engine": "engine",
+    "Request": "engine",
+    "Answer": "engine",
     "Settings": "settings",
     "create_app": "http.app",
     "serve": "workers.start",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final, get_args
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.serving.engine.request import MissingFields
+from monocal.serving.engine import MissingFields
 
 SHADOW_NAME = "shadow"
 """The name under which admin calls reach the shadow model."""

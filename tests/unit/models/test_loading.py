@@ -15,7 +15,7 @@ from monocal.core.fingerprint import fingerprint, fingerprint_file
 from monocal.findings.build import build_report
 from monocal.models.artefact import MODEL_FOLDER
 from monocal.models.inspect import inspect_folder
-from monocal.serving.engine.engine import Engine
+from monocal.serving.engine import Engine
 from monocal.tables.vocabulary import Vocabulary
 
 # what is shown is asked here, not how good a model is: rows of its fit will do

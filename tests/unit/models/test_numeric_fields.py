@@ -12,8 +12,7 @@ from monocal.core.numeric_ids import STEPS, ids_of_numbers, learn_knots
 from monocal.core.spaces import logit, sigmoid
 from monocal.evaluation.table import evaluate_table
 from monocal.lab.prepare.encoder import encode_log
-from monocal.serving.engine.engine import Engine
-from monocal.serving.engine.request import Request
+from monocal.serving.engine import Engine, Request
 from monocal.tables.roles import Roles
 from monocal.tables.vocabulary import NumericField, Vocabulary
 

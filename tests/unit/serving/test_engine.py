@@ -14,13 +14,10 @@ import monocal
 from monocal.calibrators import CALIBRATORS
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Samples
-from monocal.core.spaces import logit, to_logits
 from monocal.models import Fusion
 from monocal.neural.neural_calibrator import NeuralCalibrator
 from monocal.serving import Engine, Request
-from monocal.serving.engine.field_encoder import FieldEncoder
-from monocal.serving.engine.quick_logits import joint_logits, quick_logits
-from monocal.serving.engine.range_checks import range_checks
+from monocal.serving.encode import FieldEncoder
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
@@ -58,7 +55,7 @@ def test_columns_may_be_any_sequence(model, log):
 
 def test_the_look_up_takes_at_most_64_bytes_per_value():
     vocabulary = Vocabulary((FieldVocabulary("site", pa.array([f"{place:050d}" for place in range(1025)])),))
-    assert 16 * 1025 < FieldEncoder(vocabulary, "refuse").n_bytes <= 64 * 1025 + 24
+    assert 16 * 1025 < FieldEncoder(vocabulary, refuses_missing=True).n_bytes <= 64 * 1025 + 24
 
 
 @pytest.mark.parametrize("method", WITHOUT_TORCH)
@@ -202,19 +199,6 @@ def test_a_calibrator_that_fell_back_serves_the_uncalibrated_score(log):
     model.tasks[0].calibrator.fell_back_ = True
     answer = Engine(model).calibrate(Request({"click": [0.25, 0.5]}))
     assert answer.probabilities["click"] == pytest.approx([0.25, 0.5], rel=1e-12)
-
-
-def test_quick_logits_are_the_logits_of_the_library(rng):
-    for scores in (rng.random(1000), np.array([0.0, 1e-9, 0.5, 1.0]), np.array([0.3]), np.array([1.0])):
-        assert np.array_equal(quick_logits(scores, "probability", "click"), logit(scores))
-        assert np.array_equal(quick_logits(scores.tolist(), "probability", "click"), logit(scores))
-    for score in [*rng.random(500).tolist(), 0.0, 1e-9, 1.0 - 1e-9, 1.0]:
-        assert quick_logits([score], "probability", "click") == logit(np.array([score]))
-    for score in (-80.0, -1.5, 0.0, 80.0):
-        assert quick_logits([score], "logit", "click") == to_logits([score], "logit")
-    # too low alone, too high alone, both
-    for wide in ([-60.0, -1.0, 3.0], [-1.0, 3.0, 80.0], [-60.0, 80.0]):
-        assert np.array_equal(quick_logits(np.array(wide), "logit", "click"), to_logits(np.array(wide), "logit"))
 
 
 @pytest.mark.parametrize("given", [[], ["a", "b"]])
@@ -366,7 +350,7 @@ def test_a_request_that_cannot_be_answered_is_refused_with_a_reason(model, reque
 
 def test_a_model_that_answers_with_no_number_has_no_fused_score(model):
     engine = Engine(model)
-    engine._scorers = lambda logits, *_: {task: np.array([0.2, np.nan]) for task in logits}
+    engine._scorers = {"click": lambda _logits, _ids: np.array([0.2, np.nan])}
     with pytest.raises(InvalidInput, match="expected finite fused scores"):
         engine.calibrate(refused(fusion=Fusion({"click": 1.0})))
 
@@ -387,37 +371,6 @@ def test_a_task_that_is_wrong_is_refused_in_the_same_words_beside_others(model, 
         assert said[1].startswith(
             f"scores of 'long_view': got {len(odd)} numbers; expected 2, as many as the other tasks"
         )
-
-
-@pytest.mark.parametrize("scores_are", ["probability", "logit"])
-@pytest.mark.parametrize("is_compiled", [True, False])
-def test_joint_logits_are_those_of_each_task(rng, scores_are, is_compiled):
-    if is_compiled:
-        pytest.importorskip("numba", reason="compiled checks")
-    checks = range_checks(is_compiled=is_compiled)
-    columns = [rng.random(9), [0.0, 1e-9, 0.5, 1.0, 1, 0, 0.3, 0.2, 0.1], rng.random((9, 2))[:, 1].astype(np.float32)]
-    found = joint_logits(columns, scores_are, checks)
-    for logits, column in zip(found, columns, strict=True):
-        assert np.array_equal(logits, to_logits(column, scores_are))
-    assert found.flags.c_contiguous
-    beyond = {"probability": [-1e-9, 1.0 + 1e-9, np.nan, np.inf], "logit": [-40.5, 40.5, np.nan, -np.inf]}
-    for odd in beyond[scores_are]:
-        assert joint_logits([rng.random(2), [0.5, odd]], scores_are, checks) is None
-    for odd in ([True, 0.5], np.array([True, False]), (0.5, 0.5), np.full((2, 1), 0.5), [0.5], "ab", 0.5, [None, 0.5]):
-        assert joint_logits([rng.random(2), odd], scores_are, checks) is None
-    assert joint_logits([[], []], scores_are, checks) is None
-
-
-@pytest.mark.parametrize("is_compiled", [True, False])
-def test_ids_in_range_are_told_from_others(is_compiled):
-    if is_compiled:
-        pytest.importorskip("numba", reason="compiled checks")
-    all_known = range_checks(is_compiled=is_compiled).all_known
-    sizes = np.array([3, 1, 2], np.int32)
-    assert all_known(np.array([[2, 0, 1], [0, 0, 0]], np.int32), sizes)
-    assert all_known(np.zeros((4, 0), np.int32), sizes[:0])
-    for odd in ([3, 0, 0], [0, 1, 0], [0, 0, -1], [0, 0, 2**31 - 1], [-(2**31), 0, 0]):
-        assert not all_known(np.array([[0, 0, 0], odd], np.int32), sizes)
 
 
 def test_unseen_values_do_not_grow_the_look_up(model):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from monocal.serving import Settings, create_app
-from monocal.serving.engine.engine import Engine
+from monocal.serving.engine import Engine
 from monocal.serving.http.app import OPENAPI
 from monocal.serving.http.calibrate_bodies import CALIBRATE_MEMBERS
 from monocal.serving.http.openapi import openapi

@@ -105,7 +105,7 @@ def test_the_engine_does_not_read_the_published_files_any_more(store, folder, mo
     for path in (store._snapshots.home).rglob("*"):
         if path.is_file():
             path.write_bytes(b"")
-    from monocal.serving.engine.engine import Request
+    from monocal.serving.engine import Request
 
     answer = store.engine.calibrate(Request({"click": [0.2]}, shared=dict.fromkeys(model.field_names, "a")))
     assert 0.0 < answer.probabilities["click"][0] < 1.0

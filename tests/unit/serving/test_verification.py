@@ -9,7 +9,7 @@ import monocal
 from monocal.core.errors import ArtefactError
 from monocal.core.spaces import sigmoid
 from monocal.models.facts import verify
-from monocal.serving.engine.engine import Engine
+from monocal.serving.engine import Engine
 
 
 @pytest.fixture

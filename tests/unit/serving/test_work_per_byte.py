@@ -9,8 +9,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.serving.engine.engine import Engine
-from monocal.serving.engine.request import Request
+from monocal.serving.engine import Engine, Request
 from monocal.serving.http.calibrate_bodies import calibrate_request
 from monocal.serving.http.json_bodies import parse_object
 from monocal.serving.http.open_inference_bodies import request_of

@@ -8,8 +8,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.serving.engine.engine import Engine
-from monocal.serving.engine.request import Request
+from monocal.serving.engine import Engine, Request
 
 CAMPAIGNS = [9, 10, 9, 11]
 FORMS = {

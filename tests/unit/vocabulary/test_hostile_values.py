@@ -7,7 +7,7 @@ import pytest
 import monocal
 from monocal.compiled.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE
 from monocal.core.errors import MonocalWarning
-from monocal.serving.engine.text_table import TextTable
+from monocal.serving.encode import TextTable
 from monocal.tables import value_index
 from monocal.tables.value_index import GrowingDictionary, ValueIndex, hash_text
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary, VocabularyBuilder, write_indexes

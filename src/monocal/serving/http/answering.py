@@ -10,7 +10,7 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from monocal.serving.engine.request import Answer, Request
+from monocal.serving.engine import Answer, Request
 from monocal.serving.runtime.service import Service
 
 JSON = "application/json"

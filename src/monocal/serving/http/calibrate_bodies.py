@@ -13,8 +13,7 @@ from monocal.core.row_intervals import check_level
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.models.model import Fusion
-from monocal.serving.engine.engine import Engine
-from monocal.serving.engine.request import Request
+from monocal.serving.engine import Engine, Request
 from monocal.serving.http.json_bodies import (
     NUMBERS,
     check_members,

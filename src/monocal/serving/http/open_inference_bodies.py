@@ -8,8 +8,7 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats
-from monocal.serving.engine.engine import Engine
-from monocal.serving.engine.request import Answer, Request
+from monocal.serving.engine import Answer, Engine, Request
 from monocal.serving.http.json_bodies import object_of
 from monocal.serving.http.open_inference_tensors import Tensor, read_tensors
 from monocal.serving.http.refusals import TOO_LARGE, Refusal

@@ -11,7 +11,6 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.compiled.jit import numba_is_installed
 from monocal.core.errors import InvalidInput, UnknownName, shown
 from monocal.core.spaces import Floats
 from monocal.serving.http.json_bodies import object_of
@@ -174,9 +173,6 @@ def _from_binary(content: bytes, name: str, shape: tuple[int, ...], datatype: st
 
 
 def _texts(content: bytes, name: str, n_most: int) -> list[str]:
-    quick = _plain_texts(content, n_most)
-    if quick is not None:
-        return quick
     texts: list[str] = []
     start, end = 0, len(content)
     try:
@@ -192,22 +188,6 @@ def _texts(content: bytes, name: str, n_most: int) -> list[str]:
             f"input {name!r}", "bytes that are no text", "UTF-8 with lengths before them", "encode the values as UTF-8"
         ) from None
     return texts
-
-
-def _plain_texts(content: bytes, n_most: int) -> list[str] | None:
-    """Returns the texts in a tenth of the time; None where there is something to refuse, or a zero byte."""
-    if not content or not numba_is_installed():
-        return None
-    from monocal.compiled.text_ids import end_with_zeros
-
-    room = np.empty(len(content), np.uint8)
-    n_bytes = end_with_zeros(np.frombuffer(content, np.uint8), n_most, room)
-    if n_bytes < 0:
-        return None
-    try:
-        return room[: n_bytes - 1].tobytes().decode().split("\0")
-    except UnicodeDecodeError:
-        return None
 
 
 def _check_count(n_values: int, name: str, shape: tuple[int, ...]) -> None:

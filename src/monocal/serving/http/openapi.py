@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from monocal.core.version import __version__
-from monocal.serving.engine.engine import Engine
+from monocal.serving.engine import Engine
 from monocal.serving.http import admin_routes
 from monocal.serving.http.calibrate_bodies import FUSION_MEMBERS
 from monocal.serving.http.calibrate_routes import CALIBRATE, FEEDBACK

@@ -20,8 +20,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from monocal.core.spaces import Floats
 from monocal.metrics.drift import stability_index
-from monocal.serving.engine.engine import Engine
-from monocal.serving.engine.request import Answer
+from monocal.serving.engine import Answer, Engine
 from monocal.serving.runtime.metric_files import METRICS_FOLDER_VARIABLE
 from monocal.serving.runtime.recent_sums import RecentSums, running_pcoc
 

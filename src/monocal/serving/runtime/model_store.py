@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import final
 
 from monocal.core.errors import ArtefactError, MonocalError
-from monocal.serving.engine.engine import Engine
-from monocal.serving.engine.request import MissingFields
+from monocal.serving.engine import Engine, MissingFields
 from monocal.serving.logs import log_event, log_failure
 from monocal.serving.runtime.published import publication, published
 from monocal.serving.runtime.snapshots import Signature, Snapshots

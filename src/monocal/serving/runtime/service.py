@@ -14,8 +14,7 @@ from typing import final
 import numpy as np
 
 from monocal.monitoring.registry import is_registry
-from monocal.serving.engine.engine import Engine
-from monocal.serving.engine.request import Answer, Request
+from monocal.serving.engine import Answer, Engine, Request
 from monocal.serving.runtime.feedback_rate import FeedbackRate
 from monocal.serving.runtime.live_metrics import LiveMetrics
 from monocal.serving.runtime.model_store import Load, ModelStore

@@ -9,8 +9,7 @@ import numpy as np
 
 from monocal.core.errors import MonocalError
 from monocal.core.spaces import Floats
-from monocal.serving.engine.engine import Engine
-from monocal.serving.engine.request import Answer, Request
+from monocal.serving.engine import Answer, Engine, Request
 from monocal.serving.logs import log_failure
 from monocal.serving.runtime.live_metrics import DIFFERENCES, LiveMetrics
 from monocal.serving.runtime.model_store import ModelStore

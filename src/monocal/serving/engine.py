@@ -3,26 +3,87 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from math import isfinite
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, final, get_args
+from typing import Any, Literal, Self, final, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.row_intervals import check_level
-from monocal.core.samples import Samples
+from monocal.core.row_intervals import KnownLogits, check_level, row_intervals
+from monocal.core.samples import Ids, Samples
 from monocal.core.sampling import sampling_shift
-from monocal.core.spaces import Floats, as_float_column
+from monocal.core.spaces import Floats, as_float_column, to_logits
 from monocal.models.artefact import load_model
 from monocal.models.facts import verify
 from monocal.models.model import Fusion, Model
-from monocal.serving.engine.field_encoder import FieldEncoder
-from monocal.serving.engine.quick_logits import joint_logits, quick_logits
-from monocal.serving.engine.request import Answer, MissingFields, Request
+from monocal.serving.encode import FieldEncoder, Value
+
+MissingFields = Literal["refuse", "unseen"]
+"""What a request without one of the model's fields gets: a refusal, or an answer as for an unseen value."""
 
 _WARM_UP_CALLS = 20
+_NUMBERS = {float, int}
+
+
+@final
+@dataclass(slots=True)
+class Request:
+    """The candidates of one ranking request.
+
+    Attributes:
+        scores: The ranker's score of every candidate, per task, in the model's score space. Tasks may be left out.
+        shared: Values of the fields that are the same for all candidates (user, context), given once.
+        fields: Values of the other fields, one per candidate.
+        ids: Field ids `(candidates, fields)` in the model's field order, instead of `shared` and `fields`.
+        sampling_rate: Share of negatives the ranker was trained on, one number or one per candidate; None means the
+            model's.
+        fusion: How to combine the tasks; None means the model's rule, if it has one.
+        other: What untouched heads add to the fused score, one number per candidate.
+        interval: How often the true probability is meant to lie between two ends; None asks for no ends.
+    """
+
+    scores: Mapping[str, ArrayLike]
+    shared: Mapping[str, Value] = field(default_factory=dict)
+    fields: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    ids: ArrayLike | None = None
+    sampling_rate: float | ArrayLike | None = None
+    fusion: Fusion | None = None
+    other: ArrayLike | None = None
+    interval: float | None = None
+
+
+@final
+@dataclass(slots=True)
+class Answer:
+    """Calibrated probabilities of one request.
+
+    Attributes:
+        probabilities: Per task, one number per candidate.
+        fused: The fused ranking score per candidate; None without a fusion rule.
+        version: Fingerprint of the model that answered.
+        logits: Per task, the scores as logits after the sampling correction (live metrics compare them with fit time).
+        ids: The ids that the field values turned into.
+        known: Per task, how surely each logit is known; empty unless the request asked for an interval.
+    """
+
+    probabilities: dict[str, Floats]
+    fused: Floats | None
+    version: str
+    logits: dict[str, Floats]
+    ids: Ids
+    known: dict[str, KnownLogits] = field(default_factory=dict)
+
+    def ends(self, level: float) -> dict[str, dict[str, Floats]]:
+        """Returns the lower and the upper ends of all tasks, as `Model.predict` with this interval does."""
+        found = {task: row_intervals(p, self.known[task], level) for task, p in self.probabilities.items()}
+        return {end: {task: getattr(interval, end) for task, interval in found.items()} for end in ("lower", "upper")}
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.ids.shape[0])
 
 
 @final
@@ -63,10 +124,10 @@ class Engine:
         self.fusion = model.fusion
         self.methods = {task.name: task.calibrator.name for task in model.tasks}
         self.info: Mapping[str, Any] = model.info
+        self._hint = f"send what the model was fitted on: scores that are a {model.scores_are}"
         self._calibrators = {task.name: task.calibrator for task in model.tasks}
         self._scorers = {task: calibrator.row_scorer() for task, calibrator in self._calibrators.items()}
-        self._encoder = FieldEncoder(model.vocabulary, missing_fields)
-        self._checks = self._encoder.checks
+        self._encoder = FieldEncoder(model.vocabulary, refuses_missing=missing_fields == "refuse")
         self._model_shift: Floats | float | None = None
         if isinstance(model.sampling_rate, int | float):
             self._model_shift = sampling_shift(model.sampling_rate, 1)
@@ -85,22 +146,11 @@ class Engine:
 
         A request that cannot be answered whole raises `InvalidInput`; there are no partial answers.
         """
-        scores = request.scores
-        columns = None
-        if len(scores) > 1 and scores.keys() <= self._calibrators.keys():
-            columns = joint_logits(scores.values(), self.scores_are, self._checks)
-        if columns is None:
-            logits = self._logits_by_task(request)
-            n_rows = next(iter(logits.values())).shape[0]
-        else:
-            n_rows = columns.shape[1]
-            shift = self._shift(request, n_rows)
-            if shift is not None:
-                columns += shift
-            logits = dict(zip(scores, columns, strict=True))
-        ids = self._encoder.encode(request, n_rows)
+        logits = self._logits(request)
+        n_rows = next(iter(logits.values())).shape[0]
+        ids = self._encoder.encode(request.fields, request.shared, request.ids, n_rows)
         probabilities = {task: self._scorers[task](z, ids) for task, z in logits.items()}
-        fused = self.fused(request, probabilities, n_rows)
+        fused = self._fused(request, probabilities, n_rows)
         answer = Answer(probabilities, fused, self.version, logits, ids)
         if request.interval is not None:
             check_level(request.interval)
@@ -125,16 +175,16 @@ class Engine:
         """What the look-up tables take in memory, in every process that serves."""
         return self._encoder.n_bytes
 
-    def _logits_by_task(self, request: Request) -> dict[str, Floats]:
-        """Returns the logits of one task after the other, or says what is wrong with the first that has none."""
+    def _logits(self, request: Request) -> dict[str, Floats]:
+        """Returns the logits of every task after the sampling correction."""
         logits: dict[str, Floats] = {}
-        n_rows = -1
+        n_rows = 0
         shift: Floats | float | None = None
         for task, scores in request.scores.items():
-            if task not in self._calibrators:
+            if task not in self._scorers:
                 raise UnknownName.among("task", task, self.task_names)
-            z = quick_logits(scores, self.scores_are, task, self._checks)
-            if n_rows < 0:
+            z = self._task_logits(scores, task)
+            if not logits:
                 n_rows = z.shape[0]
                 shift = self._shift(request, n_rows)
             elif z.shape[0] != n_rows:
@@ -144,17 +194,30 @@ class Engine:
                     f"{n_rows}, as many as the other tasks have",
                     "send one score per candidate and task",
                 )
-            if shift is not None:
-                z = z + shift
-            logits[task] = z
-        if n_rows <= 0:
+            logits[task] = z if shift is None else z + shift
+        if not n_rows:
             raise InvalidInput.of(
                 "scores",
-                "no task" if n_rows < 0 else "no candidates",
+                "no candidates" if logits else "no task",
                 "at least one score",
                 f"send one number per candidate for one or more of the tasks {', '.join(self.task_names)}",
             )
         return logits
+
+    def _task_logits(self, scores: Any, task: str) -> Floats:
+        """Returns the logits of one task's scores as an array of its own: compiled loops know no other."""
+        argument = f"scores of {task!r}"
+        if type(scores) is not list:
+            if isinstance(scores, np.ndarray) and scores.dtype.kind in "fiu":
+                return to_logits(np.array(scores, dtype=np.float64), self.scores_are, argument, self._hint)
+            if not isinstance(scores, Sequence | np.ndarray) or isinstance(scores, str | bytes):
+                raise InvalidInput.of(
+                    argument, f"a {type(scores).__name__}", "a list of numbers", "send one number per candidate"
+                )
+            scores = list(scores)
+        if not _NUMBERS.issuperset(map(type, scores)):
+            _check_numbers(scores, argument)
+        return to_logits(scores, self.scores_are, argument, self._hint)
 
     def _shift(self, request: Request, n_rows: int) -> Floats | float | None:
         if request.sampling_rate is not None:
@@ -168,14 +231,8 @@ class Engine:
             )
         return self._model_shift
 
-    def fused(self, request: Request, probabilities: dict[str, Floats], n_rows: int) -> Floats | None:
-        """Returns the fused score of every candidate by the request's rule or the model's; None without either.
-
-        Arguments:
-            request: May have a rule, and what untouched heads add.
-            probabilities: Per task, one per candidate.
-            n_rows: How many candidates there are.
-        """
+    def _fused(self, request: Request, probabilities: dict[str, Floats], n_rows: int) -> Floats | None:
+        """Returns the fused score of every candidate by the request's rule or the model's; None without either."""
         fusion = request.fusion
         # the model's own rule needs all its tasks; a request that asked for fewer wants no fused score
         if fusion is None and self.fusion is not None and self.fusion.weights.keys() <= probabilities.keys():
@@ -186,24 +243,25 @@ class Engine:
                     "other", "numbers, but no fusion rule", "a rule to add them to", "send fusion weights with it"
                 )
             return None
-        return fuse(fusion, probabilities, request, n_rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = fusion.fuse(probabilities)
+            if request.other is not None:
+                other = as_float_column(request.other, "other")
+                if other.shape[0] != n_rows:
+                    raise InvalidInput.of(
+                        "other", f"{other.shape[0]} numbers", f"{n_rows} of them", "send one number per candidate"
+                    )
+                total = total + other
+        if not np.isfinite(total).all():
+            raise InvalidInput.of(
+                "fusion", "weights too large to add up", "finite fused scores", "scale the weights down"
+            )
+        return total
 
 
-def fuse(fusion: Fusion, probabilities: dict[str, Floats], request: Request, n_rows: int) -> Floats:
-    """Returns the fused score of every candidate, refusing weights so large that it is not a number any more."""
-    if request.other is None and fusion.is_moderate:
-        total = fusion.fuse(probabilities)
-        if isfinite(total.dot(total)):  # so are all of them, and this is the quickest way to know
-            return total
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = fusion.fuse(probabilities)
-        if request.other is not None:
-            other = as_float_column(request.other, "other")
-            if other.shape[0] != n_rows:
-                raise InvalidInput.of(
-                    "other", f"{other.shape[0]} numbers", f"{n_rows} of them", "send one number per candidate"
-                )
-            total = total + other
-    if not np.isfinite(total).all():
-        raise InvalidInput.of("fusion", "weights too large to add up", "finite fused scores", "scale the weights down")
-    return total
+def _check_numbers(scores: list[Any], argument: str) -> None:
+    """Refuses what numpy would turn into numbers: text, booleans, nulls."""
+    for row, value in enumerate(scores):
+        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+            found = "null" if value is None else f"a {type(value).__name__}"
+            raise InvalidInput.of(argument, f"{found} at row {row}", "numbers", "send one number per candidate")
