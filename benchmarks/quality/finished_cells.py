@@ -20,8 +20,7 @@ from monocal.core.log_loss import log_losses
 from monocal.core.spaces import logit
 from monocal.evaluation.evaluate import evaluate
 from monocal.lab.studies.cell_runner import RunOptions, list_cells
-from monocal.lab.studies.evaluator import errors_to_truth
-from monocal.lab.studies.field_errors import FieldErrors
+from monocal.lab.studies.evaluator import FieldErrors, errors_to_truth
 from monocal.lab.studies.study import load_study
 from monocal.lab.studies.study_data import PreparedData
 

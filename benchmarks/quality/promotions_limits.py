@@ -21,7 +21,7 @@ from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.lab.studies.cell_runner import RunOptions, list_cells
 from monocal.lab.studies.cells import fit
-from monocal.lab.studies.field_errors import FieldErrors
+from monocal.lab.studies.evaluator import FieldErrors
 from monocal.lab.studies.levels_table import right_shift
 from monocal.lab.studies.study import load_study
 from monocal.lab.studies.study_data import CalibrationRows, PreparedData

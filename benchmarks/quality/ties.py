@@ -23,7 +23,7 @@ from monocal.core.log_loss import log_losses
 from monocal.core.spaces import logit
 from monocal.lab.studies.cell_runner import RunOptions, list_cells
 from monocal.lab.studies.cells import fit_and_predict
-from monocal.lab.studies.data_preparation import prepare
+from monocal.lab.studies.prepared_logs import prepare
 from monocal.lab.studies.rivals_table import half_width
 from monocal.lab.studies.study import DataSpec, load_study
 from monocal.lab.studies.study_data import CalibrationRows, PreparedData, TestRows

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.lab.simulator.late_labels import delay_labels
+from monocal.lab.simulator.outcomes import delay_labels
 from monocal.models.onnx import export_onnx
 
 FOLDER = Path(__file__).parent / "bits"

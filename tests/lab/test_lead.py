@@ -61,7 +61,7 @@ def test_a_method_that_is_not_ahead_is_not_called_so(log):
 
 
 def test_the_page_of_the_demo_changes_after_the_ranker_was_trained():
-    from monocal.lab.demo_world import demo_log
+    from monocal.lab.demo import demo_log
 
     log = demo_log(20_000, seed=3)
     clicks, truth = log["click"].to_numpy(), log["true_p"].to_numpy()

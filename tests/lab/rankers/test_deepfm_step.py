@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.lab.rankers.deepfm_network import DeepFMNetwork
-from monocal.lab.rankers.objective import RankerObjective
+from monocal.lab.rankers.networks import DeepFMNetwork
+from monocal.lab.rankers.objective import CHUNK_ROWS, RankerObjective, workers
 from monocal.lab.rankers.request_scorer import RequestScorer
-from monocal.lab.rankers.threads import CHUNK_ROWS, workers
 from monocal.lab.ranking_losses import LogLoss, RankingLoss
 from monocal.training.optimisers import Optimisers
 
@@ -89,7 +88,7 @@ class Reference:
 @pytest.mark.parametrize("n_folded", [0, 9, 100])
 @pytest.mark.parametrize(("n_tasks", "l2"), [(1, 0.0), (1, 1e-2), (3, 1e-2)])
 def test_when_every_row_is_touched_the_step_is_torchs_adam(n_tasks, l2, n_folded, monkeypatch):
-    monkeypatch.setattr("monocal.lab.rankers.deepfm_network.FOLDED_VALUES", n_folded)
+    monkeypatch.setattr("monocal.lab.rankers.networks.FOLDED_VALUES", n_folded)
     network = make_network(n_tasks)
     assert len(network._folded) == {0: 0, 9: 2, 100: 3}[n_folded]
     trainer, reference = Trainer(network, l2, n_threads=2), Reference(network, l2)

@@ -6,7 +6,7 @@ import torch
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.rankers import DeepFM, MultiTaskDeepFM, load_ranker, rank_log
-from monocal.lab.rankers.whole_lists import lists_of, order_by_list
+from monocal.lab.rankers.lists import lists_of, order_by_list
 from monocal.lab.ranking_losses import RANKING_LOSSES
 from monocal.lab.simulator import simulate_log
 from monocal.metrics import metric

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.rankers import DeepFM, HashedLogistic, MultiTaskDeepFM, load_ranker, ranker
-from monocal.lab.rankers.negative_sampling import keep_share_of_negatives
+from monocal.lab.rankers.lists import keep_share_of_negatives
 from monocal.lab.simulator import simulate_log
 
 SMALL = {"hidden": (16, 8), "n_dimensions": 4, "batch_rows": 256, "n_threads": 1, "learning_rate": 3e-3}

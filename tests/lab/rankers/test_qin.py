@@ -9,7 +9,7 @@ import torch
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, MultiTaskDeepFM, load_ranker, rank_log
-from monocal.lab.rankers.relevance_search import ContentVectors, search
+from monocal.lab.rankers.qin import ContentVectors, search
 from monocal.lab.simulator.search import SearchWorld, simulate_search
 from monocal.logs.histories import Histories
 from monocal.metrics import Forecast, metric

@@ -5,7 +5,7 @@ import pytest
 
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import WORLDS, Field, simulate_log
-from monocal.lab.simulator.fields import draw_power_law, power_law_shares
+from monocal.lab.simulator.draws import draw_power_law, power_law_shares
 
 
 @pytest.mark.parametrize("exponent", [0.7, 1.0, 1.4])

@@ -8,7 +8,7 @@ import pytest
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_batches, simulate_log, write_simulated_log
 from monocal.lab.simulator.log import concatenate
-from monocal.lab.simulator.rows import BLOCK_ROWS
+from monocal.lab.simulator.truth import BLOCK_ROWS
 
 
 @pytest.mark.parametrize("batch_rows", [997, BLOCK_ROWS, 3 * BLOCK_ROWS, 10 * BLOCK_ROWS])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monocal.lab.sources.feature_lists import first_features
+from monocal.lab.sources.side_files import first_features
 
 FIELDS = ["101", "205", "109_14"]
 

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from monocal.lab.sources.side_table import SideTable
+from monocal.lab.sources.side_files import SideTable
 
 
 def _columns(table, keys, **options):

@@ -10,7 +10,7 @@ import pytest
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.sources import SOURCES, AliCCP, Avazu, Criteo, KuaiRand, KuaiRandPure, Retrosheet, Source, TableSource
-from monocal.lab.sources.criteo import bucket
+from monocal.lab.sources.display_ads import bucket
 from monocal.tables import csv as csv_module
 from monocal.tables.roles import Roles
 

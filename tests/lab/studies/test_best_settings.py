@@ -3,9 +3,8 @@
 import numpy as np
 
 from monocal.lab.peers.lightgbm_peer import fit_and_predict
-from monocal.lab.studies.argument_search import search_arguments
-from monocal.lab.studies.cells import cell_of, fit
-from monocal.lab.studies.data_preparation import prepare
+from monocal.lab.studies.cells import cell_of, fit, search_arguments
+from monocal.lab.studies.prepared_logs import prepare
 from monocal.lab.studies.study import CalibratorSpec, DataSpec
 from monocal.lab.studies.study_data import CalibrationRows, TestRows
 

@@ -8,9 +8,9 @@ from monocal.core.errors import UnknownName
 from monocal.lab.simulator import simulate_search
 from monocal.lab.studies.cell_runner import RunOptions
 from monocal.lab.studies.joint import METRICS, JointPlan, run_joint
-from monocal.lab.studies.joint_table import KL, JointRow, JointTable, joint_markdown, paired
 from monocal.lab.studies.run_study import run_file
 from monocal.lab.studies.study import read_entries
+from monocal.lab.studies.tables_of_studies import KL, JointRow, JointTable, joint_markdown, paired
 
 PLAN = {
     "name": "small",

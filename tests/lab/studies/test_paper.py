@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from monocal.lab.studies.cell_runner import RunOptions
-from monocal.lab.studies.published import PUBLISHED
+from monocal.lab.studies.leaderboard import PUBLISHED
 from monocal.lab.studies.run_study import run_study
 from monocal.lab.studies.study import load_study
 

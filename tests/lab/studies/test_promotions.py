@@ -11,8 +11,7 @@ import pytest
 
 from monocal.core.errors import InvalidInput
 from monocal.lab.studies.cell_runner import RunOptions
-from monocal.lab.studies.data_preparation import prepare
-from monocal.lab.studies.ranked_logs import DataMissing
+from monocal.lab.studies.prepared_logs import DataMissing, prepare
 from monocal.lab.studies.run_study import run_study
 from monocal.lab.studies.study import load_study
 from monocal.logs.scored_log import ScoredLog

@@ -6,7 +6,7 @@ import pytest
 from monocal.core.errors import UnknownName
 from monocal.evaluation.evaluate import evaluate
 from monocal.lab.studies.cells import cell_of, finish
-from monocal.lab.studies.field_errors import FieldErrors
+from monocal.lab.studies.evaluator import FieldErrors
 from monocal.lab.studies.rivals_table import half_width, rivals_table
 from monocal.lab.studies.study import Study
 from monocal.lab.studies.study_data import write

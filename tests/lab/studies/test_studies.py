@@ -16,7 +16,7 @@ import pytest
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.studies.cell_runner import RunOptions
 from monocal.lab.studies.cells import fit_and_predict
-from monocal.lab.studies.data_preparation import prepare
+from monocal.lab.studies.prepared_logs import prepare
 from monocal.lab.studies.run_study import run_study
 from monocal.lab.studies.study import CalibratorSpec, DataSpec, Study
 from monocal.lab.studies.study_data import STUDY_DATA, CalibrationRows

@@ -12,8 +12,7 @@ from monocal.calibrators import Calibrator, calibrator
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats
 from monocal.lab.ab.experiment_plan import AbPlan, Arm
-from monocal.lab.ab.stage import Candidates, LoggedPeriod, Stage
-from monocal.lab.ab.traffic import SimulatedStage
+from monocal.lab.ab.traffic import Candidates, LoggedPeriod, SimulatedStage, Stage
 from monocal.models import Fusion
 
 OUTCOMES = ("watch_seconds", "effective_views", "long_views", "clicks")

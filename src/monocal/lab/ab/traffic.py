@@ -1,9 +1,9 @@
-"""Requests with candidates, and how users react to what they are shown."""
+"""Requests with candidates, how users react to what they are shown, and where an experiment takes place."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, Protocol, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.lab.ab.experiment_plan import AbPlan
-from monocal.lab.ab.stage import LoggedPeriod
 from monocal.lab.simulator import find_world, simulate_log
-from monocal.lab.simulator.rows import BLOCK_ROWS, Rows
-from monocal.lab.simulator.truth import Truth, draw_truth
+from monocal.lab.simulator.truth import BLOCK_ROWS, Rows, Truth, draw_truth
 
 CLICK_SECONDS, EFFECTIVE_SECONDS, LONG_SECONDS = 3.0, 12.0, 45.0
 """Seconds watched after a click, and in addition after an effective and after a long view."""
@@ -145,3 +143,58 @@ def _scores(truth: Truth, rows: Rows) -> dict[str, Floats]:
         joint = sigmoid(true_logits) * after_click
         scores[task] = sigmoid(truth.distortions[task].to_scores(logit(joint), rows.features, rows.elapsed))
     return scores
+
+
+@final
+@dataclass(frozen=True)
+class LoggedPeriod:
+    """Impressions that calibrators are fitted on.
+
+    Attributes:
+        features: Field ids.
+        times: When each was shown.
+        scores: Task to the ranker's scores.
+        labels: Task to what happened.
+    """
+
+    features: Ids
+    times: NDArray[np.int64]
+    scores: dict[str, Floats]
+    labels: dict[str, NDArray[np.int8]]
+
+
+class Candidates(Protocol):
+    """Some requests: per candidate its features and the ranker's scores, request by request."""
+
+    @property
+    def n_candidates(self) -> int: ...
+
+    @property
+    def users(self) -> NDArray[np.integer[Any]]: ...
+
+    @property
+    def features(self) -> Ids: ...
+
+    @property
+    def scores(self) -> dict[str, Floats]: ...
+
+
+Asked = TypeVar("Asked", bound=Candidates)
+
+
+class Stage(Protocol[Asked]):
+    """A world with a ranker in it."""
+
+    @property
+    def logged(self) -> LoggedPeriod: ...
+
+    def requests(self, number: int, n_requests: int) -> Asked:
+        """Draws requests; the same number gives the same ones."""
+
+    def react(self, requests: Asked, order: NDArray[np.intp]) -> dict[str, Floats]:
+        """Returns what each request brought: clicks, effective views, long views and seconds watched.
+
+        Arguments:
+            requests: Who asked, and for what.
+            order: Rows shown per request, best first, `(requests, shown)`.
+        """

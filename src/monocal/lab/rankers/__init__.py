@@ -6,14 +6,11 @@ from typing import Any
 
 from monocal.calibrators.arguments import check_arguments
 from monocal.core.errors import UnknownName
-from monocal.lab.rankers.artefact import load_ranker
-from monocal.lab.rankers.base import Ranker
-from monocal.lab.rankers.deepfm import DeepFM
-from monocal.lab.rankers.hashed_logistic import HashedLogistic
-from monocal.lab.rankers.multitask_deepfm import MultiTaskDeepFM
-from monocal.lab.rankers.precomputed import Precomputed
+from monocal.lab.rankers.base import Ranker, load_ranker
+from monocal.lab.rankers.deepfm import DeepFM, MultiTaskDeepFM
 from monocal.lab.rankers.qin import QIN
 from monocal.lab.rankers.rank import rank_log
+from monocal.lab.rankers.without_network import HashedLogistic, Precomputed
 from monocal.logs.scored_log import ScoredLog
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The ranker contract: learn from the oldest part of a log, score all of it."""
+"""The ranker contract: learn from the oldest part of a log, score all of it; saved as a folder."""
 
 from __future__ import annotations
 
@@ -12,14 +12,78 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from monocal.calibrators.arguments import check_arguments
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.core.log_loss import log_loss
+from monocal.core.manifest import FolderFormat
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats
-from monocal.lab.rankers.negative_sampling import keep_share_of_negatives
+from monocal.core.tensor_files import read_tensors, write_tensors
+from monocal.lab.rankers.lists import keep_share_of_negatives
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.scored_log import Tables
+
+STATE = "state.safetensors"
+
+
+RANKER_FOLDER = FolderFormat(
+    "monocal ranker",
+    3,
+    "ranker.json",
+    called="a saved ranker",
+    remedy="save the ranker again",
+    anew="fit the ranker again with this version",
+    known=(STATE,),
+)
+"""How a ranker lies on disk."""
+
+
+def save_ranker(ranker: Ranker, folder: Path) -> None:
+    """Writes a fitted ranker, whole or not at all."""
+    arrays, values = ranker._state()
+    with RANKER_FOLDER.writing(folder) as temporary:
+        write_tensors(temporary / STATE, arrays)
+        entries = {
+            "class": type(ranker).__name__,
+            "parameters": ranker.get_params(),
+            "tasks": list(ranker.tasks_),
+            "field_names": list(ranker.field_names_),
+            "field_sizes": list(ranker.field_sizes_),
+            "identity": ranker.fingerprint_,
+            "notes": list(ranker.notes_),
+            "valid_log_loss": getattr(ranker, "valid_log_loss_", None),
+            "values": values,
+        }
+        RANKER_FOLDER.seal(temporary, entries)
+
+
+def load_ranker(folder: str | Path) -> Ranker:
+    """Reads a saved ranker of any class.
+
+    A damaged, tampered or newer folder is refused with `ArtefactError` and nothing is loaded.
+    """
+    import monocal.lab.rankers as catalogue
+
+    folder = Path(folder)
+    manifest = RANKER_FOLDER.read(folder)
+    RANKER_FOLDER.verify(folder, manifest)
+    try:
+        classes = {kind.__name__: kind for kind in catalogue.RANKERS.values()}
+        if manifest["class"] not in classes:
+            raise ArtefactError(f"{folder} holds a {manifest['class']!r}, which this version does not know")
+        parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in manifest["parameters"].items()}
+        ranker = classes[manifest["class"]](**parameters)
+        ranker.tasks_ = tuple(manifest["tasks"])
+        ranker.field_names_ = tuple(manifest["field_names"])
+        ranker.field_sizes_ = tuple(manifest["field_sizes"])
+        ranker.fingerprint_ = manifest["identity"]
+        ranker.notes_ = tuple(manifest["notes"])
+        if manifest["valid_log_loss"] is not None:
+            ranker.valid_log_loss_ = manifest["valid_log_loss"]
+        ranker._restore(read_tensors(folder / STATE), manifest["values"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RANKER_FOLDER.damaged(folder, error) from error
+    return ranker
 
 
 class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
@@ -132,8 +196,6 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
     @final
     def save(self, folder: str | Path) -> None:
         """Writes the fitted ranker as a folder of JSON and safetensors, whole or not at all."""
-        from monocal.lab.rankers.artefact import save_ranker
-
         self._check_fitted()
         save_ranker(self, Path(folder))
 
@@ -141,8 +203,6 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
     @final
     def load(cls, folder: str | Path) -> Self:
         """Reads a ranker of this class; nothing in the folder is executed."""
-        from monocal.lab.rankers.artefact import load_ranker
-
         loaded = load_ranker(folder)
         if not isinstance(loaded, cls):
             raise InvalidInput.of("folder", f"a {type(loaded).__name__}", f"a {cls.__name__}", "use load_ranker")

@@ -23,7 +23,7 @@ from monocal.logs.encoded_log import EncodedLog
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from monocal.lab.rankers.network import RankerNetwork
+    from monocal.lab.rankers.networks import RankerNetwork
     from monocal.lab.ranking_losses import RankingLoss
 
 LAZY_NOTE = (
@@ -121,10 +121,9 @@ class NeuralRanker(Ranker):
 
     @final
     def _fit(self, train: EncodedLog, checkpoints: Path | None, show_progress: bool | None) -> None:
-        from monocal.lab.rankers.objective import RankerObjective
-        from monocal.lab.rankers.references import references_of
-        from monocal.lab.rankers.threads import workers
-        from monocal.lab.rankers.whole_lists import lists_of
+        from monocal.lab.rankers.lists import lists_of
+        from monocal.lab.rankers.objective import RankerObjective, workers
+        from monocal.lab.rankers.rank import references_of
         from monocal.training import TrainingOptions, minimise
 
         loss = self._loss()
@@ -177,7 +176,7 @@ class NeuralRanker(Ranker):
     def _score(self, log: EncodedLog, show_progress: bool | None) -> dict[str, Floats]:
         import torch
 
-        from monocal.lab.rankers.threads import chunks, workers
+        from monocal.lab.rankers.objective import chunks, workers
 
         logits = np.empty((log.n_rows, len(self.tasks_)))
         loss = self._loss()

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from monocal.core.errors import InvalidInput
 from monocal.lab.rankers.lazy_table import LazyTable
-from monocal.lab.rankers.network import RankerNetwork
+from monocal.lab.rankers.networks import RankerNetwork
 
 _START_SCALE = 0.02
 """Larger than DeepFM's: attention compares products of embeddings, which 1e-4 would leave without a gradient."""

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
-from monocal.lab.rankers.deepfm_network import DeepFMNetwork, smallest_fields
+from monocal.lab.rankers.networks import DeepFMNetwork, smallest_fields
 
 DEFAULT_FOLDED_VALUES = 1 << 17
 """Values whose share of the first layer is kept: 256 MiB with 512 hidden units."""

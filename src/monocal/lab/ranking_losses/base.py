@@ -1,4 +1,4 @@
-"""The interface of a ranker's objective, and log-loss row by row."""
+"""The interface of a ranker's objective, log-loss row by row, and the objectives by name."""
 
 from __future__ import annotations
 

@@ -10,14 +10,13 @@ from monocal.lab.simulator.distortions import (
     FieldSpace,
     NegativeSampling,
 )
+from monocal.lab.simulator.draws import Field
 from monocal.lab.simulator.drifting import Drifting, Lasting
 from monocal.lab.simulator.field_distortions import FieldBias, FieldSlope, InteractionBias, MissedEffects
-from monocal.lab.simulator.fields import Field
-from monocal.lab.simulator.late_labels import delay_labels
 from monocal.lab.simulator.log import SimulatedLog, simulate_log
+from monocal.lab.simulator.outcomes import TASKS, Task, delay_labels
 from monocal.lab.simulator.search import SearchWorld, simulate_search
 from monocal.lab.simulator.stream import simulate_batches, write_simulated_log
-from monocal.lab.simulator.tasks import TASKS, Task
 from monocal.lab.simulator.truth import Truth, draw_truth
 from monocal.lab.simulator.worlds import WORLDS, Interaction, World, find_world
 

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
-from monocal.lab.simulator.fields import Field
-from monocal.lab.simulator.seeds import Key
+from monocal.lab.simulator.draws import Field, Key
 
 
 @dataclass(frozen=True)

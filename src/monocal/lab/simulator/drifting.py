@@ -12,8 +12,8 @@ from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.lab.simulator.distortions import FieldSpace, Shift
+from monocal.lab.simulator.draws import random_stream
 from monocal.lab.simulator.field_distortions import value_table
-from monocal.lab.simulator.seeds import random_stream
 
 
 @final

@@ -10,7 +10,7 @@ import numpy as np
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.lab.simulator.distortions import Distortion, FieldSpace, Shift
-from monocal.lab.simulator.seeds import Key, random_stream
+from monocal.lab.simulator.draws import Key, random_stream
 
 Tables = tuple[tuple[int, Floats], ...]
 

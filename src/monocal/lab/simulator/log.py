@@ -14,9 +14,8 @@ from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.lab.simulator.distortions import Distortion
-from monocal.lab.simulator.rows import BLOCK_ROWS
-from monocal.lab.simulator.tasks import WatchModel, check_tasks
-from monocal.lab.simulator.truth import Truth, draw_truth
+from monocal.lab.simulator.outcomes import WatchModel, check_tasks
+from monocal.lab.simulator.truth import BLOCK_ROWS, Truth, draw_truth
 from monocal.lab.simulator.worlds import World, find_world
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class SimulatedLog:
 
     def encoded(self) -> EncodedLog:
         """Returns the same rows as an encoded log, with the simulator's ids and its scores."""
-        from monocal.lab.simulator.encoded import to_encoded_log
+        from monocal.lab.simulator.table import to_encoded_log
 
         return to_encoded_log(self)
 

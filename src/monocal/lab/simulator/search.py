@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, logit, sigmoid
-from monocal.lab.simulator.fields import draw_power_law
+from monocal.lab.simulator.draws import draw_power_law, random_stream
 from monocal.lab.simulator.log import SimulatedLog, check_n_rows
-from monocal.lab.simulator.rows import FIRST_SECOND
-from monocal.lab.simulator.seeds import random_stream
+from monocal.lab.simulator.truth import FIRST_SECOND
 
 Numbers = NDArray[np.int64]
 Pasts = NDArray[np.float32]

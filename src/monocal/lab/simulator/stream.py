@@ -11,9 +11,8 @@ from monocal.core.outputs import output_file
 from monocal.core.progress import progress
 from monocal.lab.simulator.distortions import Distortion
 from monocal.lab.simulator.log import SimulatedLog, check_n_rows, concatenate, simulate_block
-from monocal.lab.simulator.rows import BLOCK_ROWS
-from monocal.lab.simulator.tasks import check_tasks
-from monocal.lab.simulator.truth import draw_truth
+from monocal.lab.simulator.outcomes import check_tasks
+from monocal.lab.simulator.truth import BLOCK_ROWS, draw_truth
 from monocal.lab.simulator.worlds import SEARCH, World, find_world
 
 _ROW_GROUP = 16 * BLOCK_ROWS

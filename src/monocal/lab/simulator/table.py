@@ -1,4 +1,4 @@
-"""The simulated log as an Arrow table with string values."""
+"""The simulated log as an Arrow table with string values, and as an encoded log for work that starts after encoding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from monocal.lab.simulator.tasks import TASKS
+from monocal.lab.simulator.outcomes import TASKS
+from monocal.logs.encoded_log import EncodedLog
+from monocal.tables.roles import Roles
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 if TYPE_CHECKING:
     from monocal.lab.simulator.log import SimulatedLog
@@ -41,3 +44,29 @@ def _values(name: str, size: int) -> Any:
     # Sizes are rounded up to powers of two, so that batches whose largest id differs share one list.
     prefix = name.removesuffix("_id")
     return pa.array([f"{prefix}_{number}" for number in range(size)])
+
+
+def to_encoded_log(log: SimulatedLog) -> EncodedLog:
+    """Keeps the simulator's ids; the vocabulary lists every value a field can have, seen or not."""
+    vocabulary = Vocabulary(
+        tuple(
+            FieldVocabulary(name, field_values(name, size)[1:])
+            for name, size in zip(log.field_names, log.field_sizes, strict=True)
+        )
+    )
+    schema = Roles(
+        labels={task: task for task in log.tasks},
+        fields=log.field_names,
+        time="timestamp",
+        group="user_id",
+        scores={task: TASKS[task].score for task in log.tasks},
+    )
+    return EncodedLog.of(
+        log.features,
+        log.task_labels,
+        vocabulary,
+        schema,
+        times=log.times,
+        groups=log.users,
+        scores=log.task_scores,
+    )

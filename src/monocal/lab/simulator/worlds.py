@@ -8,9 +8,9 @@ from typing import Literal
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.simulator.conditional import ConditionalMonotone
 from monocal.lab.simulator.distortions import Affine, Compose, Distortion, Drift, NegativeSampling
+from monocal.lab.simulator.draws import Field
 from monocal.lab.simulator.drifting import Drifting, Lasting
 from monocal.lab.simulator.field_distortions import FieldBias, FieldSlope, InteractionBias, MissedEffects
-from monocal.lab.simulator.fields import Field
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,9 @@
 
 from monocal.lab.prepare.source import Source, SourceStream, TableSource
 from monocal.lab.sources.aliccp import AliCCP
-from monocal.lab.sources.avazu import Avazu
 from monocal.lab.sources.complete_journey import CompleteJourney
-from monocal.lab.sources.criteo import Criteo
-from monocal.lab.sources.kuairand import KuaiRand
-from monocal.lab.sources.kuairand_pure import KuaiRandPure
+from monocal.lab.sources.display_ads import Avazu, Criteo
+from monocal.lab.sources.kuairand import KuaiRand, KuaiRandPure
 from monocal.lab.sources.retrosheet import Retrosheet
 
 SOURCES: dict[str, type[Source]] = {

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.prepare.source import Source, find_file
-from monocal.lab.sources.feature_lists import first_features
-from monocal.lab.sources.side_table import SideTable
+from monocal.lab.sources.side_files import SideTable, first_features
 from monocal.tables.csv import CsvFormat, csv_rows
 from monocal.tables.problems import RawRows, RowProblems
 from monocal.tables.roles import Roles

@@ -1,4 +1,4 @@
-"""KuaiRand (Kuaishou short videos, CC BY-SA 4.0): log, user and video files as published."""
+"""KuaiRand (Kuaishou short videos, CC BY-SA 4.0): the files as published, and KuaiRand-Pure as one prepared file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.lab.prepare.source import Source
-from monocal.lab.sources.side_table import SideTable
+from monocal.lab.prepare.source import Source, find_file
+from monocal.lab.sources.side_files import SideTable
 from monocal.tables.columns import parse_text
 from monocal.tables.csv import CsvFormat, csv_rows
 from monocal.tables.problems import RawRows, RowProblems
 from monocal.tables.roles import Roles
+from monocal.tables.source import open_table
 
 NOTICE = "KuaiRand: Gao et al., KuaiRand: an unbiased sequential recommendation dataset, CIKM 2022. CC BY-SA 4.0."
 VIDEO_FIELDS = ("author_id", "video_type", "upload_type", "music_id", "music_type", "tag")
@@ -131,3 +132,31 @@ def derived_columns(
         "time": pa.array(time_ms, pa.timestamp("ms")),
         "effective_view": pc.cast(pa.array(effective), pa.int8()),
     }
+
+
+_PURE_NUMBERS = ("time_ms", "play_time_ms", "duration_ms")
+_OTHERS = ("is_click", "long_view", "is_dup")
+
+
+@final
+class KuaiRandPure(Source):
+    """Rows of `kuairand_pure.parquet` with the schema of `KuaiRand`; rows flagged as duplicates are left out."""
+
+    name = "kuairand_pure"
+    notice = NOTICE
+
+    def _schema(self) -> Roles:
+        return kuairand_schema()
+
+    def _files(self, raw_dir: Path) -> Sequence[Path]:
+        return [find_file(raw_dir, ("kuairand_pure.parquet",), "KuaiRand-Pure")]
+
+    def _rows(self, files: Sequence[Path], problems: RowProblems) -> Iterator[RawRows]:
+        for path in files:
+            wanted = [*_PURE_NUMBERS, *_OTHERS, *FIELDS]
+            for rows in open_table(path).placed_batches(wanted, dictionary_columns=FIELDS, problems=problems):
+                kept = rows.keep(np.asarray(rows.batch.column("is_dup").to_numpy() == 0))
+                time_ms, play_ms, duration_ms = (kept.batch.column(name).to_numpy() for name in _PURE_NUMBERS)
+                columns = {name: kept.batch.column(name) for name in ("is_click", "long_view", *FIELDS)}
+                columns |= derived_columns(time_ms, play_ms, duration_ms)
+                yield kept._replace(batch=pa.RecordBatch.from_pydict(columns))

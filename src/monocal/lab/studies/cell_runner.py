@@ -13,8 +13,7 @@ from typing import Any, final
 
 from monocal.core.progress import progress
 from monocal.lab.studies.cells import Cell, cell_of, cell_to_json, finish
-from monocal.lab.studies.data_preparation import prepare
-from monocal.lab.studies.ranked_logs import DataMissing
+from monocal.lab.studies.prepared_logs import DataMissing, prepare
 from monocal.lab.studies.study import Study
 
 _POLL_SECONDS = 0.05

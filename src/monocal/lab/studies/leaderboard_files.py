@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from monocal.core.files import atomic_file
-from monocal.lab.studies.leaderboard import EXPLANATION, MARKS, Section, sections, versions
-from monocal.lab.studies.published import published_section
+from monocal.lab.studies.leaderboard import EXPLANATION, MARKS, Section, published_section, sections, versions
 from monocal.lab.studies.study import Study
 from monocal.lab.studies.study_figures import draw_curve
 

@@ -11,8 +11,7 @@ from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.evaluation.evaluate import evaluate
 from monocal.lab.studies.cells import Cell
-from monocal.lab.studies.evaluator import pcoc_by_time
-from monocal.lab.studies.field_errors import N_FLOOR, FieldErrors
+from monocal.lab.studies.evaluator import N_FLOOR, FieldErrors, pcoc_by_time
 from monocal.lab.studies.leaderboard import versions
 from monocal.lab.studies.study import Study
 from monocal.lab.studies.study_data import PreparedData, Truth

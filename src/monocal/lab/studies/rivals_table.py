@@ -11,7 +11,7 @@ import numpy as np
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, logit
 from monocal.lab.studies.cells import Cell
-from monocal.lab.studies.field_errors import N_FLOOR, FieldErrors
+from monocal.lab.studies.evaluator import N_FLOOR, FieldErrors
 from monocal.lab.studies.leaderboard import versions
 from monocal.lab.studies.study import Study
 from monocal.lab.studies.study_data import PreparedData
