@@ -82,7 +82,7 @@ def driver(table: str, master: str, address: str, settings: dict[str, Any], fold
         start = time.monotonic()
         report = ms.evaluate(df.repartition(4), model=model, metrics=METRICS).tasks["click"]["after"]
         facts["evaluate s"] = round(time.monotonic() - start, 1)
-        local = evaluate_table(rows, model=model, metrics=METRICS).tasks["click"].judgement.after
+        local = evaluate_table(rows, model=model, metrics=METRICS).tasks["click"]
         far = max(abs(report.value(name) / local.value(name) - 1) for name in METRICS)
         facts["evaluate: farthest, relative"] = float(f"{far:.1e}")
         print(json.dumps(facts), flush=True)

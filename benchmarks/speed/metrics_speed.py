@@ -19,7 +19,7 @@ import numpy as np
 
 from monocal.core.files import atomic_file
 from monocal.core.spaces import sigmoid
-from monocal.evaluation.evaluate import Report, evaluate
+from monocal.evaluation.evaluate import Evaluation, evaluate
 from monocal.metrics import metric
 from monocal.metrics.base import by_summary
 
@@ -102,7 +102,7 @@ def _zipf(rng: np.random.Generator, n_rows: int, values: int) -> np.ndarray:
     return np.minimum(np.exp(rng.random(n_rows, dtype=np.float32) * np.log(values + 1.0)), values).astype(np.int32) - 1
 
 
-def _per_summary(report: Report) -> list[str]:
+def _per_summary(report: Evaluation) -> list[str]:
     lines = []
     for summary, names in by_summary({name: metric(name) for name in report.names}).items():
         _, wall, cpu = _timed(lambda summary=summary: summary.of_all(report.forecast))
@@ -110,7 +110,7 @@ def _per_summary(report: Report) -> list[str]:
     return lines
 
 
-def _first_rows(report: Report, n_rows: int) -> Report:
+def _first_rows(report: Evaluation, n_rows: int) -> Evaluation:
     rows = report.forecast.take(slice(0, n_rows))
     return evaluate(rows.labels, rows.probabilities, fields=rows.fields, groups=rows.groups)
 

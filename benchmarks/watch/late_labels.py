@@ -41,7 +41,7 @@ def main() -> None:
                 for log in logs[:n_logs]:
                     model = monocal.fit(log, method=method, score="pctr", label="click", fields=fields, **given)
                     found = evaluate_table(log, model=model, label="final_click", metrics=["pcoc"])
-                    after = found.tasks["click"].judgement.after
+                    after = found.tasks["click"]
                     low, high = after.interval("pcoc")
                     values.append(after.value("pcoc"))
                     inside += low <= 1.0 <= high

@@ -88,7 +88,7 @@ def test_fields_of_numbers(spark, folder, rows):
     assert (scored["pctr_calibrated"].to_numpy() == model.predict(rows)).all()
     found = ms.evaluate(df, model=model, metrics=["log_loss", "fece"]).tasks["click"]["after"]
     with pytest.warns(MonocalWarning, match="fitted on"):
-        local = evaluate_table(rows, model=model, metrics=["log_loss", "fece"]).tasks["click"].judgement.after
+        local = evaluate_table(rows, model=model, metrics=["log_loss", "fece"]).tasks["click"]
     for name in ("log_loss", "fece"):
         assert found.value(name) == pytest.approx(local.value(name), rel=1e-12)
 

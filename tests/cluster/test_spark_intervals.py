@@ -35,7 +35,7 @@ def found(spark, folder, model):
 @pytest.fixture(scope="module")
 def local(rows, model):
     with pytest.warns(MonocalWarning, match="fitted on"):  # numbers are compared, not believed
-        return evaluate_table(rows, model=model, **GIVEN, **RESAMPLING).tasks["click"].judgement
+        return evaluate_table(rows, model=model, **GIVEN, **RESAMPLING).tasks["click"]
 
 
 def width(interval):
@@ -48,13 +48,13 @@ def test_the_same_blocks_of_users_give_the_replicates_of_one_machine(found, rows
     for name in SUMS:
         state = metric(name).summary.by_block(forecast, blocks, 512)
         expected = replicates_of_blocks({name: metric(name)}, state, RESAMPLING["n_bootstrap"], RESAMPLING["seed"])
-        assert found.tasks["click"]["after"].replicates(name) == pytest.approx(expected[name], rel=1e-12)
+        assert found.tasks["click"].replicates(name) == pytest.approx(expected[name], rel=1e-12)
 
 
 @pytest.mark.parametrize("name", [*SUMS, *MEANS])
 def test_intervals_and_floors_are_those_of_one_machine_but_for_chance(found, local, name):
     for stage in ("before", "after"):
-        one, report = found.tasks["click"][stage], getattr(local, stage)
+        one, report = found.tasks["click"].stages[stage], local.stages[stage]
         assert one.value(name) == pytest.approx(report.value(name), rel=1e-12)
         assert one.interval_reason(name) == ""
         low, high = one.interval(name)
@@ -69,16 +69,16 @@ def test_intervals_and_floors_are_those_of_one_machine_but_for_chance(found, loc
 
 @pytest.mark.parametrize("name", [*SUMS, *MEANS])
 def test_differences_are_paired(found, local, name):
-    change, expected = found.change("click"), local.change
+    change, expected = found.tasks["click"].change, local.change
     assert change.difference(name) == pytest.approx(expected.difference(name), rel=1e-9, abs=1e-15)
     assert change.verdict(name) == expected.verdict(name)
     if name == "log_loss":  # both forecasts share their noise, so the difference has less of it than they have
-        assert width(change.interval(name)) < 0.7 * width(found.tasks["click"]["before"].interval(name))
+        assert width(change.interval(name)) < 0.7 * width(found.tasks["click"].before.interval(name))
 
 
 @pytest.mark.parametrize("name", WITHOUT)
 def test_what_is_not_a_few_sums_has_no_interval_and_says_why(found, name):
-    one = found.tasks["click"]["after"]
+    one = found.tasks["click"]
     assert np.isnan(one.interval(name)).all()
     reason = "needs every row in one place" if name == "mvce" else "too many numbers for each of 512 blocks of rows"
     assert one.interval_reason(name) == reason
@@ -88,11 +88,11 @@ def test_what_is_not_a_few_sums_has_no_interval_and_says_why(found, name):
 def test_rows_are_resampled_where_there_are_no_groups(spark, folder, rows):
     given = {"score": "pctr", "label": "click", "metrics": ["log_loss", "pcoc"]}
     df = spark.read.parquet(str(folder))
-    found = ms.evaluate(df, **given, intervals=True, **RESAMPLING).tasks["click"]["before"]
-    report = evaluate_table(rows, **given, **RESAMPLING).tasks["click"].judgement.before
+    found = ms.evaluate(df, **given, intervals=True, **RESAMPLING).tasks["click"]
+    report = evaluate_table(rows, **given, **RESAMPLING).tasks["click"]
     for name in given["metrics"]:
         assert width(found.interval(name)) == pytest.approx(width(report.interval(name)), rel=0.25)
-    again = ms.evaluate(df, **given).tasks["click"]["before"]
+    again = ms.evaluate(df, **given).tasks["click"]
     assert again.interval_reason("pcoc") == "not asked for"
     assert again.value("pcoc") == found.value("pcoc")
     with pytest.raises(InvalidInput, match="n_bootstrap: got 1; expected at least 2"):

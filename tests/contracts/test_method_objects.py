@@ -39,7 +39,7 @@ def test_seeds_of_a_method_object_reach_the_network():
     def answers(seed, of_bootstrap=0):
         method = calibrator("umc", seed=seed, **SMALL)
         judged = monocal.fit_and_evaluate(LOG, method=method, seed=of_bootstrap, n_bootstrap=20, **COLUMNS)
-        return judged.model.predict(LOG), judged.tasks["click"].after.interval("log_loss")
+        return judged.model.predict(LOG), judged.tasks["click"].interval("log_loss")
 
     (one, interval), (two, _), (same, other_interval) = answers(1), answers(2), answers(1, of_bootstrap=5)
     assert np.any(one != two)
@@ -78,9 +78,9 @@ def test_per_segment_takes_another_method(inner, tmp_path):
     loaded = monocal.load(judged.model.save(tmp_path / "model"))
     assert np.array_equal(loaded.predict(LOG), judged.model.predict(LOG))
     (found,) = [one for one in monocal.compare_methods(LOG, [method], n_bootstrap=20, **COLUMNS).results if one.setting]
-    assert (found.method, found.report.value("log_loss")) == (
+    assert (found.method, found.evaluation.value("log_loss")) == (
         "per_segment",
-        judged.tasks["click"].after.value("log_loss"),
+        judged.tasks["click"].value("log_loss"),
     )
 
 
@@ -118,7 +118,7 @@ def test_comparisons_take_objects_beside_names():
     named = monocal.compare_methods(
         LOG, ["histogram"], arguments={"histogram": {"n_bins": 2}}, n_bootstrap=20, **COLUMNS
     )
-    loss = [one.result("histogram").report.value("log_loss") for one in (found, named)]
+    loss = [one.result("histogram").evaluation.value("log_loss") for one in (found, named)]
     assert loss[0] == loss[1]
     with pytest.raises(InvalidInput, match="^methods: got 'histogram' twice"):
         monocal.compare_methods(LOG, [calibrator("histogram", n_bins=2), "histogram"], **COLUMNS)

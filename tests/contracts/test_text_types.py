@@ -73,7 +73,7 @@ def everything(table, model, folder):
         monocal.apply(model, table, folder / name)
     answers = pa_csv.read_csv(folder / "out.csv")["pctr_calibrated"].to_pylist()
     assert pq.read_table(folder / "out.parquet")["pctr_calibrated"].to_pylist() == answers
-    return [answers, judged.as_dict(), passed.as_dict(), compared.best.report.value("log_loss")]
+    return [answers, judged.as_dict(), passed.as_dict(), compared.best.evaluation.value("log_loss")]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -43,7 +43,7 @@ def test_the_table_shows_umc_ahead_and_the_reason_is_printed(monkeypatch, monoca
 
 def test_the_saved_model_is_the_one_that_was_judged(monkeypatch, monocal_command, tmp_path):
     _, found = _run(monkeypatch, monocal_command, tmp_path)
-    judged = found.comparison.result(SAVED_METHOD).report.forecast.probabilities
+    judged = found.comparison.result(SAVED_METHOD).evaluation.forecast.probabilities
     assert (monocal.load(tmp_path / "model").predict(tmp_path / "test.parquet") == judged).all()
     assert (tmp_path / "report.html").is_file()
 

@@ -12,68 +12,53 @@ from monocal.cli.spelling import carry_as_option
 from monocal.core.numbers import percent, ratio, shorten, signed_percent, significant, span
 
 if TYPE_CHECKING:
-    from monocal.evaluation.compare import Comparison
     from monocal.evaluation.compare_methods import MethodComparison, MethodResult
+    from monocal.evaluation.evaluate import Evaluation
     from monocal.evaluation.fields import FieldTable
-    from monocal.evaluation.table import Judgement, TaskEvaluation
-    from monocal.spark.measured import Measured
 
 _SHOWN_VALUES = 20
 
 
-def print_judgement(title: str, judgement: Judgement) -> None:
+def print_evaluation(title: str, found: Evaluation) -> None:
     """Shows metrics before and after, with intervals and noise floors, and the size of a change beyond noise."""
-    last, change = judgement.last, judgement.change
-    last.compute_intervals()
-    last.compute_floors()
+    found.compute_intervals()
+    found.compute_floors()
+    change = found.change
     if change is not None:
         change.first.compute_intervals(change.names)
-    head = ["metric", *(["score", "calibrated"] if judgement.after is not None else ["value"])]
-    head += [f"{last.confidence:.0%} interval", "floor", *(["calibrated is"] if change is not None else [])]
-    rows, notes = [], []
-    for name in last.names:
-        cells = [name]
-        if judgement.after is not None:
-            cells.append(significant(judgement.before.value(name), 4))
-        cells += [significant(last.value(name), 4), span(*last.interval(name)), significant(last.floor(name))]
-        if change is not None:
-            cells.append("–" if last.reason(name) else change.told(name))
-        rows.append(cells)
-        if last.reason(name):
-            notes.append(f"{name}: {last.reason(name)}")
-    notes.append("floor: what a perfect forecast would have on so many rows.")
-    if change is not None:
-        notes.append(f"tie: within noise, or a change below {percent(change.margin)}.")
-    print_table(f"{title}, {last.n_rows:,} rows", head, rows, notes)
-
-
-def print_measured(title: str, stages: Mapping[str, Measured], change: Comparison | None = None) -> None:
-    """Shows metrics that were measured on a cluster, before and after calibration; intervals if they were asked for."""
-    last = list(stages.values())[-1]
-    head = ["metric", *(["score", "calibrated"] if len(stages) > 1 else ["value"])]
-    head += [f"{last.confidence:.0%} interval", "floor"] if last.resampled is not None else []
+    head = ["metric", *(["value"] if found.before is None else ["score", "calibrated"])]
+    head += [f"{found.confidence:.0%} interval", "floor"] if found.has_intervals else []
     head += ["calibrated is"] if change is not None else []
-    rows = []
-    for name in last.names:
-        cells = [name, *(significant(report.value(name), 4) for report in stages.values())]
-        has_interval = not last.interval_reason(name)
-        if last.resampled is not None:
-            cells += [span(*last.interval(name)) if has_interval else "–", significant(last.floor(name))]
+    rows, notes = [], [f"{name}: {found.reason(name)}" for name in found.names if found.reason(name)]
+    for name in found.names:
+        has_interval = not found.interval_reason(name)
+        cells = [name, *(significant(stage.value(name), 4) for stage in found.stages.values())]
+        if found.has_intervals:
+            cells += [span(*found.interval(name)) if has_interval else "–", significant(found.floor(name))]
         if change is not None:
-            cells.append(change.told(name) if has_interval else "–")
+            cells.append(change.describe(name) if has_interval else "–")
         rows.append(cells)
-    notes = [f"{name}: {last.reason(name)}" for name in last.names if last.reason(name)]
-    bounds = {name: last.details(name)["error_bound"] for name in last.names if "error_bound" in last.details(name)}
-    notes += [
-        f"{name}: from a sketch, {f'at most {significant(bound)} off' if bound < inf else 'how far off is not known'}"
-        for name, bound in bounds.items()
-    ]
-    if last.resampled is not None:
-        without = [name for name in last.names if last.interval_reason(name) and not last.reason(name)]
-        for reason in dict.fromkeys(map(last.interval_reason, without)):
-            named = [name for name in without if last.interval_reason(name) == reason]
-            notes.append(f"no interval of {', '.join(named)}: {reason}")
-    print_table(f"{title}, {last.n_rows:,} rows", head, rows, notes)
+    if found.forecast is None:
+        notes += _sketch_notes(found)
+    if found.has_intervals:
+        notes.append("floor: what a perfect forecast would have on so many rows.")
+    if change is not None:
+        notes.append(change.too_few or f"tie: within noise, or a change below {percent(change.margin)}.")
+    print_table(f"{title}, {found.n_rows:,} rows", head, rows, notes)
+
+
+def _sketch_notes(found: Evaluation) -> list[str]:
+    """Says how far numbers of a cluster may be off, and why some have no interval."""
+    notes = []
+    for name in found.names:
+        bound = found.details(name).get("error_bound")
+        if bound is not None:
+            off = f"at most {significant(bound)} off" if bound < inf else "how far off is not known"
+            notes.append(f"{name}: from a sketch, {off}")
+    if found.has_intervals:
+        without = [name for name in found.names if found.interval_reason(name) and not found.reason(name)]
+        notes += [f"no interval of {', '.join(without)}: {found.no_interval}"] if without else []
+    return notes
 
 
 def print_field(name: str, tables: Mapping[str, FieldTable]) -> None:
@@ -98,11 +83,11 @@ def print_field(name: str, tables: Mapping[str, FieldTable]) -> None:
     print_table(f"By {name}", head, rows, notes)
 
 
-def print_task(name: str, found: TaskEvaluation) -> None:
+def print_task(name: str, found: Evaluation) -> None:
     """Shows everything about one task."""
-    print_judgement(name, found.judgement)
-    for field, tables in found.by.items():
-        print_field(field, tables)
+    print_evaluation(name, found)
+    for field in found.by:
+        print_field(field, {stage: part.by[field] for stage, part in found.stages.items()})
 
 
 def print_comparison(found: MethodComparison) -> None:
@@ -116,10 +101,11 @@ def print_comparison(found: MethodComparison) -> None:
         f"vs: change of {metric} on the same rows; tie: within noise, or below {percent(found.margin)}.",
         f"Best{'' if metric == DEFAULT_METRIC else f' by {metric}'}: {found.best.method}"
         + (f"; not significantly different: {', '.join(tied)}." if tied else ", beyond noise."),
+        *([found.too_few] if found.too_few else []),
         *_by_log_loss(found),
         *(f"{result.method}: {told(result.problem)}" for result in found.results if result.problem),
         *(f"{result.method}: {result.remark}" for result in found.results if result.remark),
-        *_believed(found),
+        *_carry_over(found),
     ]
     head = ["method", metric, "vs none", "vs best", *_beside(metric).values(), "fit s"]
     print_table("Methods on held-out rows", head, rows, notes)
@@ -128,9 +114,9 @@ def print_comparison(found: MethodComparison) -> None:
 def _by_log_loss(found: MethodComparison) -> list[str]:
     """Says which method log-loss prefers where something else sorted that a constant forecast can be best by."""
     losses = {
-        result.method: result.report.value("log_loss")
+        result.method: result.evaluation.value("log_loss")
         for result in found.results
-        if result.report is not None and "log_loss" in result.report.names
+        if result.evaluation is not None and "log_loss" in result.evaluation.names
     }
     first = min(losses, key=losses.__getitem__, default=found.best.method)
     if first == found.best.method:
@@ -138,12 +124,12 @@ def _by_log_loss(found: MethodComparison) -> list[str]:
     return [f"By log-loss, which decides what a forecast is worth: {first}."]
 
 
-def _believed(found: MethodComparison) -> list[str]:
+def _carry_over(found: MethodComparison) -> list[str]:
     """Returns what of each method's effects held on later rows of its fit, as lines."""
     lines = [
         f"{result.method}: {carry_as_option(line, result.method)}"
         for result in found.results
-        for line in result.believed
+        for line in result.describe_carry_over()
     ]
     return ["Carried forward, as shares of what was learned:", *lines] if lines else []
 
@@ -155,7 +141,7 @@ def _beside(metric: str) -> dict[str, str]:
 
 
 def _method_row(result: MethodResult, found: MethodComparison) -> list[str]:
-    report, metric = result.report, found.metric
+    report, metric = result.evaluation, found.metric
     if report is None:
         return [result.method, *["–"] * (4 + len(_beside(metric)))]
     cells = [result.method, significant(report.value(metric), 4)]
@@ -163,7 +149,8 @@ def _method_row(result: MethodResult, found: MethodComparison) -> list[str]:
         if change is None:
             cells.append(itself)
         else:
-            cells.append("tie" if change.verdict(metric) == "tie" else signed_percent(change.size(metric)))
+            verdict = change.verdict(metric)
+            cells.append(verdict if verdict in ("tie", "cannot tell") else signed_percent(change.size(metric)))
     optional = [significant(report.value(name), 4) if name in report.names else "" for name in _beside(metric)]
     return [*cells, *optional, f"{result.fit_seconds:.1f}"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, final
 
 import numpy as np
@@ -13,26 +14,26 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.log_loss import log_losses
 from monocal.core.numbers import significant
 from monocal.core.spaces import Floats, logit
-from monocal.evaluation.evaluate import MeasuredValues, Report, text_table
+from monocal.evaluation.evaluate import Evaluation, plain, text_table
 from monocal.metrics import Interval, centred_interval
 from monocal.metrics.base import Goal
 from monocal.tables.result import Tabular
 
-Verdict = Literal["better", "worse", "tie"]
+Verdict = Literal["better", "worse", "tie", "cannot tell"]
 
 MARGIN = 1e-4
 """Differences below a hundredth of a percent are ties however many rows prove them: nobody would pay for one."""
 
 
-def compare(first: Report, second: Report, *, margin: float = MARGIN) -> Comparison:
-    """Compares two reports on the same rows, resampling both in the same way.
+def compare(first: Evaluation, second: Evaluation, *, margin: float = MARGIN) -> Comparison:
+    """Compares two evaluations on the same rows, resampling both in the same way.
 
     Both forecasts see the same resampled rows (or users, where groups were given), so what they have in common cancels
     and small differences become visible. Nothing is computed before it is asked for.
 
     Arguments:
         first: The reference, such as the uncalibrated forecast.
-        second: The challenger.
+        second: The other forecast.
         margin: Differences below this share of the first value are ties; of PCOC, below this distance.
 
     Example:
@@ -41,7 +42,7 @@ def compare(first: Report, second: Report, *, margin: float = MARGIN) -> Compari
         >>> truth = rng.uniform(0.02, 0.3, 20_000)
         >>> labels = rng.random(20_000) < truth
         >>> result = compare(evaluate(labels, 1.1 * truth), evaluate(labels, truth))
-        >>> result.verdict("log_loss"), result.verdict("auc"), result.told("pcoc")
+        >>> result.verdict("log_loss"), result.verdict("auc"), result.describe("pcoc")
         ('better', 'tie', 'better by 0.0932')
     """
     _check_same_rows(first, second)
@@ -57,13 +58,13 @@ class Comparison(Tabular):
     For PCOC, whose ideal is 1, the difference is that of the distances from 1: negative is nearer.
 
     Attributes:
-        first: Report of the reference.
-        second: Report of the challenger.
+        first: Evaluation of the reference.
+        second: Of the other forecast.
         margin: Share of the first value below which a difference is a tie.
-        names: Metrics that both reports hold with the same options.
+        names: Metrics that both hold with the same options.
     """
 
-    def __init__(self, first: MeasuredValues, second: MeasuredValues, margin: float = MARGIN) -> None:
+    def __init__(self, first: Evaluation, second: Evaluation, margin: float = MARGIN) -> None:
         self.first, self.second, self.margin = first, second, margin
         self.names = tuple(name for name in first.names if first.metrics[name] == second.metrics.get(name))
 
@@ -82,22 +83,29 @@ class Comparison(Tabular):
         scale = 1.0 if self._is_ratio(name) else abs(value)
         return self.difference(name) / scale if scale > 0.0 else float("nan")
 
+    @cached_property
+    def too_few(self) -> str:
+        """Why nothing is claimed about any difference: too few rows; empty if they are enough."""
+        return self.first.too_few()
+
     def verdict(self, name: str) -> Verdict:
         """What the second is, judged by the metric's goal.
 
-        "tie" unless the paired interval excludes equality and the difference is larger than the margin. Metrics are
-        judged one by one: among twenty verdicts at 95 % one may be chance.
+        "tie" unless the paired interval excludes equality and the difference is larger than the margin; "cannot tell"
+        on too few rows (`too_few`). Metrics are judged one by one: among twenty verdicts at 95 % one may be chance.
         """
         low, high = self.interval(name)
+        if self.too_few:
+            return "cannot tell"
         if not (high < 0.0 or low > 0.0) or abs(self.size(name)) < self.margin:
             return "tie"
         return "better" if (high < 0.0) != (self._goal(name).kind == "maximize") else "worse"
 
-    def told(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """The verdict with the size of the difference, such as "better by 12.3 %"."""
         verdict, size = self.verdict(name), abs(self.size(name))
-        if verdict == "tie":
-            return "tie"
+        if verdict not in ("better", "worse"):
+            return verdict
         return f"{verdict} by " + (significant(size) if self._is_ratio(name) else f"{significant(100.0 * size)} %")
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
@@ -109,7 +117,7 @@ class Comparison(Tabular):
                 "first": self.first.value(name),
                 "second": self.second.value(name),
                 "difference": self.difference(name),
-                "interval": list(self.interval(name)),
+                "interval": [plain(end) for end in self.interval(name)],
                 "size": self.size(name),
                 "verdict": self.verdict(name),
             }
@@ -123,7 +131,7 @@ class Comparison(Tabular):
         for name, entry in self.as_dict().items():
             low, high = entry["interval"]
             numbers = (f"{entry['first']:.5f}", f"{entry['second']:.5f}", f"{entry['difference']:+.5f}")
-            lines.append((name, *numbers, f"{low:+.5f} … {high:+.5f}", self.told(name)))
+            lines.append((name, *numbers, f"{low:+.5f} … {high:+.5f}", self.describe(name)))
         return "\n".join(text_table(lines))
 
     def __repr__(self) -> str:
@@ -153,12 +161,13 @@ class Comparison(Tabular):
         return self._goal(name).kind == "toward"
 
 
-def _check_same_rows(first: Report, second: Report) -> None:
-    if (first.seed, first.n_bootstrap) != (second.seed, second.n_bootstrap):
+def _check_same_rows(first: Evaluation, second: Evaluation) -> None:
+    seeds, replicates = zip(*((part.options.seed, part.options.n_bootstrap) for part in (first, second)), strict=True)
+    if seeds[0] != seeds[1] or replicates[0] != replicates[1]:
         raise InvalidInput.of(
             "second",
-            f"seed {second.seed} and n_bootstrap {second.n_bootstrap}",
-            f"those of the first report ({first.seed} and {first.n_bootstrap})",
+            f"seed {seeds[1]} and n_bootstrap {replicates[1]}",
+            f"those of the first evaluation ({seeds[0]} and {replicates[0]})",
             "evaluate both with the same seed and n_bootstrap, so that they are resampled alike",
         )
     for column in ("labels", "weights", "groups"):
@@ -166,7 +175,7 @@ def _check_same_rows(first: Report, second: Report) -> None:
         if a is not b and not (a is not None and b is not None and np.array_equal(a, b)):
             raise InvalidInput.of(
                 "second",
-                f"a report with other {column}",
+                f"an evaluation with other {column}",
                 "two forecasts of the same rows",
                 f"evaluate both with the same {column}, in the same order",
             )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -15,8 +16,8 @@ from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.evaluation.compare import MARGIN, Comparison, Verdict, compare
-from monocal.evaluation.evaluate import Report
-from monocal.evaluation.table import EvaluationOptions, evaluate_rows, headline_metrics
+from monocal.evaluation.evaluate import Evaluation, EvaluationOptions, headline_metrics
+from monocal.evaluation.table import evaluate_rows
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.held_out import HeldOut, hold_out
 from monocal.logs.scored_input import ScoredInput, scored_input
@@ -47,65 +48,64 @@ class MethodResult:
 
     Attributes:
         method: Its name.
-        report: Its metrics on the held-out rows; None if it could not be fitted.
+        evaluation: Its metrics on the held-out rows; None if it could not be fitted.
         fit_seconds: How long the fit took.
         problem: Why it could not be fitted; empty otherwise.
+        setting: Arguments that differ from the method's defaults, in words.
+        model: The model that was evaluated, fitted on the older rows alone; None if it could not be fitted.
         against_uncalibrated: Paired differences to the score as it is; None for that itself.
         against_best: Paired differences to the best method; None for that itself.
-        carried: Field to the share of its effect that is carried forward; empty if everything is believed.
-        network_share: Share to which its network is believed, 0 if it was rejected; None without such a share.
-        curve_share: Share to which the curve of the score is believed; None where the score enters as it is.
-        calendar: Fields that cannot be told from time, of which nobody said what to believe.
-        setting: Arguments that differ from the method's defaults, in words.
-        model: The model that was judged, fitted on the older rows alone; None if it could not be fitted.
     """
 
     method: str
-    report: Report | None
+    evaluation: Evaluation | None
     fit_seconds: float
     problem: str = ""
-    against_uncalibrated: Comparison | None = None
-    against_best: Comparison | None = None
-    carried: Mapping[str, float] = field(default_factory=dict)
-    network_share: float | None = None
-    curve_share: float | None = None
-    calendar: tuple[str, ...] = ()
     setting: str = ""
     model: Model | None = None
+    against_uncalibrated: Comparison | None = None
+    against_best: Comparison | None = None
+
+    @cached_property
+    def carry_over(self) -> dict[str, Any]:
+        """What of the method's effects held on later rows of its fit.
+
+        `carried` is field to the share of its effect that is kept, `network_share` that of the network (0 if it was
+        rejected), `curve_share` that of the curve of the score, and `calendar` the fields that are confounded with
+        time and whose share nobody has given; empty or None where the method has no such part.
+        """
+        fitted = {} if self.model is None else vars(self.model.task().calibrator)
+        carry, names = fitted.get("carry_", {}), [] if self.model is None else self.model.field_names
+        places = carry["field"].tolist() if "field" in carry else []
+        return {
+            "carried": {names[at]: float(share) for at, share in zip(places, carry.get("share", ()), strict=True)},
+            "network_share": float(carry["network"][0]) if "network" in carry else None,
+            "curve_share": float(fitted["base_"]["share"][0]) if "base_" in fitted else None,
+            "calendar": [names[field] for at, field in enumerate(places) if is_calendar(carry, at)],
+        }
 
     @property
     def remark(self) -> str:
         """Says that the network was rejected, or that the method is not as by default; empty otherwise."""
-        if self.network_share == 0.0:
-            return NETWORK_LEFT_OUT
-        return self.setting
+        return NETWORK_LEFT_OUT if self.carry_over["network_share"] == 0.0 else self.setting
 
-    @property
-    def believed(self) -> list[str]:
-        """Says in short lines what was believed: network, curve, fields well below 1, fields not told from time.
-
-        Example:
-            >>> shares = {"site": 1.0, "store": 0.17, "hour": 0.5}
-            >>> found = MethodResult("umc", None, 1.0, carried=shares, network_share=0.45, calendar=("hour",))
-            >>> for line in found.believed:
-            ...     print(line)
-            network 0.45, store 0.17, hour 0.50, other fields 0.75 or more
-            hour cannot be told from time; carry={"hour": 1.0} keeps it
-        """
-        parts = [] if self.network_share is None else [f"network {self.network_share:.2f}"]
-        parts += [] if self.curve_share is None else [f"curve of the score {self.curve_share:.2f}"]
-        low = sorted((share, name) for name, share in self.carried.items() if share < WELL_BELOW)
+    def describe_carry_over(self) -> list[str]:
+        """Says in short lines what is kept: network, curve, fields well below 1, fields confounded with time."""
+        found, parts = self.carry_over, []
+        for name, share in (("network", found["network_share"]), ("curve of the score", found["curve_share"])):
+            parts += [] if share is None else [f"{name} {share:.2f}"]
+        low = sorted((share, name) for name, share in found["carried"].items() if share < WELL_BELOW)
         parts += [f"{name} {share:.2f}" for share, name in low[:MOST_SHOWN]]
         if len(low) > MOST_SHOWN:
             parts.append(f"{len(low) - MOST_SHOWN} more fields up to {low[-1][0]:.2f}")
-        if len(low) < len(self.carried):
+        if len(low) < len(found["carried"]):
             parts.append(f"{'other' if low else 'all'} fields {WELL_BELOW:g} or more")
         lines = [", ".join(parts)] if parts else []
-        for name in self.calendar:
-            wish = f'carry={{"{name}": 1.0}} keeps it'
-            if self.carried[name] == 1.0:
-                wish = f'it follows the hour and is kept; carry={{"{name}": 0.0}} leaves it out'
-            lines.append(f"{name} cannot be told from time; {wish}")
+        for name in found["calendar"]:
+            hint = f'carry={{"{name}": 1.0}} keeps it'
+            if found["carried"][name] == 1.0:
+                hint = f'it follows the hour and is kept; carry={{"{name}": 0.0}} leaves it out'
+            lines.append(f"{name} cannot be told from time; {hint}")
         return lines
 
 
@@ -132,15 +132,16 @@ class MethodComparison(Tabular):
         return f"MethodComparison of {len(self.results)} methods by {self.metric}, best {self.best.method}"
 
     def _columns(self) -> dict[str, list[Any]]:
-        found = [result.report for result in self.results]
+        found = [result.evaluation for result in self.results]
+
+        def of(name: str) -> list[float | None]:
+            return [None if one is None or name not in one.names else one.value(name) for one in found]
+
         return {
             "method": [result.method for result in self.results],
-            self.metric: [None if report is None else report.value(self.metric) for report in found],
-            "floor": [None if report is None else report.floor(self.metric) for report in found],
-            "log_loss": [
-                None if report is None or "log_loss" not in report.names else report.value("log_loss")
-                for report in found
-            ],
+            self.metric: of(self.metric),
+            "floor": [None if one is None else one.floor(self.metric) for one in found],
+            "log_loss": of("log_loss"),
             "against_best": [self.verdict_against_best(result) for result in self.results],
             "fit_seconds": [result.fit_seconds for result in self.results],
             "remark": [result.problem or result.remark for result in self.results],
@@ -153,10 +154,20 @@ class MethodComparison(Tabular):
     @property
     def tied_with_best(self) -> list[str]:
         """Methods that the data cannot tell from the best."""
-        return [result.method for result in self.results[1:] if self.verdict_against_best(result) == "tie"]
+        return [
+            result.method for result in self.results[1:] if self.verdict_against_best(result) not in (None, "worse")
+        ]
+
+    @property
+    def too_few(self) -> str:
+        """Why nothing is claimed about differences: too few held-out rows; empty if they are enough."""
+        return "" if self.best.evaluation is None else self.best.evaluation.too_few()
 
     def verdict_against_best(self, result: MethodResult) -> Verdict | None:
-        """What a method is beside the best: "worse", or "tie" where the paired interval includes no difference."""
+        """What a method is beside the best: "worse", or "tie" where the paired interval includes no difference.
+
+        "cannot tell" on too few rows.
+        """
         return None if result.against_best is None else result.against_best.verdict(self.metric)
 
     def result(self, method: str) -> MethodResult:
@@ -259,7 +270,7 @@ def compare_methods(
     has_fields = bool(rows.test.fields)
     names = list(chosen) if methods is not None else default_methods(has_fields=has_fields)
     headline = headline_metrics(has_fields=has_fields, has_groups=rows.test.groups is not None)
-    judging = EvaluationOptions(
+    options = EvaluationOptions(
         list(dict.fromkeys([metric, *(metrics or headline)])), n_bootstrap=n_bootstrap, seed=seed
     )
     results = []
@@ -267,7 +278,7 @@ def compare_methods(
         for name in names:
             bar.note(name)
             method = replace(asked, method=name, arguments=chosen[name])
-            results.append(_run(method, rows, judging, maturity, labels))
+            results.append(_run(method, rows, options, maturity, labels))
             bar.advance(1)
     return MethodComparison(metric, _ranked(results, metric, margin), rows.holdout, margin, labels)
 
@@ -299,7 +310,7 @@ def _one_task(log: Rows | EncodedLog, task: str | None) -> Rows | EncodedLog:
 
 
 def _run(
-    asked: FitOptions, rows: HeldOut, judging: EvaluationOptions, maturity: Floats | None, labels: LateLabels | None
+    asked: FitOptions, rows: HeldOut, options: EvaluationOptions, maturity: Floats | None, labels: LateLabels | None
 ) -> MethodResult:
     started = clock.perf_counter()
     log = rows.fit
@@ -309,65 +320,46 @@ def _run(
         return MethodResult(asked.method, None, clock.perf_counter() - started, str(problem))
     seconds = clock.perf_counter() - started
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
-    (found,) = evaluate_rows(rows.test, calibrated, judging).values()
-    fitted = vars(model.task().calibrator)
-    carry = fitted.get("carry_", {})
-    places = [] if "field" not in carry else carry["field"].tolist()
+    (found,) = evaluate_rows(rows.test, calibrated, options).values()
     return MethodResult(
         asked.method,
-        found.judgement.last,
+        found,
         seconds,
-        carried={
-            model.field_names[place]: float(share) for place, share in zip(places, carry.get("share", ()), strict=True)
-        },
-        network_share=float(carry["network"][0]) if "network" in carry else None,
-        curve_share=float(fitted["base_"]["share"][0]) if "base_" in fitted else None,
-        calendar=tuple(model.field_names[field] for place, field in enumerate(places) if is_calendar(carry, place)),
         setting=", ".join(f"{name}={value}" for name, value in asked.arguments.items()),
         model=model if labels is None else with_late_labels(model, labels),
     )
 
 
 def _ranked(results: list[MethodResult], by: str, margin: float) -> tuple[MethodResult, ...]:
-    def place(result: MethodResult) -> float:
-        if result.report is None:
+    def loss(result: MethodResult) -> float:
+        if result.evaluation is None:
             return np.inf
-        found = result.report.metrics[by]
-        key = found.goal.loss(result.report.value(by))
-        return key if np.isfinite(key) else np.finfo(np.float64).max
+        found = result.evaluation.metrics[by].goal.loss(result.evaluation.value(by))
+        return found if np.isfinite(found) else np.finfo(np.float64).max
 
-    ordered = sorted(results, key=place)
-    reference = next(result.report for result in results if result.method == UNCALIBRATED)
-    best = ordered[0].report
-    ranked = []
-    for result in ordered:
-        if result.report is None or reference is None or best is None:
-            ranked.append(result)
-            continue
-        ranked.append(
-            replace(
-                result,
-                against_uncalibrated=None
-                if result.report is reference
-                else compare(reference, result.report, margin=margin),
-                against_best=None if result.report is best else compare(best, result.report, margin=margin),
-            )
-        )
-    return tuple(ranked)
+    def against(reference: Evaluation | None, result: MethodResult) -> Comparison | None:
+        if reference is None or result.evaluation is None or result.evaluation is reference:
+            return None
+        return compare(reference, result.evaluation, margin=margin)
+
+    ordered = sorted(results, key=loss)
+    uncalibrated = next(result.evaluation for result in results if result.method == UNCALIBRATED)
+    best = ordered[0].evaluation
+    return tuple(
+        replace(result, against_uncalibrated=against(uncalibrated, result), against_best=against(best, result))
+        for result in ordered
+    )
 
 
 def _entry(result: MethodResult) -> dict[str, Any]:
+    changes = {"against_uncalibrated": result.against_uncalibrated, "against_best": result.against_best}
     return {
         "method": result.method,
         "problem": result.problem,
         "fit_seconds": result.fit_seconds,
-        "carried": dict(result.carried),
-        "network_share": result.network_share,
-        "curve_share": result.curve_share,
-        "calendar": list(result.calendar),
-        "report": None if result.report is None else result.report.as_dict(),
-        "against_uncalibrated": None if result.against_uncalibrated is None else result.against_uncalibrated.as_dict(),
-        "against_best": None if result.against_best is None else result.against_best.as_dict(),
+        **result.carry_over,
+        "report": None if result.evaluation is None else result.evaluation.as_dict(),
+        **{name: None if change is None else change.as_dict() for name, change in changes.items()},
     }
 
 

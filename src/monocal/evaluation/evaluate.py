@@ -1,11 +1,12 @@
-"""From labels and predictions to numbers with their intervals and noise floors."""
+"""From labels and predictions to one evaluation: each metric with its interval and its noise floor."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, final
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,39 +30,111 @@ from monocal.metrics import (
 from monocal.metrics.forecast import check_probabilities
 from monocal.metrics.resample import check_confidence, check_replicates
 from monocal.tables.result import Tabular
-from monocal.tables.table import encode_values
+
+if TYPE_CHECKING:
+    from monocal.evaluation.compare import Comparison
+    from monocal.evaluation.fields import FieldTable, SeenBand
 
 
-def text_table(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the lines with their columns aligned.
+HEADLINE_METRICS = ("log_loss", "auc", "gauc", "pcoc", "ece", "frce", "mfrce")
+"""What is shown unless other metrics are asked for: discrimination, global bias, calibration, calibration by field."""
 
-    Example:
-        >>> text_table([("metric", "value"), ("ece", "0.01")])
-        ['metric  value', 'ece     0.01']
-    """
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+LEAST_OBSERVATIONS = 50
+"""With fewer rows (or groups, where groups are resampled) nothing is claimed about a difference: quantiles of so few
+resampled losses, of which single ones may be a hundred times the others, hold nothing like their confidence."""
+
+LEAST_PER_CLASS = 20
+"""Nor with fewer rows of either label."""
 
 
-class MeasuredValues(ABC):
-    """Metrics of one forecast. A subclass knows the values, and where replicates and redraws come from.
+@final
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """How forecasts are evaluated.
 
     Attributes:
-        n_rows: Rows that were judged.
-        metrics: Metric to its options.
-        values: Metric to what was found.
+        metrics: Names or metric objects; None means the headline ones of a table, all metrics of arrays.
+        by: Fields of which every value is evaluated.
         confidence: Coverage of intervals.
+        n_bootstrap: Replicates behind an interval.
+        n_floor: Label redraws behind a floor.
+        seed: Seed of resampling and redrawing.
     """
 
-    n_rows: int
+    metrics: Sequence[str | AnyMetric] | None = None
+    by: Sequence[str] = ()
+    confidence: float = 0.95
+    n_bootstrap: int = 200
+    n_floor: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_confidence(self.confidence)
+        check_replicates("n_bootstrap", self.n_bootstrap)
+        check_replicates("n_floor", self.n_floor)
+
+
+@final
+@dataclass(eq=False, repr=False)
+class Evaluation(Tabular):
+    """One forecast of one task: a table of metric × {value, interval, floor, reason}.
+
+    Intervals and floors are computed from the forecast when first asked for, and kept; the evaluation refers to the
+    columns it was made from, which must not be changed in place. Without the rows (sums of a cluster) it has the
+    intervals and floors that were given to it.
+
+    Attributes:
+        metrics: Metrics by name.
+        values: Their values.
+        n_rows: Rows that were evaluated.
+        options: Confidence, replicates, redraws, seed.
+        forecast: The rows; None if they are somewhere else.
+        resampled: Metric to its values on resampled rows, as far as they are known.
+        redrawn: Metric to its values on redrawn labels, likewise.
+        no_interval: Why metrics without rows and replicates have no interval.
+        before: The same rows with the score before calibration, if this is a calibrated forecast.
+        by: Field to errors by value, for the fields that were asked for.
+        seen: Field to errors by how often values were seen in the fit; empty if that is not known.
+    """
+
     metrics: Mapping[str, AnyMetric]
     values: Mapping[str, Value]
-    confidence: float
+    n_rows: int
+    options: EvaluationOptions = EvaluationOptions()
+    forecast: Forecast | None = None
+    resampled: dict[str, Floats] = field(default_factory=dict)
+    redrawn: dict[str, Floats] = field(default_factory=dict)
+    no_interval: str = "not asked for"
+    before: Evaluation | None = None
+    by: Mapping[str, FieldTable] = field(default_factory=dict)
+    seen: Mapping[str, list[SeenBand]] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The metrics, in order."""
         return tuple(self.values)
+
+    @property
+    def confidence(self) -> float:
+        """Coverage of intervals."""
+        return self.options.confidence
+
+    @property
+    def stages(self) -> dict[str, Evaluation]:
+        """The forecast before calibration and, if this is another one, after it."""
+        return {"before": self} if self.before is None else {"before": self.before, "after": self}
+
+    @cached_property
+    def change(self) -> Comparison | None:
+        """Paired differences to the score before calibration; None if this is that score, or without intervals."""
+        from monocal.evaluation.compare import Comparison
+
+        return Comparison(self.before, self) if self.before is not None and self.has_intervals else None
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether intervals are known or can be computed."""
+        return self.forecast is not None or bool(self.resampled)
 
     def value(self, name: str) -> float:
         """The number; NaN when undefined, see `reason`."""
@@ -80,9 +153,15 @@ class MeasuredValues(ABC):
         replicates = self.replicates(name)
         return centred_interval(self.value(name), replicates, self.confidence, self.metrics[name].limits)
 
+    def interval_reason(self, name: str) -> str:
+        """Why there is no interval; empty if there is one."""
+        if self.reason(name) or self.forecast is not None or name in self.resampled:
+            return self.reason(name)
+        return self.no_interval
+
     def expected(self, name: str) -> float:
         """What the metric would be if this forecast were right: its mean over labels redrawn from these predictions."""
-        draws = self._defined_draws(name)
+        draws = self._draws(name)
         return float(draws.mean()) if draws.size else float("nan")
 
     def floor(self, name: str) -> float:
@@ -92,11 +171,11 @@ class MeasuredValues(ABC):
         is unknown. A forecast that says too little about its rows would even be "better" than if it were right
         (`expected`).
         """
-        return self.expected(name) if self._metric(name).has_floor else float("nan")
+        return self.expected(name) if self._has_floor(name) else float("nan")
 
     def floor_interval(self, name: str) -> Interval:
-        """Where the metric of a perfect forecaster lies with the report's confidence; NaN where `floor` is."""
-        draws = self._defined_draws(name) if self._metric(name).has_floor else np.zeros(0)
+        """Where the metric of a perfect forecaster lies with the evaluation's confidence; NaN where `floor` is."""
+        draws = self._draws(name) if self._has_floor(name) else np.zeros(0)
         if not draws.size:
             return Interval(float("nan"), float("nan"))
         tail = 0.5 * (1.0 - self.confidence)
@@ -108,106 +187,49 @@ class MeasuredValues(ABC):
 
         Above the floor for errors, and for PCOC how much farther from 1; NaN where `floor` is.
         """
-        if not self._metric(name).has_floor:
-            return float("nan")
-        draws, goal = self._defined_draws(name), self.metrics[name].goal
+        draws, goal = self._draws(name) if self._has_floor(name) else np.zeros(0), self.metrics[name].goal
         if not draws.size:
             return float("nan")
         return goal.loss(self.value(name)) - float(np.mean([goal.loss(draw) for draw in draws]))
 
-    @abstractmethod
     def replicates(self, name: str) -> Floats:
-        """The bootstrap replicates behind `interval`, `(n_bootstrap,)`."""
-
-    @abstractmethod
-    def compute_intervals(self, names: Iterable[str] | None = None) -> None:
-        """Computes the intervals of several metrics in one go, where they can be computed later."""
-
-    @abstractmethod
-    def _draws_of(self, name: str) -> Floats:
-        """The metric's values on redrawn labels, or none."""
-
-    def _defined_draws(self, name: str) -> Floats:
-        self._found(name)
-        draws = self._draws_of(name)
-        return draws[np.isfinite(draws)]
-
-    def _metric(self, name: str) -> AnyMetric:
-        self._found(name)
-        return self.metrics[name]
-
-    def _found(self, name: str) -> Value:
-        if name not in self.values:
-            raise UnknownName.among("metric", name, self.names)
-        return self.values[name]
-
-
-@final
-class Report(Tabular, MeasuredValues):
-    """Values of metrics on one forecast. Intervals and floors are computed when first asked for, and kept.
-
-    The report refers to the columns it was made from; do not change them in place afterwards.
-
-    Arguments:
-        forecast: The rows.
-        metrics: Metrics by name.
-        values: Their values.
-        confidence: Coverage of intervals.
-        n_bootstrap: Replicates behind an interval.
-        n_floor: Label redraws behind a floor.
-        seed: Seed of both.
-    """
-
-    def __init__(
-        self,
-        forecast: Forecast,
-        metrics: Mapping[str, AnyMetric],
-        values: Mapping[str, Value],
-        *,
-        confidence: float,
-        n_bootstrap: int,
-        n_floor: int,
-        seed: int,
-    ) -> None:
-        self.forecast, self.n_rows = forecast, forecast.n_observed_rows
-        self.metrics = dict(metrics)
-        self.confidence = check_confidence(confidence)
-        self.n_bootstrap = check_replicates("n_bootstrap", n_bootstrap)
-        self.n_floor = check_replicates("n_floor", n_floor)
-        self.seed = seed
-        self.values = dict(values)
-        self._replicates: dict[str, Floats] = {}
-        self._draws: dict[str, Floats] = {}
-
-    def replicates(self, name: str) -> Floats:
-        """The bootstrap replicates behind `interval`, `(n_bootstrap,)`."""
+        """The bootstrap replicates behind `interval`, `(n_bootstrap,)`; NaN where there are none."""
         self._found(name)
         self.compute_intervals([name])
-        return self._replicates.get(name, np.full(self.n_bootstrap, np.nan))
+        return self.resampled.get(name, np.full(self.options.n_bootstrap, np.nan))
 
     def compute_intervals(self, names: Iterable[str] | None = None) -> None:
         """Computes the intervals of several metrics in one go; those known already are kept."""
-        missing = self._missing(names, self._replicates)
-        if missing:
-            self._replicates.update(bootstrap(missing, self.forecast, self.n_bootstrap, self.seed))
+        missing = self._missing(names, self.resampled)
+        if missing and self.forecast is not None:
+            self.resampled |= bootstrap(missing, self.forecast, self.options.n_bootstrap, self.options.seed)
 
     def compute_floors(self, names: Iterable[str] | None = None) -> None:
         """Computes the noise floors of several metrics in one go; those known already are kept."""
         with_floor = [name for name in self.names if self.metrics[name].has_floor]
-        missing = self._missing(with_floor if names is None else names, self._draws)
-        if missing:
-            self._draws.update(noise_floor(missing, self.forecast, self.n_floor, self.seed))
+        missing = self._missing(with_floor if names is None else names, self.redrawn)
+        if missing and self.forecast is not None:
+            self.redrawn |= noise_floor(missing, self.forecast, self.options.n_floor, self.options.seed)
+
+    def too_few(self) -> str:
+        """Returns why the rows are too few to compare forecasts on them, see `too_few_to_compare`; empty if not."""
+        rows = self.forecast
+        if rows is None:
+            return too_few_to_compare(self.n_rows)
+        n_groups = None if rows.groups is None else int(np.unique(rows.groups).size)
+        positives = float(np.average(rows.labels, weights=rows.weights)) * rows.n_observed_rows
+        return too_few_to_compare(rows.n_observed_rows, positives, n_groups)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns everything as plain numbers ready for JSON; undefined numbers are None and have a reason."""
+        """Returns everything about this forecast as plain numbers for JSON; undefined ones are None with a reason."""
         self.compute_intervals()
         self.compute_floors()
         return {
             "n_rows": self.n_rows,
             "confidence": self.confidence,
-            "n_bootstrap": self.n_bootstrap,
-            "n_floor": self.n_floor,
-            "seed": self.seed,
+            "n_bootstrap": self.options.n_bootstrap,
+            "n_floor": self.options.n_floor,
+            "seed": self.options.seed,
             "metrics": {name: self._entry(name) for name in self.names},
         }
 
@@ -220,40 +242,48 @@ class Report(Tabular, MeasuredValues):
         return "\n".join([f"{self.n_rows:,} rows", *text_table(lines), *reasons])
 
     def __repr__(self) -> str:
-        return f"Report of {len(self.names)} metrics on {self.n_rows:,} rows; print it for the table"
+        return f"Evaluation of {len(self.names)} metrics on {self.n_rows:,} rows; print it for the table"
 
     def _columns(self) -> dict[str, list[Any]]:
-        entries = self.as_dict()["metrics"]
-        return {
-            "metric": list(entries),
-            **{
-                key: [entry[key] for entry in entries.values()]
-                for key in ("value", "floor", "excess", "goal", "reason")
-            },
-            **{
-                end: [entry["interval"][place] for entry in entries.values()]
-                for place, end in enumerate(("low", "high"))
-            },
-        }
+        entries = self.as_dict()["metrics"].values()
+        columns = {"metric": list(self.names)}
+        for key in ("value", "floor", "excess", "goal", "reason"):
+            columns[key] = [entry[key] for entry in entries]
+        for place, end in enumerate(("low", "high")):
+            columns[end] = [entry["interval"][place] for entry in entries]
+        return columns
 
     def _missing(self, names: Iterable[str] | None, known: Mapping[str, Floats]) -> dict[str, AnyMetric]:
         wanted = self.names if names is None else tuple(names)
         return {name: self.metrics[name] for name in wanted if name not in known and not self._found(name).reason}
 
-    def _draws_of(self, name: str) -> Floats:
+    def _draws(self, name: str) -> Floats:
+        self._found(name)
         self.compute_floors([name])
-        return self._draws.get(name, np.zeros(0))
+        draws = self.redrawn.get(name, np.zeros(0))
+        return draws[np.isfinite(draws)]
+
+    def _has_floor(self, name: str) -> bool:
+        self._found(name)
+        return self.metrics[name].has_floor
+
+    def _found(self, name: str) -> Value:
+        if name not in self.values:
+            raise UnknownName.among("metric", name, self.names)
+        return self.values[name]
 
     def _entry(self, name: str) -> dict[str, Any]:
+        without = self.interval_reason(name)
         return {
-            "value": _plain(self.value(name)),
-            "interval": [_plain(end) for end in self.interval(name)],
-            "floor": _plain(self.floor(name)),
-            "floor_interval": [_plain(end) for end in self.floor_interval(name)],
-            "excess": _plain(self.excess(name)),
+            "value": plain(self.value(name)),
+            "interval": [plain(end) for end in self.interval(name)],
+            **({"interval_reason": without} if without and not self.reason(name) else {}),
+            "floor": plain(self.floor(name)),
+            "floor_interval": [plain(end) for end in self.floor_interval(name)],
+            "excess": plain(self.excess(name)),
             "goal": self.metrics[name].goal.kind,
             "reason": "infinite" if math.isinf(self.value(name)) else self.reason(name),
-            "details": {key: _plain(number) for key, number in self.details(name).items()},
+            "details": {key: plain(number) for key, number in self.details(name).items()},
         }
 
     def _line(self, name: str) -> tuple[str, str, str, str, str]:
@@ -261,10 +291,6 @@ class Report(Tabular, MeasuredValues):
         numbers = (self.value(name), self.floor(name), self.excess(name))
         value, floor, excess = (f"{number:.5f}" if math.isfinite(number) else "–" for number in numbers)
         return name, value, f"{low:.5f} … {high:.5f}" if math.isfinite(low) else "", floor, excess
-
-
-def _plain(number: float) -> float | None:
-    return number if math.isfinite(number) else None
 
 
 def evaluate(
@@ -283,7 +309,7 @@ def evaluate(
     seed: int = 0,
     soft_labels: bool = False,
     units: Any | None = None,
-) -> Report:
+) -> Evaluation:
     """Measures a forecast: every metric's value at once, its interval and its noise floor when asked.
 
     Arguments:
@@ -319,6 +345,7 @@ def evaluate(
         'no groups were given'
     """
     chosen = chosen_metrics(metrics)
+    options = EvaluationOptions(metrics, (), confidence, n_bootstrap, n_floor, seed)
     forecast = forecast_of(
         labels,
         probabilities,
@@ -330,15 +357,7 @@ def evaluate(
         soft_labels=soft_labels,
         units=units,
     )
-    return Report(
-        forecast,
-        chosen,
-        values_of(chosen, forecast),
-        confidence=confidence,
-        n_bootstrap=n_bootstrap,
-        n_floor=n_floor,
-        seed=seed,
-    )
+    return Evaluation(chosen, values_of(chosen, forecast), forecast.n_observed_rows, options, forecast)
 
 
 def forecast_of(
@@ -368,14 +387,19 @@ def forecast_of(
         raise InvalidInput.of(
             "probabilities", "no rows", "at least one row", "check the filter that produced the table"
         )
-    columns = {name: encode_values(column, n, f"fields[{name!r}]").ids for name, column in _columns(fields).items()}
+
+    def ids(column: Any, argument: str) -> Any:
+        from monocal.tables.table import encode_values  # loads pyarrow, which arrays alone do not need
+
+        return None if column is None else encode_values(column, n, argument).ids
+
     return Forecast.of(
         labels,
         predicted,
         weights=None if weights is None else check_weights(weights, n),
-        fields=columns,
-        groups=None if groups is None else encode_values(groups, n, "groups").ids,
-        units=None if units is None else encode_values(units, n, "units").ids,
+        fields={name: ids(column, f"fields[{name!r}]") for name, column in _columns(fields).items()},
+        groups=ids(groups, "groups"),
+        units=ids(units, "units"),
         soft_labels=soft_labels,
     )
 
@@ -393,7 +417,7 @@ def chosen_metrics(metrics: Sequence[str | AnyMetric] | None) -> dict[str, AnyMe
     for wanted in METRICS if metrics is None else metrics:
         found = metric(wanted) if isinstance(wanted, str) else wanted
         if found.name in chosen:
-            raise InvalidInput.of("metrics", f"{found.name} twice", "each metric once", "make two reports")
+            raise InvalidInput.of("metrics", f"{found.name} twice", "each metric once", "make two evaluations")
         chosen[found.name] = found
     return chosen
 
@@ -419,3 +443,54 @@ def _full_traffic(scores: ArrayLike, scores_are: ScoreSpace, sampling_rate: Samp
     rate = np.exp(sampling_shift(sampling_rate, probabilities.shape[0]))
     corrected: Floats = rate * probabilities / (rate * probabilities + (1.0 - probabilities))
     return corrected
+
+
+def headline_metrics(*, has_fields: bool, has_groups: bool) -> list[str]:
+    """Returns the headline metrics that can be computed.
+
+    Example:
+        >>> headline_metrics(has_fields=False, has_groups=False)
+        ['log_loss', 'auc', 'pcoc', 'ece']
+    """
+    needs = {"gauc": has_groups, "frce": has_fields, "mfrce": has_fields}
+    return [name for name in HEADLINE_METRICS if needs.get(name, True)]
+
+
+def too_few_to_compare(n_rows: int, n_positive: float | None = None, n_groups: int | None = None) -> str:
+    """Returns why nothing is claimed about a difference on so few rows; empty if they are enough.
+
+    Arguments:
+        n_rows: Rows.
+        n_positive: Positives among them, counted in rows of average weight; None if that is not known.
+        n_groups: Groups of rows, where groups are resampled.
+
+    Example:
+        >>> too_few_to_compare(6, 2)
+        '6 rows, 2 of one label: too few to compare; it takes 50 rows and 20 rows of each label'
+        >>> too_few_to_compare(1_000, 20, n_groups=50)
+        ''
+    """
+    n, what = (n_rows, "rows") if n_groups is None else (n_groups, "groups")
+    fewest = n_rows if n_positive is None else min(n_positive, n_rows - n_positive)
+    if n >= LEAST_OBSERVATIONS and round(fewest, 6) >= LEAST_PER_CLASS:
+        return ""
+    return (
+        f"{n:,} {what}, {fewest:,.0f} of one label: too few to compare; it takes {LEAST_OBSERVATIONS} {what} and "
+        f"{LEAST_PER_CLASS} rows of each label"
+    )
+
+
+def text_table(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the lines with their columns aligned.
+
+    Example:
+        >>> text_table([("metric", "value"), ("ece", "0.01")])
+        ['metric  value', 'ece     0.01']
+    """
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+
+
+def plain(number: float) -> float | None:
+    """Returns a number as JSON has it: None if it is not finite."""
+    return number if math.isfinite(number) else None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -14,9 +13,8 @@ from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.team import Team
-from monocal.evaluation.compare import Comparison, compare
-from monocal.evaluation.evaluate import Report, evaluate
-from monocal.evaluation.fields import FieldTable, SeenBand, by_times_seen, field_tables
+from monocal.evaluation.evaluate import Evaluation, EvaluationOptions, evaluate, headline_metrics
+from monocal.evaluation.fields import FieldTable, by_times_seen, field_tables
 from monocal.logs.encoded_log import EncodedLog
 from monocal.logs.held_out import hold_out
 from monocal.logs.scored_input import ScoredInput, scored_input
@@ -33,119 +31,42 @@ from monocal.tables.split import DEFAULT_SHARE, Holdout
 from monocal.tables.table import Rows
 from monocal.tables.vocabulary import binned
 
-HEADLINE_METRICS = ("log_loss", "auc", "gauc", "pcoc", "ece", "frce", "mfrce")
-"""What is shown unless other metrics are asked for: discrimination, global bias, calibration, calibration by field."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Judgement:
-    """What a calibration did to one task.
-
-    Attributes:
-        before: Report of the ranker's own score (after the sampling correction, if there is a rate).
-        after: Report of the calibrated probability; None if there is no calibrator to judge.
-    """
-
-    before: Report
-    after: Report | None = None
-
-    @property
-    def last(self) -> Report:
-        """The calibrated report if there is one, else the uncalibrated."""
-        return self.before if self.after is None else self.after
-
-    @cached_property
-    def change(self) -> Comparison | None:
-        """Paired differences, calibrated minus uncalibrated; None if there is one report only."""
-        if self.after is None:
-            return None
-        return compare(self.before, self.after)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns both reports and their comparison as plain numbers."""
-        found: dict[str, Any] = {"before": self.before.as_dict()}
-        if self.after is not None:
-            found["after"] = self.after.as_dict()
-        if self.change is not None:
-            found["change"] = self.change.as_dict()
-        return found
-
-
-def judgement_columns(tasks: Mapping[str, Judgement]) -> dict[str, list[Any]]:
-    """Returns the metrics of several tasks as columns: before, after, and their difference with its verdict.
-
-    Arguments:
-        tasks: Task to its judgement.
-    """
-    keys = ("task", "metric", "before", "after", "difference", "low", "high", "verdict")
-    rows = []
-    for task, judgement in tasks.items():
-        changes = {} if judgement.change is None else judgement.change.as_dict()
-        for name in judgement.before.names:
-            change = changes.get(name, {})
-            low, high = change.get("interval", (None, None))
-            after = None if judgement.after is None else judgement.after.value(name)
-            difference = (change.get("difference"), low, high, change.get("verdict"))
-            rows.append((task, name, judgement.before.value(name), after, *difference))
-    return {key: list(column) for key, column in zip(keys, zip(*rows, strict=True), strict=True)} if rows else {}
-
-
-def headline_metrics(*, has_fields: bool, has_groups: bool) -> list[str]:
-    """Returns the headline metrics that can be computed.
-
-    Example:
-        >>> headline_metrics(has_fields=False, has_groups=False)
-        ['log_loss', 'auc', 'pcoc', 'ece']
-    """
-    needs = {"gauc": has_groups, "frce": has_fields, "mfrce": has_fields}
-    return [name for name in HEADLINE_METRICS if needs.get(name, True)]
+BEFORE, AFTER = "before", "after"
 
 
 def evaluation_roles(
     model: Model | None,
     available: Sequence[str],
     *,
-    score: str | None,
-    label: str | None,
-    tasks: Mapping[str, tuple[str, str]] | None,
-    sampling_rate: float | str | None,
-    scores_are: ScoreSpace,
-    soft_labels: bool | None,
     fields: Sequence[str] | None = None,
     by: Sequence[str] = (),
-    **others: Any,
+    **columns: Any,
 ) -> Roles:
-    """Returns the roles of a table on which a score, or a model beside its own score, is judged.
+    """Returns the roles of a table on which a score, or a model beside its own score, is evaluated.
 
     Arguments:
-        model: Brings its tasks, fields, score space and sampling rate along; None judges a score column.
+        model: Brings its tasks, fields, score space and sampling rate along; None evaluates a score column.
         available: The columns of the table; one that the model needs and that is missing is refused.
-        score: The score column, without a model.
-        label: The 0/1 column; with a model the one it was fitted on unless said otherwise.
-        tasks: Several tasks: name to (label column, score column).
-        sampling_rate: A number or a column; None means the model's.
-        scores_are: The space of the scores, without a model.
-        soft_labels: Whether labels may be any numbers in [0, 1]; None means as at the model's fit.
         fields: Columns for field-wise metrics; None means the model's.
-        by: Columns of which every value is judged.
-        others: The other roles, by name.
+        by: Columns of which every value is evaluated.
+        columns: The other roles, by name. With a model `score` and `scores_are` are its own; `label`, `sampling_rate`
+            and `soft_labels` are those of the fit where they are None.
 
     Example:
-        >>> asked = {"label": "click", "tasks": None, "sampling_rate": 0.5, "scores_are": "logit", "soft_labels": None}
-        >>> roles = evaluation_roles(None, ["z", "click"], score="z", **asked)
-        >>> roles.scores, roles.scores_are, roles.sampling_rate
-        ({'click': 'z'}, 'logit', 0.5)
+        >>> roles = evaluation_roles(None, ["z", "click"], score="z", label="click", scores_are="logit")
+        >>> roles.scores, roles.scores_are
+        ({'click': 'z'}, 'logit')
     """
-    asked: dict[str, Any] = {"tasks": tasks, "sampling_rate": sampling_rate, "slices": [*(fields or ()), *by]}
+    columns["slices"] = [*(fields or ()), *by]
     if model is None:
-        asked |= {"scores_are": scores_are, "soft_labels": bool(soft_labels)}
-        roles = Roles.of(score=score, label=label, **asked, **others)
+        roles = Roles.of(**{**columns, "soft_labels": bool(columns.get("soft_labels"))})
     else:
+        score = columns.pop("score", None)
         if score is not None:
             raise InvalidInput.of("score", repr(score), "the model's own score columns", "leave score= out")
+        columns.pop("scores_are", None)
         model.check_columns(list(available))
-        roles = model.roles(label, soft_labels=soft_labels, **asked, **others)
+        roles = model.roles(columns.pop("label", None), **columns)
     check_fields(fields or (), available)
     return roles
 
@@ -164,112 +85,51 @@ def check_fields(fields: Sequence[str], available: Sequence[str]) -> None:
             raise UnknownName.among("fields", name, available)
 
 
-BEFORE, AFTER = "before", "after"
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class TaskEvaluation:
-    """One task of a table.
-
-    Attributes:
-        judgement: Metrics before and after calibration.
-        by: Field to its tables, by stage ("before", "after").
-        seen: Field to errors by how often values were seen in the fit; empty if nobody knows.
-    """
-
-    judgement: Judgement
-    by: dict[str, dict[str, FieldTable]] = field(default_factory=dict)
-    seen: dict[str, list[SeenBand]] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            **self.judgement.as_dict(),
-            "by": {
-                name: {stage: table.as_dict() for stage, table in tables.items()} for name, tables in self.by.items()
-            },
-            "new_and_rare_values": {name: [band.as_dict() for band in bands] for name, bands in self.seen.items()},
-        }
-
-
-@final
-@dataclass(frozen=True)
-class EvaluationOptions:
-    """How rows are judged.
-
-    Attributes:
-        metrics: Names; None means the headline ones.
-        by: Fields of which every value is judged.
-        n_bootstrap: Replicates behind an interval.
-        seed: Seed of resampling.
-        times_seen: Field to the number of rows of the fit that had each row's value.
-    """
-
-    metrics: Sequence[str] | None = None
-    by: Sequence[str] = ()
-    n_bootstrap: int = 200
-    seed: int = 0
-    times_seen: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
-
-    @property
-    def resampling(self) -> dict[str, Any]:
-        return {"n_bootstrap": self.n_bootstrap, "seed": self.seed}
-
-
 def evaluate_rows(
-    rows: Rows, calibrated: Mapping[str, Floats] | None = None, judging: EvaluationOptions | None = None
-) -> dict[str, TaskEvaluation]:
-    """Judges every task of rows that were read.
+    rows: Rows,
+    calibrated: Mapping[str, Floats] | None = None,
+    options: EvaluationOptions | None = None,
+    times_seen: Mapping[str, NDArray[np.int64]] | None = None,
+) -> dict[str, Evaluation]:
+    """Evaluates every task of rows that were read.
 
     Arguments:
         rows: The rows.
-        calibrated: Task to a model's probabilities of all rows; None judges the scores alone.
-        judging: How; by default headline metrics on all rows.
+        calibrated: Task to a model's probabilities of all rows, which are evaluated beside the scores; None evaluates
+            the scores alone.
+        options: How; by default headline metrics.
+        times_seen: Field to the number of rows of the fit that had each row's value.
 
     Example:
         >>> from monocal.tables.roles import Roles
         >>> from monocal.tables.table import read
         >>> rows = read({"y": [0, 1] * 50, "p": [0.4, 0.8] * 50}, Roles.of(score="p", label="y"))
-        >>> round(evaluate_rows(rows)["y"].judgement.before.value("pcoc"), 2)
+        >>> round(evaluate_rows(rows)["y"].value("pcoc"), 2)
         1.2
     """
-    return {
-        task: _judge_task(rows, task, None if calibrated is None else calibrated[task], judging or EvaluationOptions())
-        for task in rows.scores
-    }
+    options, found = options or EvaluationOptions(), {}
+    for task in rows.scores:
+        known = rows.labels[task] >= 0
+        if not known.any():
+            raise InvalidInput.of(f"labels of task {task!r}", "only nulls", "some labels", "check the label column")
+        part = rows.observed(task)
+        stages = {BEFORE: part.arrived(part.uncalibrated(task))}
+        if calibrated is not None:
+            p = calibrated[task]
+            stages[AFTER] = part.arrived(p if len(p) == part.n_rows else p[known])
+        best, evaluated = list(stages.values())[-1], []
+        for p in stages.values():
+            by = _by_value(part, task, p, best, options.by)
+            evaluated.append(replace(_evaluate(part, task, p, options), by=by))
+        seen = {
+            name: by_times_seen(counts[known], part.labels[task], stages, part.weights)
+            for name, counts in (times_seen or {}).items()
+        }
+        found[task] = replace(evaluated[-1], before=None if calibrated is None else evaluated[0], seen=seen)
+    return found
 
 
-def _judge_task(rows: Rows, task: str, calibrated: Floats | None, judging: EvaluationOptions) -> TaskEvaluation:
-    known = rows.labels[task] >= 0
-    if not known.any():
-        raise InvalidInput.of(f"labels of task {task!r}", "only nulls", "some labels", "check the label column")
-    rows = rows.observed(task)
-    stages = {BEFORE: rows.arrived(rows.uncalibrated(task))}
-    if calibrated is not None:
-        stages[AFTER] = rows.arrived(calibrated if len(calibrated) == rows.n_rows else calibrated[known])
-    labels = rows.labels[task]
-    reports: dict[str, Report] = {}
-    tables: dict[str, dict[str, FieldTable]] = {name: {} for name in judging.by}
-    for stage, p in stages.items():
-        reports[stage] = _report(rows, task, p, judging)
-        found = field_tables(
-            labels.astype(np.float64),
-            p,
-            {name: rows.fields[name] for name in judging.by},
-            groups=rows.groups,
-            weights=None if rows.weights is None else rows.weights.astype(np.float64),
-            noise_of=stages.get(AFTER, p),
-        )
-        for name, table in found.items():
-            tables[name][stage] = table
-    judgement = Judgement(reports[BEFORE], reports.get(AFTER))
-    seen = {
-        name: by_times_seen(counts[known], labels, stages, rows.weights) for name, counts in judging.times_seen.items()
-    }
-    return TaskEvaluation(judgement, tables, seen)
-
-
-def _report(rows: Rows, task: str, p: Floats, judging: EvaluationOptions) -> Report:
+def _evaluate(rows: Rows, task: str, p: Floats, options: EvaluationOptions) -> Evaluation:
     has = {"has_fields": bool(rows.fields), "has_groups": rows.groups is not None}
     return evaluate(
         rows.labels[task],
@@ -278,8 +138,22 @@ def _report(rows: Rows, task: str, p: Floats, judging: EvaluationOptions) -> Rep
         groups=rows.groups,
         units=rows.units,
         weights=rows.weights,
-        metrics=judging.metrics or headline_metrics(**has),
-        **judging.resampling,
+        metrics=options.metrics or headline_metrics(**has),
+        confidence=options.confidence,
+        n_bootstrap=options.n_bootstrap,
+        n_floor=options.n_floor,
+        seed=options.seed,
+    )
+
+
+def _by_value(rows: Rows, task: str, p: Floats, best: Floats, by: Sequence[str]) -> dict[str, FieldTable]:
+    return field_tables(
+        rows.labels[task].astype(np.float64),
+        p,
+        {name: rows.fields[name] for name in by},
+        groups=rows.groups,
+        weights=None if rows.weights is None else rows.weights.astype(np.float64),
+        noise_of=best,
     )
 
 
@@ -289,27 +163,52 @@ class TableEvaluation(Tabular):
     """All tasks of a table.
 
     Attributes:
+        tasks: Task to its evaluation; with a model that of the calibrated forecast, whose `before` is the score's.
         n_rows: Rows that were read.
-        tasks: Task to what was found.
         late_labels: How mature the rows are, if labels may still come.
     """
 
+    tasks: Mapping[str, Evaluation]
     n_rows: int
-    tasks: dict[str, TaskEvaluation]
     late_labels: LateLabels | None = None
 
     def __repr__(self) -> str:
         return f"TableEvaluation of {', '.join(self.tasks)} on {self.n_rows:,} rows"
 
-    def _columns(self) -> dict[str, list[Any]]:
-        return judgement_columns({name: judged.judgement for name, judged in self.tasks.items()})
-
     def as_dict(self) -> dict[str, Any]:
+        """Returns every task's stages, their difference, and errors by value, as plain numbers."""
         return {
             **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
             "n_rows": self.n_rows,
-            "tasks": {name: judged.as_dict() for name, judged in self.tasks.items()},
+            "tasks": {
+                task: {
+                    **{stage: found.as_dict() for stage, found in evaluation.stages.items()},
+                    **({} if evaluation.change is None else {"change": evaluation.change.as_dict()}),
+                    "by": {
+                        name: {stage: found.by[name].as_dict() for stage, found in evaluation.stages.items()}
+                        for name in evaluation.by
+                    },
+                    "new_and_rare_values": {
+                        name: [band.as_dict() for band in bands] for name, bands in evaluation.seen.items()
+                    },
+                }
+                for task, evaluation in self.tasks.items()
+            },
         }
+
+    def _columns(self) -> dict[str, list[Any]]:
+        keys = ("task", "metric", "before", "after", "difference", "low", "high", "verdict")
+        columns: dict[str, list[Any]] = {key: [] for key in keys} if self.tasks else {}
+        for task, evaluation in self.tasks.items():
+            changes = {} if evaluation.change is None else evaluation.change.as_dict()
+            for name in evaluation.names:
+                change = changes.get(name, {})
+                values = [found.value(name) for found in evaluation.stages.values()]
+                row = (task, name, *(values if len(values) == 2 else (values[0], None)), change.get("difference"))
+                row += (*change.get("interval", (None, None)), change.get("verdict"))
+                for key, cell in zip(keys, row, strict=True):
+                    columns[key].append(cell)
+        return columns
 
 
 def evaluate_table(
@@ -367,7 +266,7 @@ def evaluate_table(
         >>> from monocal.lab.simulator import simulate_log
         >>> log = simulate_log(20_000, world="affine").table()
         >>> click = evaluate_table(log, score="pctr", label="click", by=["device"], group="user_id").tasks["click"]
-        >>> round(click.judgement.before.value("pcoc"), 1), len(click.by["device"]["before"])
+        >>> round(click.value("pcoc"), 1), len(click.by["device"])
         (2.0, 5)
     """
     columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "scores_are": scores_are}
@@ -378,14 +277,13 @@ def evaluate_table(
     roles = evaluation_roles(model, stream.column_names, **columns)
     delays = None if model is None else known_delays(model)
     rows, labels = read_mature(stream, roles, since=since, until=until, curve=delays)
+    judged, calibrated, seen = rows if fields is None else rows.with_fields([*fields, *by]), None, None
     if model is not None:
         warn_about_fitted(model.info, model.vocabulary, rows)
-    calibrated = None if model is None else model.predict_rows(rows)
-    judged = rows if fields is None else rows.with_fields([*fields, *by])
-    judged = judged if model is None else binned(judged, model.vocabulary)
-    judging = EvaluationOptions(metrics, by, n_bootstrap, seed, {} if model is None else _times_seen(model, rows))
-    found = evaluate_rows(judged, calibrated, judging)
-    return TableEvaluation(rows.n_table_rows, found, labels)
+        calibrated, seen = model.predict_rows(rows), _times_seen(model, rows)
+        judged = binned(judged, model.vocabulary)
+    options = EvaluationOptions(metrics, by, n_bootstrap=n_bootstrap, seed=seed)
+    return TableEvaluation(evaluate_rows(judged, calibrated, options, seen), rows.n_table_rows, labels)
 
 
 def _times_seen(model: Model, rows: Rows) -> dict[str, NDArray[np.int64]]:
@@ -404,27 +302,26 @@ class FitResult(Tabular):
     Attributes:
         model: The model; its `info["holdout"]` keeps the headline numbers.
         holdout: How rows were split, in words and numbers.
-        tasks: Task to its judgement on the held-out rows; empty if nothing was held out.
-        late_labels: How mature the rows are, if labels may still come.
+        evaluation: The evaluation of the held-out rows; without tasks if nothing was held out.
     """
 
     model: Model
     holdout: Holdout
-    tasks: dict[str, Judgement]
-    late_labels: LateLabels | None = None
+    evaluation: TableEvaluation
+
+    @property
+    def tasks(self) -> Mapping[str, Evaluation]:
+        """Task to its evaluation on the held-out rows."""
+        return self.evaluation.tasks
 
     def __repr__(self) -> str:
         return f"FitResult of {self.model!r}: {self.holdout.explanation}"
 
     def _columns(self) -> dict[str, list[Any]]:
-        return judgement_columns(self.tasks)
+        return self.evaluation._columns()
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
-            "holdout": self.holdout.as_dict(),
-            "tasks": {name: judged.as_dict() for name, judged in self.tasks.items()},
-        }
+        return {"holdout": self.holdout.as_dict(), **self.evaluation.as_dict()}
 
 
 def fit_and_evaluate(
@@ -508,26 +405,24 @@ def fit_and_evaluate(
         mature = None if maturity is None else maturity[: log.n_rows]
         return fit_log(log, asked, team=team, n_shards=n_shards, maturity=mature)
 
-    model = learn(rows.fit)
-    if not rows.holdout.n_test or (team is not None and team.rank > 0 and not refit):
-        return FitResult(model if labels is None else with_late_labels(model, labels), rows.holdout, {}, labels)
-    calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
-    found = evaluate_rows(rows.test, calibrated, EvaluationOptions(n_bootstrap=n_bootstrap, seed=seed))
-    judged = {task: task_judged.judgement for task, task_judged in found.items()}
-    if rows.all_rows is not None and refit:
-        model = learn(rows.all_rows())
-    facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(judged)}
-    model = replace(model, info={**model.info, "holdout": facts})
+    model, found = learn(rows.fit), {}
+    if rows.holdout.n_test and (team is None or team.rank == 0 or refit):
+        calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
+        found = evaluate_rows(rows.test, calibrated, EvaluationOptions(n_bootstrap=n_bootstrap, seed=seed))
+        if rows.all_rows is not None and refit:
+            model = learn(rows.all_rows())
+        facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(found)}
+        model = replace(model, info={**model.info, "holdout": facts})
     model = model if labels is None else with_late_labels(model, labels)
-    return FitResult(model, rows.holdout, judged, labels)
+    return FitResult(model, rows.holdout, TableEvaluation(found, rows.holdout.n_test, labels))
 
 
-def _headline(judged: Mapping[str, Judgement]) -> dict[str, Any]:
+def _headline(tasks: Mapping[str, Evaluation]) -> dict[str, Any]:
     return {
         task: {
-            name: {"before": judgement.before.value(name), "after": judgement.last.value(name)}
-            for name in judgement.before.names
-            if not judgement.before.reason(name)
+            name: {"before": evaluation.stages["before"].value(name), "after": evaluation.value(name)}
+            for name in evaluation.names
+            if not evaluation.stages["before"].reason(name)
         }
-        for task, judgement in judged.items()
+        for task, evaluation in tasks.items()
     }

@@ -8,7 +8,7 @@ from typing import Literal, final
 
 from monocal.core.spaces import Floats
 from monocal.evaluation.compare import Verdict, compare
-from monocal.evaluation.evaluate import Report, evaluate
+from monocal.evaluation.evaluate import Evaluation, evaluate
 from monocal.findings.before_after import BeforeAfter
 from monocal.findings.rows import TaskRows
 from monocal.metrics import METRICS, Interval
@@ -84,7 +84,7 @@ def metric_table(
 ) -> MetricTable:
     """Evaluates both forecasts on the same rows and compares them pair by pair."""
 
-    def measure(probabilities: Floats) -> Report:
+    def measure(probabilities: Floats) -> Evaluation:
         report = evaluate(
             rows.labels,
             probabilities,
@@ -125,7 +125,7 @@ def metric_table(
     return MetricTable(tuple(found), tuple(missing), confidence, "rows" if rows.groups is None else "groups")
 
 
-def _side(report: Report, name: str) -> MetricSide:
+def _side(report: Evaluation, name: str) -> MetricSide:
     if report.reason(name):
         return MetricSide(math.nan, _UNKNOWN, report.reason(name))
     return MetricSide(report.value(name), report.interval(name), "")

@@ -190,9 +190,9 @@ def run_demo(
     )
     truth = test[_TRUTH].to_numpy()
     errors = {
-        result.method: float(np.mean(np.abs(result.report.forecast.probabilities - truth)))
+        result.method: float(np.mean(np.abs(result.evaluation.forecast.probabilities - truth)))
         for result in comparison.results
-        if result.report is not None
+        if result.evaluation is not None and result.evaluation.forecast is not None
     }
     lead = explain_lead(comparison, test, fields, _SCORE, method=saved_method, other=RIVAL)
     model = comparison.result(saved_method).model

@@ -92,9 +92,9 @@ def explain_lead(
     Returns:
         None if one of the two was not compared.
     """
-    reports = {result.method: result.report for result in comparison.results}
+    reports = {result.method: result.evaluation for result in comparison.results}
     first, second = reports.get(other), reports.get(method)
-    if first is None or second is None or not fields:
+    if first is None or second is None or first.forecast is None or second.forecast is None or not fields:
         return None
     labels = second.forecast.labels
     forecasts = [first.forecast.probabilities, second.forecast.probabilities]
@@ -120,7 +120,7 @@ def explain_lead(
     return Lead(
         method,
         other,
-        compare(first, second).told("log_loss"),
+        compare(first, second).describe("log_loss"),
         chosen,
         after.relative_error,
         before.relative_error,

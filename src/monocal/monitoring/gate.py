@@ -13,6 +13,7 @@ import numpy as np
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
 from monocal.evaluation.compare import PairedLosses, paired_losses
+from monocal.evaluation.evaluate import too_few_to_compare
 from monocal.evaluation.stats import joint_discoveries
 from monocal.models.artefact import load_model
 from monocal.models.late import known_delays
@@ -59,7 +60,7 @@ def outcome(low: float, high: float, tolerated: float) -> Outcome:
         cannot tell; False; too few rows to exclude harm
     """
     if math.isnan(low) or math.isnan(high):
-        return Outcome("cannot tell", False, "no interval from a single observation")
+        return Outcome("cannot tell", False, "too few rows to compare")
     if high < 0.0:
         return Outcome("better", True, "better")
     if low > tolerated:
@@ -86,7 +87,7 @@ class Judged:
         new: Log-loss of the new model.
         difference: New minus old.
         low: Lower end of its interval.
-        high: Upper end; NaN like the lower one if a single observation has none.
+        high: Upper end; NaN like the lower one if the rows are too few to compare.
     """
 
     verdict: Verdict
@@ -215,10 +216,11 @@ class GateVerdict:
 
     def _reason(self, verdict: TaskVerdict) -> str:
         found = verdict.overall
-        change = (
-            f"log-loss {found.old:.5f} -> {found.new:.5f} ({found.difference:+.5f}, {self.confidence:.0%} interval "
-        )
-        change += f"{found.low:+.5f} … {found.high:+.5f}; tolerated {verdict.tolerated:+.5f})"
+        interval = "no interval"
+        if not math.isnan(found.low):
+            interval = f"{self.confidence:.0%} interval {found.low:+.5f} … {found.high:+.5f}"
+        change = f"log-loss {found.old:.5f} -> {found.new:.5f} ({found.difference:+.5f}, {interval}; "
+        change += f"tolerated {verdict.tolerated:+.5f})"
         words = verdict.outcome.words
         if verdict.worse and verdict.outcome.verdict != "worse":
             worst = max(verdict.worse, key=lambda part: part.judged.difference * part.judged.rows)
@@ -341,7 +343,7 @@ def _judge(
     fingerprints: tuple[str, str],
 ) -> GateVerdict:
     rows = sides[0][0]
-    overall: dict[str, tuple[PairedLosses, tuple[float, float]]] = {}
+    overall: dict[str, tuple[PairedLosses, tuple[float, float], bool]] = {}
     segments: dict[str, list[tuple[str, Any, PairedLosses]]] = {}
     for task in rows.scores:
         known = np.flatnonzero(rows.labels[task] >= 0)
@@ -353,7 +355,12 @@ def _judge(
         options: dict[str, Any] = {"weights": weights, "groups": None if together is None else together[known]}
         observed = float(np.average(labels, weights=weights))
         pcoc = tuple(float(np.average(p, weights=weights)) / observed for p in (before, after))
-        overall[task] = paired_losses(labels, before, after, **options), (pcoc[0], pcoc[1])
+        found = paired_losses(labels, before, after, **options)
+        n_units, n_groups = int(found.n_units[0]), None
+        if rows.groups is not None:
+            n_units, n_groups = known.size, n_units
+        is_enough = not too_few_to_compare(n_units, observed * n_units, n_groups)
+        overall[task] = found, (pcoc[0], pcoc[1]), is_enough
         segments[task] = []
         for name in by:
             column = rows.fields[name].take(known)
@@ -367,23 +374,31 @@ def _judge(
     better = joint_discoveries([found.p_below(0.0) for found in families], rate)
     flags = iter(zip(worse, better, strict=True))
     tasks = {}
-    for task, (found, pcoc) in overall.items():
+    for task, (found, pcoc, is_enough) in overall.items():
         cells = []
         for name, values, part in segments[task]:
             is_worse, is_better = next(flags)
             for place, value in enumerate(values):
                 verdict: Verdict = "worse" if is_worse[place] else "better" if is_better[place] else "tie"
                 cells.append(Segment(name, str(value), Judged.of(part, place, confidence, verdict)))
-        tasks[task] = _task_verdict(found, max_harm, confidence, pcoc, tuple(cells))
+        tasks[task] = _task_verdict(found, max_harm, confidence, pcoc, tuple(cells), is_enough=is_enough)
     return GateVerdict(tasks, rows.n_table_rows, max_harm, confidence, rows.groups is not None, *fingerprints)
 
 
 def _task_verdict(
-    found: PairedLosses, max_harm: float, confidence: float, pcoc: tuple[float, float], cells: tuple[Segment, ...]
+    found: PairedLosses,
+    max_harm: float,
+    confidence: float,
+    pcoc: tuple[float, float],
+    cells: tuple[Segment, ...],
+    *,
+    is_enough: bool = True,
 ) -> TaskVerdict:
-    low, high = (float(end[0]) for end in found.interval(confidence))
+    # Student's interval of few skewed losses holds nothing like its confidence
+    shown = found if is_enough else replace(found, error=np.full_like(found.error, np.nan))
+    low, high = (float(end[0]) for end in shown.interval(confidence))
     tolerated, difference = max_harm * float(found.first[0]), float(found.difference[0])
-    overall = Judged.of(found, 0, confidence, outcome(low, high, tolerated).verdict)
+    overall = Judged.of(shown, 0, confidence, outcome(low, high, tolerated).verdict)
     # from the difference to the limit that is farther away: the other one cannot be excluded by any number of rows
     margin = max(tolerated - max(difference, 0.0), difference)
     return TaskVerdict(overall, tolerated, found.units_needed(margin, confidence), pcoc, cells)

@@ -8,18 +8,16 @@ from typing import Any
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import ScoreSpace
-from monocal.evaluation.evaluate import chosen_metrics
-from monocal.evaluation.table import evaluation_roles, headline_metrics
+from monocal.evaluation.evaluate import Evaluation, EvaluationOptions, chosen_metrics, headline_metrics
+from monocal.evaluation.table import TableEvaluation, evaluation_roles
 from monocal.metrics import AnyMetric, Mvce, Value, metric
 from monocal.metrics.fields import FieldMetric
-from monocal.metrics.resample import check_confidence, check_replicates
 from monocal.models.model import Model
 from monocal.spark.by_field import measure_fields
 from monocal.spark.by_group import GroupMetric, measure_groups
 from monocal.spark.exact_auc import measure_auc
 from monocal.spark.judged_rows import AFTER, BEFORE, Judging, Slot
-from monocal.spark.measured import ClusterEvaluation, Measured
-from monocal.spark.resampling import Resampling
+from monocal.spark.resampling import NO_INTERVAL, Resampling
 from monocal.spark.shipping import ship
 from monocal.spark.sums import SlotSums, measure_sums
 
@@ -49,7 +47,7 @@ def evaluate(
     n_bootstrap: int = 200,
     n_floor: int = 100,
     seed: int = 0,
-) -> ClusterEvaluation:
+) -> TableEvaluation:
     """Measures a score column, or a model beside the score it calibrates, on a Spark table.
 
     How far the numbers may be from those of one machine: sums (`log_loss`, `ne`, `brier`, `pcoc`, `ece`, `mce`,
@@ -88,7 +86,7 @@ def evaluate(
 
     Example:
         found = evaluate(spark.table("ads.test"), model="s3://models/ctr", group="user_id")
-        found.tasks["click"]["after"].value("gauc")
+        found.tasks["click"].value("gauc")
         0.7312
     """
     loaded, shipped = (None, None) if model is None else ship(model)
@@ -103,22 +101,23 @@ def evaluate(
     slots = tuple(Slot(task, stage) for task in roles.labels for stage in stages)
     judging = Judging(roles, slots, shipped, since, until)
     rows = df.select(*(f"`{name}`" for name in roles.columns))
-    check_confidence(confidence)
-    counts = check_replicates("n_bootstrap", n_bootstrap), check_replicates("n_floor", n_floor)
-    resampling = Resampling(*counts, seed, group) if intervals else None
+    options = EvaluationOptions(names, (), confidence, n_bootstrap, n_floor, seed)
+    resampling = Resampling(n_bootstrap, n_floor, seed, group) if intervals else None
     measured = _measure(rows, judging, chosen, named, group, exact, resampling)
-    found: dict[str, dict[str, Measured]] = {}
+    found: dict[str, Evaluation] = {}
     for number, slot in enumerate(slots):
         if number not in measured:
             raise InvalidInput.of(
                 f"labels of task {slot.task!r}", "no rows with a label", "some labels", "check the table and the filter"
             )
         sums = measured[number]
-        values = {name: sums.values[name] for name in chosen}
-        found.setdefault(slot.task, {})[slot.stage] = Measured(
-            sums.n_rows, values, chosen, confidence, sums.replicates if intervals else None, sums.draws
+        evaluation = Evaluation(
+            chosen, {name: sums.values[name] for name in chosen}, sums.n_rows, options, before=found.get(slot.task)
         )
-    return ClusterEvaluation(found)
+        if intervals:
+            evaluation.resampled, evaluation.redrawn, evaluation.no_interval = sums.replicates, sums.draws, NO_INTERVAL
+        found[slot.task] = evaluation
+    return TableEvaluation(found, max(evaluation.n_rows for evaluation in found.values()))
 
 
 def _measure(

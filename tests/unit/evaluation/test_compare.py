@@ -71,9 +71,9 @@ def test_a_verdict_names_its_size(log):
     labels, truth = log
     found = compare(evaluate(labels, 1.2 * truth), evaluate(labels, truth))
     share = 1 - found.second.value("ece") / found.first.value("ece")
-    assert found.told("ece") == f"better by {100 * share:.1f} %"
-    assert found.told("pcoc").startswith("better by 0.1")
-    assert found.told("auc") == "tie"
+    assert found.describe("ece") == f"better by {100 * share:.1f} %"
+    assert found.describe("pcoc").startswith("better by 0.1")
+    assert found.describe("auc") == "tie"
     assert found.as_dict()["ece"]["size"] == pytest.approx(-share)
 
 
@@ -100,10 +100,10 @@ def test_other_rows_are_refused(log):
     labels, truth = log
     first = evaluate(labels, truth)
     with pytest.raises(
-        InvalidInput, match="second: got a report with other labels; expected two forecasts of the same"
+        InvalidInput, match="second: got an evaluation with other labels; expected two forecasts of the same"
     ):
         compare(first, evaluate(1.0 - labels, truth))
-    with pytest.raises(InvalidInput, match="a report with other weights"):
+    with pytest.raises(InvalidInput, match="an evaluation with other weights"):
         compare(first, evaluate(labels, truth, weights=np.ones_like(truth)))
     with pytest.raises(InvalidInput, match="second: got seed 1 and n_bootstrap 200; expected those of the first"):
         compare(first, evaluate(labels, truth, seed=1))
@@ -113,3 +113,24 @@ def test_unknown_metric_is_refused(log):
     labels, truth = log
     with pytest.raises(UnknownName, match="did you mean 'ece'"):
         compare(evaluate(labels, truth), evaluate(labels, truth)).verdict("ecee")
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_positive", "verdict"),
+    [(24, 12, "cannot tell"), (49, 25, "cannot tell"), (60, 19, "cannot tell"), (50, 25, "better")],
+)
+def test_on_too_few_rows_nothing_is_claimed(n_rows, n_positive, verdict):
+    labels = np.arange(n_rows) < n_positive
+    better = np.where(labels, 0.8, 0.2)
+    found = compare(evaluate(labels, np.full(n_rows, 0.5)), evaluate(labels, better))
+    assert found.verdict("log_loss") == verdict
+    assert bool(found.too_few) == (verdict == "cannot tell")
+    if found.too_few:
+        assert found.describe("log_loss") == "cannot tell"
+
+
+def test_many_rows_of_few_users_are_few_observations():
+    labels = np.arange(4_000) % 2
+    first, second = (evaluate(labels, np.where(labels, p, 1.0 - p), groups=np.arange(4_000) % 49) for p in (0.5, 0.8))
+    assert compare(first, second).verdict("log_loss") == "cannot tell"
+    assert compare(first, second).too_few.startswith("49 groups")

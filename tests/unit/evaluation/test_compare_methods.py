@@ -18,13 +18,13 @@ COLUMNS = {"score": "pctr", "label": "click", "time": "timestamp"}
 def test_reports_equal_those_of_a_single_fit():
     found = compare_methods(LOG, ["platt"], **COLUMNS)
     alone = fit_and_evaluate(LOG, method="platt", **COLUMNS).tasks["click"]
-    assert found.result("platt").report.value("log_loss") == alone.after.value("log_loss")
-    assert found.result("none").report.value("log_loss") == pytest.approx(alone.before.value("log_loss"))
+    assert found.result("platt").evaluation.value("log_loss") == alone.value("log_loss")
+    assert found.result("none").evaluation.value("log_loss") == pytest.approx(alone.before.value("log_loss"))
 
 
 def test_proper_scores_are_sorted_by_value():
     found = compare_methods(LOG, ["platt", "temperature"], metric="log_loss", **COLUMNS)
-    losses = [result.report.value("log_loss") for result in found.results]
+    losses = [result.evaluation.value("log_loss") for result in found.results]
     assert losses == sorted(losses)
     assert found.best.method == "platt"
     assert found.verdict_against_best(found.best) is None
@@ -55,7 +55,7 @@ def test_of_a_prepared_log_one_task_is_compared():
     tasks = {"click": ("click", "pctr"), "view": ("long_view", "plv")}
     log = log_of_rows(read(table, Roles.of(tasks=tasks, time="timestamp")))
     one, other = compare_methods(log, ["platt"]), compare_methods(log, ["platt"], label="view")
-    labels = [found.best.report.forecast.labels.mean() for found in (one, other)]
+    labels = [found.best.evaluation.forecast.labels.mean() for found in (one, other)]
     assert labels[0] > labels[1]
     with pytest.raises(UnknownName, match="task: got 'views'; expected one of click, view"):
         compare_methods(log, ["platt"], label="views")
@@ -69,7 +69,7 @@ def test_numbers_are_those_of_a_single_fit():
     chosen = {"wide_logistic": {"l2": "auto"}}
     found = compare_methods(log, ["wide_logistic", "mbct"], arguments=chosen, n_bootstrap=20, **asked)
     alone = fit_and_evaluate(log, method="wide_logistic", l2="auto", n_bootstrap=20, **asked).tasks["click"]
-    assert found.result("wide_logistic").report.value("log_loss") == alone.after.value("log_loss")
+    assert found.result("wide_logistic").evaluation.value("log_loss") == alone.value("log_loss")
     assert "numeric: got" in found.result("mbct").problem
     assert found.result("none").problem == ""
 
@@ -78,7 +78,7 @@ def test_a_result_has_the_model_that_was_judged():
     found = compare_methods(LOG, ["platt", "per_segment"], n_bootstrap=20, **COLUMNS)
     cut = found.holdout.n_fit
     model = found.result("platt").model
-    assert (model.predict(LOG.slice(cut)) == found.result("platt").report.forecast.probabilities).all()
+    assert (model.predict(LOG.slice(cut)) == found.result("platt").evaluation.forecast.probabilities).all()
     assert (model.predict(LOG) == fit(LOG.slice(0, cut), method="platt", **COLUMNS).predict(LOG)).all()
     assert found.result("per_segment").model is None
 
@@ -89,7 +89,7 @@ def test_a_constant_forecast_is_not_the_best():
     constant = calibrator("histogram", n_bins=1)
     columns = {"fields": ["site_id", "device"], "n_bootstrap": 50, **COLUMNS}
     found = compare_methods(log, [constant, "platt"], **columns)
-    errors = {result.method: result.report.value("ece") for result in found.results}
+    errors = {result.method: result.evaluation.value("ece") for result in found.results}
     assert min(errors, key=errors.__getitem__) == "histogram"
     assert found.metric == "log_loss"
     assert found.best.method == "platt"

@@ -71,8 +71,8 @@ def test_as_dict_is_json(report):
 
 def test_repr_is_short_and_the_table_is_printed(t10):
     report = evaluate(t10.y, t10.s, metrics=["ece", "gauc"], n_bootstrap=20, n_floor=20)
-    assert repr(report) == "Report of 2 metrics on 10 rows; print it for the table"
-    assert not report._replicates
+    assert repr(report) == "Evaluation of 2 metrics on 10 rows; print it for the table"
+    assert not report.resampled
     lines = str(report).splitlines()
     assert lines[0] == "10 rows"
     assert lines[1].split() == ["metric", "value", "95%", "interval", "floor", "excess"]

@@ -23,7 +23,7 @@ def test_labels_of_held_out_rows_do_not_reach_the_model():
     other = LOG.set_column(place, "click", pa.array(flipped))
     one, two = (fit_and_evaluate(log, method="wide_logistic", **COLUMNS) for log in (LOG, other))
     np.testing.assert_array_equal(one.model.predict(LOG), two.model.predict(LOG))
-    assert one.tasks["click"].after.value("log_loss") < two.tasks["click"].after.value("log_loss")
+    assert one.tasks["click"].value("log_loss") < two.tasks["click"].value("log_loss")
 
 
 def test_the_model_is_that_of_the_older_rows():
@@ -35,7 +35,7 @@ def test_the_model_is_that_of_the_older_rows():
 def test_rows_out_of_order_are_split_by_time():
     shuffled = LOG.take(np.random.default_rng(0).permutation(10_000))
     one, two = (fit_and_evaluate(log, method="platt", **COLUMNS) for log in (LOG, shuffled))
-    assert one.tasks["click"].after.value("log_loss") == pytest.approx(two.tasks["click"].after.value("log_loss"))
+    assert one.tasks["click"].value("log_loss") == pytest.approx(two.tasks["click"].value("log_loss"))
 
 
 def test_metric_fields_tell_unseen_values_apart():
@@ -63,5 +63,5 @@ def test_a_log_with_parts_is_split_by_them(tmp_path):
 
 def test_groups_widen_intervals_to_users():
     judged = fit_and_evaluate(LOG, method="platt", group="user_id", **COLUMNS)
-    assert judged.tasks["click"].after.forecast.groups is not None
-    assert "gauc" in judged.tasks["click"].after.names
+    assert judged.tasks["click"].forecast.groups is not None
+    assert "gauc" in judged.tasks["click"].names

@@ -84,7 +84,7 @@ def test_the_report_and_an_evaluation_flag_the_same_values():
     judged = evaluate_table(table, model=model, by=["site", "hour"], group="user", n_bootstrap=2).tasks["y"]
     flagged = {}
     for result in report.fields:
-        errors, by = result.errors.after, judged.by[result.name]["after"]
+        errors, by = result.errors.after, judged.by[result.name]
         flagged[result.name] = {value for value, is_off in zip(result.values, errors.flagged, strict=True) if is_off}
         assert flagged[result.name] == {str(v) for v, is_off in zip(by.values, by["flagged"], strict=True) if is_off}
         assert sorted(by["p_value"]) == pytest.approx(sorted(errors.cells.p_values))

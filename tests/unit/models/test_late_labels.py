@@ -25,7 +25,7 @@ def log():
 
 def pcoc_of(model, log):
     """PCOC, and its interval, against the labels that will have come in the end."""
-    after = evaluate_table(log, model=model, label="final_click", metrics=["pcoc"]).tasks["click"].judgement.after
+    after = evaluate_table(log, model=model, label="final_click", metrics=["pcoc"]).tasks["click"]
     return after.value("pcoc"), after.interval("pcoc")
 
 
@@ -42,9 +42,9 @@ def test_a_naive_fit_is_too_low_and_ours_is_right(log, method, fields):
 def test_a_judgement_of_young_rows_is_that_of_labels_that_have_come(log):
     model = monocal.fit(log, method="platt", **COLUMNS, **LATE)
     naive = evaluate_table(log, model=model, metrics=["pcoc"])
-    assert naive.tasks["click"].judgement.after.value("pcoc") > 1.15
+    assert naive.tasks["click"].value("pcoc") > 1.15
     found = evaluate_table(log, model=model, metrics=["pcoc"], **LATE)
-    low, high = found.tasks["click"].judgement.after.interval("pcoc")
+    low, high = found.tasks["click"].interval("pcoc")
     assert low <= 1.0 <= high
     assert "of the rows are older than the window" in str(found.late_labels)
     assert found.as_dict()["late_labels"]["mature_share"] == pytest.approx(0.3, abs=0.1)

@@ -80,7 +80,7 @@ def test_parents_lower_the_loss_where_values_are_new(older: dict[str, Any], mode
     assert (never.title, never.n_rows) == ("never", 6_000)
     assert never.log_loss["after"] < without.seen["ad"][0].log_loss["after"] - 0.05
     assert abs(never.pcoc["after"] - 1.0) < 0.1
-    assert never.log_loss["after"] == pytest.approx(with_parent.judgement.last.value("log_loss"), rel=1e-9)
+    assert never.log_loss["after"] == pytest.approx(with_parent.value("log_loss"), rel=1e-9)
 
 
 def test_bands_hold_every_row_once_and_are_in_the_json_of_evaluate(model: Model) -> None:

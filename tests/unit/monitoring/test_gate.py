@@ -117,6 +117,20 @@ def test_too_few_rows_say_how_many_it_takes(log, models):
     assert enough.passed
 
 
+def test_nothing_is_claimed_on_a_handful_of_rows():
+    """Every row got better by the same factor, yet twenty-four rows say nothing about the next thousand."""
+    table = {"p": [0.2, 0.3] * 12, "y": [0, 1, 1, 1, 1, 0] * 4}
+    old, new = (
+        monocal.fit({"p": [0.1, 0.3] * 50, "y": [0, 1] * 50}, method=name, score="p", label="y")
+        for name in ("none", "platt")
+    )
+    found = gate(old, new, table)
+    assert not found.passed
+    assert found.tasks["y"].overall.verdict == "cannot tell"
+    assert "too few rows to compare" in str(found)
+    assert "nan" not in str(found)
+
+
 @pytest.mark.parametrize(
     ("low", "high", "verdict", "passes", "words"),
     [
@@ -130,7 +144,7 @@ def test_too_few_rows_say_how_many_it_takes(log, models):
         (0.0006, 0.0008, "worse", False, "worse by more than is tolerated"),
         (0.0, 0.0008, "cannot tell", False, "too few rows to exclude harm"),
         (-0.0008, 0.0008, "cannot tell", False, "too few rows to exclude harm"),
-        (float("nan"), float("nan"), "cannot tell", False, "no interval from a single observation"),
+        (float("nan"), float("nan"), "cannot tell", False, "too few rows to compare"),
     ],
 )
 def test_every_place_of_an_interval_beside_its_limits_has_one_verdict(low, high, verdict, passes, words):

@@ -70,7 +70,7 @@ def evaluate(
     }
     not_on_spark = {"--by": by, "--label-time": late.label_time}
     if is_spark(engine, master, conf, {**not_on_spark, "--soft-labels": asked.pop("soft_labels")}):
-        from monocal.cli.tables import print_measured
+        from monocal.cli.tables import print_evaluation
         from monocal.spark import evaluate as evaluate_on_spark
 
         place, tables = arguments.model_and_table(paths)
@@ -81,8 +81,8 @@ def evaluate(
         if as_json:
             print_json(measured.as_dict())
             return
-        for name, stages in measured.tasks.items():
-            print_measured(name, stages, measured.change(name) if intervals else None)
+        for name, evaluation in measured.tasks.items():
+            print_evaluation(name, evaluation)
         return
     model, table = arguments.model_and_table(paths)
     found = evaluate_table(

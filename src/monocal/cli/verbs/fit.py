@@ -131,16 +131,16 @@ def fit(
     if team is not None and team.rank > 0:
         return
     remark(judged.holdout.explanation)
-    if judged.late_labels is not None:
-        remark(str(judged.late_labels))
+    if judged.evaluation.late_labels is not None:
+        remark(str(judged.evaluation.late_labels))
     judged.model.save(out)
     if as_json:
         print_json({"out": out, "fields": judged.model.field_names, **judged.as_dict()})
         return
-    from monocal.cli.tables import print_judgement
+    from monocal.cli.tables import print_evaluation
 
-    for name, judgement in judged.tasks.items():
-        print_judgement(f"{name}: {method} on held-out rows", judgement)
+    for name, evaluation in judged.tasks.items():
+        print_evaluation(f"{name}: {method} on held-out rows", evaluation)
     for name in judged.model.task_names:
         carried = judged.model.carried(name)
         if carried:

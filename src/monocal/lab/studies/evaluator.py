@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats
 from monocal.evaluation.compare import compare
-from monocal.evaluation.evaluate import Report, evaluate
+from monocal.evaluation.evaluate import Evaluation, evaluate
 from monocal.lab.studies.cells import Cell
 from monocal.lab.studies.study import Study
 from monocal.lab.studies.study_data import PreparedData, Truth
@@ -87,7 +87,7 @@ def judge(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
             data = PreparedData(group[0].data_folder)
             truth = data.truth()
             reports = {}
-            judged: dict[Path, Report] = {}  # a method without randomness has one folder for all seeds
+            judged: dict[Path, Evaluation] = {}  # a method without randomness has one folder for all seeds
             for cell in group:
                 if cell.result()["status"] == "ok":
                     if cell.folder not in judged:
@@ -103,7 +103,7 @@ def judge(study: Study, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     return rows
 
 
-def _report(study: Study, data: PreparedData, truth: Truth, answers: Floats) -> Report:
+def _report(study: Study, data: PreparedData, truth: Truth, answers: Floats) -> Evaluation:
     features = data.test().features
     names = data.field_names
     main = data.facts["main_field"]
@@ -120,7 +120,7 @@ def _report(study: Study, data: PreparedData, truth: Truth, answers: Floats) -> 
     )
 
 
-def _best(reports: dict[tuple[str, int], Report]) -> str | None:
+def _best(reports: dict[tuple[str, int], Evaluation]) -> str | None:
     losses: dict[str, list[float]] = {}
     for (name, _), report in reports.items():
         if "log_loss" in report.names:
@@ -133,7 +133,7 @@ def _rows(
     data: PreparedData,
     data_name: str,
     cell: Cell,
-    reports: dict[tuple[str, int], Report],
+    reports: dict[tuple[str, int], Evaluation],
     best: str | None,
     truth: Truth,
 ) -> list[dict[str, Any]]:

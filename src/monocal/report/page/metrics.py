@@ -33,7 +33,7 @@ TITLES = {
 """How each metric is called and what it says, in reading order."""
 
 _MAIN = ("log_loss", "pcoc", "ece", "mfrce", "frce", "auc", "gauc")
-_MOODS = {"better": "good", "worse": "bad", "tie": "neutral"}
+_MOODS = {"better": "good", "worse": "bad", "tie": "neutral", "cannot tell": "neutral"}
 
 _COLUMNS = (
     Column("Metric", numeric=False),

@@ -195,6 +195,6 @@ def _ranking(task: TaskReport) -> str:
     auc = task.metrics.row("auc")
     if auc is None or not auc.verdict:
         return ""
-    ranking = "not significantly different" if auc.verdict == "tie" else auc.verdict
+    ranking = "not significantly different" if auc.verdict in ("tie", "cannot tell") else auc.verdict
     before, after = auc.values
     return f"Ranking is {ranking} (AUC {before:.4f} to {after:.4f})."
