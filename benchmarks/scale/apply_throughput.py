@@ -44,7 +44,7 @@ def by_commands(model: Path, log: Path, folder: Path, method: str, n_rows: int, 
     started, commands = time.perf_counter(), []
     for number in range(n_processes):
         mine = files[number::n_processes]
-        words = [sys.executable, "-m", "monocal", "apply", str(model), *mine, "--threads", "1"]
+        words = [sys.executable, "-m", "monocal", "apply", str(model), *mine, "--n-threads", "1"]
         words += ["--out", str(folder / f"scored-{number}.parquet")]
         commands.append(subprocess.Popen(words, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"}))
     cpu = 0.0

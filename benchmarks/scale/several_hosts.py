@@ -78,7 +78,7 @@ class Trial:
             environment: Settings of the launchers.
         """
         sets = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
-        fit = ["fit", self.log, "--method", "umc", *sets, "--engine", "torchrun", "--shards", N_SHARDS]
+        fit = ["fit", self.log, "--method", "umc", *sets, "--engine", "torchrun", "--n-shards", N_SHARDS]
         what = ["-m", "monocal"] if plain else [MEMBER, json.dumps(self.wishes)]
         n = len(self.hosts.addresses)
         environment = {"PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1", **environment}

@@ -74,7 +74,7 @@ def main() -> None:
 
 def _apply(model: Path, table: Path, folder: Path, threads: int) -> Run:
     command = [sys.executable, "-m", "monocal", "apply", str(model), str(table)]
-    command += ["--out", str(folder / "scored.parquet"), "--threads", str(threads), "--json"]
+    command += ["--out", str(folder / "scored.parquet"), "--n-threads", str(threads), "--json"]
     answer = folder / "answer.json"
     with answer.open("wb") as stream:
         process = subprocess.Popen(command, stdout=stream, env={**os.environ, "OMP_NUM_THREADS": "1"})

@@ -26,7 +26,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "cold_start.md"
 FIELDS = "site_id,ad_id,country,hour,position,device"
 IMPORTS = {
     "the command line": ("monocal.cli.main",),
-    "fitting and judging (numpy, scipy, arrow)": ("monocal.cli.verbs.fit", "monocal.evaluation.table"),
+    "fitting and judging (numpy, scipy, arrow)": ("monocal.cli.fit", "monocal.evaluation.table"),
     "torch": ("torch",),
     "numba": ("numba",),
     "pandas, which arrow loads where it is installed": ("pandas",),

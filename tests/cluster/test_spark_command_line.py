@@ -47,7 +47,7 @@ def test_fit_takes_the_session_and_its_settings(spark, folder, rows, tmp_path, c
     assert monocal.load(tmp_path / "model").predict(rows) == pytest.approx(local.predict(rows), rel=1e-12)
 
 
-@pytest.mark.parametrize("option", [["--shards", "2"], ["--refit"], ["--conf", "spark.executor.memory"]])
+@pytest.mark.parametrize("option", [["--n-shards", "2"], ["--refit"], ["--conf", "spark.executor.memory"]])
 def test_what_has_no_meaning_on_spark_is_refused_and_nothing_saved(spark, folder, tmp_path, capsys, option):
     assert main(["fit", str(folder), *GIVEN, "--method", "platt", *option, "--out", str(tmp_path / "model")]) == 2
     assert option[0] in capsys.readouterr().err

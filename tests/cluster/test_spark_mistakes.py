@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
+from monocal.cli.engines import spark_table
 from monocal.cli.main import main
-from monocal.cli.spark_tables import spark_table
 
 COLUMNS = ["--score", "pctr", "--label", "click"]
 LOOPBACK = ["spark.ui.enabled=false", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1"]

@@ -27,7 +27,7 @@ def set_to(settings):
 
 def test_two_processes_save_the_model_of_one(launched, prepared, tmp_path):
     settings = {"n_epochs": 1, "size": "small"}
-    options = ["--method", "umc", *set_to(settings), "--engine", "torchrun", "--shards", 4]
+    options = ["--method", "umc", *set_to(settings), "--engine", "torchrun", "--n-shards", 4]
     ended = launched(FIT, prepared, *options, "--out", tmp_path / "model").ended()
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("saved the model") == 1
@@ -89,7 +89,7 @@ def killed_fit(launched, prepared, place, settings, n_restarts):
         *set_to({**settings, "checkpoint": checkpoint}),
         "--engine",
         "torchrun",
-        "--shards",
+        "--n-shards",
         2,
     ]
     words = [KILLED, place / "epochs", checkpoint, "fit", prepared, *options, "--out", place / "model"]
@@ -132,7 +132,7 @@ def test_launchers_as_of_two_hosts_start_all_again_to_the_same_bits(launched, pr
         *set_to({**settings, "checkpoint": checkpoint}),
         "--engine",
         "torchrun",
-        "--shards",
+        "--n-shards",
         2,
     ]
     words = [KILLED, tmp_path / "epochs", checkpoint, "fit", prepared, *options, "--out", tmp_path / "model"]

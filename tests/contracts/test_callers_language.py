@@ -23,12 +23,11 @@ def fit(**arguments):
 
 MISTAKES = {
     "no score": (lambda: fit(score=None), 'pass score="…"', ["fit", "--label", "y"], "pass --score …"),
-    "no label": (lambda: fit(label=None), 'pass label="…"', ["fit", "--score", "p"], "pass --label …"),
     "logits": (
         lambda: fit(score="z"),
         'pass scores_are="logit"',
         ["fit", "--score", "z", "--label", "y"],
-        "pass --logits if these are logits",
+        "pass --scores-are logit if these are logits",
     ),
     "sampling rate": (
         lambda: fit(sampling_rate=2.0),
@@ -42,12 +41,6 @@ MISTAKES = {
         ["fit", "--score", "p", "--label", "y", "--method", "plat"],
         "--method: got 'plat'",
     ),
-    "unknown argument": (
-        lambda: fit(l3=1),
-        "argument of 'platt': got 'l3'",
-        ["fit", "--score", "p", "--label", "y", "--set", "l3=1"],
-        "--set of platt: got 'l3'",
-    ),
     "since without time": (
         lambda: evaluate_table(TABLE, score="p", label="y", since="2024-05-01"),
         'time="timestamp"',
@@ -60,24 +53,6 @@ MISTAKES = {
         ["evaluate", "--score", "p", "--label", "y", "--fields", "sites"],
         "--fields: got 'sites'",
     ),
-    "text under numbers": (
-        lambda: fit(method="wide_logistic", numeric=["site"]),
-        "name it under fields= of the fit",
-        ["fit", "--score", "p", "--label", "y", "--numeric", "site", "--method", "wide_logistic"],
-        "name it under --fields of monocal fit",
-    ),
-    "numbers that a method cannot use": (
-        lambda: fit(method="mbct", fields=["site"], numeric=["z"]),
-        "name those under fields=.",
-        ["fit", "--score", "p", "--label", "y", "--numeric", "z", "--method", "mbct", "--fields", "site"],
-        "name those under --fields.",
-    ),
-    "a score that is text": (
-        lambda: fit(score="site"),
-        "name a column of numbers, or convert this one first",
-        ["fit", "--score", "site", "--label", "y"],
-        "score column 'site': got 'a' at row 0 of log.parquet; expected a number. Hint: name a column of numbers",
-    ),
     "float field": (
         lambda: fit(fields=["z"]),
         "name it under numeric= instead of fields= if it is a quantity, or cast it to whole numbers if it is an id",
@@ -89,12 +64,6 @@ MISTAKES = {
         "recent_share: got 5",
         ["fit", "--score", "p", "--label", "y", "--set", "recent_share=5"],
         "--set recent_share: got 5",
-    ),
-    "task and label": (
-        lambda: fit(tasks={"y": ("y", "p")}),
-        "tasks: got tasks and score or label",
-        ["fit", "--score", "p", "--label", "y", "--task", "y:p"],
-        "--task: got tasks and score or label",
     ),
 }
 

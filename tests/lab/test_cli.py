@@ -47,9 +47,10 @@ def test_refit_uses_the_parts_after_training(monocal_command, prepared, tmp_path
 
 
 def test_prepare_says_what_it_did(monocal_command, log_file, tmp_path):
-    arguments = ("--label", "click", "--fields", "device,site_id", "--hash", "site_id=100", "--part", "train=1")
+    arguments = ("--label", "click", "--fields", "device,site_id", "--hashed-fields", "site_id=100")
     found = monocal_command(
-        "lab", "prepare", log_file, *arguments, "--part", "test=1", "--out", tmp_path / "log", "--json"
+        *("lab", "prepare", log_file, *arguments, "--shares", "train=1", "--shares", "test=1"),
+        *("--out", tmp_path / "log", "--json"),
     ).json
     assert found["parts"] == {"train": 10_000, "test": 10_000}
     assert found["fields"] == {"device": 6, "site_id": 101}
@@ -59,7 +60,7 @@ def test_prepare_with_a_schema_file_and_cuts(monocal_command, log_file, tmp_path
     (tmp_path / "schema.toml").write_text(
         '[schema]\nlabels = "click"\nfields = ["device"]\ntime = "timestamp"\nscores = "pctr"\n'
     )
-    arguments = ("--schema", tmp_path / "schema.toml", "--cut", "test=1767900000", "--out", tmp_path / "log")
+    arguments = ("--schema", tmp_path / "schema.toml", "--cuts", "test=1767900000", "--out", tmp_path / "log")
     found = monocal_command("lab", "prepare", log_file, *arguments, "--json").json
     assert list(found["parts"]) == ["train", "test"]
     precomputed = monocal_command(
@@ -73,8 +74,8 @@ def test_prepare_with_a_schema_file_and_cuts(monocal_command, log_file, tmp_path
     [
         ((), "--label: got nothing; expected the label column"),
         (("--label", "click", "--fields", "sites"), "did you mean 'site_id'?"),
-        (("--label", "click", "--cut", "test"), "--cut: got 'test'; expected name=value"),
-        (("--label", "click", "--part", "train=x"), "--part: got 'x'; expected a number"),
+        (("--label", "click", "--cuts", "test"), "--cuts: got 'test'; expected name=value"),
+        (("--label", "click", "--shares", "train=x"), "--shares: got 'x'; expected a number"),
         (("--label", "click", "--schema", "schema.toml"), "--schema: got a file and columns; expected one of the two"),
         (("--source", "avasu"), "did you mean 'avazu'?"),
         (("--label", "click", "--fit-on", "tran"), "'tran'"),

@@ -13,36 +13,36 @@ STANDARD_INPUT = "-"
 _TABLE_ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
 
 
-def names(texts: Sequence[str] | None) -> list[str]:
-    """Splits at commas, so that `--fields a,b` and `--fields a --fields b` mean the same.
+def names(texts: Sequence[str] | None) -> list[str] | None:
+    """Splits at commas, so that `--fields a,b` and `--fields a --fields b` mean the same; None where nothing is given.
 
     Example:
-        >>> names(["site_id, app_id", "hour"])
-        ['site_id', 'app_id', 'hour']
+        >>> names(["site_id, app_id", "hour"]), names(None)
+        (['site_id', 'app_id', 'hour'], None)
     """
-    return [part.strip() for text in texts or () for part in text.split(",") if part.strip()]
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()] if texts else None
 
 
-def names_or_none(texts: Sequence[str] | None) -> list[str]:
-    """Splits at commas; the word `none` names nothing.
+def chosen_fields(given: Sequence[str] | None) -> list[str]:
+    """Returns the fields that were named; the word `none` names nothing.
 
     Example:
-        >>> names_or_none(["site_id,app_id"]), names_or_none(["none"])
-        (['site_id', 'app_id'], [])
+        >>> chosen_fields(["site_id"]), chosen_fields(["none"]), chosen_fields(None)
+        (['site_id'], [], [])
     """
-    return [name for name in names(texts) if name != "none"]
+    return [name for name in given or () if name != "none"]
 
 
-def fields_to_use(table: str | list[str], given: Sequence[str] | None, taken: dict[str, Any]) -> list[str]:
-    """Returns the fields that were named: `auto` takes those that a look at the table proposes, `none` names none.
+def proposed_fields(table: str | list[str], given: Sequence[str] | None, columns: dict[str, Any]) -> list[str]:
+    """Returns the fields that were named; `auto` takes those that a look at the table proposes.
 
     Arguments:
         table: Where the rows are; a prepared log knows its fields.
         given: What the caller wrote.
-        taken: The columns that play another part, as `Roles.of` takes them.
+        columns: The columns that play another part, as `Roles.of` takes them.
     """
-    if names(given) != ["auto"]:
-        return names_or_none(given)
+    if given != ["auto"]:
+        return chosen_fields(given)
     from monocal.cli.output import remark
     from monocal.logs.log_folders import is_any_log_folder
     from monocal.tables.checks import propose_fields, usable_fields
@@ -50,7 +50,7 @@ def fields_to_use(table: str | list[str], given: Sequence[str] | None, taken: di
 
     if is_any_log_folder(table):
         return []
-    found = usable_fields(propose_fields(table, Roles.of(**taken)))
+    found = usable_fields(propose_fields(table, Roles.of(**columns)))
     remark(f"fields: {', '.join(found) or 'none'}")
     return found
 
@@ -64,15 +64,14 @@ def tasks(texts: Sequence[str] | None) -> dict[str, tuple[str, str]] | None:
         >>> tasks(["click"])
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: --task: got 'click'; expected label:score. Hint: write --task click:pctr.
+        monocal.core.errors.InvalidInput: tasks: got 'click'; expected label:score. Hint: write --tasks click:pctr.
     """
     found: dict[str, tuple[str, str]] = {}
-    for text in names(texts):
+    for text in names(texts) or ():
         label, colon, score = text.partition(":")
         if not (label and colon and score) or ":" in score:
-            raise InvalidInput.of("--task", repr(text), "label:score", "write --task click:pctr")
-        if label in found:
-            raise InvalidInput.of("--task", f"{label!r} twice", "each label once", "remove one of the two")
+            raise InvalidInput.of("tasks", repr(text), "label:score", "write --tasks click:pctr")
+        check_once("tasks", label, found)
         found[label] = (label, score)
     return found or None
 
@@ -94,17 +93,17 @@ def pairs_only(option: str, texts: Sequence[str] | None) -> dict[str, str]:
     """Reads `name=value` pairs.
 
     Example:
-        >>> pairs_only("--cut", ["test"])
+        >>> pairs_only("--cuts", ["test"])
         Traceback (most recent call last):
         ...
-        monocal.core.errors.InvalidInput: --cut: got 'test'; expected name=value. Hint: write --cut test=….
+        monocal.core.errors.InvalidInput: --cuts: got 'test'; expected name=value. Hint: write --cuts test=….
     """
     found: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise InvalidInput.of(option, repr(text), "name=value", f"write {option} {text}=…")
-        _check_once(option, name, found)
+        check_once(option, name, found)
         found[name] = value
     return found
 
@@ -113,13 +112,26 @@ def number(option: str, text: str) -> float:
     """Reads a number.
 
     Example:
-        >>> number("--part", "0.6"), number("--hash", "1_000_000")
+        >>> number("--shares", "0.6"), number("--hashed-fields", "1_000_000")
         (0.6, 1000000.0)
     """
     try:
         return float(text)
     except ValueError:
         raise InvalidInput.of(option, repr(text), "a number", f"write {option} name=1") from None
+
+
+def number_or_column(text: str | None) -> float | str | None:
+    """A number, or else the name of a column.
+
+    Example:
+        >>> number_or_column("0.1"), number_or_column("keep_share"), number_or_column(None)
+        (0.1, 'keep_share', None)
+    """
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def settings(texts: Sequence[str] | None) -> dict[str, Any]:
@@ -135,7 +147,7 @@ def settings(texts: Sequence[str] | None) -> dict[str, Any]:
         name = name.strip().replace("-", "_")
         if not (name.isidentifier() and equals):
             raise InvalidInput.of("--set", repr(text), "name=value", "write --set n_bins=20")
-        _check_once("--set", name, found)
+        check_once("--set", name, found)
         found[name] = _value(value.strip())
     return found
 
@@ -154,7 +166,7 @@ def settings_by_method(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]
             raise InvalidInput.of("--set", repr(text), "method.name=value", "write --set histogram.n_bins=20")
         of_method = found.setdefault(method, {})
         for name, value in settings([rest]).items():
-            _check_once("--set", f"{method}.{name}", [f"{method}.{known}" for known in of_method])
+            check_once("--set", f"{method}.{name}", [f"{method}.{known}" for known in of_method])
             of_method[name] = value
     return found
 
@@ -188,22 +200,8 @@ def model_and_table(paths: Sequence[str]) -> tuple[str | None, Any]:
     return (None, table(paths)) if is_table else (paths[0], table(paths[1:]))
 
 
-def sampling_rate(text: str | None) -> float | str | None:
-    """A number, or else the name of a column.
-
-    Example:
-        >>> sampling_rate("0.1"), sampling_rate("keep_share"), sampling_rate(None)
-        (0.1, 'keep_share', None)
-    """
-    if text is None:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _check_once(option: str, name: str, found: Container[str]) -> None:
+def check_once(option: str, name: str, found: Container[str]) -> None:
+    """Refuses a name that is given twice."""
     if name in found:
         raise InvalidInput.of(option, f"{name!r} twice", f"{option} once per name", "remove one of the two")
 

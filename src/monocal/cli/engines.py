@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from monocal.cli import arguments
-from monocal.cli.spark_tables import spark_table
 from monocal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ FIT_ENGINES = (*ENGINES, "torchrun")
 Engine = Annotated[
     str,
     typer.Option(
-        "--engine",
         metavar="local|spark",
         help="Where the work is done. With spark, TABLE is a path or a table's name that the Spark session knows.",
     ),
@@ -30,7 +30,6 @@ Engine = Annotated[
 TableEngine = Annotated[
     str,
     typer.Option(
-        "--engine",
         metavar="local|spark",
         help="With spark, TABLE is a path or a table's name of the Spark session; the columns needed are brought here.",
     ),
@@ -38,37 +37,38 @@ TableEngine = Annotated[
 FitEngine = Annotated[
     str,
     typer.Option(
-        "--engine",
         metavar="local|spark|torchrun",
         help="Where the work is done: here, on Spark, or by the processes that torchrun started.",
     ),
 ]
-NShards = Annotated[
-    int | None,
-    typer.Option(
-        "--shards",
-        min=1,
-        help="Parts that a fit is summed up by, by default one per process; the same number gives the same bits.",
-    ),
-]
 Workers = Annotated[
-    int, typer.Option("--workers", min=1, help="With --engine spark: tasks that fit one model together, one slot each.")
+    int, typer.Option(min=1, help="With --engine spark: tasks that fit one model together, one slot each.")
 ]
 Master = Annotated[
     str | None,
-    typer.Option("--master", metavar="URL", help="With --engine spark: the cluster, if no session is running yet."),
+    typer.Option(metavar="URL", help="With --engine spark: the cluster, if no session is running yet."),
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option("--conf", metavar="KEY=VALUE", help="With --engine spark: a setting of Spark; once per setting."),
+    typer.Option(metavar="KEY=VALUE", help="With --engine spark: a setting of Spark; once per setting."),
 ]
+
+_NO_PARQUET = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_UNUSABLE = {
+    "PATH_NOT_FOUND": "which is not there",
+    "TABLE_OR_VIEW_NOT_FOUND": "which is not there",
+    "UNABLE_TO_INFER_SCHEMA": "where no Parquet is",
+    "CANNOT_READ_FILE_FOOTER": "which is no Parquet",
+    "is not a Parquet file": "which is no Parquet",
+}
+"""What Spark says of a table that cannot be read, and what that means."""
 
 
 def is_spark(
     engine: str,
     master: str | None,
     conf: list[str] | None,
-    unsupported: dict[str, Any],
+    unsupported: dict[str, Any] | None = None,
     engines: tuple[str, ...] = ENGINES,
 ) -> bool:
     """Says whether Spark is asked for; refuses options that belong to the other engine.
@@ -81,35 +81,113 @@ def is_spark(
         engines: The engines that the verb has.
     """
     if engine not in engines:
-        raise InvalidInput.of("--engine", repr(engine), " or ".join(engines), "leave it out to work on this machine")
+        raise InvalidInput.of("engine", repr(engine), " or ".join(engines), "leave it out to work on this machine")
     if engine != "spark":
-        given = "--master" if master else "--conf" if conf else ""
+        given = "master" if master else "conf" if conf else ""
         if given:
             value = master or ", ".join(conf or ())
             raise InvalidInput.of(given, value, "nothing without --engine spark", "add --engine spark")
         return False
-    for name, value in unsupported.items():
+    for name, value in (unsupported or {}).items():
         if value:
             given = ", ".join(value) if isinstance(value, list) else value
             raise InvalidInput.of(name, given, "nothing with --engine spark", "leave it out, or work on this machine")
     return True
 
 
-@final
-@dataclass(frozen=True)
-class TablePlace:
-    """Where a table is, for work that is done here."""
+def table_at(paths: list[str], engine: str, master: str | None, conf: list[str] | None) -> Any:
+    """Returns the table that a verb was given, which with Spark is opened by its session."""
+    table = arguments.table(paths)
+    return spark_table(table, master, conf) if is_spark(engine, master, conf) else table
 
-    engine: TableEngine = "local"
-    master: Master = None
-    conf: Conf = None
 
-    def open(self, paths: list[str]) -> Any:
-        """Returns the table that a verb was given, which with Spark is opened by its session."""
-        table = arguments.table(paths)
-        if not is_spark(self.engine, self.master, self.conf, {}):
-            return table
-        return spark_table(table, self.master, self.conf)
+def spark_table(table: str | list[str], master: str | None, conf: list[str] | None) -> Any:
+    """Opens Parquet paths, or a table of the session's catalogue, with the running session or a new one.
+
+    What can be refused without a session is refused before one starts.
+
+    Arguments:
+        table: Paths, or the name of a table.
+        master: The cluster, for a session that starts.
+        conf: Settings as `key=value`.
+    """
+    if isinstance(table, str) and table.lower().endswith(_NO_PARQUET):
+        raise InvalidInput.of("TABLE", repr(table), "Parquet or a table's name", "store the log as Parquet first")
+    session = _session(master, arguments.pairs_only("--conf", conf))
+    try:
+        found = _opened(session, table)
+        found.columns  # noqa: B018 (Connect looks for the table when its columns are asked for)
+    except Exception as error:
+        what = next((meaning for text, meaning in _UNUSABLE.items() if text in str(error)), None)
+        if what is None:
+            raise
+        expected = "Parquet, or the name of a table that the Spark session knows"
+        raise InvalidInput.of("TABLE", f"{table!r}, {what}", expected, "check its name") from error
+    return found
+
+
+def check_new_folder(df: Any, out: str) -> None:
+    """Refuses a folder that is there, before the table is looked at.
+
+    Spark Connect shows no file system: there Spark refuses the folder when it is written.
+    """
+    context = getattr(df.sparkSession, "_sc", None)
+    if context is None:
+        return
+    path = context._jvm.org.apache.hadoop.fs.Path(out)
+    if path.getFileSystem(context._jsc.hadoopConfiguration()).exists(path):
+        raise folder_is_there(out)
+
+
+def folder_is_there(out: str) -> InvalidInput:
+    """Returns the error for an output that exists."""
+    return InvalidInput.of("out", f"{out!r}, which is there", "a folder that is not there yet", "choose another name")
+
+
+def _opened(session: Any, table: str | list[str]) -> Any:
+    if not isinstance(table, str):
+        return session.read.parquet(*table)
+    if "/" not in table and _is_known(session, table):
+        return session.table(table)
+    return session.read.parquet(table)
+
+
+def _is_known(session: Any, name: str) -> bool:
+    from pyspark.errors import AnalysisException
+
+    try:
+        return bool(session.catalog.tableExists(name))
+    except AnalysisException:  # what no table can be called, such as log.2024.05.parquet
+        return False
+
+
+def _session(master: str | None, settings: dict[str, str]) -> Any:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise InvalidInput.of(
+            "engine", "spark without pyspark", "an installed pyspark", "pip install 'monocal[spark]'"
+        ) from None
+    builder = SparkSession.builder.appName("monocal")
+    if master is not None:
+        builder = builder.master(master)
+        if master.startswith("local"):
+            # workers run here, and the python3 of the PATH need not be the one that has monocal
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            # what fails here comes back as an error of one line, not as pages of Java
+            settings = {"spark.log.level": "FATAL", **settings}
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        if "JAVA_GATEWAY_EXITED" not in str(error):
+            raise
+        got, expected = "spark, which did not start", "a --master and --conf that Spark takes"
+        hint = "look at what it says above, first of all"
+        if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+            got, expected, hint = "spark without java", "java 17 or newer", "install it, or set JAVA_HOME"
+        raise InvalidInput.of("engine", got, expected, hint) from None
 
 
 @contextmanager

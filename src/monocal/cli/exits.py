@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 import warnings
@@ -12,7 +13,6 @@ from itertools import pairwise, takewhile
 
 import typer
 
-from monocal.cli.spelling import in_options
 from monocal.core.errors import InvalidInput, MissingFolder, MonocalError, MonocalWarning, shown
 
 OK = 0
@@ -27,7 +27,7 @@ MEANINGS = {
     OK: "done",
     FAILURE: "failure: a damaged model, a full disk, a lost process, a missing optional package, a fault in monocal",
     UNUSABLE: "the command, an option or the data cannot be used; the message says why and what to do",
-    REFUSED: "the gate did not let a new model pass; nothing was replaced",
+    REFUSED: "the gate failed: a new model was refused; nothing was replaced",
     ALARM: "an alarm: the model in use is no longer calibrated (watch)",
     INTERRUPTED: "interrupted with Ctrl-C; no half-written output is left",
     TERMINATED: "ended by SIGTERM; no half-written output is left",
@@ -58,15 +58,13 @@ class _Settings:
 
     Attributes:
         debug: Whether errors say where they came from.
-        offered: Returns the options of its verb.
-        settings: Names that the caller gave with --set.
-        given: The words of the command.
+        given: The words of the command, of which an error repeats the wrong one.
+        options: Returns the options of its verb, as which errors write the arguments of the library.
     """
 
     debug: bool = False
-    offered: Callable[[], Collection[str] | None] = lambda: None
-    settings: Collection[str] = ()
     given: Sequence[str] = ()
+    options: Callable[[], Collection[str]] = tuple
 
 
 SETTINGS = _Settings()
@@ -77,20 +75,16 @@ class Terminated(BaseException):
 
 
 def run_guarded(
-    command: Callable[[], object],
-    offered: Callable[[], Collection[str] | None] = lambda: None,
-    settings: Collection[str] = (),
-    given: Sequence[str] = (),
+    command: Callable[[], object], given: Sequence[str] = (), options: Callable[[], Collection[str]] = tuple
 ) -> int:
     """Runs a command and returns its exit code; an error becomes one line on standard error.
 
     Arguments:
         command: What to run.
-        offered: Returns the options of its verb, in whose words errors are told.
-        settings: Names that the caller gave with --set.
-        given: The words of the command, of which an error repeats the wrong one.
+        given: The words of the command.
+        options: Returns the options of its verb.
     """
-    SETTINGS.debug, SETTINGS.offered, SETTINGS.settings, SETTINGS.given = False, offered, settings, given
+    SETTINGS.debug, SETTINGS.given, SETTINGS.options = False, given, options
     try:
         with _warnings_as_lines():
             result = command()
@@ -135,7 +129,7 @@ def describe(error: Exception) -> str:
             f"Hint: pip install 'monocal[{_EXTRAS[package]}]'."
         )
     if isinstance(error, MonocalError):
-        return told(str(error))
+        return to_message(str(error))
     if isinstance(error, OSError):
         return _one_line(str(error))
     if type(error).__module__.split(".")[0] in ("pyspark", "py4j"):
@@ -165,26 +159,65 @@ def _of_spark(text: str) -> str:
     return f"Spark: {first}. Hint: run again with --debug to see all that it says."
 
 
-def told(message: str) -> str:
-    """Returns a message of the library in one line, in the words of the verb that runs."""
-    return in_options(_one_line(message), SETTINGS.offered(), SETTINGS.settings)
+def to_message(text: str) -> str:
+    """Returns a message of the library in one line, with the options of the verb that runs."""
+    settings = {value.partition("=")[0].rpartition(".")[2] for value in _values_of("--set", SETTINGS.given)}
+    return in_options(_one_line(text), SETTINGS.options(), settings)
+
+
+def in_options(message: str, options: Collection[str], settings: Collection[str] = ()) -> str:
+    """Returns a message in which arguments are written as the options that are spelled like them.
+
+    An argument is recognised before "got", as `name=`, and by a name of several words in a hint. What stands elsewhere
+    may be a column of the caller's.
+
+    Arguments:
+        message: An error or a warning of the library.
+        options: The options of the verb that was called; other names stay as they are.
+        settings: Names that the caller gave with --set.
+
+    Example:
+        >>> in_options('score: got None; expected the name of a column. Hint: pass score="…".', {"--score"})
+        '--score: got nothing; expected the name of a column. Hint: pass --score ….'
+        >>> in_options("scores_are: got 'odds'; expected logits. Hint: leave scores_are out.", {"--scores-are"})
+        "--scores-are: got 'odds'; expected logits. Hint: leave --scores-are out."
+        >>> in_options("l2: got -1; expected a number ≥ 0. Hint: leave l2 out.", (), {"l2"})
+        '--set l2: got -1; expected a number ≥ 0. Hint: leave l2 out.'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        flag = f"--{found[1].replace('_', '-')}"
+        value = next((text for text in found.groups()[1:] if text), "")
+        return found[0] if flag not in options else f"{flag} {value}".rstrip()
+
+    head, got, rest = message.replace(": got None;", ": got nothing;").partition(": got ")
+    if head in settings:
+        head = f"--set {head}"
+    elif "--out" in options and re.fullmatch(r"output (file|folder)", head):
+        head = "--out"
+    elif got and re.fullmatch(r"(\w+, )*(\w+ of )?\w+", head):
+        head = re.sub(r"(\w+)(?=,|$)", option, head)
+    body, hint, advice = f"{head}{got}{rest}".partition("Hint: ")
+    advice = re.sub(r"(?<![\w'\"-])([a-z]+_[a-z_]+)(?![\w'\"=(])", option, advice)
+    setting = re.compile(r"""(?<![\w-])([a-z_]+)=(?:"([^"]*)"|(\w+(?:\.\w+)*)|(?![\w"'{(\[]))""")
+    return setting.sub(option, body) + hint + setting.sub(option, advice)
 
 
 def _usage(error: typer.TyperException) -> str:
     text = _one_line(error.format_message())
     option = next(reversed(getattr(getattr(error, "param", None), "opts", ())), "")
-    wish = _one_line(getattr(error, "message", "")).removeprefix("Input should be ").partition(", unable")[0]
-    if option.startswith("-") and wish and (value := _value_of(option, SETTINGS.given)) is not None:
-        text = f"{option}: got {shown(repr(value))}; expected {wish.removesuffix('.')}"
+    expected = _one_line(getattr(error, "message", "")).removeprefix("Input should be ").partition(", unable")[0]
+    if option.startswith("-") and expected and (values := _values_of(option, SETTINGS.given)):
+        text = f"{option}: got {shown(repr(values[-1]))}; expected {expected.removesuffix('.')}"
     context = getattr(error, "ctx", None)
     stop = "" if text.endswith((".", "?")) else "."
     return text if context is None else f"{text}{stop} Hint: {context.command_path} --help."
 
 
-def _value_of(option: str, given: Sequence[str]) -> str | None:
+def _values_of(option: str, given: Sequence[str]) -> list[str]:
+    """The values that an option was given, in order."""
     found = [after for before, after in pairwise(given) if before == option]
-    found += [text.partition("=")[2] for text in given if text.startswith(f"{option}=")]
-    return found[-1] if found else None
+    return found + [text.partition("=")[2] for text in given if text.startswith(f"{option}=")]
 
 
 def _one_line(text: str) -> str:
@@ -199,7 +232,7 @@ def _end(line: str, code: int) -> int:
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        typer.echo(f"warning: {told(str(message))}", err=True)
+        typer.echo(f"warning: {to_message(str(message))}", err=True)
 
     with warnings.catch_warnings():
         # a user can act on our own warnings only

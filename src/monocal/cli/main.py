@@ -1,62 +1,91 @@
-"""The `monocal` command."""
+"""The `monocal` command: its verbs, imported when they are called."""
 
 from __future__ import annotations
 
 import gc
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from itertools import pairwise
-from types import FrameType, ModuleType
-from typing import Annotated, Any
+from types import FrameType
+from typing import Annotated, Any, final
 
 import typer
+from typer.core import TyperGroup
 
 from monocal.cli.exits import MEANINGS, Terminated, run_guarded
-from monocal.cli.option_groups import with_options_of_groups
-from monocal.cli.options import Debug
-from monocal.cli.verbs import (
-    apply,
-    compare,
-    evaluate,
-    export,
-    fit,
-    gate,
-    inspect,
-    methods,
-    metrics,
-    promote,
-    refresh,
-    report,
-    rollback,
-    serve,
-    watch,
-)
+from monocal.cli.options import Debug, with_options
 from monocal.core.version import __version__
 
-VERBS: tuple[ModuleType, ...] = (
-    fit,
-    apply,
-    evaluate,
-    compare,
-    report,
-    inspect,
-    methods,
-    metrics,
-    refresh,
-    gate,
-    promote,
-    rollback,
-    watch,
-    serve,
-    export,
-)
+LABORATORY = "lab"
+HOMES: Mapping[str, str] = {
+    "demo": "monocal.lab.first_steps",
+    "simulate": "monocal.lab.first_steps",
+    "fit": "monocal.cli.fit",
+    "apply": "monocal.cli.fit",
+    "evaluate": "monocal.cli.judge",
+    "compare": "monocal.cli.judge",
+    "report": "monocal.cli.judge",
+    "inspect": "monocal.cli.judge",
+    "methods": "monocal.cli.judge",
+    "metrics": "monocal.cli.judge",
+    "refresh": "monocal.cli.operate",
+    "gate": "monocal.cli.operate",
+    "promote": "monocal.cli.operate",
+    "rollback": "monocal.cli.operate",
+    "watch": "monocal.cli.operate",
+    "serve": "monocal.cli.operate",
+    "export": "monocal.cli.fit",
+    LABORATORY: "monocal.lab.cli",
+}
+"""Verbs in the order of the data's way, and the modules that have them in `VERBS`, with examples in `EXAMPLES`."""
 
 _EXIT_CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())])
 
+
+@final
+class Verbs(TyperGroup):
+    """A group whose verbs are built when they are called, so that `--help` costs what its text does."""
+
+    def __init__(self, *, homes: Mapping[str, str] = HOMES, **others: Any) -> None:
+        super().__init__(**others)
+        self.homes = homes
+        # names alone, among which the nearest to a mistyped one is looked for
+        self.commands: Any = dict.fromkeys(homes)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 (the signature is typer's)
+        return list(self.homes)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """Returns a verb, or the group of the laboratory's verbs."""
+        if cmd_name in self.homes and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = self._built(cmd_name)
+        return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Writes the verbs with the first line of each docstring."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._summary(name)) for name in self.homes])
+
+    def _built(self, name: str) -> Any:
+        module: Any = import_module(self.homes[name])
+        if name == LABORATORY:
+            homes = dict.fromkeys(module.VERBS, module.__name__)
+            return Verbs(name=name, homes=homes, help=module.__doc__, no_args_is_help=True, rich_markup_mode=None)
+        lines = ["\b", "Examples:", *(f"  {line}" for line in module.EXAMPLES[name].strip().splitlines())]
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        alone.command(name, epilog="\n".join(lines))(with_options(module.VERBS[name]))
+        return typer.main.get_command(alone)
+
+    def _summary(self, name: str) -> str:
+        if name == LABORATORY:
+            return "Prepares and ranks raw logs, and runs studies."
+        return (import_module(self.homes[name]).VERBS[name].__doc__ or "").partition("\n")[0]
+
+
 app = typer.Typer(
     name="monocal",
+    cls=Verbs,
     help="Turns the scores of a ranking or CTR model into probabilities one can bid, budget and fuse with.",
     epilog=_EXIT_CODES,
     no_args_is_help=True,
@@ -83,45 +112,14 @@ def _every_command(
     pass
 
 
-def _add(commands: typer.Typer, name: str, verb: Callable[..., None], examples: str) -> None:
-    lines = ["\b", "Examples:", *(f"  {line}" for line in examples.strip().splitlines())]
-    commands.command(name, epilog="\n".join(lines))(with_options_of_groups(verb))
-
-
-def _add_module(commands: typer.Typer, module: Any) -> None:
-    for name, verb in module.VERBS.items():
-        _add(commands, name, verb, module.EXAMPLES[name])
-
-
-# by their names: nothing of the product imports the laboratory
-_add_module(app, import_module("monocal.lab.first_steps"))
-for _module in VERBS:
-    _name = _module.__name__.rsplit(".", 1)[-1]
-    _add(app, _name, getattr(_module, _name), _module.EXAMPLES)
-laboratory = typer.Typer(
-    help="The laboratory: prepares and ranks raw logs, runs studies.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-_add_module(laboratory, import_module("monocal.lab.cli"))
-app.add_typer(laboratory, name="lab")
-
-
 def options_of(*words: str) -> frozenset[str]:
     """Returns the options of the verb that the words of a command begin with: ("fit", …), or ("lab", "rank", …)."""
     found: Any = typer.main.get_command(app)
     for word in words:
-        if word not in getattr(found, "commands", {}):
+        if not isinstance(found, Verbs) or word not in found.homes:
             break
-        found = found.commands[word]
+        found = found.get_command(None, word)
     return frozenset(option for parameter in found.params for option in parameter.opts)
-
-
-def _settings(given: Sequence[str]) -> frozenset[str]:
-    """The names that were given with --set, those of `compare` without their method."""
-    values = [after for before, after in pairwise(given) if before == "--set"]
-    values += [text.removeprefix("--set=") for text in given if text.startswith("--set=")]
-    return frozenset(value.partition("=")[0].rpartition(".")[2] for value in values)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -129,10 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     words = [text for text in given if not text.startswith("-")]
     return run_guarded(
-        lambda: app(given, prog_name="monocal", standalone_mode=False),
-        lambda: options_of(*words),
-        _settings(given),
-        given,
+        lambda: app(given, prog_name="monocal", standalone_mode=False), given, lambda: options_of(*words)
     )
 
 

@@ -1,4 +1,4 @@
-"""What a verb tells: results on standard output, remarks on standard error."""
+"""What a verb prints: results on standard output, remarks on standard error, tables and texts of 80 columns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -85,6 +86,45 @@ def print_table(
 def print_lines(text: str) -> None:
     """Writes text to standard output as it is."""
     sys.stdout.write(text.rstrip("\n") + "\n")
+
+
+def folded(text: str) -> str:
+    """Returns lines that fit a terminal; what goes on is indented by four more than its line, and no word is broken.
+
+    Example:
+        >>> print(folded("fields: " + ", ".join(f"field_{number} (1,000)" for number in range(1, 6))))
+        fields: field_1 (1,000), field_2 (1,000), field_3 (1,000), field_4 (1,000),
+            field_5 (1,000)
+    """
+    return "\n".join(_fold(line) for line in text.split("\n"))
+
+
+def _fold(line: str) -> str:
+    further = " " * (len(line) - len(line.lstrip()) + 4)
+    lines = wrap(line, _WIDTH, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines) if len(line) > _WIDTH else line
+
+
+def wrapped(docstring: str) -> str:
+    """Returns a docstring whose paragraphs fit a terminal; formulas, code and lists stay as they are.
+
+    Example:
+        >>> print(wrapped("Joins the centres of\\nbins with lines.\\n\\n.. math::\\n    a + b"))
+        Joins the centres of bins with lines.
+        <BLANKLINE>
+        .. math::
+            a + b
+    """
+    return "\n\n".join(_paragraph(block) for block in docstring.split("\n\n"))
+
+
+def _paragraph(block: str) -> str:
+    lines = block.split("\n")
+    indents = {len(line) - len(line.lstrip()) for line in lines}
+    if len(indents) > 1 or block.lstrip().startswith((">>>", ".. math", "- ")):
+        return "\n".join(_fold(line) for line in lines)
+    indent = " " * indents.pop()
+    return "\n".join(wrap(" ".join(block.split()), _WIDTH, initial_indent=indent, subsequent_indent=indent))
 
 
 def first_line(docstring: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Judgements and field tables as tables for people."""
+"""Evaluations, comparisons, field tables and watches as tables for people."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING
 
-from monocal.cli.exits import told
-from monocal.cli.output import print_table
-from monocal.cli.spelling import carry_as_option
+from monocal.cli.exits import to_message
+from monocal.cli.output import folded, print_lines, print_table, remark
 from monocal.core.numbers import percent, ratio, shorten, signed_percent, significant, span
 
 if TYPE_CHECKING:
     from monocal.evaluation.compare_methods import MethodComparison, MethodResult
     from monocal.evaluation.evaluate import Evaluation
     from monocal.evaluation.fields import FieldTable
+    from monocal.monitoring.watch import Watch
 
 _SHOWN_VALUES = 20
+_SHOWN_ALARMS = 20
+_SHOWN_DAYS = 14
 
 
 def print_evaluation(title: str, found: Evaluation) -> None:
@@ -103,7 +105,7 @@ def print_comparison(found: MethodComparison) -> None:
         + (f"; not significantly different: {', '.join(tied)}." if tied else ", beyond noise."),
         *([found.too_few] if found.too_few else []),
         *_by_log_loss(found),
-        *(f"{result.method}: {told(result.problem)}" for result in found.results if result.problem),
+        *(f"{result.method}: {to_message(result.problem)}" for result in found.results if result.problem),
         *(f"{result.method}: {result.remark}" for result in found.results if result.remark),
         *_carry_over(found),
     ]
@@ -126,11 +128,7 @@ def _by_log_loss(found: MethodComparison) -> list[str]:
 
 def _carry_over(found: MethodComparison) -> list[str]:
     """Returns what of each method's effects held on later rows of its fit, as lines."""
-    lines = [
-        f"{result.method}: {carry_as_option(line, result.method)}"
-        for result in found.results
-        for line in result.describe_carry_over()
-    ]
+    lines = [f"{result.method}: {line}" for result in found.results for line in result.describe_carry_over()]
     return ["Carried forward, as shares of what was learned:", *lines] if lines else []
 
 
@@ -155,17 +153,53 @@ def _method_row(result: MethodResult, found: MethodComparison) -> list[str]:
     return [*cells, *optional, f"{result.fit_seconds:.1f}"]
 
 
-def _print_in_order(title: str, table: FieldTable) -> None:
-    import numpy as np
-
-    values = np.array(table.values)
-    rows = [[str(values[row]), *_cells(table, row)] for row in np.argsort(values).tolist()]
-    print_table(f"By {title}", [title, "rows", "observed", "predicted", "PCOC", "interval"], rows)
-
-
 def _cells(table: FieldTable, row: int) -> list[str]:
     rows, observed, predicted, pcoc, low, high = (
         float(table[name][row])
         for name in ("n_rows", "observed_rate", "mean_prediction", "pcoc", "pcoc_low", "pcoc_high")
     )
     return [f"{rows:,.0f}", significant(observed, 4), significant(predicted, 4), ratio(pcoc), span(low, high, 3)]
+
+
+def print_watch(found: Watch) -> None:
+    """Shows the newest days and the alarms of a watch, and what its promise is."""
+    days = found.days[-_SHOWN_DAYS:]
+    for task in days[-1].expected:
+        rows = []
+        for day in days:
+            seen, expected, drift = day.calibration.get(task), day.expected[task], day.drift[task]
+            cells = [day.period, f"{day.n_rows:,}"]
+            if seen is None:
+                cells += ["no labels", "–", significant(expected.log_loss), significant(expected.auc)]
+            else:
+                ends = f"{significant(seen.pcoc)} ±{significant((seen.pcoc_high - seen.pcoc_low) / 2.0, 1)}"
+                cells += [
+                    ends,
+                    significant(seen.log_loss),
+                    significant(expected.log_loss),
+                    significant(expected.auc),
+                ]
+            unseen = max(day.unseen.values(), default=0.0)
+            rows.append([*cells, f"{unseen:.1%}", f"{drift.value:.2f}"])
+        head = ["period", "rows", "PCOC", "loss", "exp.", "AUC", "unseen", "drift"]
+        print_table(task, head, rows)
+    if found.alarms:
+        shown = [
+            [
+                alarm.where,
+                alarm.task,
+                alarm.chart,
+                alarm.since,
+                f"{alarm.calibration.n_rows:,}",
+                significant(alarm.calibration.pcoc),
+            ]
+            for alarm in found.alarms[:_SHOWN_ALARMS]
+        ]
+        more = f" ({_SHOWN_ALARMS} of {len(found.alarms):,})" if len(found.alarms) > _SHOWN_ALARMS else ""
+        print_table(f"Alarms{more}", ["where", "task", "chart", "since", "rows", "PCOC"], shown, left=4)
+    print_lines(folded("\n".join(found.beyond))) if found.beyond else None
+    remark(
+        f"{len(found.alarms):,} of {found.n_charts:,} charts in alarm after {found.n_periods:,} periods with labels; "
+        f"chance of any false alarm at most {found.false_alarm_rate:.0%} while the forecast is within "
+        f"{found.tolerance:.0%} of the truth. Expected loss (exp.) and AUC assume that it is calibrated."
+    )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from monocal.cli import arguments
-from monocal.cli.options import Debug, Fields, Group, Json, Logits, MaxSize, Out, SamplingRate, Set, Tasks, Time, Weight
-from monocal.cli.output import print_json, print_lines, print_table, remark
-from monocal.cli.prose import folded
+from monocal.cli.options import Json, MaxSize, Out, Set, with_columns
+from monocal.cli.output import folded, print_json, print_lines, print_table, remark
 from monocal.core.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -21,8 +20,8 @@ EXAMPLES = {
 monocal lab prepare log.parquet --label click --fields site_id,app_id,hour --time timestamp --out prepared/
 monocal lab prepare "logs/*.csv.gz" --schema schema.toml --out prepared/
 monocal lab prepare avazu/ --source avazu --out prepared/
-monocal lab prepare log.parquet --label click --fields site_id,device_ip --hash device_ip=1000000 --out prepared/
-monocal lab prepare log.parquet --label click --fields site_id --time ts --cut test=2024-05-08 --out prepared/
+monocal lab prepare log.parquet --label click --fields site,ip --hashed-fields ip=1000000 --out prepared/
+monocal lab prepare log.parquet --label click --fields site_id --time ts --cuts test=2024-05-08 --out prepared/
 """,
     "rank": """
 monocal lab rank prepared/ --out ranked/
@@ -44,6 +43,7 @@ monocal lab bench my_study.toml --out runs/mine --data-dir logs/ --workers 2
 }
 
 
+@with_columns("tasks", "fields", "time", "group", "weight", "sampling_rate", "scores_are")
 def prepare(
     raw: Annotated[
         str,
@@ -60,29 +60,18 @@ def prepare(
     label: Annotated[
         list[str] | None, typer.Option("--label", metavar="COLUMNS", help="The 0/1 outcome; one per task, with commas.")
     ] = None,
-    task: Tasks = None,
-    fields: Fields = None,
-    time: Time = None,
-    group: Group = None,
-    weight: Weight = None,
-    rate: SamplingRate = None,
-    logits: Logits = False,
     min_count: Annotated[int, typer.Option("--min-count", min=1, help="Rarer values count as unseen.")] = 2,
     max_size: MaxSize = None,
-    hashed: Annotated[
+    hashed_fields: Annotated[
         list[str] | None,
-        typer.Option(
-            "--hash", metavar="FIELD=BUCKETS", help="Hash the values of a huge field instead of listing them."
-        ),
+        typer.Option(metavar="FIELD=BUCKETS", help="Hash the values of a huge field instead of listing them."),
     ] = None,
-    share: Annotated[
+    shares: Annotated[
         list[str] | None,
-        typer.Option(
-            "--part", metavar="NAME=SHARE", help="Parts in time order; by default train 3, calibration 1, test 1."
-        ),
+        typer.Option(metavar="NAME=SHARE", help="Parts in time order; by default train 3, calibration 1, test 1."),
     ] = None,
-    cut: Annotated[
-        list[str] | None, typer.Option("--cut", metavar="NAME=MOMENT", help="Where a part begins, instead of shares.")
+    cuts: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=MOMENT", help="Where a part begins, instead of shares.")
     ] = None,
     history: Annotated[
         str | None,
@@ -95,7 +84,7 @@ def prepare(
         Literal["raise", "skip"] | None, typer.Option("--on-error", help="What to do with malformed rows.")
     ] = None,
     as_json: Json = False,
-    debug: Debug = False,
+    **columns: Any,
 ) -> None:
     """Encodes a raw log of any size as ids on disk.
 
@@ -106,20 +95,19 @@ def prepare(
     chosen: Any = raw
     if source is not None:
         chosen = _source_stream(source, raw, on_error or "raise")
-    meaning = _schema(schema, label, task, fields, time, group, weight, rate, logits, needed=source is None)
-    cuts = {name: _moment(text) for name, text in arguments.pairs_only("--cut", cut).items()}
-    options: dict[str, Any] = {"cuts": cuts} if cuts else {}
-    shares = {name: arguments.number("--part", text) for name, text in arguments.pairs_only("--part", share).items()}
+    begin = {name: _moment(text) for name, text in arguments.pairs_only("--cuts", cuts).items()}
+    options: dict[str, Any] = {"cuts": begin} if begin else {}
     if shares:
-        options["shares"] = shares
-    buckets = arguments.pairs_only("--hash", hashed)
+        given = arguments.pairs_only("--shares", shares)
+        options["shares"] = {name: arguments.number("--shares", text) for name, text in given.items()}
+    buckets = arguments.pairs_only("--hashed-fields", hashed_fields)
     log = encode_log(
         chosen,
-        meaning,
+        _schema(schema, label, columns, needed=source is None),
         out,
         min_count=min_count,
         max_size=max_size,
-        hashed_fields={name: int(arguments.number("--hash", text)) for name, text in buckets.items()},
+        hashed_fields={name: int(arguments.number("--hashed-fields", text)) for name, text in buckets.items()},
         fit_on=fit_on,
         history=history,
         on_error=on_error,
@@ -146,42 +134,24 @@ def _source_stream(name: str, raw: str, on_error: Literal["raise", "skip"]) -> A
     return source.open(raw, on_error=on_error)
 
 
-def _schema(
-    file: Path | None,
-    label: list[str] | None,
-    task: list[str] | None,
-    fields: list[str] | None,
-    time: str | None,
-    group: str | None,
-    weight: str | None,
-    rate: str | None,
-    logits: bool,
-    *,
-    needed: bool,
-) -> Roles | None:
+def _schema(file: Path | None, label: list[str] | None, columns: dict[str, Any], *, needed: bool) -> Roles | None:
     from monocal.tables.roles import Roles
 
-    named = [label, task, fields, time, group, weight, rate]
+    space = columns.pop("scores_are")
+    is_named = any([label, *columns.values()])
     if file is not None:
-        if any(named):
-            raise InvalidInput.of("--schema", "a file and columns", "one of the two", "put every column into the file")
+        if is_named:
+            raise InvalidInput.of("schema", "a file and columns", "one of the two", "put every column into the file")
         return Roles.from_toml(file)
-    tasks = arguments.tasks(task) or {}
-    labels = {name: name for name in arguments.names(label)} | {name: columns[0] for name, columns in tasks.items()}
+    tasks = columns.pop("tasks") or {}
+    labels = {name: name for name in arguments.names(label) or ()} | {name: pair[0] for name, pair in tasks.items()}
     if not labels:
-        if needed or any(named):
-            raise InvalidInput.of("--label", None, "the label column", "write --label click, or --schema schema.toml")
+        if needed or is_named:
+            raise InvalidInput.of("label", None, "the label column", "write --label click, or --schema schema.toml")
         return None
-    return Roles(
-        labels,
-        [name for name in arguments.names(fields) if name != "none"],
-        time=time,
-        group=group,
-        weight=weight,
-        sampling_rate=arguments.sampling_rate(rate),
-        scores={name: columns[1] for name, columns in tasks.items()} or None,
-        scores_are="logit" if logits else "probability",
-    )
+    fields = arguments.chosen_fields(columns.pop("fields"))
+    scores = {name: pair[1] for name, pair in tasks.items()} or None
+    return Roles(labels, fields, scores=scores, scores_are=space, **columns)
 
 
 def _moment(text: str) -> int | str:
@@ -223,7 +193,6 @@ def rank(
     ] = None,
     options: Set = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Trains a ranker on a prepared log and scores all of it.
 
@@ -235,13 +204,12 @@ def rank(
 
     if ranker is None:
         ranker = "hashed_logistic" if loss is None else "deepfm"
-    settings = arguments.settings(options)
-    given = {"loss": loss, "group": arguments.names(group) or None, "negative_rate": negative_rate}
+    settings: dict[str, Any] = {**cast("dict[str, Any]", options or {})}
+    given = {"loss": loss, "group": arguments.names(group), "negative_rate": negative_rate}
     for name, value in given.items():
         if value is not None:
             if ranker in RANKERS and name not in RANKERS[ranker]().get_params(deep=False):
-                option = f"--{name.replace('_', '-')}"
-                raise InvalidInput.of(option, value, f"no {option} with {ranker}", "add --ranker deepfm")
+                raise InvalidInput.of(name, value, f"no {name} with {ranker}", "add --ranker deepfm")
             settings[name] = value
     teacher = None if reference is None else ScoredLog.open(reference)
     scored = rank_log(EncodedLog.open(log), make_ranker(ranker, **settings), out, reference=teacher)
@@ -293,7 +261,6 @@ def bench(
     ] = False,
     list_studies: Annotated[bool, typer.Option("--list", help="List the shipped studies and stop.")] = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Runs a study and writes its leaderboard.
 

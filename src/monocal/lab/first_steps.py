@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from monocal.cli.arguments import names
-from monocal.cli.options import Debug, Json, Seed
+from monocal.cli.options import Json, Seed
 from monocal.cli.output import print_json, print_table, remark
 from monocal.core.errors import InvalidInput
 
@@ -35,7 +35,6 @@ def demo(
     rows: Annotated[int, typer.Option("--rows", min=5000, help="Rows of the simulated log.")] = 150_000,
     seed: Seed = 0,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Goes all the way once, on a simulated log.
 
@@ -91,7 +90,6 @@ def simulate(
     seed: Seed = 0,
     list_worlds: Annotated[bool, typer.Option("--list", help="List the worlds and stop.")] = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Writes a click log whose true probabilities are known.
 
@@ -114,7 +112,7 @@ def simulate(
         given = None if path is None else repr(path)
         raise InvalidInput.of("PATH", given, "a file ending in .parquet", "write monocal simulate log.parquet")
     n_rows = _count(rows)
-    write_simulated_log(path, n_rows, seed=seed, world=world, tasks=tuple(names(tasks)) or None)
+    write_simulated_log(path, n_rows, seed=seed, world=world, tasks=tuple(names(tasks) or ()) or None)
     if as_json:
         print_json({"out": path, "n_rows": n_rows, "world": world, "seed": seed})
     else:

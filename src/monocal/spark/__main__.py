@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{Path(__file__).parents[1] / 'cli' / 'spark_submit.py'}\n")
+    sys.stdout.write(f"{Path(__file__).parents[1] / '__main__.py'}\n")

@@ -66,7 +66,7 @@ def test_folder_of_files_with_other_column_order(monocal_command, model_folder, 
 def test_column_and_threads(monocal_command, model_folder, log_file, tmp_path):
     for threads in ("1", "3"):
         out = tmp_path / f"{threads}.parquet"
-        arguments = ("--out", out, "--column", "p_click", "--threads", threads)
+        arguments = ("--out", out, "--column", "p_click", "--n-threads", threads)
         assert monocal_command("apply", model_folder, log_file, *arguments).code == 0
     one, three = (pq.read_table(tmp_path / f"{n}.parquet") for n in (1, 3))
     assert one.equals(three)

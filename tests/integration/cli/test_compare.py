@@ -59,8 +59,8 @@ def test_options_of_one_method(monocal_command, log_file):
         (("--methods", "plat"), "did you mean 'platt'?"),
         (("--methods", "platt", "--metric", "loss"), "metric: got 'loss'"),
         (("--methods", "platt", "--set", "n_bins=3"), "expected method.name=value"),
-        (("--methods", "platt", "--set", "platt.n_bins=3"), "--set of platt: got 'n_bins'"),
-        (("--methods", "platt", "--set", "beta.guard=true"), "method of --set: got 'beta'"),
+        (("--methods", "platt", "--set", "platt.n_bins=3"), "argument of 'platt': got 'n_bins'"),
+        (("--methods", "platt", "--set", "beta.guard=true"), "method of arguments: got 'beta'"),
         (("--methods", "platt", "--fields", "sites"), "did you mean 'site_id'?"),
     ],
 )
@@ -85,7 +85,7 @@ def test_what_was_believed_is_shown_with_the_option_that_overrides(monocal_comma
     told = " ".join(shown.split())
     assert "wide_logistic: batch 0." in told
     assert "other fields 0.75 or more" in told
-    wish = "--set 'wide_logistic.carry={\"batch\": 1.0}' keeps it"
+    wish = 'carry={"batch": 1.0} keeps it'
     assert f"batch cannot be told from time; {wish}" in told
     assert max(len(line) for line in shown.splitlines()) <= 80
     option = ("--set", 'wide_logistic.carry={"batch": 1.0}', "--json")
@@ -106,7 +106,7 @@ def test_fit_and_inspect_say_it_as_an_option_too(monocal_command, tmp_path):
     given = ("--score", "pctr", "--label", "click", "--fields", "batch", "--method", "wide_logistic")
     ended = monocal_command("fit", tmp_path / "log.parquet", *given, "--set", "carry=auto", "--out", tmp_path / "model")
     assert ended.code == 0, ended.err
-    wish = "--set 'carry={\"batch\": 1.0}' keeps it"
+    wish = 'carry={"batch": 1.0} keeps it'
     assert wish in ended.out
     assert wish in monocal_command("inspect", tmp_path / "model").out
 

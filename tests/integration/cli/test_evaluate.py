@@ -90,7 +90,7 @@ def test_all_metrics_and_reasons(monocal_command, log_file):
 
 
 def test_several_tasks(monocal_command, videos_file):
-    arguments = ("--task", "click:pctr", "--task", "view_given_click:pcvr", "--task", "both:pctcvr", *QUICK)
+    arguments = ("--tasks", "click:pctr", "--tasks", "view_given_click:pcvr", "--tasks", "both:pctcvr", *QUICK)
     ended = monocal_command("evaluate", videos_file, *arguments)
     assert ended.code == 0
     assert all(f"{task}, " in ended.out for task in ("click", "view_given_click", "both"))

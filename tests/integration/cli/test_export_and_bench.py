@@ -32,7 +32,7 @@ def test_export_says_how_far_a_neural_model_is_from_predict(monocal_command, log
         options = {"method": "umc", "integrand": integrand, "size": "small", "n_epochs": 1}
         model = monocal.fit(str(log_file), score="pctr", label="click", fields=FIELDS.split(","), **options)
         folder = model.save(tmp_path / integrand)
-        ended = monocal_command("export", folder, "--to", "onnx", "--out", tmp_path / "model.onnx", "--nodes", "64")
+        ended = monocal_command("export", folder, "--to", "onnx", "--out", tmp_path / "model.onnx", "--n-nodes", "64")
         assert ended.code == 0
         assert f"(accepted: {accepted})" in ended.err
         assert ("taken at 64 nodes" in ended.err) == (integrand == "concat")

@@ -8,7 +8,7 @@ def test_promote_roll_back_and_look(monocal_command, model_folder, log_file, tmp
     registry = tmp_path / "registry"
     first = monocal_command("promote", model_folder, "--registry", registry)
     assert (first.code, first.out) == (0, "")
-    assert "generation 1 is in force since 20" in first.err
+    assert "generation 1 is active since 20" in first.err
     second = monocal_command("promote", other, "--registry", registry, "--json").json
     assert second["generation"] == 2
     assert monocal.load(second["folder"]).fingerprint == monocal.load(other).fingerprint
@@ -17,9 +17,9 @@ def test_promote_roll_back_and_look(monocal_command, model_folder, log_file, tmp
     assert looked.code == 0
     assert "monocal registry: generation 2 is in force" in looked.out
     assert looked.out.count("promote   generation") == 2
-    back = monocal_command("rollback", "--registry", registry, "--from", 2)
+    back = monocal_command("rollback", "--registry", registry, "--generation", 2)
     assert back.code == 0
-    assert "generation 1 is in force since 20" in back.err
+    assert "generation 1 is active since 20" in back.err
     found = monocal_command("inspect", registry, "--json").json
     assert [step["action"] for step in found["history"]] == ["promote", "promote", "rollback"]
     assert (found["fingerprint"], found["model"]) == (monocal.load(model_folder).fingerprint, "whole")
@@ -41,6 +41,6 @@ def test_what_cannot_be_done_is_one_line(monocal_command, model_folder, log_file
     ended = monocal_command("rollback", "--registry", registry)
     assert ended.code == 2
     assert "none was before it" in ended.err
-    ended = monocal_command("rollback", "--registry", registry, "--from", 2)
+    ended = monocal_command("rollback", "--registry", registry, "--generation", 2)
     assert ended.code == 2
     assert "generation: got 2; expected the one in force, which is 1" in ended.err

@@ -1,46 +1,32 @@
-"""Help, version, start-up time, and errors of the command itself."""
+"""Help, version, start-up, completion, and errors of the command itself."""
 
 import shlex
 import subprocess
-
-import pytest
-import typer
+import warnings
+from importlib import import_module
 
 from monocal import __version__
 from monocal.cli.exits import MEANINGS
-from monocal.cli.main import VERBS, app
-from monocal.lab import cli, first_steps
+from monocal.cli.main import HOMES, LABORATORY, options_of
+from monocal.core.errors import MonocalWarning
 
 HEAVY = ("torch", "numba", "pandas", "sklearn", "pyarrow", "scipy", "numpy", "matplotlib", "rich.console")
-EXAMPLES = {module.__name__.rsplit(".", 1)[-1]: module.EXAMPLES for module in VERBS}
-EXAMPLES |= first_steps.EXAMPLES | {f"lab {verb}": text for verb, text in cli.EXAMPLES.items()}
-NAMES = [*EXAMPLES]
+LAB = import_module(HOMES[LABORATORY])
+VERBS = [(name,) for name in HOMES if name != LABORATORY] + [(LABORATORY, name) for name in LAB.VERBS]
 
 
-def options_of(verb):
-    command = typer.main.get_command(app)
-    for word in verb.split():
-        command = command.commands[word]
-    return {option for parameter in command.params for option in parameter.opts}
-
-
-def test_help_loads_nothing_heavy(python_process):
+def test_help_loads_nothing_heavy_and_few_modules(python_process):
+    # the number of modules, because seconds depend on the machine: 0.1 CPU s where this was written
     code = (
-        "import sys\nfrom monocal.cli.main import main\nmain(['--help'])\n"
-        f"sys.stderr.write(','.join(name for name in {HEAVY!r} if name in sys.modules))"
+        "import sys\nbefore = len(sys.modules)\nfrom monocal.cli.main import main\nmain(['--help'])\n"
+        f"heavy = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        "sys.stderr.write(f'{heavy} {len(sys.modules) - before}')"
     )
     ended = python_process(code)
     assert "simulate" in ended.out
-    assert ended.err == ""
-
-
-def test_help_loads_few_modules(python_process):
-    # the number of modules, because seconds depend on the machine: 0.15 CPU s where this was written
-    code = (
-        "import sys\nbefore = len(sys.modules)\nfrom monocal.cli.main import main\nmain(['--help'])\n"
-        "sys.stderr.write(str(len(sys.modules) - before))"
-    )
-    assert int(python_process(code).err) < 250
+    heavy, _, n_modules = ended.err.partition(" ")
+    assert heavy == "[]"
+    assert int(n_modules) < 250
 
 
 def test_a_fit_of_umc_loads_what_it_needs_and_compiles_at_most_once_per_machine(python_process, tmp_path):
@@ -62,37 +48,27 @@ def test_a_fit_of_umc_loads_what_it_needs_and_compiles_at_most_once_per_machine(
 def test_help_names_every_verb_and_exit_code(monocal_command):
     ended = monocal_command("--help")
     assert ended.code == 0
-    for name in {name.split()[0] for name in NAMES}:
+    for name in HOMES:
         assert f"\n  {name} " in ended.out
     for code, meaning in MEANINGS.items():
         assert f"{code:>3}  {meaning}" in ended.out
-    assert "..." not in ended.out.split("Commands:")[1], "a verb's first line is too long for the list"
+    commands = ended.out.split("Commands:")[1].split("Exit codes:")[0]
+    assert len(commands.split("\n\n")[0].strip().splitlines()) == len(HOMES), "a verb's first line is too long"
+    assert "prepare" in monocal_command(LABORATORY, "--help").out
 
 
-@pytest.mark.parametrize("verb", NAMES)
-def test_every_verb_has_help_with_examples(monocal_command, verb):
-    ended = monocal_command(*verb.split(), "--help")
-    assert ended.code == 0
-    assert f"Usage: monocal {verb}" in ended.out
-    assert f"monocal {verb} " in ended.out.split("Examples:")[1]
-
-
-@pytest.mark.parametrize("verb", NAMES)
-def test_examples_use_options_that_exist(verb):
-    for line in EXAMPLES[verb].strip().splitlines():
-        words = shlex.split(line.split(" | ")[0])
-        assert " ".join(words).startswith(f"monocal {verb}")
-        assert {word for word in words if word.startswith("--")} <= options_of(verb), line
-
-
-@pytest.mark.parametrize("verb", NAMES)
-def test_every_verb_takes_json_and_debug(verb):
-    expected = {"--json", "--debug"} if verb not in ("serve",) else {"--debug"}
-    assert expected <= options_of(verb)
-
-
-def test_version(monocal_command):
-    assert monocal_command("--version").out == f"monocal {__version__}\n"
+def test_every_verb_explains_itself_with_examples_whose_options_it_has(monocal_command):
+    for words in VERBS:
+        help_text = monocal_command(*words, "--help").out
+        assert f"Usage: monocal {' '.join(words)}" in help_text
+        offered = options_of(*words)
+        assert {"--debug"} | ({"--json"} if words != ("serve",) else set()) <= offered
+        examples = import_module(HOMES[words[0]]).EXAMPLES[words[-1]].strip().splitlines()
+        for line in examples:
+            assert line.split()[0] in help_text
+            given = shlex.split(line.split(" | ")[0])
+            assert tuple(given[: len(words) + 1]) == ("monocal", *words)
+            assert {word for word in given if word.startswith("--")} <= offered, line
 
 
 def test_shell_completion_knows_verbs_and_methods(python_process):
@@ -108,17 +84,14 @@ def test_shell_completion_knows_verbs_and_methods(python_process):
     assert complete("monocal fit log.parquet --method isot") == ["isotonic"]
 
 
-def test_python_m_monocal_is_the_command(monocal_process):
-    assert monocal_process("--version").out == f"monocal {__version__}\n"
+def test_version_of_the_command_and_of_the_module(monocal_command, monocal_process):
+    assert monocal_command("--version").out == monocal_process("--version").out == f"monocal {__version__}\n"
 
 
-def test_unknown_verb_is_one_line_with_a_suggestion(monocal_command):
+def test_unknown_verbs_and_options_are_one_line_with_a_suggestion(monocal_command):
     ended = monocal_command("simulat")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == "error: No such command 'simulat'. Did you mean 'simulate'? Hint: monocal --help.\n"
-
-
-def test_unknown_option_is_one_line_with_a_suggestion(monocal_command):
     ended = monocal_command("fit", "log.parquet", "--scores", "pctr", "--out", "m")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("error: No such option: --scores")
@@ -151,10 +124,6 @@ def test_a_missing_extra_is_named(monocal_command, monkeypatch):
 
 
 def test_our_warnings_are_lines_on_standard_error(monocal_command, monkeypatch):
-    import warnings
-
-    from monocal.core.errors import MonocalWarning
-
     def warns():
         warnings.warn("falling back", MonocalWarning, stacklevel=1)
         warnings.warn("a library's own business", DeprecationWarning, stacklevel=1)

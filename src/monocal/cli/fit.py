@@ -1,0 +1,312 @@
+"""The verbs that make a model and use it: fit, apply, export."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from monocal.cli import arguments
+from monocal.cli.engines import (
+    FIT_ENGINES,
+    Conf,
+    Engine,
+    FitEngine,
+    Master,
+    Workers,
+    check_new_folder,
+    folder_is_there,
+    is_spark,
+    joined_team,
+    spark_table,
+)
+from monocal.cli.options import (
+    LATE,
+    SCORED,
+    Holdout,
+    Json,
+    MaxSize,
+    Method,
+    MinCount,
+    ModelArgument,
+    ModelPlace,
+    Out,
+    Set,
+    TableArgument,
+    with_columns,
+)
+from monocal.cli.output import folded, print_json, print_lines, print_table, remark
+from monocal.core.errors import InvalidInput
+from monocal.core.numbers import significant
+
+if TYPE_CHECKING:
+    from monocal.calibrators import Calibrator
+    from monocal.models.model import Model
+
+EXAMPLES = {
+    "fit": """
+monocal fit log.parquet --score pctr --label click --fields site_id,app_id --method umc --out model/
+monocal fit log.parquet --score pctr --label click --fields auto --time timestamp --out model/
+monocal fit log.parquet --score pctr --label click --fields site_id --numeric price,age --method umc --out model/
+monocal fit log.csv --score logit --scores-are logit --label click --method platt --set guard=true --out model/
+monocal fit log.parquet --score pctr --label click --fields site_id --method per_segment --set method=isotonic --out m/
+monocal fit videos.parquet --tasks click:pctr,long_view:plv --fields video_id,tag --out model/
+monocal fit log.parquet --score pctr --label click --fields site_id --sampling-rate 0.1 --out model/
+monocal fit log.parquet --score pcvr --label buy --method platt --event-time ts --label-time paid --window 7d --out m/
+monocal fit log.parquet --score pctr --label click --fields ad_id,advertiser,site --out model/
+monocal fit ranked/ --method umc --out model/
+monocal fit hdfs:///log/ --score pctr --label click --method platt --out model/ --engine spark --master yarn
+""",
+    "apply": """
+monocal apply model/ new.parquet --out scored.parquet
+monocal apply model/ "logs/2024-05-*.csv.gz" --out scored.csv --column p_click
+monocal apply model/ videos.parquet --out scored.parquet --column click=p_click --column long_view=p_long
+monocal apply model/ new.parquet --out scored.parquet --interval 0.9
+monocal apply s3://models/ctr s3a://log/ --out s3a://scored/ --engine spark --master yarn
+""",
+    "export": """
+monocal export model/ --to onnx --out model.onnx
+monocal export model/ --out model.onnx --inputs ids
+monocal export model/ --out model.onnx --tolerance 1e-5 --n-nodes 400
+""",
+}
+
+
+@with_columns(*SCORED, "tasks", "fields", "numeric", "time", *LATE)
+def fit(
+    tables: TableArgument,
+    out: Out,
+    method: Method = "umc",
+    options: Set = None,
+    min_count: MinCount = 1,
+    max_size: MaxSize = None,
+    holdout: Holdout = 0.2,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="After the evaluation, fit once more on all rows and save that model.")
+    ] = False,
+    engine: FitEngine = "local",
+    n_shards: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Parts that a fit is summed up by, by default one per process; the same number gives the same bits.",
+        ),
+    ] = None,
+    workers: Workers = 2,
+    master: Master = None,
+    conf: Conf = None,
+    as_json: Json = False,
+    **columns: Any,
+) -> None:
+    """Fits a calibrator on a table with scores and saves the model.
+
+    The most recent rows are kept from the fit and evaluate it; the split is by --time if given, else by row order.
+    Without --fields the categorical columns found are proposed; --fields auto takes them, --fields none goes without.
+    TABLE may also be the folder of a ranked log: then its calibration part is fitted and its test part evaluates.
+    With torchrun every process reads its part of a prepared log:
+    torchrun --nproc-per-node 2 -m monocal fit ranked/ --method umc --engine torchrun --out model/
+    On Spark all rows are fitted and none is held out; `monocal evaluate --engine spark` judges the model on others.
+    """
+    from monocal.calibrators import calibrator
+    from monocal.evaluation.table import fit_and_evaluate
+    from monocal.models.artefact import MODEL_FOLDER
+
+    chosen = calibrator(method, **cast("dict[str, Any]", options or {}))
+    MODEL_FOLDER.check_target(out)
+    table = arguments.table(tables)
+    settings: dict[str, Any] = {"method": chosen, "min_count": min_count, "max_size": max_size}
+    on_one_machine = ("group", "label_time", "numeric")
+    not_on_spark = {"refit": refit, "n_shards": n_shards, **{name: columns[name] for name in on_one_machine}}
+    if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
+        from monocal.spark import fit as fit_on_spark
+
+        columns["fields"] = arguments.chosen_fields(columns["fields"])
+        given = {name: value for name, value in columns.items() if name not in (*on_one_machine, *LATE)}
+        model = fit_on_spark(spark_table(table, master, conf), workers=workers, **settings, **given)
+        model.save(out)
+        if as_json:
+            print_json({"out": out, "fields": model.field_names, "n_rows": model.info["n_rows"]})
+        else:
+            remark(f"fitted {model.info['n_rows']:,} rows and saved the model to {out}")
+        return
+    columns["numeric"] = columns["numeric"] or []
+    columns["fields"] = _fields_to_fit(table, chosen, columns)
+    with joined_team(engine, table) as team:
+        found = fit_and_evaluate(
+            table, holdout=holdout, refit=refit, team=team, n_shards=n_shards, **settings, **columns
+        )
+    if team is not None and team.rank > 0:
+        return
+    remark(found.holdout.explanation)
+    if found.evaluation.late_labels is not None:
+        remark(str(found.evaluation.late_labels))
+    found.model.save(out)
+    if as_json:
+        print_json({"out": out, "fields": found.model.field_names, **found.as_dict()})
+        return
+    from monocal.cli.tables import print_evaluation
+
+    for name, evaluation in found.tasks.items():
+        print_evaluation(f"{name}: {method} on held-out rows", evaluation)
+    for name in found.model.task_names:
+        if carried := found.model.carried(name):
+            print_lines(folded("\n".join([f"{name}: what is carried forward", *carried])))
+    remark(f"saved the model{' (fitted again on all rows)' if refit and found.tasks else ''} to {out}")
+
+
+def _fields_to_fit(table: str | list[str], method: Calibrator, columns: dict[str, Any]) -> list[str]:
+    """Returns the fields to use; proposes some and stops if none are named and the method could use them."""
+    from monocal.logs.log_folders import is_any_log_folder
+    from monocal.tables.checks import propose_fields, usable_fields
+    from monocal.tables.roles import Roles
+
+    others = {name: value for name, value in columns.items() if name != "fields"}
+    given, uses_fields = columns["fields"], method.class_tags.uses_features
+    if given or columns["numeric"] or not uses_fields or is_any_log_folder(table):
+        return arguments.proposed_fields(table, given, others)
+    proposed = propose_fields(table, Roles.of(**others))
+    rows = [
+        [field.name, f"{field.n_values:,}", f"{field.most_common} ({field.most_common_share:.0%})", field.objection]
+        for field in proposed
+    ]
+    print_table("Categorical columns", ["column", "values", "most common", "objection"], rows, left=4, is_result=False)
+    remark(f"monocal {shlex.join([*sys.argv[1:], '--fields', ','.join(usable_fields(proposed))])}")
+    raise InvalidInput.of(
+        "fields",
+        None,
+        f"the fields that {method.name!r} may use",
+        "take the line above without columns that are measured after the fact, or --fields auto, or --fields none",
+    )
+
+
+@with_columns("sampling_rate")
+def apply(
+    model: ModelPlace,
+    tables: TableArgument,
+    out: Out,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|TASK=NAME",
+            help="The column to add, by default the score's name with _calibrated behind it.",
+        ),
+        partial(arguments.pairs, "--column"),
+    ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="Add columns _lower and _upper: where the true probability lies so often, such as 0.9.",
+        ),
+    ] = None,
+    n_threads: Annotated[int, typer.Option(min=1, help="Threads that score; reading has its own.")] = 2,
+    engine: Engine = "local",
+    master: Master = None,
+    conf: Conf = None,
+    as_json: Json = False,
+    **columns: Any,
+) -> None:
+    """Adds calibrated probabilities to a table of any size.
+
+    All other columns are kept, memory is bounded, and the output appears whole or not at all. On Spark the output is a
+    folder of Parquet files that must not be there yet; it is whole when it holds _SUCCESS.
+    """
+    table = arguments.table(tables)
+    from monocal.models import load_model
+    from monocal.models.apply import apply_model
+
+    loaded, rate = load_model(model), columns["sampling_rate"]  # refuses before a session starts
+    if rate is not None:
+        loaded = replace(loaded, sampling_rate=rate)
+    if is_spark(engine, master, conf):
+        df = spark_table(table, master, conf)
+        # workers read a model that is too large to travel from its place, where it has the rate that it was saved with
+        added = _apply_on_spark(model if rate is None else loaded, df, out, column, interval)
+        if as_json:
+            print_json({"out": out, "columns": added})
+        else:
+            remark(f"wrote {', '.join(added)} to {out}")
+        return
+    done = apply_model(loaded, table, out, column=cast("Any", column), n_threads=n_threads, interval=interval)
+    if as_json:
+        print_json(done.as_dict())
+        return
+    remark(f"wrote {done.n_rows:,} rows to {done.out} in {done.seconds:.1f} s ({done.rows_per_second:,.0f} rows/s)")
+    for task in loaded.tasks:
+        remark(
+            f"  {done.columns[task.name]}: mean {significant(done.mean_calibrated[task.name], 4)}, "
+            f"{task.score} had {significant(done.mean_score[task.name], 4)}"
+        )
+
+
+def _apply_on_spark(model: Model | str, df: Any, out: str, column: Any, interval: float | None) -> list[str]:
+    """Writes the scored table and returns the names of the columns that were added."""
+    from monocal.spark import apply, check_rows
+    from monocal.spark.collecting import refusals_of_workers
+
+    check_new_folder(df, out)
+    scored = apply(df, model, column=column, interval=interval)
+    # a bad row would fail its task four times over before the job ends
+    check_rows(df, model)
+    try:
+        with refusals_of_workers():
+            scored.write.mode("errorifexists").parquet(out)
+    except Exception as error:
+        if "PATH_ALREADY_EXISTS" not in str(error):
+            raise
+        raise folder_is_there(out) from None
+    added: list[str] = scored.columns[len(df.columns) :]
+    return added
+
+
+def export(
+    model: ModelArgument,
+    out: Out,
+    to: Annotated[Literal["onnx"], typer.Option(help="The format.")] = "onnx",
+    inputs: Annotated[
+        Literal["values", "ids"],
+        typer.Option(help="Whether the graph takes raw field values or ids of the model's vocabulary."),
+    ] = "values",
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="Largest difference to predict that is accepted; 1e-6 if not given, 1e-4 with fixed nodes.",
+        ),
+    ] = None,
+    n_nodes: Annotated[
+        int, typer.Option(min=1, help="Nodes of an integral that ONNX cannot express (umc, integrand concat).")
+    ] = 128,
+    as_json: Json = False,
+) -> None:
+    """Writes a model as ONNX and proves that it agrees.
+
+    The graph is run on thousands of rows beside the model; beyond the tolerance nothing is written.
+    """
+    from monocal.core.files import check_output
+    from monocal.core.outputs import output_file
+    from monocal.models import load_model
+    from monocal.models.onnx import export_onnx
+
+    target = output_file(out)
+    check_output(target, [model])
+    done = export_onnx(load_model(model), target, inputs=inputs, tolerance=tolerance, n_nodes=n_nodes)
+    if as_json:
+        print_json({"to": to, **asdict(done)})
+        return
+    remark(f"wrote {done.path}")
+    remark(
+        f"  largest difference to predict: {done.largest_difference:.1e} on {done.n_rows:,} rows "
+        f"(accepted: {done.tolerance:.0e})"
+    )
+    if done.n_nodes is not None:
+        remark(f"  its integral is taken at {done.n_nodes} nodes, not in closed form")
+    remark(f"  inputs: {', '.join(done.inputs)}")
+    remark(f"  outputs: {', '.join(done.outputs)}")
+
+
+VERBS = {"fit": fit, "apply": apply, "export": export}

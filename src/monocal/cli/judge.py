@@ -1,0 +1,357 @@
+"""The verbs that measure and explain: evaluate, compare, report, inspect, methods, metrics."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from inspect import cleandoc
+from pathlib import Path
+from textwrap import wrap
+from typing import Annotated, Any, cast
+
+import typer
+
+from monocal.cli import arguments
+from monocal.cli.engines import Conf, Engine, Master, is_spark, spark_table
+from monocal.cli.options import (
+    LATE,
+    SCORED,
+    By,
+    Holdout,
+    Json,
+    Labels,
+    MaxSize,
+    MetricNames,
+    MinCount,
+    ModelArgument,
+    Out,
+    Seed,
+    Since,
+    TableArgument,
+    Until,
+    with_columns,
+)
+from monocal.cli.output import first_line, folded, print_json, print_lines, print_table, remark, wrapped
+
+EXAMPLES = {
+    "evaluate": """
+monocal evaluate model/ test.parquet
+monocal evaluate model/ test.parquet --by site_id --group user_id
+monocal evaluate scored.parquet --score pctr_calibrated --label click --fields site_id,app_id
+monocal evaluate model/ bids.parquet --time ts --since 2024-05-01 --json
+monocal evaluate model/ hdfs:///log/ --group user_id --engine spark --master yarn
+monocal evaluate model/ hdfs:///log/ --group user_id --engine spark --intervals
+""",
+    "compare": """
+monocal compare log.parquet --score pctr --label click --fields site_id,app_id --time timestamp
+monocal compare log.parquet --score pctr --label click --fields site_id --methods platt,wide_logistic,umc
+monocal compare log.parquet --score pctr --label click --methods histogram --set histogram.n_bins=20 --metric ece
+monocal compare log.parquet --score pctr --label click --fields ad_id,advertiser --numeric price
+monocal compare ranked/ --label long_view --methods wide_logistic,umc
+""",
+    "report": """
+monocal report model/ test.parquet --out report.html
+monocal report model/ test.parquet --time timestamp --group user_id --out report.html
+monocal report model/ test.parquet --value bid --fields site_id,country --title "May" --out report.html
+""",
+    "inspect": """
+monocal inspect model/
+monocal inspect model/ --json | jq .tasks
+monocal inspect model/ --history
+monocal inspect registry/
+""",
+    "methods": """
+monocal methods
+monocal methods umc
+monocal methods --json
+""",
+    "metrics": """
+monocal metrics
+monocal metrics frce
+monocal metrics --json
+""",
+}
+
+
+@with_columns(*SCORED, "tasks", "fields", "time", *LATE)
+def evaluate(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="[MODEL] TABLE", help="A model and a table, or a table with a score.")
+    ],
+    by: By = None,
+    since: Since = None,
+    until: Until = None,
+    metrics: MetricNames = None,
+    seed: Seed = 0,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="With --engine spark: AUC from all rows instead of a sketch.")
+    ] = False,
+    intervals: Annotated[
+        bool,
+        typer.Option("--intervals", help="With --engine spark: intervals and floors, too, of metrics that are sums."),
+    ] = False,
+    engine: Engine = "local",
+    master: Master = None,
+    conf: Conf = None,
+    as_json: Json = False,
+    **columns: Any,
+) -> None:
+    """Measures a model or a score column against its noise floor.
+
+    With a model every metric is shown before and after calibration, and whether the difference is more than noise.
+    On Spark intervals and floors are shown if asked for, and only of metrics that are sums or means over groups.
+    """
+    from monocal.evaluation.table import evaluate_table
+    from monocal.metrics import METRICS
+    from monocal.models import load_model
+
+    place, table = arguments.model_and_table(paths)
+    # refuses before a session starts
+    model = None if place is None else load_model(place)
+    if columns["fields"] is not None:
+        columns["fields"] = arguments.chosen_fields(columns["fields"])
+    chosen = list(METRICS) if metrics == ["all"] else metrics
+    asked: dict[str, Any] = {"metrics": chosen, "since": since, "until": until, "seed": seed}
+    on_one_machine = (*LATE, "soft_labels")
+    if is_spark(engine, master, conf, {"by": by, **{name: columns[name] for name in on_one_machine}}):
+        from monocal.cli.tables import print_evaluation
+        from monocal.spark import evaluate as evaluate_on_spark
+
+        given = {name: value for name, value in columns.items() if name not in on_one_machine}
+        rows = spark_table(table, master, conf)
+        measured = evaluate_on_spark(rows, model=place, exact=exact, intervals=intervals, **asked, **given)
+        if as_json:
+            print_json(measured.as_dict())
+            return
+        for name, evaluation in measured.tasks.items():
+            print_evaluation(name, evaluation)
+        return
+    found = evaluate_table(table, model=model, by=by or [], **asked, **columns)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    from monocal.cli.tables import print_task
+
+    if found.late_labels is not None:
+        remark(str(found.late_labels))
+    for name, evaluation in found.tasks.items():
+        print_task(name, evaluation)
+
+
+@with_columns(*SCORED, "fields", "numeric", "time", *LATE)
+def compare(
+    tables: TableArgument,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAMES", help="Which methods, with commas; by default all of them."),
+        arguments.names,
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="METHOD.NAME=VALUE",
+            help="An argument of one method, as TOML or JSON.",
+        ),
+        arguments.settings_by_method,
+    ] = None,
+    metric: Annotated[str, typer.Option(metavar="NAME", help="What to sort by, and to call the best.")] = "log_loss",
+    min_count: MinCount = 1,
+    max_size: MaxSize = None,
+    holdout: Holdout = 0.2,
+    seed: Seed = 0,
+    as_json: Json = False,
+    **columns: Any,
+) -> None:
+    """Fits several methods and says which win and which tie.
+
+    The older rows are fitted, the most recent evaluate, by log-loss. Methods are fitted as `monocal fit` fits them;
+    --set changes one, and --fields auto takes the categorical columns found. TABLE may be the folder of a ranked log;
+    --label then chooses one of its tasks.
+    """
+    table = arguments.table(tables)
+    from monocal.evaluation.compare_methods import compare_methods
+
+    columns["numeric"] = columns["numeric"] or []
+    others = {name: value for name, value in columns.items() if name != "fields"}
+    found = compare_methods(
+        table,
+        methods,
+        fields=arguments.proposed_fields(table, columns["fields"], others),
+        metric=metric,
+        arguments=cast("Any", options),
+        min_count=min_count,
+        max_size=max_size,
+        holdout=holdout,
+        seed=seed,
+        **others,
+    )
+    remark(found.holdout.explanation)
+    if found.late_labels is not None:
+        remark(str(found.late_labels))
+    if as_json:
+        print_json(found.as_dict())
+        return
+    from monocal.cli.tables import print_comparison
+
+    print_comparison(found)
+
+
+@with_columns("fields", "time", "group", "weight", "value", "sampling_rate", *LATE)
+def report(
+    model: ModelArgument,
+    tables: TableArgument,
+    out: Out,
+    label: Labels = None,
+    since: Since = None,
+    until: Until = None,
+    title: Annotated[str | None, typer.Option(help="The headline of the page.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+    **columns: Any,
+) -> None:
+    """Writes one HTML page on what calibration changed.
+
+    Before and after on every section, with intervals and noise floors. The file needs no network and can be forwarded.
+    """
+    table = arguments.table(tables)
+    from monocal.models import load_model
+    from monocal.report import write_report
+
+    rate = columns.pop("sampling_rate")
+    written = write_report(
+        model if rate is None else replace(load_model(model), sampling_rate=rate),
+        table,
+        out,
+        label=cast("Any", label),
+        title=title,
+        command=shlex.join(["monocal", *sys.argv[1:]]),
+        seed=seed,
+        since=since,
+        until=until,
+        **columns,
+    )
+    n_bytes = written.stat().st_size
+    if as_json:
+        print_json({"out": written, "n_bytes": n_bytes})
+    else:
+        remark(f"wrote {written} ({n_bytes / 1e6:.1f} MB); open it in a browser")
+
+
+def inspect(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved model, a prepared log, or a registry.")],
+    history: Annotated[
+        bool, typer.Option("--history", help="The generations of a model: where it came from and what moved.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Says what is in a model, a log or a registry."""
+    from monocal.models.inspect import inspect_folder, inspect_history
+    from monocal.monitoring.registry import inspect_registry, is_registry
+
+    if history and not is_registry(folder):
+        found = inspect_history(folder)
+    else:
+        found = inspect_registry(folder) if is_registry(folder) else inspect_folder(folder)
+    if as_json:
+        print_json(found.facts)
+    else:
+        print_lines(folded(found.text))
+
+
+def methods(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Explain one method and its arguments.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Lists the calibration methods and their guarantees.
+
+    With a name, explains one method and its arguments.
+    """
+    from monocal.calibrators import methods as every_method
+
+    if name is not None:
+        _explain_method(name, as_json)
+        return
+    found = every_method()
+    if as_json:
+        print_json({method.name: {"summary": method.summary, "tags": method.tags.as_dict()} for method in found})
+        return
+    rows = [
+        (each.name, each.summary, each.tags.monotone, each.tags.features, "yes" if each.tags.keeps_mean else "")
+        for each in found
+    ]
+    notes = [
+        "monotone: a higher score never gets a lower probability for the same features (weak: ties are allowed).",
+        "keeps mean: on the fitting rows the mean prediction equals the observed rate.",
+        "Arguments of a method: monocal methods NAME.",
+    ]
+    print_table("Methods", ["method", "what it does", "monotone", "features", "keeps mean"], rows, notes, left=5)
+
+
+def _explain_method(name: str, as_json: bool) -> None:
+    from monocal.calibrators import calibrator
+    from monocal.calibrators.arguments import arguments_of
+
+    method = calibrator(name)
+    text = cleandoc(type(method).__doc__ or "")
+    known = arguments_of(type(method))
+    if as_json:
+        facts = {"name": name, "tags": method.tags.as_dict(), "options": method.get_params(deep=False)}
+        print_json({**facts, "meanings": {argument.name: argument.meaning for argument in known}, "text": text})
+        return
+    # the arguments are listed below, those of the base classes with them; examples are python, for the docs
+    about = text.partition("\nArguments:\n")[0].partition("\nExample:\n")[0]
+    tags = ", ".join(f"{key} {value}" for key, value in method.tags.as_dict().items())
+    lines = [wrapped(f"{name}: {about.rstrip()}"), "", *wrap(f"Promises: {tags}", 80), ""]
+    lines += ["Arguments (--set name=value):"]
+    for argument in known:
+        possible = f" Possible: {argument.wish}." if argument.wish else ""
+        lines += [f"  {argument.name} = {argument.default!r}"]
+        lines += wrap(argument.meaning + possible, 80, initial_indent="      ", subsequent_indent="      ")
+    print_lines("\n".join(lines))
+
+
+def metrics(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Explain one metric.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Lists the metrics and what they want.
+
+    With a name, explains one.
+    """
+    from monocal.metrics import METRICS, metric
+
+    goals = {
+        key: f"toward {kind.goal.target:g}" if kind.goal.kind == "toward" else kind.goal.kind
+        for key, kind in METRICS.items()
+    }
+    if name is not None:
+        text = cleandoc(type(metric(name)).__doc__ or "")
+        if as_json:
+            print_json({"name": name, "goal": goals[name], "text": text})
+        else:
+            print_lines(wrapped(f"{name}: {text}\n\nGoal: {goals[name]}"))
+        return
+    summaries = {key: first_line(kind.__doc__) for key, kind in METRICS.items()}
+    if as_json:
+        print_json({key: {"summary": summary, "goal": goals[key]} for key, summary in summaries.items()})
+        return
+    notes = [
+        "frce and fece refer to the first field given, mfrce and mfece to all of them, gauc to --group.",
+        "A metric in full: monocal metrics NAME.",
+    ]
+    rows = [(key, summary, goals[key]) for key, summary in summaries.items()]
+    print_table("Metrics", ["metric", "what it measures", "goal"], rows, notes, left=3)
+
+
+VERBS = {
+    "evaluate": evaluate,
+    "compare": compare,
+    "report": report,
+    "inspect": inspect,
+    "methods": methods,
+    "metrics": metrics,
+}

@@ -1,0 +1,303 @@
+"""The verbs of a model in use: refresh, gate, promote, rollback, watch, serve."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from monocal.cli.engines import Conf, Master, TableEngine, table_at
+from monocal.cli.exits import ALARM, REFUSED
+from monocal.cli.options import (
+    LATE,
+    By,
+    Json,
+    MaxHarm,
+    ModelArgument,
+    Out,
+    Registry,
+    Set,
+    Since,
+    TableArgument,
+    Until,
+    with_columns,
+)
+from monocal.cli.output import folded, print_json, print_lines, remark
+from monocal.core.errors import UnknownName
+
+if TYPE_CHECKING:
+    from monocal.monitoring.registry import Registry as FoundRegistry
+
+EXAMPLES = {
+    "refresh": """
+monocal refresh model/ today.parquet --out next/
+monocal refresh model/ today.parquet --out next/ --gate --by store_id
+monocal refresh model/ log.parquet --time ts --since 2026-05-04 --out next/ --json
+""",
+    "gate": """
+monocal gate old/ new/ fresh.parquet
+monocal gate old/ new/ fresh.parquet --by store_id,placement --html gate.html
+monocal gate old/ new/ fresh.parquet --max-harm 0.001 --json | jq .reasons
+""",
+    "promote": """
+monocal promote new/ --registry registry/
+monocal promote new/ --registry registry/ --json | jq -r .folder
+""",
+    "rollback": """
+monocal rollback --registry registry/
+monocal rollback --registry registry/ --generation 7
+""",
+    "watch": """
+monocal watch model/ day.parquet --time ts --by store_id,placement
+monocal watch model/ day.parquet --time ts --state watch/ --false-alarm-rate 0.01 --json
+monocal watch model/ log.parquet --time ts --since 2024-05-01 --until 2024-05-02 --max-unseen 0.1
+""",
+    "serve": """
+monocal serve model/
+monocal serve model/ --port 8080 --workers 2 --watch
+monocal serve model/ --shadow candidate/ --set max_rows=1000
+monocal serve registry/ --workers 2
+""",
+}
+
+TOKEN_VARIABLE = "MONOCAL_TOKEN"
+
+
+@with_columns("label", "weight", "time", *LATE)
+def refresh(
+    model: ModelArgument,
+    tables: TableArgument,
+    out: Out,
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Write nothing unless a refresh on the older rows passes on the newest.")
+    ] = False,
+    by: By = None,
+    max_harm: MaxHarm = 0.002,
+    since: Since = None,
+    until: Until = None,
+    scores_are: Annotated[
+        Literal["probability", "logit"] | None,
+        typer.Option(help="The space of the scores; another one than the model's is refused."),
+    ] = None,
+    engine: TableEngine = "local",
+    master: Master = None,
+    conf: Conf = None,
+    as_json: Json = False,
+    **columns: Any,
+) -> None:
+    """Goes on from a model with newer rows.
+
+    Level, slope and shifts move as far as the rows and what was known before say; new field values get a shift, values
+    unseen for long fade. The model itself stays as it is. Exit code 3: the gate failed.
+    """
+    table = table_at(tables, engine, master, conf)
+    from monocal.models.inspect import history_lines
+    from monocal.monitoring.refresh import refresh as refresh_folder
+
+    period: dict[str, Any] = {"since": since, "until": until, "scores_are": scores_are}
+    done = refresh_folder(model, table, out, gate=gate, by=tuple(by or ()), max_harm=max_harm, **period, **columns)
+    if done.late_labels is not None:
+        remark(str(done.late_labels))
+    if as_json:
+        print_json(done.as_dict())
+    else:
+        print_lines(folded("\n".join(history_lines(done.model.info)[-1:])))
+        if done.verdict is not None:
+            remark(str(done.verdict))
+    if not done.written:
+        raise typer.Exit(REFUSED)
+    remark(f"wrote generation {done.model.info['generation']} to {out}")
+
+
+@with_columns("label", "group", "weight", "time", *LATE)
+def gate(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="The folder of the active model.", show_default=False)],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder of the candidate.", show_default=False)],
+    tables: TableArgument,
+    by: By = None,
+    max_harm: MaxHarm = 0.002,
+    since: Since = None,
+    until: Until = None,
+    html: Annotated[str | None, typer.Option(metavar="FILE", help="Write the verdict as one page, too.")] = None,
+    engine: TableEngine = "local",
+    master: Master = None,
+    conf: Conf = None,
+    as_json: Json = False,
+    **columns: Any,
+) -> None:
+    """Says whether a new model may replace the old one.
+
+    Both are compared row by row on rows that neither has seen. Exit code 0: it may. Exit code 3: it is worse, overall
+    or in a guarded segment, or there are too few rows to exclude that; the message says how many it takes.
+    """
+    from monocal.core.outputs import output_file
+    from monocal.monitoring.gate import gate as gate_models
+
+    page = None if html is None else output_file(html, "html")
+    table = table_at(tables, engine, master, conf)
+    found = gate_models(old, new, table, by=by or [], max_harm=max_harm, since=since, until=until, **columns)
+    if page is not None:
+        from monocal.report.gate_page import write_gate_page
+
+        write_gate_page(found, page)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print_lines(folded(str(found)))
+    if not found.passed:
+        raise typer.Exit(REFUSED)
+
+
+def promote(model: ModelArgument, registry: Registry, as_json: Json = False) -> None:
+    """Makes a model the active one of a registry.
+
+    The model is checked and copied; then one file is replaced, which says what generation is active. Promoting the
+    active model again changes nothing. Nothing is ever removed from the registry.
+    """
+    from monocal.monitoring.registry import promote as promote_model
+
+    _print_registry(promote_model(model, registry), as_json)
+
+
+def rollback(
+    registry: Registry,
+    generation: Annotated[
+        int | None,
+        typer.Option(min=1, help="Only if this generation is the active one, so that a repeated call goes back once."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Returns to the model that was active before.
+
+    That is the one that was active when the current generation was promoted; it is checked first. A generation that
+    was rolled back is not returned to.
+    """
+    from monocal.monitoring.registry import rollback as roll_back
+
+    _print_registry(roll_back(registry, generation=generation), as_json)
+
+
+def _print_registry(found: FoundRegistry, as_json: bool) -> None:
+    if as_json:
+        print_json(found.facts())
+    else:
+        remark(f"generation {found.current.generation} is active since {found.current.at}: {found.model_folder}")
+
+
+@with_columns("label", "sampling_rate", "label_time", "window")
+def watch(
+    model: ModelArgument,
+    tables: TableArgument,
+    time: Annotated[str, typer.Option(metavar="COLUMN", help="When a row happened.")],
+    by: By = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where the watch is kept from run to run; by default beside the model, with .watch added.",
+            show_default=False,
+        ),
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option(metavar="LENGTH", help="The length of a period: 1d, 12h; a number for numbers.")
+    ] = None,
+    false_alarm_rate: Annotated[float, typer.Option(help="The chance of any false alarm, ever, in any chart.")] = 0.05,
+    tolerance: Annotated[float, typer.Option(min=0.0, help="Relative error of a forecast that is tolerated.")] = 0.05,
+    max_unseen: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Alarm, too, beyond this share of unseen.")
+    ] = None,
+    max_drift: Annotated[
+        float | None, typer.Option(metavar="PSI", help="Alarm, too, beyond this drift of scores.")
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    engine: TableEngine = "local",
+    master: Master = None,
+    conf: Conf = None,
+    as_json: Json = False,
+    **columns: Any,
+) -> None:
+    """Says every day whether a model in use is still calibrated.
+
+    PCOC and log-loss are followed overall and by slice. The chance of any false alarm, in any chart on any day since
+    the watch began, is at most the stated rate. Every day is read once. Exit code 4 is an alarm, 0 none. Days without
+    labels show what the forecast expects of itself, and are read again when their labels are there.
+    """
+    table = table_at(tables, engine, master, conf)
+    from monocal.models import load_model
+    from monocal.monitoring.watch import watch as watch_table
+
+    found = watch_table(
+        load_model(model),
+        table,
+        time=time,
+        by=by or [],
+        state=state or model.with_name(f"{model.resolve().name}.watch"),
+        every=every,
+        false_alarm_rate=false_alarm_rate,
+        tolerance=tolerance,
+        max_unseen=max_unseen,
+        max_drift=max_drift,
+        since=since,
+        until=until,
+        **columns,
+    )
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        from monocal.cli.tables import print_watch
+
+        print_watch(found)
+    if found.is_alarmed:
+        raise typer.Exit(ALARM)
+
+
+def serve(
+    model: ModelArgument,
+    host: Annotated[str, typer.Option(help="Address to listen on; this machine alone by default.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that share the port.")] = 1,
+    admin_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="A port of its own for admin calls and metrics.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Take over a new model when the folder changes.")] = False,
+    shadow: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="A second model that scores the traffic without answering.")
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=f"Secret of admin calls and feedback; or set {TOKEN_VARIABLE}."),
+    ] = None,
+    options: Set = None,
+) -> None:
+    """Answers calibration requests over HTTP until stopped.
+
+    Of a registry the service serves the active generation, and follows every promotion and rollback.
+    SIGTERM and Ctrl-C let requests in hand finish. Logs are JSON lines on standard error. Admin calls are off without a
+    token, which is never taken from the command line, where other users could read it. --set max_rows=1000 changes
+    another setting of the service.
+    """
+    from monocal.serving import Settings
+    from monocal.serving import serve as start
+
+    known = [setting.name for setting in fields(Settings)]
+    others: dict[str, Any] = {**cast("dict[str, Any]", options or {})}
+    for name in others:
+        if name not in known:
+            raise UnknownName.among("setting", name, known)
+    token = os.environ.get(TOKEN_VARIABLE) if token_file is None else token_file.read_text(encoding="utf-8").strip()
+    others.setdefault("admin_port", admin_port)
+    start(model, host=host, port=port, workers=workers, token=token, watch=watch, shadow=shadow, **others)
+
+
+VERBS = {
+    "refresh": refresh,
+    "gate": gate,
+    "promote": promote,
+    "rollback": rollback,
+    "watch": watch,
+    "serve": serve,
+}

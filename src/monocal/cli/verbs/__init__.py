@@ -1,1 +1,0 @@
-"""The verbs, in the order of the data's way: one file each."""
