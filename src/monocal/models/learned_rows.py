@@ -122,19 +122,24 @@ N_KEPT = 1024
 model."""
 
 _MOST_HELD = 1 << 20
-_UNIQUE_ENOUGH = 0.95
+_LEAST_CONTRAST = 0.1
 _WORTH_A_WARNING = 0.1
 _FEWEST_FOUND = 2
+_STANDARD_ERRORS = 5.0
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
-def row_sample(rows: Rows, features: Ids, earlier: Sequence[str] = (), shards: Shards | None = None) -> list[str]:
-    """Returns the smallest of the rows' numbers: a random sample that does not depend on the rows' order.
+def row_sample(
+    rows: Rows, features: Ids, earlier: Mapping[str, Any] | None = None, shards: Shards | None = None
+) -> dict[str, Any]:
+    r"""Returns the smallest numbers of rows that occur once: a random sample that does not depend on the rows' order.
 
-    Smallest numbers of two tables together are the smallest of both samples, so a model that learns more goes on with
-    one sample. A new row looks like one of these as often as these look like each other, so where many do (rounded
-    scores and no fields) nothing is added. Of many rows only those with a number below some bound are held for that,
-    about a million: equal rows have equal numbers, so as many of these look like each other as of all.
+    A row's number is made of its labels, scores and ids together. Of N rows, :math:`n_1` values of it occur once and
+    :math:`n_2` twice; so a row of the fit is one of those that occur once with probability :math:`n_1/N`, and a new row
+    looks like one of them with probability :math:`2 n_2/N` (Good and Turing). Where these are close (rounded scores and
+    no fields) rows of the fit cannot be recognised, and nothing is added. Smallest numbers of two tables together are
+    the smallest of both samples, so a model that learns more goes on with one sample. Of many rows only those with a
+    number below some bound are held for that, about a million.
 
     Arguments:
         rows: The rows, with labels and scores.
@@ -142,14 +147,18 @@ def row_sample(rows: Rows, features: Ids, earlier: Sequence[str] = (), shards: S
         earlier: The sample of rows that the model learned from before.
         shards: With whom the rows are looked at, each member at its own; all of them at once if not given.
 
+    References:
+        Good. The population frequencies of species and the estimation of population parameters. 1953.
+
     Example:
         >>> from monocal.tables.roles import Roles
         >>> from monocal.tables.table import read
-        >>> table = {"click": [0, 1, 0], "pctr": [0.1, 0.5, 0.2]}
+        >>> table = {"click": [0, 1, 0, 0], "pctr": [0.1, 0.5, 0.2, 0.1]}
         >>> rows = read(table, Roles.of(score="pctr", label="click"))
-        >>> parts, none = (rows, rows.take([0]), rows.take([2, 1])), np.zeros((3, 0), np.int32)
-        >>> whole, first, last = (row_sample(part, none) for part in parts)
-        >>> whole == row_sample(rows.take([1, 2]), none, earlier=first) and len(whole) == len(first) + len(last)
+        >>> found = row_sample(rows.take([0, 1, 2]), np.zeros((3, 0), np.int32))
+        >>> len(found["marks"]), found["n_rows"], found["once"], found["twice"]
+        (3, 3, 3, 0)
+        >>> row_sample(rows, np.zeros((4, 0), np.int32), found) == found  # half of these rows look alike
         True
     """
     shards = shards or Shards.whole(rows.n_rows)
@@ -163,37 +172,54 @@ def row_sample(rows: Rows, features: Ids, earlier: Sequence[str] = (), shards: S
             numbers = _marks(rows.take(block), np.asarray(features[block]).T)
             own.append(numbers[numbers <= highest])
         held.append(np.concatenate(own))
-    # as bits of doubles, which are told to all members as they are
+    # as bits of doubles, which travel to all members as they are
     both = shards.join([numbers.view(np.float64) for numbers in held]).view(np.uint64)
     marks, counts = np.unique(both, return_counts=True)
-    if np.sum(counts == 1) < _UNIQUE_ENOUGH * both.size:
-        return list(earlier)
-    return sorted({*earlier, *(f"{mark:016x}" for mark in marks[:N_KEPT].tolist())})[:N_KEPT]
+    once = marks[counts == 1][:N_KEPT]
+    if once.size == N_KEPT:  # shares below the last kept number, where rows are compared: frequent rows weigh much
+        marks, counts = marks[marks <= once[-1]], counts[marks <= once[-1]]
+    counted = {"n_rows": int(counts.sum()), "once": once.size, "twice": int(np.sum(counts == 2))}
+    known = earlier or {}
+    if counted["once"] - 2 * counted["twice"] <= _LEAST_CONTRAST * counted["n_rows"]:
+        return dict(known)
+    kept = {*known.get("marks", ()), *(f"{mark:016x}" for mark in once.tolist())}
+    return {"marks": sorted(kept)[:N_KEPT], **{key: known.get(key, 0) + count for key, count in counted.items()}}
 
 
 def share_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Rows) -> float:
     """Returns about which share of rows a model was fitted on; NaN if too few of them can be compared.
 
-    The model knows all of its rows whose number is not above the largest that it kept. Rows are random in that respect,
-    so the share of known ones among those below is an unbiased estimate of the share among all.
+    The model knows all of its rows that occur once and whose number is not above the largest that it kept. Rows are
+    random in that respect; so with f the share of known ones among those below, and the probabilities of `row_sample`
+    for a row of the fit and a new one, the share is (f − new) / (fit − new); 0 if f is within five standard errors of
+    what new rows would have.
 
     Arguments:
         info: The model's `info`.
         vocabulary: Its values and ids.
         rows: Rows with the model's scores and fields.
     """
-    kept = np.array([int(mark, 16) for mark in info.get("row_sample", ())], dtype=np.uint64)
-    if not kept.size:
+    sample = info.get("row_sample") or {}
+    if not sample:
         return float("nan")
+    kept = np.array([int(mark, 16) for mark in sample["marks"]], dtype=np.uint64)
     fields = ((vocabulary[name], rows.fields[name]) for name in vocabulary.names)
     marks = _marks(rows, (field.encode(column.known_values)[column.ids] for field, column in fields))
     comparable = marks if kept.size < N_KEPT else marks[marks <= kept.max()]
     found = np.isin(comparable, kept)
-    return float(found.mean()) if found.size >= _FEWEST_FOUND else float("nan")
+    if found.size < _FEWEST_FOUND:
+        return float("nan")
+    of_fit, of_new = sample["once"] / sample["n_rows"], 2 * sample["twice"] / sample["n_rows"]
+    excess = float(found.mean()) - of_new
+    # a count of n2 pairs is known to its square root
+    variance = of_new * (1.0 - of_new) / found.size + 2.0 * of_new / sample["n_rows"]
+    if excess <= _STANDARD_ERRORS * np.sqrt(variance):
+        return 0.0
+    return float(min(excess / (of_fit - of_new), 1.0))
 
 
 def warn_about_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Rows) -> float:
-    """Warns if a tenth or more of the rows that a model is judged on are rows that it was fitted on.
+    """Warns if a tenth or more of the rows that a model is evaluated on are rows that it was fitted on.
 
     Returns the share; NaN if it is not known.
     """
@@ -206,6 +232,25 @@ def warn_about_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Row
             stacklevel=3,
         )
     return share
+
+
+def check_not_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Rows, whose: str) -> None:
+    """Refuses rows of which a tenth or more are rows that a model was fitted on, by values of all columns together.
+
+    Arguments:
+        info: The model's `info`.
+        vocabulary: Its values and ids.
+        rows: Rows with the model's scores and fields.
+        whose: The model, in words.
+    """
+    share = share_fitted(info, vocabulary, rows)
+    if share >= _WORTH_A_WARNING:
+        raise InvalidInput.of(
+            "table",
+            f"{rows.n_rows:,} rows, about {share:.0%} of which {whose} learned from",
+            "rows it has not seen",
+            "hand over newer rows",
+        )
 
 
 def _marks(rows: Rows, columns: Iterable[NDArray[Any]]) -> NDArray[np.uint64]:

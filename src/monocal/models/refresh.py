@@ -146,7 +146,7 @@ def refresh_rows(model: Model, rows: Rows, labels: LateLabels | None = None) -> 
         "tasks": fit_facts(rows),
         "time_column": rows.roles.time or model.info.get("time_column"),
         "learned_from": [*model.info.get("learned_from", ()), fact][-MOST_REMEMBERED:],
-        "row_sample": row_sample(rows, features, model.info.get("row_sample", ())),
+        "row_sample": row_sample(rows, features, model.info.get("row_sample")),
         "history": [*model.info.get("history", ()), entry][-MOST_REMEMBERED:],
     }
     counts = count_values(features, vocabulary.sizes, model.value_counts) if model.value_counts else ()

@@ -17,7 +17,7 @@ from monocal.evaluation.evaluate import too_few_to_compare
 from monocal.evaluation.stats import joint_discoveries
 from monocal.models.artefact import load_model
 from monocal.models.late import known_delays
-from monocal.models.learned_rows import check_unseen, time_of_fit
+from monocal.models.learned_rows import check_not_fitted, check_unseen, time_of_fit
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels, read_mature
 from monocal.tables.source import ClusterTable, Table, open_table
@@ -322,6 +322,7 @@ def gate(
     for model, roles, whose in zip((first, second), asked, ("the old model", "the new model"), strict=True):
         rows, labels = read_mature(stream, roles, since=since, until=until, curve=delays)
         check_unseen(model.info, rows, whose)
+        check_not_fitted(model.info, model.vocabulary, rows, whose)
         sides.append((binned(rows, model.vocabulary), model.predict_rows(rows)))
     found = _judge(sides, list(by), max_harm, confidence, (first.fingerprint, second.fingerprint))
     return found if labels is None else replace(found, late_labels=labels)

@@ -3,15 +3,17 @@
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import monocal
 from monocal.cli.main import main
-from monocal.core.errors import MonocalWarning
+from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.evaluation.table import evaluate_table
 from monocal.findings.build import build_report
 from monocal.models.learned_rows import N_KEPT
+from monocal.monitoring.gate import gate
 
 FIELDS = ["device", "country"]
 
@@ -51,7 +53,7 @@ def test_few_rows_of_the_fit_among_many_others_are_no_matter(model, log):
 
 def test_rows_of_a_refresh_and_of_the_fit_before_it_are_recognised(model, log):
     following = model.refresh(log.slice(4_000, 1_000))
-    assert len(following.info["row_sample"]) == N_KEPT
+    assert len(following.info["row_sample"]["marks"]) == N_KEPT
     for first in (0, 4_000):
         with pytest.warns(MonocalWarning, match="fitted on about 100% of the rows"):
             judge(following, log.slice(first, 1_000))
@@ -71,6 +73,33 @@ def test_rows_that_look_like_those_of_the_fit_by_chance_are_not_complained_about
         judge(model, {"p": p[2_000:], "y": y[2_000:]})
 
 
+@pytest.fixture(scope="module")
+def leaves():
+    """The scores of a small tree, so that two fifths of the rows look like another one."""
+    rng = np.random.default_rng(5)
+    leaf, site = rng.integers(1, 60, 12_000), rng.zipf(1.3, 12_000).clip(max=500)
+    p = leaf / 61.0
+    return pa.table({"p": p, "y": (rng.random(12_000) < p).astype(int), "site": site.astype(str)})
+
+
+def test_rows_of_the_fit_are_recognised_where_many_look_alike(leaves):
+    models = [
+        monocal.fit(leaves.slice(0, 6_000), method=method, score="p", label="y", fields=["site"])
+        for method in ("platt", "temperature")
+    ]
+    fitted, new = leaves.slice(1_000, 4_000), leaves.slice(6_000)
+    marks = set(zip(*(fitted[name].to_pylist() for name in leaves.column_names), strict=True))
+    assert len(marks) < 0.8 * fitted.num_rows
+    with pytest.warns(MonocalWarning, match=r"fitted on about (9[0-9]|100)% of the rows"):
+        judge(models[0], fitted)
+    with pytest.raises(InvalidInput, match=r"4,000 rows, about (9[0-9]|100)% of which the old model learned from"):
+        gate(*models, fitted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judge(models[0], new)
+        gate(*models, new)
+
+
 def test_later_rows_are_not_complained_about(model, log):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -84,9 +113,9 @@ def test_a_saved_model_remembers(model, log, tmp_path):
 
 
 def test_the_sample_is_small_and_empty_where_rows_look_alike(model):
-    assert len(model.info["row_sample"]) == N_KEPT
+    assert len(model.info["row_sample"]["marks"]) == N_KEPT
     alike = {"p": [0.1, 0.2] * 500, "y": [0, 1] * 500}
-    assert monocal.fit(alike, method="platt", score="p", label="y").info["row_sample"] == []
+    assert monocal.fit(alike, method="platt", score="p", label="y").info["row_sample"] == {}
 
 
 def test_the_report_says_it_among_its_facts_and_in_the_terminal(model, log, tmp_path, capsys):

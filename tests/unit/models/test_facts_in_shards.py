@@ -66,11 +66,11 @@ def test_rows_without_a_label_are_remembered_alike(log):
 def test_a_sample_of_many_rows_is_the_one_of_all_of_them(log, monkeypatch):
     rows = log.rows()
     wanted = row_sample(rows, log.features)
-    assert len(wanted) == N_KEPT
+    assert len(wanted["marks"]) == N_KEPT
     monkeypatch.setattr(sampling, "_MOST_HELD", 4 * N_KEPT)
-    assert row_sample(rows, log.features) == wanted
+    assert row_sample(rows, log.features)["marks"] == wanted["marks"]
     rounded = replace(rows, scores={"click": np.round(rows.scores["click"], 1)})
-    assert row_sample(rounded, np.zeros((rows.n_rows, 0), np.int32)) == []
+    assert row_sample(rounded, np.zeros((rows.n_rows, 0), np.int32)) == {}
 
 
 def test_facts_take_memory_for_a_block_of_rows(log):
