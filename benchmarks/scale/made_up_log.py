@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from monocal.logs.encoded_log import EncodedLog
+from monocal.lab.prepare.encoded_log import EncodedLog
+from monocal.lab.prepare.splits import split_by_share
 from monocal.tables.roles import Roles
-from monocal.tables.split import split_by_share
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 VALUES = 20_000

@@ -17,6 +17,7 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -25,12 +26,12 @@ from typing import Any
 from network_hosts import INTERFACE, Hosts
 
 import monocal
+from monocal.lab.prepare.splits import split_by_share
 from monocal.lab.simulator import simulate_log
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.row_log import log_of_rows
 from monocal.models.fit import FitOptions, fit_log
+from monocal.tables.encoded import open_encoded, save_encoded
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 
 MEMBER = Path(__file__).with_name("watched_member.py")
 SOURCE = str(Path(monocal.__file__).parents[1])
@@ -54,7 +55,7 @@ def bits_of(found: Any) -> str:
 
 
 def by_one_process(log: Path, settings: dict[str, Any]) -> str:
-    model = fit_log(EncodedLog.open(log).part("calibration"), FitOptions("umc", settings), n_shards=N_SHARDS)
+    model = fit_log(open_encoded(log).part("calibration"), FitOptions("umc", settings), n_shards=N_SHARDS)
     return bits_of(model)
 
 
@@ -213,7 +214,8 @@ if __name__ == "__main__":
         folder.mkdir(exist_ok=True)
         log = folder / "log"
         roles = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
-        log_of_rows(read(simulate_log(given.rows, seed=7).table(), roles).in_time_order()).save(log)
+        rows = Table.read(simulate_log(given.rows, seed=7).table(), roles).in_time_order().encoded()
+        save_encoded(replace(rows, parts=split_by_share(rows.n_rows)), log)
         cases = {"bits": bits, "traffic": traffic, "lost": lost, "restart": restart}
         cases["cut"] = partial(cut, timeout=given.timeout)
         cases[given.what](log, folder)

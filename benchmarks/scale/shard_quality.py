@@ -15,20 +15,19 @@ import numpy as np
 from monocal.core.log_loss import log_loss
 from monocal.core.spaces import logit
 from monocal.lab.simulator import simulate_log
-from monocal.logs.row_log import log_of_rows
 from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 
 
 def main(given: argparse.Namespace) -> None:
     """Prints a line per fit: the first 80 % of the rows in time are fitted, the rest is judged."""
     table = simulate_log(given.rows, seed=1).table() if given.table == "simulated" else given.table
     roles = Roles.of(score=given.score, label=given.label, fields=given.fields.split(","), time=given.time)
-    rows = read(table, roles).in_time_order()
+    rows = Table.read(table, roles).in_time_order()
     rows = rows.take(slice(0, given.rows))
     cut = int(0.8 * rows.n_rows)
-    log, later = log_of_rows(rows.take(slice(0, cut))), rows.take(slice(cut, None))
+    log, later = rows.take(slice(0, cut)).encoded(), rows.take(slice(cut, None))
     (task,) = rows.labels
     labels = later.labels[task].astype(np.float64)
     print(json.dumps({"shards": None, "log_loss": log_loss(later.logits(task), labels), "n": cut}), flush=True)

@@ -29,7 +29,7 @@ from monocal.core.team import Alone, Shards
 from monocal.evaluation.table import evaluate_table
 from monocal.lab.simulator import simulate_log
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 
 PARTS = {"score": "pctr", "label": "click", "fields": ["site_id", "device"], "time": "timestamp"}
 SHORT = {"size": "small", "n_epochs": 2, "n_dimensions": 4}
@@ -114,7 +114,7 @@ def _by_one_process(df: Any, settings: dict[str, Any], model: Any) -> str:
     dealt = df.select(*columns).repartition(N_TASKS, *columns).sortWithinPartitions(f"`{roles.time}`", *columns)
     table = dealt.withColumn("shard", F.spark_partition_id()).toArrow()
     edges = np.searchsorted(table["shard"].to_numpy(), range(N_TASKS + 1))
-    rows = read(table, roles)
+    rows = Table.read(table, roles)
     shards = Shards(Alone(), N_TASKS, tuple(range(N_TASKS)), edges, rows.times)
     found = monocal.calibrators.calibrator("umc", **settings)
     features = model.vocabulary.encode(table)

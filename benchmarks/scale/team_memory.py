@@ -14,14 +14,14 @@ from pathlib import Path
 from made_up_log import make
 from private_memory import PrivatePeak
 
-from monocal.logs.encoded_log import EncodedLog
 from monocal.models.fit import FitOptions, fit_log
+from monocal.tables.encoded import open_encoded
 from monocal.training.process_group import launched_team
 
 
 def fit(folder: Path) -> None:
     """Fits this process's part and prints what it took."""
-    team, log = launched_team(), EncodedLog.open(folder)
+    team, log = launched_team(), open_encoded(folder)
     with PrivatePeak() as peak:
         started, cpu = time.perf_counter(), time.process_time()
         model = fit_log(log, FitOptions("wide_logistic"), team=team)
@@ -29,7 +29,7 @@ def fit(folder: Path) -> None:
         "rank": team.rank,
         "of": team.size,
         "rows": log.n_rows,
-        "fields": log.n_fields,
+        "fields": len(log.field_names),
         **peak.facts(log.n_rows // team.size),
         "wall s": round(time.perf_counter() - started, 1),
         "cpu s": round(time.process_time() - cpu, 1),

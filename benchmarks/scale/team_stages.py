@@ -26,12 +26,11 @@ from private_memory import PrivatePeak
 
 from monocal.calibrators.base import Calibrator
 from monocal.lab.simulator import simulate_log
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.row_log import log_of_rows
 from monocal.models.fit import FitOptions, fit_log
 from monocal.neural.neural_calibrator import NeuralCalibrator
+from monocal.tables.encoded import open_encoded, save_encoded
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 from monocal.training.process_group import ProcessGroupTeam, launched_team, leave_team
 
 FIELDS = ["site_id", "ad_id", "country", "device", "hour"]
@@ -92,12 +91,12 @@ class Stages:
 
 def simulate(folder: Path, n_rows: int) -> None:
     """Writes a simulated log in time order."""
-    log_of_rows(read(simulate_log(n_rows, seed=0).table(), ROLES).in_time_order()).save(folder)
+    save_encoded(Table.read(simulate_log(n_rows, seed=0).table(), ROLES).in_time_order().encoded(), folder)
 
 
 def fit(folder: Path, n_shards: int, curve_rows: int | None) -> None:
     """Fits this process's shards; every process prints what it took, the first one its stages, too."""
-    team, log = launched_team(), EncodedLog.open(folder)
+    team, log = launched_team(), open_encoded(folder)
     n_own = log.n_rows * len(range(team.rank, n_shards, team.size)) // n_shards
     stages = Stages()
     Calibrator.fit = stages.inside(CONVEX, Calibrator.fit)  # type: ignore[method-assign]
@@ -112,7 +111,7 @@ def fit(folder: Path, n_shards: int, curve_rows: int | None) -> None:
         facts = {
             "processes": team.size,
             "rows": log.n_rows,
-            "fields": log.n_fields,
+            "fields": len(log.field_names),
             "stage": name,
             "wall s": round(stage.wall, 1),
             "cpu s": round(stage.cpu, 1),
@@ -128,7 +127,7 @@ def fit(folder: Path, n_shards: int, curve_rows: int | None) -> None:
         "rank": team.rank,
         "of": team.size,
         "rows": log.n_rows,
-        "fields": log.n_fields,
+        "fields": len(log.field_names),
         **peak.facts(n_own),
         "wall s": round(sum(stage.wall for stage in stages.of.values()), 1),
         "cpu s": round(sum(stage.cpu for stage in stages.of.values()), 1),

@@ -187,7 +187,7 @@ def _encode(log: Path, folder: Path) -> dict:
 
 
 def _batches(log: Path, folder: Path) -> dict:
-    from monocal.logs.encoded_log import EncodedLog
+    from monocal.lab.prepare.encoded_log import EncodedLog
 
     encoded = EncodedLog.open(folder / f"encoded_{log.stem}_{log.suffix[1:]}")
     result = {}

@@ -33,8 +33,8 @@ from monocal.lab.simulator import find_world, write_simulated_log
 MARK = "<!-- reading -->"
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fit_speed.md"
 PHASES = {
-    "reading": ("monocal.tables.late_labels", "read"),
-    "vocabulary and ids": ("monocal.models.fit", "log_of_rows"),
+    "reading": ("monocal.tables.table", "Table.read"),
+    "vocabulary and ids": ("monocal.tables.table", "Table.encoded"),
     "carry-over: wide fits forward in time": ("monocal.neural.fitting.carry_over", "learn_carry_over"),
     "wide fit on all rows": ("monocal.neural.fitting.carry_over", "fit_carried"),
     "networks, trial and last": ("monocal.neural.neural_calibrator", "NeuralCalibrator._train"),

@@ -19,12 +19,12 @@ import numpy as np
 import torch
 
 from monocal.core.files import atomic_file
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, DeepFM, HashedLogistic, MultiTaskDeepFM
 from monocal.lab.rankers.lazy_table import LazyAdam
 from monocal.lab.rankers.objective import CHUNK_ROWS, RankerObjective
 from monocal.lab.simulator.draws import draw_power_law
-from monocal.logs.encoded_log import EncodedLog
 from monocal.tables.roles import Roles
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +22,12 @@ import monocal
 import monocal.spark as ms
 from monocal.calibrators import calibrator
 from monocal.core.team import DEALT_ROWS, Alone, Shards
+from monocal.lab.prepare.splits import split_by_share
 from monocal.lab.simulator import simulate_log
-from monocal.logs.row_log import log_of_rows
 from monocal.spark.collecting import collected
+from monocal.tables.encoded import save_encoded
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 
 SOURCE = str(Path(monocal.__file__).parents[1])
 
@@ -133,11 +135,22 @@ def free_port():
 
 
 @pytest.fixture(scope="session")
-def prepared(tmp_path_factory):
+def save_with_parts():
+    """Writes the folder of a log with the parts of one that was prepared."""
+
+    def save(table, roles, place):
+        rows = Table.read(table, roles).in_time_order().encoded()
+        return save_encoded(replace(rows, parts=split_by_share(rows.n_rows)), place)
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory, save_with_parts):
     """A log whose rows to fit lie in all of four shards."""
     place = tmp_path_factory.mktemp("prepared") / "log"
     roles = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
-    log = log_of_rows(read(simulate_log(80_000, seed=7).table(), roles).in_time_order()).save(place)
+    log = save_with_parts(simulate_log(80_000, seed=7).table(), roles, place)
     assert log.part("calibration").n_rows > 3 * DEALT_ROWS
     return place
 
@@ -236,7 +249,7 @@ def fitted_by_one_process():
         table = collected(dealt.withColumn("shard", F.spark_partition_id()))
         numbers = tuple(range(wishes["workers"]))
         edges = np.searchsorted(table["shard"].to_numpy(), [*numbers, len(numbers)])
-        rows = read(table, roles)
+        rows = Table.read(table, roles)
         times = rows.times if one.looks_at_time else None
         order = np.zeros(rows.n_rows, np.int64) if roles.time is None else times
         shards = Shards(Alone(), len(numbers), numbers, edges, order)

@@ -6,13 +6,14 @@ torchrun --nproc-per-node 2 every_method.py LOG FOLDER NAME...
 import json
 import sys
 import zlib
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
-from monocal.logs.encoded_log import EncodedLog
 from monocal.models.fit import FitOptions, fit_log
+from monocal.tables.encoded import open_encoded
 from monocal.training.process_group import launched_team, leave_team
 
 N_SHARDS = 4
@@ -54,14 +55,15 @@ def found(log, name, team):
     noted = Noted(team)
     # of the youngest rows a fifth of the positives has its label
     maturity = np.linspace(1.0, 0.2, log.n_rows) if name.endswith("late labels") else None
-    model = fit_log(log, FitOptions(method, settings | epochs), n_shards=N_SHARDS, team=noted, maturity=maturity)
+    asked = FitOptions(method, settings | epochs)
+    model = fit_log(replace(log, maturity=maturity), asked, n_shards=N_SHARDS, team=noted)
     state = model.tasks[0].calibrator.state()
     arrays = {name: sha256(array.tobytes()).hexdigest() for name, array in state.arrays.items()}
     return json.loads(json.dumps({"arrays": arrays, "values": state.values, "reductions": noted.checksums}))
 
 
 if __name__ == "__main__":
-    log, folder = EncodedLog.open(sys.argv[1]).part("calibration"), Path(sys.argv[2])
+    log, folder = open_encoded(sys.argv[1]).part("calibration"), Path(sys.argv[2])
     team = launched_team()
     for name in sys.argv[3:]:
         (folder / f"{name} {team.rank}.json").write_text(json.dumps(found(log, name, team)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from monocal.core.team import Alone
-from monocal.logs.encoded_log import EncodedLog
+from monocal.tables.encoded import open_encoded
 
 SCRIPT = Path(__file__).with_name("every_method.py")
 EVERY = runpy.run_path(str(SCRIPT))
@@ -20,7 +20,7 @@ def alone(prepared):
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    log = EncodedLog.open(prepared).part("calibration")
+    log = open_encoded(prepared).part("calibration")
     yield lambda name: EVERY["found"](log, name, Alone())
     torch.set_num_threads(before)
 

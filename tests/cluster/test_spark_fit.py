@@ -13,7 +13,7 @@ from monocal.spark.compressed import compress
 from monocal.spark.fit import SMOOTH_METHODS
 from monocal.spark.judged_rows import BEFORE, Judging, Slot
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary, VocabularyBuilder
 
 FIELDS = ["site_id", "device", "user_id"]
@@ -66,7 +66,7 @@ def few_rows(spark, folder):
 def test_smooth_methods_cannot_tell_the_few_rows_of_executors_from_all(few_rows, rows, method):
     found = calibrator(method).fit(few_rows.logits, few_rows.labels, weights=few_rows.weights, scores_are="logit")
     local = monocal.fit(rows, method=method, **ROLES)
-    answers = found.predict(read(rows, Roles.of(**ROLES)).logits("click"), scores_are="logit")
+    answers = found.predict(Table.read(rows, Roles.of(**ROLES)).logits("click"), scores_are="logit")
     # the smallest answers of gamma, below a thousandth, differ by some 1e-15, on one processor more than on another
     np.testing.assert_allclose(answers, local.predict(rows), rtol=1e-12, atol=2e-14 if method == "gamma" else 0.0)
 

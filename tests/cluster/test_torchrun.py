@@ -8,11 +8,9 @@ import pyarrow.parquet as pq
 import monocal
 from monocal.core.team import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.row_log import log_of_rows
 from monocal.models.fit import FitOptions, fit_log
+from monocal.tables.encoded import open_encoded
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
 from monocal.training.process_group import leave_team
 
 ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
@@ -31,7 +29,7 @@ def test_two_processes_save_the_model_of_one(launched, prepared, tmp_path):
     ended = launched(FIT, prepared, *options, "--out", tmp_path / "model").ended()
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("saved the model") == 1
-    alone = fit_log(EncodedLog.open(prepared).part("calibration"), FitOptions("umc", settings), n_shards=4)
+    alone = fit_log(open_encoded(prepared).part("calibration"), FitOptions("umc", settings), n_shards=4)
     assert_same_bits(tmp_path / "model", alone)
 
 
@@ -44,11 +42,10 @@ def assert_same_bits(place, model):
     assert found.values == expected.values
 
 
-def test_a_process_without_rows_takes_part(launched, tmp_path):
+def test_a_process_without_rows_takes_part(launched, tmp_path, save_with_parts):
     """Rows are dealt in blocks of 4,096: of 3,000 the second process has none."""
     table = simulate_log(15_000, seed=8).table()
-    log_of_rows(read(table, ROLES).in_time_order()).save(tmp_path / "log")
-    part = EncodedLog.open(tmp_path / "log").part("calibration")
+    part = save_with_parts(table, ROLES, tmp_path / "log").part("calibration")
     assert part.n_rows < DEALT_ROWS
     options = ["--method", "wide_logistic", "--set", "recent_share=0.2", "--engine", "torchrun"]
     ended = launched(FIT, tmp_path / "log", *options, "--out", tmp_path / "model").ended()
@@ -56,11 +53,11 @@ def test_a_process_without_rows_takes_part(launched, tmp_path):
     assert_same_bits(tmp_path / "model", fit_log(part, FitOptions("wide_logistic", {"recent_share": 0.2}), n_shards=2))
 
 
-def test_a_bad_label_of_one_process_ends_all_and_saves_nothing(launched, tmp_path):
-    log = log_of_rows(read(simulate_log(40_000, seed=7).table(), ROLES).in_time_order()).save(tmp_path / "log")
+def test_a_bad_label_of_one_process_ends_all_and_saves_nothing(launched, tmp_path, save_with_parts):
+    log = save_with_parts(simulate_log(40_000, seed=7).table(), ROLES, tmp_path / "log")
     (file,) = (path for path in (tmp_path / "log").glob("*.npy") if "label" in path.name)
     labels = np.load(file, mmap_mode="r+")
-    labels[log.parts["calibration"].start + DEALT_ROWS + 17] = 2  # in the first block of the second process
+    labels[log.parts["calibration"][0] + DEALT_ROWS + 17] = 2  # in the first block of the second process
     labels.flush()
     options = ["--method", "wide_logistic", "--engine", "torchrun", "--out", tmp_path / "model"]
     launcher = launched(FIT, tmp_path / "log", *options)
@@ -117,7 +114,7 @@ def test_a_restarted_fit_goes_on_from_its_checkpoint_to_the_same_bits(launched, 
     assert attempts[-1] == "1"
     assert epochs == ("1", "2", "3", "4")  # none was done again
     assert not (tmp_path / "checkpoint").exists()
-    alone = fit_log(EncodedLog.open(prepared).part("calibration"), FitOptions("umc", settings), n_shards=2)
+    alone = fit_log(open_encoded(prepared).part("calibration"), FitOptions("umc", settings), n_shards=2)
     assert_same_bits(tmp_path / "model", alone)
 
 
@@ -141,7 +138,7 @@ def test_launchers_as_of_two_hosts_start_all_again_to_the_same_bits(launched, pr
         assert ended.returncode == 0, ended.stderr
     epochs = [line.split()[1] for line in (tmp_path / "epochs").read_text().splitlines()]
     assert epochs == ["1", "2", "3", "4"]  # none was done again
-    alone = fit_log(EncodedLog.open(prepared).part("calibration"), FitOptions("umc", settings), n_shards=2)
+    alone = fit_log(open_encoded(prepared).part("calibration"), FitOptions("umc", settings), n_shards=2)
     assert_same_bits(tmp_path / "model", alone)
 
 

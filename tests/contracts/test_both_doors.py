@@ -15,7 +15,7 @@ from monocal.lab.prepare.encoder import encode_log
 from monocal.tables import csv as csv_module
 from monocal.tables.roles import Roles
 from monocal.tables.source import open_table
-from monocal.tables.table import read
+from monocal.tables.table import Table
 
 ROLES = Roles.of(score="s", label="y", fields=["c"])
 N = 400
@@ -23,7 +23,7 @@ TEXTS = {"9": "9.0", "10": "10.0", "": ""}
 
 
 def read_door(path, roles, folder):
-    rows = read(path, roles)
+    rows = Table.read(path, roles)
     column = rows.fields["c"]
     return rows.labels["y"].tolist(), rows.scores["y"].tolist(), column.decode(column.ids)
 

@@ -16,7 +16,7 @@ from torch import nn
 import monocal
 from monocal.lab.simulator import simulate_log
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 from suite.timing import Row, best_of
 
 BATCH = 4096
@@ -47,7 +47,7 @@ def fits(n_rows: int, rounds: int) -> list[Row]:
                 "platt": fit("platt"),
                 "plain": lambda: _plain(ids, logits, labels),
                 "isotonic": lambda: IsotonicRegression(out_of_bounds="clip").fit(p, labels),
-                "read": lambda: read(path, roles),
+                "read": lambda: Table.read(path, roles),
                 "arrow": lambda: pq.read_table(path),
                 "metrics": lambda: _judged(labels, p, columns),
                 "scikit-learn": lambda: (log_loss(labels, p), roc_auc_score(labels, p)),

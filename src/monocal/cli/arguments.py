@@ -44,11 +44,11 @@ def proposed_fields(table: str | list[str], given: Sequence[str] | None, columns
     if given != ["auto"]:
         return chosen_fields(given)
     from monocal.cli.output import remark
-    from monocal.logs.log_folders import is_any_log_folder
     from monocal.tables.checks import propose_fields, usable_fields
+    from monocal.tables.encoded import is_encoded
     from monocal.tables.roles import Roles
 
-    if is_any_log_folder(table):
+    if is_encoded(table):
         return []
     found = usable_fields(propose_fields(table, Roles.of(**columns)))
     remark(f"fields: {', '.join(found) or 'none'}")

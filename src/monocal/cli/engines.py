@@ -199,11 +199,11 @@ def joined_team(engine: str, table: str | list[str]) -> Iterator[Team | None]:
     if engine != "torchrun":
         yield None
         return
-    from monocal.logs.log_folders import is_any_log_folder
+    from monocal.tables.encoded import is_encoded
     from monocal.training.process_group import launched_team, leave_team
 
     team = launched_team()
-    if not is_any_log_folder(table):
+    if not is_encoded(table):
         raise InvalidInput.of(
             "TABLE", repr(table), "a prepared log, of which every process reads its part", "run monocal lab prepare"
         )

@@ -160,13 +160,13 @@ def fit(
 
 def _fields_to_fit(table: str | list[str], method: Calibrator, columns: dict[str, Any]) -> list[str]:
     """Returns the fields to use; proposes some and stops if none are named and the method could use them."""
-    from monocal.logs.log_folders import is_any_log_folder
     from monocal.tables.checks import propose_fields, usable_fields
+    from monocal.tables.encoded import is_encoded
     from monocal.tables.roles import Roles
 
     others = {name: value for name, value in columns.items() if name != "fields"}
     given, uses_fields = columns["fields"], method.class_tags.uses_features
-    if given or columns["numeric"] or not uses_fields or is_any_log_folder(table):
+    if given or columns["numeric"] or not uses_fields or is_encoded(table):
         return arguments.proposed_fields(table, given, others)
     proposed = propose_fields(table, Roles.of(**others))
     rows = [

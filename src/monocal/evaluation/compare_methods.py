@@ -14,21 +14,19 @@ from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.calibrators.statistical.carry_over import NETWORK_LEFT_OUT, is_calendar
 from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 from monocal.core.progress import progress
-from monocal.core.spaces import Floats, ScoreSpace
+from monocal.core.spaces import ScoreSpace
 from monocal.evaluation.compare import MARGIN, Comparison, Verdict, compare
 from monocal.evaluation.evaluate import Evaluation, EvaluationOptions, headline_metrics
 from monocal.evaluation.table import evaluate_rows
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.held_out import HeldOut, hold_out
-from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.metrics import METRICS
-from monocal.models.fit import FitOptions, fit_log, method_and_arguments, rows_to_fit
-from monocal.models.late import with_late_labels
+from monocal.models.fit import FitOptions, fit_log, method_and_arguments
 from monocal.models.model import Model
+from monocal.tables.encoded import rows_of_fit
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
-from monocal.tables.split import DEFAULT_SHARE, Holdout
-from monocal.tables.table import Rows
+from monocal.tables.source import TableLike
+from monocal.tables.split import DEFAULT_SHARE, HeldOut, Holdout, hold_out
+from monocal.tables.table import Table
 
 UNCALIBRATED = "none"
 
@@ -189,7 +187,7 @@ class MethodComparison(Tabular):
 
 
 def compare_methods(
-    table: ScoredInput,
+    table: TableLike,
     methods: Sequence[str | Calibrator] | None = None,
     *,
     score: str | None = None,
@@ -264,8 +262,8 @@ def compare_methods(
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "soft_labels": soft_labels}
     columns |= {"event_time": event_time, "label_time": label_time, "window": window}
     asked = FitOptions(UNCALIBRATED, min_count=min_count, max_size=max_size)
-    given, asked, labels = rows_to_fit(*scored_input(table, columns), asked)
-    maturity = given.maturity if isinstance(given, Rows) else None
+    given = rows_of_fit(table, columns)
+    labels = given.late_labels
     rows = hold_out(_one_task(given, label), holdout, **asked.limits)
     has_fields = bool(rows.test.fields)
     names = list(chosen) if methods is not None else default_methods(has_fields=has_fields)
@@ -278,7 +276,7 @@ def compare_methods(
         for name in names:
             bar.note(name)
             method = replace(asked, method=name, arguments=chosen[name])
-            results.append(_run(method, rows, options, maturity, labels))
+            results.append(_run(method, rows, options))
             bar.advance(1)
     return MethodComparison(metric, _ranked(results, metric, margin), rows.holdout, margin, labels)
 
@@ -300,8 +298,8 @@ def _chosen(
     return found
 
 
-def _one_task(log: Rows | EncodedLog, task: str | None) -> Rows | EncodedLog:
-    if isinstance(log, Rows):
+def _one_task(log: Table, task: str | None) -> Table:
+    if log.features is None:
         return log
     if task is not None and task not in log.scores:
         raise UnknownName.among("task", task, log.scores)
@@ -309,13 +307,10 @@ def _one_task(log: Rows | EncodedLog, task: str | None) -> Rows | EncodedLog:
     return replace(log, scores={name: log.scores[name] for name in names})
 
 
-def _run(
-    asked: FitOptions, rows: HeldOut, options: EvaluationOptions, maturity: Floats | None, labels: LateLabels | None
-) -> MethodResult:
+def _run(asked: FitOptions, rows: HeldOut, options: EvaluationOptions) -> MethodResult:
     started = clock.perf_counter()
-    log = rows.fit
     try:
-        model = fit_log(log, asked, maturity=None if maturity is None else maturity[: log.n_rows])
+        model = fit_log(rows.fit, asked)
     except MonocalError as problem:
         return MethodResult(asked.method, None, clock.perf_counter() - started, str(problem))
     seconds = clock.perf_counter() - started
@@ -326,7 +321,7 @@ def _run(
         found,
         seconds,
         setting=", ".join(f"{name}={value}" for name, value in asked.arguments.items()),
-        model=model if labels is None else with_late_labels(model, labels),
+        model=model,
     )
 
 

@@ -29,8 +29,8 @@ from monocal.evaluation.stats import (
 from monocal.metrics.forecast import IdColumn
 from monocal.metrics.resample import check_confidence
 from monocal.metrics.sums import sum_per_cell
+from monocal.tables.column import EncodedColumn, encode_values
 from monocal.tables.result import Tabular
-from monocal.tables.table import EncodedColumn, encode_values
 
 
 @final

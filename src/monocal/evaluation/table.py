@@ -15,20 +15,18 @@ from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.team import Team
 from monocal.evaluation.evaluate import Evaluation, EvaluationOptions, evaluate, headline_metrics
 from monocal.evaluation.fields import FieldTable, by_times_seen, field_tables
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.held_out import hold_out
-from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.models.facts import times_seen
-from monocal.models.fit import DEFAULT_METHOD, FitOptions, fit_log, method_and_arguments, rows_to_fit
-from monocal.models.late import known_delays, with_late_labels
+from monocal.models.fit import DEFAULT_METHOD, FitOptions, fit_log, method_and_arguments
+from monocal.models.late import known_delays
 from monocal.models.learned_rows import warn_about_fitted
 from monocal.models.model import Model
-from monocal.tables.late_labels import LateLabels, read_mature
+from monocal.tables.encoded import rows_of_fit
+from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
 from monocal.tables.roles import Roles
-from monocal.tables.source import Table, open_table
-from monocal.tables.split import DEFAULT_SHARE, Holdout
-from monocal.tables.table import Rows
+from monocal.tables.source import TableLike, open_table
+from monocal.tables.split import DEFAULT_SHARE, Holdout, hold_out
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import binned
 
 BEFORE, AFTER = "before", "after"
@@ -86,7 +84,7 @@ def check_fields(fields: Sequence[str], available: Sequence[str]) -> None:
 
 
 def evaluate_rows(
-    rows: Rows,
+    rows: Table,
     calibrated: Mapping[str, Floats] | None = None,
     options: EvaluationOptions | None = None,
     times_seen: Mapping[str, NDArray[np.int64]] | None = None,
@@ -102,8 +100,8 @@ def evaluate_rows(
 
     Example:
         >>> from monocal.tables.roles import Roles
-        >>> from monocal.tables.table import read
-        >>> rows = read({"y": [0, 1] * 50, "p": [0.4, 0.8] * 50}, Roles.of(score="p", label="y"))
+        >>> from monocal.tables.table import Table
+        >>> rows = Table.read({"y": [0, 1] * 50, "p": [0.4, 0.8] * 50}, Roles.of(score="p", label="y"))
         >>> round(evaluate_rows(rows)["y"].value("pcoc"), 2)
         1.2
     """
@@ -129,7 +127,7 @@ def evaluate_rows(
     return found
 
 
-def _evaluate(rows: Rows, task: str, p: Floats, options: EvaluationOptions) -> Evaluation:
+def _evaluate(rows: Table, task: str, p: Floats, options: EvaluationOptions) -> Evaluation:
     has = {"has_fields": bool(rows.fields), "has_groups": rows.groups is not None}
     return evaluate(
         rows.labels[task],
@@ -146,7 +144,7 @@ def _evaluate(rows: Rows, task: str, p: Floats, options: EvaluationOptions) -> E
     )
 
 
-def _by_value(rows: Rows, task: str, p: Floats, best: Floats, by: Sequence[str]) -> dict[str, FieldTable]:
+def _by_value(rows: Table, task: str, p: Floats, best: Floats, by: Sequence[str]) -> dict[str, FieldTable]:
     return field_tables(
         rows.labels[task].astype(np.float64),
         p,
@@ -212,7 +210,7 @@ class TableEvaluation(Tabular):
 
 
 def evaluate_table(
-    table: Table,
+    table: TableLike,
     *,
     model: Model | None = None,
     score: str | None = None,
@@ -276,7 +274,8 @@ def evaluate_table(
     stream = open_table(table)
     roles = evaluation_roles(model, stream.column_names, **columns)
     delays = None if model is None else known_delays(model)
-    rows, labels = read_mature(stream, roles, since=since, until=until, curve=delays)
+    rows = Table.read(stream, roles, since=since, until=until, delays=delays)
+    labels = rows.late_labels
     judged, calibrated, seen = rows if fields is None else rows.with_fields([*fields, *by]), None, None
     if model is not None:
         warn_about_fitted(model.info, model.vocabulary, rows)
@@ -286,7 +285,7 @@ def evaluate_table(
     return TableEvaluation(evaluate_rows(judged, calibrated, options, seen), rows.n_table_rows, labels)
 
 
-def _times_seen(model: Model, rows: Rows) -> dict[str, NDArray[np.int64]]:
+def _times_seen(model: Model, rows: Table) -> dict[str, NDArray[np.int64]]:
     if not model.value_counts:
         return {}
     ids = model.vocabulary.encode_columns(rows.fields, rows.n_rows)
@@ -325,7 +324,7 @@ class FitResult(Tabular):
 
 
 def fit_and_evaluate(
-    table: ScoredInput,
+    table: TableLike,
     *,
     method: str | Calibrator = DEFAULT_METHOD,
     score: str | None = None,
@@ -395,25 +394,19 @@ def fit_and_evaluate(
     columns |= {"sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
     asked = FitOptions(chosen, arguments, min_count, max_size)
-    table, roles = scored_input(table, columns)
-    given, asked, labels = rows_to_fit(table, roles, asked)
-    maturity = given.maturity if isinstance(given, Rows) else None
+    given = rows_of_fit(table, columns)
+    labels = given.late_labels
     rows = hold_out(given, holdout, **asked.limits, keep_all=refit)
     del given  # the parts above have its ids; a second copy of all of them would stay during the fit
 
-    def learn(log: EncodedLog) -> Model:
-        mature = None if maturity is None else maturity[: log.n_rows]
-        return fit_log(log, asked, team=team, n_shards=n_shards, maturity=mature)
-
-    model, found = learn(rows.fit), {}
+    model, found = fit_log(rows.fit, asked, team=team, n_shards=n_shards), {}
     if rows.holdout.n_test and (team is None or team.rank == 0 or refit):
         calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
         found = evaluate_rows(rows.test, calibrated, EvaluationOptions(n_bootstrap=n_bootstrap, seed=seed))
         if rows.all_rows is not None and refit:
-            model = learn(rows.all_rows())
+            model = fit_log(rows.all_rows(), asked, team=team, n_shards=n_shards)
         facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(found)}
         model = replace(model, info={**model.info, "holdout": facts})
-    model = model if labels is None else with_late_labels(model, labels)
     return FitResult(model, rows.holdout, TableEvaluation(found, rows.holdout.n_test, labels))
 
 

@@ -26,15 +26,15 @@ from monocal.findings.rows import TaskRows, field_columns, model_ids, sample_con
 from monocal.models.artefact import load_model
 from monocal.models.late import known_delays
 from monocal.models.model import Model
-from monocal.tables.late_labels import read_mature
 from monocal.tables.roles import Roles
-from monocal.tables.source import Table, open_table
+from monocal.tables.source import TableLike, open_table
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import binned
 
 
 def build_report(
     model: Model | str | Path,
-    table: Table,
+    table: TableLike,
     *,
     label: str | Mapping[str, str] | None = None,
     time: str | None = None,
@@ -99,7 +99,8 @@ def build_report(
     check_fields(sliced, stream.column_names)
     moments: dict[str, Any] = {"time": time, "event_time": event_time, "label_time": label_time, "window": window}
     roles = loaded.roles(label, group=group, weight=weight, value=value, slices=sliced, **moments)
-    rows, labels = read_mature(stream, roles, since=since, until=until, curve=known_delays(loaded))
+    rows = Table.read(stream, roles, since=since, until=until, delays=known_delays(loaded))
+    labels = rows.late_labels
     answers = loaded.predict_rows(rows)
     known = model_ids(rows, loaded.vocabulary)
     columns = field_columns(binned(rows, loaded.vocabulary), sliced, known)

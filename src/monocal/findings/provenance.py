@@ -15,7 +15,7 @@ from monocal.findings.rows import FieldColumn
 from monocal.models.learned_rows import warn_about_fitted
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
-from monocal.tables.table import Rows
+from monocal.tables.table import Table
 
 
 @final
@@ -40,7 +40,7 @@ class Provenance:
     late_labels: str = ""
 
 
-def data_fingerprint(rows: Rows, fields: Sequence[FieldColumn]) -> str:
+def data_fingerprint(rows: Table, fields: Sequence[FieldColumn]) -> str:
     """Changes whenever a label, a score, a value of the fields, or a weight, time, value or group changes."""
     columns: Mapping[str, Any] = {
         **{f"label {task}": column for task, column in rows.labels.items()},
@@ -60,7 +60,7 @@ def provenance(
     *,
     model_name: str,
     table_name: str,
-    rows: Rows,
+    rows: Table,
     labels: LateLabels | None,
     fields: Sequence[FieldColumn],
     seed: int,

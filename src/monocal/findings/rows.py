@@ -14,7 +14,8 @@ from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.evaluation.fields import Cells, dispersion_of, sum_cells
 from monocal.findings.before_after import BeforeAfter
-from monocal.tables.table import EncodedColumn, IdColumn, Rows
+from monocal.tables.column import EncodedColumn, IdColumn
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 
 _CONTEXTS = 2048
@@ -78,7 +79,7 @@ class TaskRows:
     @classmethod
     def of(
         cls,
-        rows: Rows,
+        rows: Table,
         task: str,
         calibrated: Floats,
         fields: Sequence[FieldColumn],
@@ -140,12 +141,12 @@ class TaskRows:
         return dispersion_of(self.labels, self.forecasts.after, ids, groups=self.groups, weights=self.weights)
 
 
-def field_columns(rows: Rows, names: Sequence[str], model_ids: Mapping[str, Ids]) -> tuple[FieldColumn, ...]:
+def field_columns(rows: Table, names: Sequence[str], model_ids: Mapping[str, Ids]) -> tuple[FieldColumn, ...]:
     """Numbers the values of the named fields by frequency."""
     return tuple(_by_frequency(name, rows.fields[name], model_ids.get(name)) for name in names)
 
 
-def model_ids(rows: Rows, vocabulary: Vocabulary) -> dict[str, Ids]:
+def model_ids(rows: Table, vocabulary: Vocabulary) -> dict[str, Ids]:
     """Returns each field of a model in the numbering of its vocabulary, 0 for an unseen value."""
     columns = {field.name: rows.fields[field.name] for field in vocabulary.fields}
     return {name: vocabulary[name].encode(column.known_values)[column.ids] for name, column in columns.items()}

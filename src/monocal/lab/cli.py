@@ -198,9 +198,9 @@ def rank(
 
     It learns from the part called train. Killed work goes on from its last checkpoint; finished work is not repeated.
     """
+    from monocal.lab.prepare.encoded_log import EncodedLog
     from monocal.lab.rankers import RANKERS, ScoredLog, rank_log
     from monocal.lab.rankers import ranker as make_ranker
-    from monocal.logs.encoded_log import EncodedLog
 
     if ranker is None:
         ranker = "hashed_logistic" if loss is None else "deepfm"

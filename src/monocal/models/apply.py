@@ -25,7 +25,7 @@ from monocal.tables.categories import categories_of_text
 from monocal.tables.columns import numbers_in
 from monocal.tables.csv import typed_columns
 from monocal.tables.problems import RawRows
-from monocal.tables.source import BATCH_ROWS, Table, TableStream, open_table
+from monocal.tables.source import BATCH_ROWS, TableLike, TableStream, open_table
 from monocal.tables.writer import output_table, write_table
 
 FUSED_COLUMN = "fused_score"
@@ -229,7 +229,7 @@ class _Done(NamedTuple):
 
 def apply_model(
     model: Model,
-    table: Table,
+    table: TableLike,
     out: str | Path,
     *,
     column: str | Mapping[str, str] | None = None,

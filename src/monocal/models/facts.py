@@ -16,7 +16,7 @@ from monocal.core.samples import Ids, Samples
 from monocal.core.shard_order import quantiles_of_shards
 from monocal.core.spaces import Floats, sigmoid
 from monocal.core.team import BLOCK_ROWS, Shards, Team
-from monocal.tables.table import Rows
+from monocal.tables.table import Table
 
 if TYPE_CHECKING:
     from monocal.models.model import Model, TaskModel
@@ -25,7 +25,7 @@ _SCORE_BINS = 20
 _SHARES = np.linspace(0.0, 1.0, _SCORE_BINS + 1)[1:-1]
 
 
-def fit_facts(rows: Rows, shards: Shards | None = None) -> dict[str, dict[str, Any]]:
+def fit_facts(rows: Table, shards: Shards | None = None) -> dict[str, dict[str, Any]]:
     """Returns row count, label rate, mean score and score quantiles of every task's observed rows.
 
     Arguments:
@@ -34,8 +34,8 @@ def fit_facts(rows: Rows, shards: Shards | None = None) -> dict[str, dict[str, A
 
     Example:
         >>> from monocal.tables.roles import Roles
-        >>> from monocal.tables.table import read
-        >>> rows = read({"y": [0, 1, None, 0], "p": [0.1, 0.4, 0.9, 0.1]}, Roles.of(score="p", label="y"))
+        >>> from monocal.tables.table import Table
+        >>> rows = Table.read({"y": [0, 1, None, 0], "p": [0.1, 0.4, 0.9, 0.1]}, Roles.of(score="p", label="y"))
         >>> facts = fit_facts(rows)["y"]
         >>> facts["n_rows"], round(facts["label_rate"], 3), round(facts["mean_score"], 3)
         (3, 0.333, 0.2)
@@ -47,7 +47,7 @@ def fit_facts(rows: Rows, shards: Shards | None = None) -> dict[str, dict[str, A
     return facts
 
 
-def _facts(rows: Rows, task: str, shards: Shards) -> dict[str, Any]:
+def _facts(rows: Table, task: str, shards: Shards) -> dict[str, Any]:
     logits, labels = rows.logits(task), rows.labels[task]
     pieces = None if rows.weights is None or not rows.roles.soft_labels else np.asarray(rows.weights, np.float64)
     if shards.n == 1:
@@ -137,7 +137,7 @@ def times_seen(counts: Counts, features: Ids) -> list[NDArray[np.int64]]:
 _CANARY_ROWS = 32
 
 
-def canary_of(model: Model, features: Ids, rows: Rows) -> dict[str, NDArray[Any]]:
+def canary_of(model: Model, features: Ids, rows: Table) -> dict[str, NDArray[Any]]:
     """Returns some of the rows, spread over all of them, as ids, scores and answers.
 
     Arguments:

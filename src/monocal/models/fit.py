@@ -18,17 +18,13 @@ from monocal.core.freed_memory import give_back_freed_memory
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.team import Alone, Shards, Team
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.late_input import Embeddings, late_input
-from monocal.logs.row_log import log_of_rows
-from monocal.logs.scored_input import ScoredInput, scored_input
 from monocal.models.facts import canary_of, count_values, fit_facts
-from monocal.models.late import check_late_method, fit_late, with_late_labels
+from monocal.models.late import check_late_method, fit_late
 from monocal.models.learned_rows import row_sample, rows_fact
 from monocal.models.model import Model, TaskModel
-from monocal.tables.late_labels import LateLabels
-from monocal.tables.roles import Roles
-from monocal.tables.table import Rows
+from monocal.tables.encoded import rows_of_fit
+from monocal.tables.source import TableLike
+from monocal.tables.table import Table
 
 
 @final
@@ -48,7 +44,7 @@ class FitOptions:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     min_count: int = 1
     max_size: int | None = None
-    embeddings: Embeddings | None = None
+    embeddings: Sequence[NDArray[np.float32]] | None = None
 
     def __post_init__(self) -> None:
         self.calibrator()
@@ -118,63 +114,41 @@ def _taken_apart(method: Calibrator, arguments: Mapping[str, Any]) -> tuple[str,
     return name, method.changed_params()
 
 
-def rows_to_fit(
-    table: ScoredInput, roles: Roles, asked: FitOptions
-) -> tuple[Rows | EncodedLog, FitOptions, LateLabels | None]:
-    """Returns rows in time order, or a log; options with what only these can tell; what is known of late labels.
-
-    Arguments:
-        table: A table, or a log with scores.
-        roles: Which column plays which part.
-        asked: How they will be fitted.
-    """
-    rows, embeddings, labels = late_input(table, roles)
-    if asked.embeddings is None:
-        asked = replace(asked, embeddings=embeddings)
-    return rows, asked, labels
-
-
 class OwnRows(NamedTuple):
     """What one process fits a task on.
 
     Attributes:
         rows: Observed rows with all but their fields.
         features: Their field ids, of shards read from the log whenever they are looked at; None if there are no fields.
-        maturity: The share of positives of each row's age whose label has come; None means all.
         shards: How they are cut, where several processes or shards are wanted.
     """
 
-    rows: Rows
+    rows: Table
     features: Ids | None
-    maturity: Floats | None
     shards: Shards | None
 
 
-def own_rows(
-    log: EncodedLog, rows: Rows, task: str, n_shards: int, team: Team, maturity: Floats | None, *, looks_at_time: bool
-) -> OwnRows:
+def own_rows(rows: Table, task: str, n_shards: int, team: Team, *, looks_at_time: bool) -> OwnRows:
     """Returns this process's rows of a task; nothing that their fit has no use for stays in memory beside them.
 
     Arguments:
-        log: Where the ids are.
-        rows: The same rows with scores and labels.
+        rows: Encoded rows.
         task: Whose labels must be there.
-        n_shards: Into how many shards the log is dealt.
+        n_shards: Into how many shards they are dealt.
         team: The processes that fit together.
-        maturity: One per row of the log, or None.
         looks_at_time: Whether the fit tells older rows from newer ones; times and places in the log cost eight bytes a
             row each.
     """
     if n_shards > 1 or team.size > 1:
-        own = dealt_rows(log, rows if looks_at_time else replace(rows, times=None), n_shards, team, task)
+        own = dealt_rows(rows if looks_at_time else replace(rows, times=None), n_shards, team, task)
         if not looks_at_time:
             own = own._replace(shards=replace(own.shards, order=None))
-        return OwnRows(own.rows, own.features if log.n_fields else None, _of(maturity, own.places), own.shards)
+        return OwnRows(own.rows, own.features if rows.field_names else None, own.shards)
     known = rows.labels[task] >= 0
     whole = bool(known.all())
     some = slice(None) if whole else np.flatnonzero(known)
-    ids = log.features[some] if log.n_fields else None
-    return OwnRows(rows if whole else _without_fields(rows).take(some), ids, _of(maturity, some), None)
+    ids = rows.encoding[0][some] if rows.field_names else None
+    return OwnRows(rows if whole else without_fields(rows).take(some), ids, None)
 
 
 class DealtRows(NamedTuple):
@@ -187,45 +161,41 @@ class DealtRows(NamedTuple):
         shards: How they are cut.
     """
 
-    rows: Rows
+    rows: Table
     features: Ids
     places: slice | NDArray[np.int64]
     shards: Shards
 
 
-def dealt_rows(log: EncodedLog, rows: Rows, n_shards: int, team: Team, task: str | None = None) -> DealtRows:
-    """Returns this process's shards of a log; all of it if there is one.
+def dealt_rows(rows: Table, n_shards: int, team: Team, task: str | None = None) -> DealtRows:
+    """Returns this process's shards of encoded rows; all of them if there is one.
 
     Arguments:
-        log: Where the ids are.
-        rows: The same rows with scores and labels.
-        n_shards: Into how many shards the log is dealt.
+        rows: Encoded rows.
+        n_shards: Into how many shards they are dealt.
         team: The processes.
         task: Whose labels must be there; None for all rows.
     """
     if n_shards == 1 and team.size == 1:
-        return DealtRows(rows, log.features, slice(None), Shards.whole(log.n_rows))
-    mine, shards = Shards.deal(log.n_rows, n_shards, team)
+        return DealtRows(rows, rows.encoding[0], slice(None), Shards.whole(rows.n_rows))
+    mine, shards = Shards.deal(rows.n_rows, n_shards, team)
     known = np.ones(0, np.bool_) if task is None else rows.labels[task][mine] >= 0
     if not known.all():
         mine, shards = mine[known], shards.kept(known)
-    ids = cast("Ids", ChosenIds(log.features, mine))
-    return DealtRows(_without_fields(rows).take(mine), ids, mine, shards)
+    ids = cast("Ids", ChosenIds(rows.encoding[0], mine))
+    return DealtRows(without_fields(rows).take(mine), ids, mine, shards)
 
 
-def _without_fields(rows: Rows) -> Rows:
-    return replace(rows, fields={}, groups=None)
-
-
-def _of(maturity: Floats | None, places: slice | NDArray[np.int64]) -> Floats | None:
-    return None if maturity is None else maturity[places]
+def without_fields(rows: Table) -> Table:
+    """Returns rows that can be taken apart without copies of their ids."""
+    return replace(rows, fields={}, groups=None, features=None)
 
 
 DEFAULT_METHOD = "umc"
 
 
 def fit(
-    table: ScoredInput,
+    table: TableLike,
     *,
     method: str | Calibrator = DEFAULT_METHOD,
     score: str | None = None,
@@ -249,8 +219,8 @@ def fit(
     """Fits one calibrator per task on a table with raw values and returns a model that can be saved and served.
 
     Arguments:
-        table: A Parquet or CSV path, a data frame with the Arrow C stream interface, an `EncodedLog` with scores, or a
-            `ScoredLog` (or its folder), whose ranker's embeddings are handed over as well.
+        table: A Parquet or CSV path, a data frame with the Arrow C stream interface, or the folder of a ranked log,
+            whose ranker's embeddings are handed over as well.
         method: Name of the calibrator, see `monocal.methods()`; or one with its arguments, made by
             `monocal.calibrator`: where a name of an argument below is one of the method, too, only that tells which is
             meant.
@@ -283,54 +253,48 @@ def fit(
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
     asked = FitOptions(chosen, arguments, min_count, max_size, embeddings=frozen_embeddings)
-    return fit_table(*scored_input(table, columns), asked)
+    return fit_table(rows_of_fit(table, columns), asked)
 
 
-def fit_table(table: ScoredInput, roles: Roles, asked: FitOptions) -> Model:
+def fit_table(rows: Table, asked: FitOptions) -> Model:
     """Fits one calibrator per task on all rows, see `fit`.
 
     Arguments:
-        table: A table, or a log with scores.
-        roles: Which column plays which part.
+        rows: Rows with scores, in time order.
         asked: How to fit.
     """
-    rows, asked, labels = rows_to_fit(table, roles, asked)
-    maturity = rows.maturity if isinstance(rows, Rows) else None
-    log = log_of_rows(rows, **asked.limits) if isinstance(rows, Rows) else rows
-    if isinstance(rows, Rows):
-        rows = rows.with_fields(())  # the log has their ids; a second copy of all of them would stay during the fit
-    model = fit_log(log, asked, maturity=maturity)
-    return model if labels is None else with_late_labels(model, labels)
+    if rows.features is None:
+        rows = rows.encoded(**asked.limits)  # columns of fields would stay during the fit beside their ids
+    return fit_log(rows, asked)
 
 
 def fit_log(
-    log: EncodedLog,
+    rows: Table,
     asked: FitOptions,
     *,
     team: Team | None = None,
     n_shards: int | None = None,
-    maturity: Floats | None = None,
 ) -> Model:
     """Fits one calibrator per task on encoded rows.
 
     Arguments:
-        log: Rows with scores, in time order.
+        rows: Encoded rows with scores, in time order.
         asked: How to fit.
-        team: Who fits together; each member reads its own shards of the log and ends with the same model.
-        n_shards: Into how many shards the log is dealt; by default one per member. The same number gives the same bits
-            whatever the team.
-        maturity: The share of positives of each row's age whose label has come; None means all.
+        team: Who fits together; each member reads its own shards of the rows and ends with the same model.
+        n_shards: Into how many shards the rows are dealt; by default one per member. The same number gives the same
+            bits whatever the team.
     """
     method, arguments = asked.method, asked.arguments
     team = team or Alone()
     n_shards = n_shards or team.size
-    if maturity is not None:
+    if rows.maturity is not None:
         check_late_method(method)
-    if not log.scores:
+    if not rows.scores:
         raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
     if isinstance(arguments.get("carry"), Mapping):
-        arguments = {**arguments, "carry": carry_by_position(arguments["carry"], log.field_names)}
-    rows = log.rows()
+        arguments = {**arguments, "carry": carry_by_position(arguments["carry"], rows.field_names)}
+    features, vocabulary = rows.encoding
+    embeddings = rows.embeddings if asked.embeddings is None else asked.embeddings
     give_back_freed_memory()  # what reading and encoding left behind
 
     def make() -> Calibrator:
@@ -340,32 +304,33 @@ def fit_log(
     for task in rows.scores:
         fitted = _fit_task(
             # without a name here, so that they are gone after the fit
-            own_rows(log, rows, task, n_shards, team, maturity, looks_at_time=make().looks_at_time),
+            own_rows(rows, task, n_shards, team, looks_at_time=make().looks_at_time),
             task,
             make,
-            asked.embeddings,
-            log.vocabulary.numeric_knots,
+            embeddings,
+            vocabulary.numeric_knots,
         )
-        tasks.append(TaskModel(task, log.roles.score_columns.get(task, task), log.roles.labels[task], fitted))
+        tasks.append(TaskModel(task, rows.roles.score_columns.get(task, task), rows.roles.labels[task], fitted))
     give_back_freed_memory()
-    part = dealt_rows(log, rows, n_shards, team)
+    part = dealt_rows(rows, n_shards, team)
     model = Model(
         tasks=tuple(tasks),
-        vocabulary=log.vocabulary,
-        scores_are=log.roles.scores_are,
-        sampling_rate=log.roles.sampling_rate,
+        vocabulary=vocabulary,
+        scores_are=rows.roles.scores_are,
+        sampling_rate=rows.roles.sampling_rate,
         info={
-            "n_rows": log.n_rows,
-            "log_fingerprint": log.fingerprint,
-            "tasks": fit_facts(part.rows, part.shards),
+            "n_rows": rows.n_rows,
+            "log_fingerprint": rows.fingerprint,
+            "tasks": fit_facts(without_fields(part.rows), part.shards),
             "time_column": None if rows.times is None else rows.roles.time,
             "learned_from": [rows_fact(part.rows, team)],
             "row_sample": row_sample(part.rows, part.features, shards=part.shards),
-            **({"soft_labels": True} if log.roles.soft_labels else {}),
+            **({"soft_labels": True} if rows.roles.soft_labels else {}),
+            **({} if rows.late_labels is None else {"late_labels": rows.late_labels.as_dict()}),
         },
-        value_counts=count_values(part.features, log.field_sizes, team=team),
+        value_counts=count_values(part.features, vocabulary.sizes, team=team),
     )
-    return replace(model, canary=canary_of(model, log.features, rows))
+    return replace(model, canary=canary_of(model, features, rows))
 
 
 def _fit_task(
@@ -396,6 +361,6 @@ def _fit_task(
         fitted = fit(weights)
         return fitted, fitted.predict_samples(Samples(rows.logits(task), features=own.features, shards=own.shards))
 
-    if own.maturity is None:
+    if rows.maturity is None:
         return fit(rows.weights)
-    return fit_late(fit_and_predict, labels, own.maturity, rows.uncalibrated(task), rows.weights, own.shards)
+    return fit_late(fit_and_predict, labels, rows.maturity, rows.uncalibrated(task), rows.weights, own.shards)

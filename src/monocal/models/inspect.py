@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from monocal.core.errors import ArtefactError, MissingFolder
-from monocal.logs.log_folders import is_any_log_folder, open_log
-from monocal.logs.scored_log import ScoredLog
+from monocal.tables.encoded import ENCODED_LOG, SCORED_LOG, is_encoded, open_encoded
 
 
 @final
@@ -32,7 +31,7 @@ def inspect_folder(folder: str | Path) -> Inspection:
         monocal.core.errors.MissingFolder: nowhere: there is no such folder; expected a saved model or ...
     """
     path = Path(folder)
-    if is_any_log_folder(path):
+    if is_encoded(path):
         return _of_log(path)
     if not (path / "manifest.json").is_file():
         if not path.exists():
@@ -98,24 +97,22 @@ def _of_model(folder: Path) -> Inspection:
 
 
 def _of_log(folder: Path) -> Inspection:
-    found = open_log(folder)
-    log = found.log if isinstance(found, ScoredLog) else found
-    scores = list(found.logits if isinstance(found, ScoredLog) else log.scores)
-    parts = {name: part.n_rows for name, part in log.parts.items()}
-    fields = dict(zip(log.field_names, log.field_sizes, strict=True))
+    found = open_encoded(folder)
+    parts = {name: stop - start for name, (start, stop) in found.parts.items()}
+    fields = dict(zip(found.field_names, found.encoding[1].sizes, strict=True))
     facts = {
-        "format": "monocal scored log" if isinstance(found, ScoredLog) else "monocal encoded log",
-        "n_rows": log.n_rows,
-        "tasks": list(log.tasks),
-        "scores": scores,
+        "format": (SCORED_LOG if (folder / SCORED_LOG.manifest).is_file() else ENCODED_LOG).name,
+        "n_rows": found.n_rows,
+        "tasks": list(found.labels),
+        "scores": list(found.scores),
         "fields": fields,
         "parts": parts,
         "fingerprint": found.fingerprint,
     }
     lines = [
-        f"{facts['format']} with {log.n_rows:,} rows",
-        f"  tasks: {', '.join(log.tasks)}",
-        f"  scores: {', '.join(scores) or 'none yet'}",
+        f"{facts['format']} with {found.n_rows:,} rows",
+        f"  tasks: {', '.join(found.labels)}",
+        f"  scores: {', '.join(found.scores) or 'none yet'}",
         f"  fields: {', '.join(f'{name} ({size - 1:,})' for name, size in fields.items()) or 'none'}",
         f"  parts: {', '.join(f'{name} {n:,} rows' for name, n in parts.items()) or 'none'}",
         f"  fingerprint: {found.fingerprint}",

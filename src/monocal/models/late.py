@@ -13,7 +13,6 @@ stationary point of the late likelihood. Where p is small :math:`\omega \approx 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
 from monocal.core.team import Shards
 from monocal.models.model import Model
-from monocal.tables.late_labels import DelayCurve, LateLabels
+from monocal.tables.late_labels import DelayCurve
 
 METHODS = ("none", "platt", "temperature", "beta", "isotonic", "histogram", "wide_logistic", "umc")
 """Methods that maximise a weighted likelihood of the labels."""
@@ -86,11 +85,6 @@ def fit_late(
         if change / weight < _CLOSE:
             break
     return fitted
-
-
-def with_late_labels(model: Model, labels: LateLabels) -> Model:
-    """Returns the same model, which remembers the delays of its fit."""
-    return replace(model, info={**model.info, "late_labels": labels.as_dict()})
 
 
 def known_delays(model: Model) -> DelayCurve | None:

@@ -13,7 +13,7 @@ from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Ids
 from monocal.core.team import BLOCK_ROWS, Alone, Shards, Team
-from monocal.tables.table import Rows
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 
 MOST_REMEMBERED = 400
@@ -22,7 +22,7 @@ MOST_REMEMBERED = 400
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-def rows_fact(rows: Rows, team: Team | None = None) -> dict[str, Any]:
+def rows_fact(rows: Table, team: Team | None = None) -> dict[str, Any]:
     """Returns how many rows there are, a number that tells them from others in any order, and when they happened.
 
     Arguments:
@@ -31,9 +31,9 @@ def rows_fact(rows: Rows, team: Team | None = None) -> dict[str, Any]:
 
     Example:
         >>> from monocal.tables.roles import Roles
-        >>> from monocal.tables.table import read
+        >>> from monocal.tables.table import Table
         >>> table = {"click": [0, 1, 0], "pctr": [0.1, 0.5, 0.2], "day": [1, 2, 2]}
-        >>> rows = read(table, Roles.of(score="pctr", label="click", time="day"))
+        >>> rows = Table.read(table, Roles.of(score="pctr", label="click", time="day"))
         >>> fact = rows_fact(rows)
         >>> fact["n_rows"], fact["first"], fact["last"]
         (3, 1, 2)
@@ -52,7 +52,7 @@ def rows_fact(rows: Rows, team: Team | None = None) -> dict[str, Any]:
     return fact
 
 
-def rows_number(rows: Rows) -> int:
+def rows_number(rows: Table) -> int:
     """Returns the number behind the fact: those of two sets of rows add up, modulo 2⁶⁴, to that of both together."""
     number = 0
     for first in range(0, rows.n_rows, BLOCK_ROWS):
@@ -72,7 +72,7 @@ def time_of_fit(info: Mapping[str, Any], available: Sequence[str]) -> str | None
     return known if known in available else None
 
 
-def check_unseen(info: Mapping[str, Any], rows: Rows, whose: str) -> None:
+def check_unseen(info: Mapping[str, Any], rows: Table, whose: str) -> None:
     """Refuses rows that a model learned from, as far as it remembers.
 
     Arguments:
@@ -130,7 +130,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def row_sample(
-    rows: Rows, features: Ids, earlier: Mapping[str, Any] | None = None, shards: Shards | None = None
+    rows: Table, features: Ids, earlier: Mapping[str, Any] | None = None, shards: Shards | None = None
 ) -> dict[str, Any]:
     r"""Returns the smallest numbers of rows that occur once: a random sample that does not depend on the rows' order.
 
@@ -152,9 +152,9 @@ def row_sample(
 
     Example:
         >>> from monocal.tables.roles import Roles
-        >>> from monocal.tables.table import read
+        >>> from monocal.tables.table import Table
         >>> table = {"click": [0, 1, 0, 0], "pctr": [0.1, 0.5, 0.2, 0.1]}
-        >>> rows = read(table, Roles.of(score="pctr", label="click"))
+        >>> rows = Table.read(table, Roles.of(score="pctr", label="click"))
         >>> found = row_sample(rows.take([0, 1, 2]), np.zeros((3, 0), np.int32))
         >>> len(found["marks"]), found["n_rows"], found["once"], found["twice"]
         (3, 3, 3, 0)
@@ -186,7 +186,7 @@ def row_sample(
     return {"marks": sorted(kept)[:N_KEPT], **{key: known.get(key, 0) + count for key, count in counted.items()}}
 
 
-def share_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Rows) -> float:
+def share_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Table) -> float:
     """Returns about which share of rows a model was fitted on; NaN if too few of them can be compared.
 
     The model knows all of its rows that occur once and whose number is not above the largest that it kept. Rows are
@@ -218,7 +218,7 @@ def share_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Rows) ->
     return float(min(excess / (of_fit - of_new), 1.0))
 
 
-def warn_about_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Rows) -> float:
+def warn_about_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Table) -> float:
     """Warns if a tenth or more of the rows that a model is evaluated on are rows that it was fitted on.
 
     Returns the share; NaN if it is not known.
@@ -234,7 +234,7 @@ def warn_about_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Row
     return share
 
 
-def check_not_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Rows, whose: str) -> None:
+def check_not_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Table, whose: str) -> None:
     """Refuses rows of which a tenth or more are rows that a model was fitted on, by values of all columns together.
 
     Arguments:
@@ -253,7 +253,7 @@ def check_not_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Rows
         )
 
 
-def _marks(rows: Rows, columns: Iterable[NDArray[Any]]) -> NDArray[np.uint64]:
+def _marks(rows: Table, columns: Iterable[NDArray[Any]]) -> NDArray[np.uint64]:
     """One number per row from its labels, scores and ids (a multiplicative hash, folded after every column)."""
     marks = np.zeros(rows.n_rows, dtype=np.uint64)
     parts = [part for task in sorted(rows.scores) for part in (rows.labels[task], rows.scores[task])]

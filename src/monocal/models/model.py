@@ -22,8 +22,8 @@ from monocal.models.facts import Counts
 from monocal.tables.columns import numbers
 from monocal.tables.result import Tabular
 from monocal.tables.roles import Roles
-from monocal.tables.source import BATCH_ROWS, Table, open_table
-from monocal.tables.table import Rows
+from monocal.tables.source import BATCH_ROWS, TableLike, open_table
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import NumericField, Vocabulary
 
 
@@ -227,7 +227,7 @@ class Model(Tabular):
             **others,
         )
 
-    def predict(self, table: Table, task: str | None = None, *, interval: float | None = None) -> Any:
+    def predict(self, table: TableLike, task: str | None = None, *, interval: float | None = None) -> Any:
         """Returns calibrated probabilities of a table: an array, or one per task if there are several.
 
         Arguments:
@@ -269,7 +269,7 @@ class Model(Tabular):
         rates = numbers(batch, rate, "sampling rate") if isinstance(rate, str) else rate
         return self.vocabulary.encode(batch), scores, rates
 
-    def predict_rows(self, rows: Rows) -> dict[str, Floats]:
+    def predict_rows(self, rows: Table) -> dict[str, Floats]:
         """Returns the probabilities of rows that were read, for each of their tasks."""
         fields = {name: rows.fields[name] for name in self.field_names}
         lookups = [self.vocabulary[name].encode(column.known_values) for name, column in fields.items()]
@@ -318,7 +318,7 @@ class Model(Tabular):
         if isinstance(self.sampling_rate, str) and self.sampling_rate not in available:
             raise UnknownName.among("sampling rate column", self.sampling_rate, available)
 
-    def refresh(self, table: Table, **options: Any) -> Model:
+    def refresh(self, table: TableLike, **options: Any) -> Model:
         """Returns the next generation, which goes on from this model with newer rows; see `refresh_model`.
 
         Arguments:
@@ -382,7 +382,7 @@ class Model(Tabular):
         return "\n".join(lines)
 
 
-def predict_known(model: Model, table: Table, level: float, task: str | None = None) -> Any:
+def predict_known(model: Model, table: TableLike, level: float, task: str | None = None) -> Any:
     """Returns rows of a table with intervals: one answer, or one per task if there are several.
 
     Arguments:

@@ -16,10 +16,10 @@ from monocal.models.facts import canary_of, count_values, fit_facts
 from monocal.models.late import check_late_method, fit_late, known_delays
 from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, row_sample, rows_fact, time_of_fit
 from monocal.models.model import Model, TaskModel
-from monocal.tables.late_labels import LateLabels, read_mature
+from monocal.tables.late_labels import LateLabels
 from monocal.tables.roles import Roles
-from monocal.tables.source import Table, TableStream, open_table
-from monocal.tables.table import Rows
+from monocal.tables.source import TableLike, TableStream, open_table
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary
 
 EXPECTED_FOR_ZEROS = 20.0
@@ -32,7 +32,7 @@ one."""
 
 def refresh_model(
     model: Model,
-    table: Table,
+    table: TableLike,
     *,
     label: str | None = None,
     weight: str | None = None,
@@ -98,8 +98,8 @@ def roles_to_learn(
 
 
 def rows_to_learn(
-    model: Model, table: Table, roles: Roles, *, since: str | None = None, until: str | None = None
-) -> tuple[Rows, LateLabels | None]:
+    model: Model, table: TableLike, roles: Roles, *, since: str | None = None, until: str | None = None
+) -> tuple[Table, LateLabels | None]:
     """Reads rows for a refresh, in time order, and refuses those that a model cannot go on with.
 
     What is known about labels that may still come is returned as well.
@@ -114,7 +114,8 @@ def rows_to_learn(
     if roles.has_late_labels:
         for task in model.tasks:
             check_late_method(task.calibrator.name)
-    rows, labels = read_mature(table, roles, since=since, until=until, curve=known_delays(model))
+    rows = Table.read(table, roles, since=since, until=until, delays=known_delays(model))
+    labels = rows.late_labels
     rows = rows.in_time_order()
     check_unseen(model.info, rows, "the model")
     for name in rows.scores:
@@ -123,7 +124,7 @@ def rows_to_learn(
     return rows, labels
 
 
-def refresh_rows(model: Model, rows: Rows, labels: LateLabels | None = None) -> Model:
+def refresh_rows(model: Model, rows: Table, labels: LateLabels | None = None) -> Model:
     """Returns the next generation after rows that were read and checked, and what is known about late labels."""
     vocabulary = _grown(model.vocabulary, rows)
     features = vocabulary.encode_columns(rows.fields, rows.n_rows)
@@ -156,7 +157,7 @@ def refresh_rows(model: Model, rows: Rows, labels: LateLabels | None = None) -> 
     return replace(following_model, canary=canary_of(following_model, features, rows))
 
 
-def _refresh_task(task: TaskModel, rows: Rows, features: Ids | None) -> Calibrator:
+def _refresh_task(task: TaskModel, rows: Table, features: Ids | None) -> Calibrator:
     scores, labels = rows.scores[task.name], rows.labels[task.name]
     inputs: dict[str, Any] = {
         "features": features,
@@ -192,7 +193,7 @@ def _moved(task: TaskModel, vocabulary: Vocabulary) -> dict[str, Any]:
     return {**facts, "fields": named}
 
 
-def _grown(vocabulary: Vocabulary, rows: Rows) -> Vocabulary:
+def _grown(vocabulary: Vocabulary, rows: Table) -> Vocabulary:
     """Appends values that are new; ids of the others stay."""
     seen = Vocabulary.of_columns({name: rows.fields[name] for name in vocabulary.category_names})
     fields: list[FieldVocabulary | NumericField] = []
@@ -208,7 +209,7 @@ def _grown(vocabulary: Vocabulary, rows: Rows) -> Vocabulary:
     return Vocabulary(tuple(fields))
 
 
-def _check_labels(rows: Rows, task: str) -> None:
+def _check_labels(rows: Table, task: str) -> None:
     labels = rows.labels[task]
     known = labels >= 0
     if not known.any():
@@ -223,7 +224,7 @@ def _check_labels(rows: Rows, task: str) -> None:
         )
 
 
-def _check_scores(model: Model, rows: Rows, task: str) -> None:
+def _check_scores(model: Model, rows: Table, task: str) -> None:
     edges = np.asarray(model.info.get("tasks", {}).get(task, {}).get("score_edges_logit", ()), dtype=np.float64)
     if edges.size < 2:
         return

@@ -19,9 +19,9 @@ from monocal.models.artefact import load_model
 from monocal.models.late import known_delays
 from monocal.models.learned_rows import check_not_fitted, check_unseen, time_of_fit
 from monocal.models.model import Model
-from monocal.tables.late_labels import LateLabels, read_mature
-from monocal.tables.source import ClusterTable, Table, open_table
-from monocal.tables.table import Rows
+from monocal.tables.late_labels import LateLabels
+from monocal.tables.source import ClusterTable, TableLike, open_table
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import binned
 
 Verdict = Literal["better", "tie", "slightly worse", "worse", "cannot tell"]
@@ -82,7 +82,7 @@ class Judged:
     Attributes:
         verdict: What the new model is. On all rows, see `outcome`. In a segment: "worse" if more harm than is tolerated
             was shown, "better" if any gain was, both with the false discovery rate held; else "tie".
-        rows: Rows, counted with their weights.
+        rows: Table, counted with their weights.
         old: Log-loss of the old model.
         new: Log-loss of the new model.
         difference: New minus old.
@@ -242,7 +242,7 @@ difference is too skewed for its p-value. Chosen without looking at labels."""
 def gate(
     old: Model | str | Path,
     new: Model | str | Path,
-    table: Table,
+    table: TableLike,
     *,
     by: Sequence[str] = (),
     max_harm: float = MAX_HARM,
@@ -320,7 +320,8 @@ def gate(
     if isinstance(stream.dataset, ClusterTable):  # both models answer the same rows, in the same order
         stream.dataset.hold(list(dict.fromkeys(name for roles in asked for name in roles.columns)))
     for model, roles, whose in zip((first, second), asked, ("the old model", "the new model"), strict=True):
-        rows, labels = read_mature(stream, roles, since=since, until=until, curve=delays)
+        rows = Table.read(stream, roles, since=since, until=until, delays=delays)
+        labels = rows.late_labels
         check_unseen(model.info, rows, whose)
         check_not_fitted(model.info, model.vocabulary, rows, whose)
         sides.append((binned(rows, model.vocabulary), model.predict_rows(rows)))
@@ -329,7 +330,7 @@ def gate(
 
 
 def judge_models(
-    old: Model, new: Model, rows: Rows, by: Sequence[str] = (), max_harm: float = MAX_HARM, confidence: float = 0.95
+    old: Model, new: Model, rows: Table, by: Sequence[str] = (), max_harm: float = MAX_HARM, confidence: float = 0.95
 ) -> GateVerdict:
     """Compares two models on rows that were read and that neither has seen; both have the same columns."""
     sides = [(rows, model.predict_rows(rows)) for model in (old, new)]
@@ -337,7 +338,7 @@ def judge_models(
 
 
 def _judge(
-    sides: list[tuple[Rows, dict[str, Floats]]],
+    sides: list[tuple[Table, dict[str, Floats]]],
     by: list[str],
     max_harm: float,
     confidence: float,

@@ -13,7 +13,7 @@ from monocal.models.model import Model
 from monocal.models.refresh import refresh_rows, roles_to_learn, rows_to_learn
 from monocal.monitoring.gate import GateVerdict, judge_models
 from monocal.tables.late_labels import LateLabels
-from monocal.tables.source import Table, open_table
+from monocal.tables.source import TableLike, open_table
 
 GATE_SHARE = 0.3
 """The newest share of the rows, on which a refresh is judged before anything is written."""
@@ -48,7 +48,7 @@ class Refresh:
 
 def refresh(
     model: str | Path,
-    table: Table,
+    table: TableLike,
     out: str | Path,
     *,
     gate: bool = False,

@@ -24,9 +24,9 @@ from monocal.metrics.drift import Expected, StabilityIndex, expected_performance
 from monocal.models.late import known_delays
 from monocal.models.model import Model
 from monocal.monitoring.evalues import N_BETS, STATE_FOLDER, CellSums, Ledger, log_growth, read_state, write_state
-from monocal.tables.late_labels import read_mature
-from monocal.tables.source import Table, open_table
-from monocal.tables.table import EncodedColumn, IdColumn, Rows
+from monocal.tables.column import EncodedColumn, IdColumn
+from monocal.tables.source import TableLike, open_table
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import binned
 
 CONFIDENCE = 0.95
@@ -197,7 +197,7 @@ class PeriodSums:
 
 
 def sums_by_period(
-    rows: Rows, probabilities: Mapping[str, Floats], *, by: tuple[str, ...], length: int, tolerance: float
+    rows: Table, probabilities: Mapping[str, Floats], *, by: tuple[str, ...], length: int, tolerance: float
 ) -> Iterator[PeriodSums]:
     """Adds up rows, which are in time order, period after period.
 
@@ -293,7 +293,7 @@ def alarms_of(ledger: Ledger) -> list[Alarm]:
 
 def watch(
     model: Model,
-    table: Table,
+    table: TableLike,
     *,
     time: str,
     by: Sequence[str] = (),
@@ -363,7 +363,7 @@ def watch(
     stream = open_table(table)
     model.check_columns(stream.column_names)
     roles = model.roles(label, **columns)
-    rows, _ = read_mature(stream, roles, since=since, until=until, curve=known_delays(model), unlabelled=label is None)
+    rows = Table.read(stream, roles, since=since, until=until, delays=known_delays(model), unlabelled=label is None)
     rows = rows.in_time_order()
     length = duration_of(every, has_dates=rows.has_dates, argument="every") if every else DAY if rows.has_dates else 1
     forecasts = {task: rows.arrived(p) for task, p in model.predict_rows(rows).items()}
@@ -385,7 +385,7 @@ def watch(
     return Watch(days, alarms, beyond, len(ledger.periods), n_charts, false_alarm_rate, tolerance)
 
 
-def _day(model: Model, rows: Rows, forecasts: Mapping[str, Floats], period: PeriodSums, length: int) -> Day:
+def _day(model: Model, rows: Table, forecasts: Mapping[str, Floats], period: PeriodSums, length: int) -> Day:
     part = rows.take(period.rows)
     unseen = {}
     for name in model.field_names:
@@ -401,7 +401,7 @@ def _day(model: Model, rows: Rows, forecasts: Mapping[str, Floats], period: Peri
     )
 
 
-def _drift(model: Model, rows: Rows, task: str) -> StabilityIndex:
+def _drift(model: Model, rows: Table, task: str) -> StabilityIndex:
     facts = model.info.get("tasks", {}).get(task, {})
     if "score_edges_logit" not in facts:
         return StabilityIndex(math.nan, math.nan)

@@ -12,13 +12,13 @@ from monocal.findings.report_data import ReportData
 from monocal.models.model import Model
 from monocal.report.page.document import render
 from monocal.report.thinning import STEPS, thinned
-from monocal.tables.source import Table
+from monocal.tables.source import TableLike
 
 LARGEST_BYTES = 600_000
 """A report stays below this size, so that it can be mailed."""
 
 
-def write_report(model: Model | str | Path, table: Table, path: str | Path, **options: Any) -> Path:
+def write_report(model: Model | str | Path, table: TableLike, path: str | Path, **options: Any) -> Path:
     """Measures a model on a table and writes the report as one HTML file, atomically.
 
     The file needs no network and no other file, works without JavaScript, and is at most 600 KB: a report with very

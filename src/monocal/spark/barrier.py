@@ -20,7 +20,7 @@ from monocal.spark.collecting import refusals_of_workers
 from monocal.spark.shipping import let_loops_be_kept
 from monocal.spark.task_rows import rows_of_task
 from monocal.tables.roles import Roles
-from monocal.tables.table import Rows
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 
 _SCHEMA = "file string, at long, data binary"
@@ -129,7 +129,7 @@ def _joined_team(workers: int) -> Iterator[Team]:
         leave_team()
 
 
-def _fit_task(found: tuple[Rows, Ids], roles: Roles, task: str, fitted: Calibrator, team: Team) -> TaskModel:
+def _fit_task(found: tuple[Table, Ids], roles: Roles, task: str, fitted: Calibrator, team: Team) -> TaskModel:
     rows, ids = found
     known = rows.labels[task] >= 0
     seen, features = (rows, ids)

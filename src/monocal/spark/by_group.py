@@ -16,7 +16,7 @@ from monocal.metrics.resample import MOST_BLOCKS, block_counts
 from monocal.spark.collecting import collected
 from monocal.spark.judged_rows import Judging
 from monocal.spark.resampling import Resampling, blocks_of_groups
-from monocal.tables.table import encode_values
+from monocal.tables.column import encode_values
 
 GroupMetric = Gauc | Ndcg
 SKIPPED: Mapping[type[AnyMetric], str] = {Gauc: "skipped_row_share", Ndcg: "skipped_list_share"}

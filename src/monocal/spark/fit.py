@@ -25,7 +25,7 @@ from monocal.spark.judged_rows import BEFORE, Judging, Slot
 from monocal.spark.pooled import binned, pooled
 from monocal.spark.vocabulary import vocabulary
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 
 SMOOTH_METHODS = ("none", "platt", "temperature", "beta", "gauss", "gamma")
@@ -139,7 +139,7 @@ def fit(
     model = replace(model, info=info)
     columns = [f"`{name}`" for name in roles.columns]
     # the first rows in an order of their values: which partition answers first is chance
-    some = read(collected(df.select(*columns).orderBy(*columns).limit(_CANARY_ROWS)), roles)
+    some = Table.read(collected(df.select(*columns).orderBy(*columns).limit(_CANARY_ROWS)), roles)
     ids = known.encode_columns({name: some.fields[name] for name in known.names}, some.n_rows)
     return replace(model, canary=canary_of(model, ids, some))
 
@@ -205,7 +205,7 @@ def _learned_from(rows: Any, roles: Roles) -> tuple[int, dict[str, Any]]:
     def facts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
-                found = read(batch, roles)
+                found = Table.read(batch, roles)
                 number = rows_number(found)
                 times = (0, 0) if found.times is None else (int(found.times.min()), int(found.times.max()))
                 yield pa.RecordBatch.from_arrays(

@@ -17,7 +17,7 @@ from monocal.spark.placed import placed
 from monocal.spark.shipping import Shipped, receive
 from monocal.tables.problems import RawRows
 from monocal.tables.roles import Roles
-from monocal.tables.table import Rows, TimeWindow, read
+from monocal.tables.table import Table, TimeWindow
 from monocal.tables.vocabulary import binned
 
 BEFORE, AFTER = "before", "after"
@@ -40,7 +40,7 @@ class Judged(NamedTuple):
     """
 
     slot: int
-    rows: Rows
+    rows: Table
     labels: Floats
     probabilities: Floats
     weights: Floats | None
@@ -84,7 +84,7 @@ class Judging:
         window = TimeWindow.of(piece.batch.schema, self.roles.time, self.since, self.until)
         kept_rows = (piece if window is None else window.rows_of(piece)).batch
         if kept_rows.num_rows:
-            rows = read(kept_rows, self.roles)
+            rows = Table.read(kept_rows, self.roles)
             if rows.weights is not None and not bool((rows.weights >= 0.0).all()):
                 raise InvalidInput.of("weight", "a negative number", "numbers that are zero or positive", "use 0")
             calibrated = None if model is None else model.predict_rows(rows)

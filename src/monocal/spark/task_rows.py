@@ -13,14 +13,14 @@ import pyarrow as pa
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
 from monocal.tables.roles import Roles
-from monocal.tables.table import Rows, read
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 
 READ_ROWS = 1 << 17
 """Rows that are read at a time: their texts are in memory, those of others are not."""
 
 
-def rows_of_task(batches: Iterable[pa.RecordBatch], roles: Roles, vocabulary: Vocabulary) -> tuple[Rows, Ids]:
+def rows_of_task(batches: Iterable[pa.RecordBatch], roles: Roles, vocabulary: Vocabulary) -> tuple[Table, Ids]:
     """Returns a task's rows without their fields, and the field ids, mapped from a file.
 
     Texts of fields are a few hundred bytes a row, ids of 21 fields 84: neither stays in memory. The file has no name
@@ -41,7 +41,7 @@ def rows_of_task(batches: Iterable[pa.RecordBatch], roles: Roles, vocabulary: Vo
     parts, n_fields = [], len(vocabulary.fields)
     with tempfile.TemporaryFile(prefix="monocal-") as file:
         for table in _tables(batches):
-            found = read(table, roles)
+            found = Table.read(table, roles)
             ids = vocabulary.encode_columns({name: found.fields[name] for name in vocabulary.names}, found.n_rows)
             try:
                 file.write(np.ascontiguousarray(ids).data)
@@ -73,18 +73,18 @@ def _tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _joined(parts: list[Rows], roles: Roles) -> Rows:
+def _joined(parts: list[Table], roles: Roles) -> Table:
     """Returns all rows, one after the other, without groups."""
     nothing = np.zeros(0)
     if not parts:
-        return Rows(
+        return Table(
             roles,
             labels=dict.fromkeys(roles.labels, nothing.astype(np.int8)),
             scores=dict.fromkeys(roles.score_columns, nothing),
             times=None if roles.time is None else nothing.astype(np.int64),
         )
     found: dict[str, Any] = {}
-    for name in (column.name for column in fields(Rows)):
+    for name in (column.name for column in fields(Table)):
         columns = [getattr(part, name) for part in parts]
         if name in ("labels", "scores"):
             found[name] = {task: np.concatenate([column[task] for column in columns]) for task in columns[0]}
@@ -97,4 +97,4 @@ def _joined(parts: list[Rows], roles: Roles) -> Rows:
             found[name] = np.concatenate(columns)
         else:
             found[name] = None if name == "units" else columns[0]
-    return Rows(**found)
+    return Table(**found)

@@ -5,19 +5,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from monocal.core.batches import release_pages
 from monocal.core.errors import InvalidInput, MonocalWarning
+from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
 from monocal.core.spaces import Floats
 from monocal.tables.categories import categorical_columns, distinct_text
 from monocal.tables.columns import numbers_in, numbers_or_nan
 from monocal.tables.roles import Roles
-from monocal.tables.source import Table, TableStream, open_table
-from monocal.tables.table import Rows
+from monocal.tables.source import TableLike, TableStream, open_table
+from monocal.tables.vocabulary import FieldVocabulary
+
+if TYPE_CHECKING:
+    from monocal.tables.table import Table
 
 SAMPLE_ROWS = 200_000
 UNIQUE_SHARE = 0.5
@@ -30,6 +35,14 @@ _FEW_VALUES = 50
 _MANY_ROWS = 500
 _SURE = -20.0
 """Chance of e^-20 that a value's rows would all have one outcome by luck: two in a billion."""
+
+_A_COPY = 0.9
+_COPY_ROWS = 50_000
+
+_NEWEST_SHARE = 0.2
+_MOST = 0.5
+_ENOUGH_ROWS = 1_000
+"""A few rows in the order of a price are no sign of time, and a hundred rows have a hundred users."""
 
 
 @final
@@ -55,7 +68,7 @@ class ProposedField:
         return asdict(self)
 
 
-def propose_fields(table: Table, roles: Roles, *, sample_rows: int = SAMPLE_ROWS) -> list[ProposedField]:
+def propose_fields(table: TableLike, roles: Roles, *, sample_rows: int = SAMPLE_ROWS) -> list[ProposedField]:
     """Looks at the first rows of a table and says which columns could be fields.
 
     A column is objected to if it has one value only, if most of its values occur once (it names rows), or if it seems
@@ -187,13 +200,60 @@ def explained_share(codes: NDArray[Any], outcomes: NDArray[Any], n_values: int) 
     return float(1.0 - loss / alone) if alone > 0.0 else 0.0
 
 
-_NEWEST_SHARE = 0.2
-_MOST = 0.5
-_ENOUGH_ROWS = 1_000
-"""A few rows in the order of a price are no sign of time."""
+def warn_about_copies(rows: Table) -> None:
+    """Warns about every field that seems to know a label, or has another value in most of the first rows.
+
+    It knows a label if it explains a quarter of it, or if it has few values and many rows of one of them all had one
+    outcome. The first kind was measured after the fact (a watch time, a follow-up action): a model that uses it is
+    perfect on the log and useless in service. The second (a request id) teaches a model its rows by heart.
+    """
+    features, vocabulary = rows.encoding
+    sample = np.array(features[:_COPY_ROWS])
+    release_pages(features)
+    numeric = np.flatnonzero(vocabulary.numeric_knots or ())
+    # numbers between two knots count as one value
+    sample[:, numeric] = np.where(
+        sample[:, numeric] > NULL_ID, (sample[:, numeric] - FIRST_ID) // STEPS + FIRST_ID, sample[:, numeric]
+    )
+    is_enough = len(sample) >= _ENOUGH_ROWS
+    for index, name in enumerate(vocabulary.names):
+        n_values = len(np.unique(sample[:, index]))
+        if is_enough and n_values > UNIQUE_SHARE * len(sample):
+            named = f"names rows: {n_values:,} values in {len(sample):,} rows"
+            _warn(_argument(rows, name), f"{name!r}, which {named}", "an id of a row")
+    for task, column in rows.labels.items():
+        labels = np.asarray(column[:_COPY_ROWS])
+        known = np.flatnonzero(labels >= 0)
+        for index, name in enumerate(vocabulary.names):
+            codes, outcomes = sample[known, index], labels[known].astype(np.float64)
+            explained = explained_share(codes, outcomes, vocabulary.sizes[index])
+            argument, said = _argument(rows, name), f"{name!r}, which tells {rows.roles.labels[task]!r}"
+            if explained > (SUSPICIOUS_SHARE if is_enough else _A_COPY):
+                _warn(argument, f"{said}: it explains {100 * explained:.0f} % of it", "known only after the outcome")
+            elif index not in numeric and (worst := always_one_outcome(codes, outcomes, vocabulary.sizes[index])):
+                value, outcome, n_rows = worst
+                where = _value(vocabulary.fields[index], value)
+                always = f"{said}: always {outcome} where it is {where} ({n_rows:,} rows)"
+                _warn(argument, always, "known only after the outcome")
 
 
-def warn_about_moving(rows: Rows) -> None:
+def _value(field: Any, number: int) -> str:
+    is_listed = isinstance(field, FieldVocabulary) and field.n_buckets is None and number > 0
+    return repr(field.values[number - 1].as_py()) if is_listed else f"id {number}"
+
+
+def _argument(rows: Table, name: str) -> str:
+    """The argument that named a field."""
+    return "numeric" if name in rows.roles.numeric else "fields"
+
+
+def _warn(argument: str, said: str, reason: str) -> None:
+    warnings.warn(
+        f"{argument}: got {said}. Hint: name {argument}= without it if it is {reason}", MonocalWarning, stacklevel=4
+    )
+
+
+def warn_about_moving(rows: Table) -> None:
     """Warns about numeric fields whose newest values lie where the older rows have none: a time, a counter, an age.
 
     Later rows lie beyond the last knot of such a field, where the effect stays what it was at the end of the fit.
@@ -234,6 +294,6 @@ def is_moving(numbers: Floats) -> bool:
     return bool(max(np.mean(newest > high), np.mean(newest < low)) > _MOST)
 
 
-def _numbers(rows: Rows, name: str) -> Floats:
+def _numbers(rows: Table, name: str) -> Floats:
     column = rows.fields[name]
     return numbers_or_nan(column.known_values, name)[column.ids]

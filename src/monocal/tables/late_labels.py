@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 import pyarrow as pa
@@ -34,9 +34,10 @@ from scipy.special import betaln
 from monocal.core.durations import duration_of
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
-from monocal.tables.roles import Roles
-from monocal.tables.source import Table
-from monocal.tables.table import EncodedColumn, Rows, read
+from monocal.tables.column import EncodedColumn
+
+if TYPE_CHECKING:
+    from monocal.tables.table import Table
 
 N_BINS = 24
 PSEUDO_COUNTS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
@@ -216,37 +217,7 @@ class LateLabels:
         }
 
 
-def read_mature(
-    table: Table,
-    roles: Roles,
-    *,
-    since: str | None = None,
-    until: str | None = None,
-    curve: DelayCurve | None = None,
-    unlabelled: bool = False,
-) -> tuple[Rows, LateLabels | None]:
-    """Reads rows; where labels may still come, rows know their maturity, and what is known about them is returned.
-
-    Arguments:
-        table: Anything `open_table` takes.
-        roles: Which column plays which part.
-        since: Rows before this moment are left out.
-        until: Rows at or after this moment are left out.
-        curve: Known delays, as in `mature`.
-        unlabelled: Whether label columns may be absent, as in `read`.
-
-    Example:
-        >>> read_mature({"y": [0], "p": [0.1]}, Roles.of(score="p", label="y", event_time="ts", window="7d"))
-        Traceback (most recent call last):
-        ...
-        monocal.core.errors.InvalidInput: label_time: got None; expected when a row happened, when its ...
-    """
-    is_late = roles.has_late_labels
-    rows = read(table, roles, since=since, until=until, unlabelled=unlabelled)
-    return mature(rows, curve) if is_late else (rows, None)
-
-
-def mature(rows: Rows, curve: DelayCurve | None = None) -> tuple[Rows, LateLabels]:
+def mature(rows: Table, curve: DelayCurve | None = None) -> Table:
     """Returns rows that know their maturity; labels that came after the window do not count.
 
     The moment of observation is the latest moment in the rows.
@@ -278,8 +249,8 @@ def mature(rows: Rows, curve: DelayCurve | None = None) -> tuple[Rows, LateLabel
     by = found.by if found.by in texts else ""
     shares = found.at(ages, texts[by], rows.fields[by].ids) if by else found.at(ages)
     changed = np.where(positive & ~counted, 0, labels).astype(labels.dtype)
-    known = replace(rows, labels={task: changed}, maturity=shares)
-    return known, LateLabels(length, float(np.mean(ages >= length)), float(shares.mean()), found)
+    known = LateLabels(length, float(np.mean(ages >= length)), float(shares.mean()), found)
+    return replace(rows, labels={task: changed}, maturity=shares, late_labels=known)
 
 
 def _check(positive: Any, come: Any, delays: Any) -> None:

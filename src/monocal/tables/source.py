@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -315,7 +315,7 @@ def _as_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([pa.array([stream.getvalue().to_pybytes()], pa.binary())], names=["data"])
 
 
-Table = Any
+TableLike = Any
 """A path or several, a URI, a dataset, an object with `__arrow_c_stream__`, a Spark table, or a mapping of columns."""
 
 BATCH_ROWS = 131_072
@@ -431,7 +431,7 @@ class TableStream:
                     yield kept.slice(start, batch_rows)
 
 
-def open_table(table: Table) -> TableStream:
+def open_table(table: TableLike) -> TableStream:
     """Opens anything a user may call a table.
 
     Example:
@@ -446,7 +446,7 @@ def open_table(table: Table) -> TableStream:
     if isinstance(table, TableStream):
         return table
     if isinstance(table, str | Path):
-        return _open_places([str(table)], str(table))
+        return _open_prepared(table) or _open_places([str(table)], str(table))
     if isinstance(table, list | tuple) and table and all(isinstance(place, str | Path) for place in table):
         return _open_places(list(map(str, table)), f"{len(table)} places")
     if isinstance(table, pa.RecordBatch):
@@ -477,6 +477,16 @@ def open_table(table: Table) -> TableStream:
         )
     check_names(held.schema, "the table")
     return TableStream(plain_schema(held.schema), held.num_rows, "the table", in_memory=held)
+
+
+def _open_prepared(place: str | Path) -> TableStream | None:
+    """Opens the folder of a prepared log as a table of values; None if it is none."""
+    from monocal.tables.encoded import Decoded, is_encoded, open_encoded
+
+    if is_uri(str(place)) or not is_encoded(place):
+        return None
+    rows = open_encoded(place)
+    return replace(_open_dataset(Decoded(rows), str(place)), n_rows=rows.n_rows)
 
 
 def _arrow_table(frame: Any) -> pa.Table:

@@ -1,18 +1,20 @@
-"""Cutting rows in time order into parts: the most recent share, shares of a log, or at moments."""
+"""Keeping the most recent rows out of a fit, saying how, and forgetting what the fit could not have known."""
 
 from __future__ import annotations
 
-import datetime
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from fractions import Fraction
-from typing import Any, NamedTuple, final
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
+from monocal.core.fingerprint import fingerprint
+from monocal.core.samples import Ids
+from monocal.tables.column import EncodedColumn
+from monocal.tables.table import Table
+from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary, binned, most_frequent
 
 DEFAULT_SHARE = 0.2
 
@@ -96,77 +98,134 @@ def _tell(moment: int, is_clock: bool) -> str:
     return str(np.datetime64(moment, "us").astype("datetime64[s]")).replace("T", " ")
 
 
-DEFAULT_SHARES: Mapping[str, float] = {"train": 3, "calibration": 1, "test": 1}
-"""The ranker learns from the oldest three fifths, calibrators from the next fifth, the newest fifth is for testing."""
+@final
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Rows in time order, cut into those to fit and those to judge.
 
-Moment = int | str | datetime.date | np.datetime64
+    Attributes:
+        fit: Rows to fit, encoded with the values they have themselves.
+        test: The held-out rows, with all of their values told apart.
+        features: Field ids of the held-out rows in the encoding of `fit`: what a model fitted on it would see.
+        holdout: How the rows were cut.
+        all_rows: Returns both together, with the values of both, for a model that is fitted again after judging; None
+            if they were not kept.
+    """
+
+    fit: Table
+    test: Table
+    features: Ids
+    holdout: Holdout
+    all_rows: Callable[[], Table] | None
 
 
-class RowRange(NamedTuple):
-    """Consecutive rows `start ≤ row < stop`."""
+def hold_out(
+    rows: Table,
+    share: float = DEFAULT_SHARE,
+    *,
+    min_count: int = 1,
+    max_size: int | None = None,
+    keep_all: bool = False,
+) -> HeldOut:
+    """Cuts off the most recent rows.
 
-    start: int
-    stop: int
-
-    @property
-    def n_rows(self) -> int:
-        return self.stop - self.start
-
-    @property
-    def rows(self) -> slice:
-        return slice(self.start, self.stop)
-
-
-def split_by_share(n_rows: int, shares: Mapping[str, float] = DEFAULT_SHARES) -> dict[str, RowRange]:
-    r"""Cuts rows in time order into consecutive parts whose sizes are proportional to `shares`.
-
-    The first part is cut off, then the rest is cut again in the same way; the rest is rounded up each time:
-    :math:`n_{\text{rest}} = \lceil n \cdot (W - w_1) / W \rceil`, in exact arithmetic. Two parts of a log
-    never share a row, and every row is in one part.
+    A log that was prepared with parts is cut into them; any other rows by their most recent share.
 
     Arguments:
-        n_rows: Rows of the log.
-        shares: Part name to its share, in time order. Only ratios count: 3:1:1 is the same as 0.6:0.2:0.2.
+        rows: Rows in time order.
+        share: The share that is held out; 0 holds out nothing.
+        min_count: Field values with fewer rows count as unseen.
+        max_size: The most values a field may have; rarer ones count as unseen.
+        keep_all: Whether `all_rows` will be asked for. Without it the result does not hold on to rows that were read,
+            whose ids would otherwise be in memory twice during a fit.
+    """
+    limits = {"min_count": min_count, "max_size": max_size}
+    if {"calibration", "test"} <= set(rows.parts):
+        return _cut_by_parts(rows)
+    if rows.features is not None:
+        return _cut_ids(rows, share, limits)
+    return _cut_rows(rows.in_time_order(), share, limits, keep_all)
+
+
+def _cut_rows(rows: Table, share: float, limits: dict[str, Any], keep_all: bool) -> HeldOut:
+    # the pieces of a row with a soft label stay together
+    units = np.arange(rows.n_rows) if rows.units is None else rows.units
+    firsts = np.flatnonzero(np.diff(units, prepend=-1))
+    times = None if rows.times is None else rows.times[firsts]
+    cut = hold_out_recent(firsts.size, share, times=times, time_column=rows.roles.time, is_clock=rows.has_dates)
+    first_test = int(firsts[cut.n_fit]) if cut.n_test else rows.n_rows
+    fitted = rows.take(slice(0, first_test)).encoded(**limits)
+    # a slice would be a view, and hold on to all rows
+    test = rows.take(slice(first_test, None) if keep_all else np.arange(first_test, rows.n_rows))
+    _, vocabulary = fitted.encoding
+    features = vocabulary.encode_columns(test.fields, test.n_rows)
+    again = (lambda: rows.encoded(**limits)) if keep_all else None
+    return HeldOut(fitted, binned(test, vocabulary), features, cut, again)
+
+
+def _cut_by_parts(rows: Table) -> HeldOut:
+    fitted, test = rows.part("calibration"), rows.part("test")
+    explanation = (
+        f"the log's own parts: fitted on the {fitted.n_rows:,} rows of 'calibration', "
+        f"held out the {test.n_rows:,} rows of 'test'"
+    )
+    both = slice(rows.parts["calibration"][0], rows.parts["test"][1])
+    cut = Holdout(fitted.n_rows, test.n_rows, explanation)
+    return HeldOut(fitted, with_id_columns(test), test.encoding[0], cut, lambda: rows.take(both))
+
+
+def _cut_ids(rows: Table, share: float, limits: dict[str, Any]) -> HeldOut:
+    cut = hold_out_recent(rows.n_rows, share, times=rows.times, time_column=rows.roles.time)
+    known = keep_values_of(rows, 0, cut.n_fit, **limits)
+    test = slice(cut.n_fit, None)
+    return HeldOut(
+        known.take(slice(0, cut.n_fit)),
+        with_id_columns(rows.take(test)),
+        known.encoding[0][test],
+        cut,
+        lambda: keep_values_of(rows, 0, rows.n_rows, **limits),
+    )
+
+
+def with_id_columns(rows: Table) -> Table:
+    """Returns encoded rows whose fields are told apart by their ids."""
+    features, _ = rows.encoding
+    columns = {name: EncodedColumn(features[:, place], None) for place, name in enumerate(rows.field_names)}
+    return replace(rows, fields=columns)
+
+
+def keep_values_of(rows: Table, start: int, stop: int, *, min_count: int = 1, max_size: int | None = None) -> Table:
+    """Returns encoded rows with the vocabulary that the rows `start ≤ row < stop` alone would have given.
+
+    Values that only other rows have become unseen (id 0), as they would be for a model fitted on those rows. Without
+    this step a held-out part would count as known what nobody could know.
+
+    Arguments:
+        rows: All rows, encoded with all values.
+        start: First row that counts.
+        stop: Row after the last one that counts.
+        min_count: Values with fewer of those rows become unseen.
+        max_size: The most values a field keeps; the most frequent stay.
 
     Example:
-        >>> {name: part.n_rows for name, part in split_by_share(40_428_967).items()}
-        {'train': 24257380, 'calibration': 8085793, 'test': 8085794}
+        >>> from monocal.tables.roles import Roles
+        >>> table = {"y": [0, 1, 0, 0], "p": [0.1] * 4, "site": ["a", "b", "b", "c"]}
+        >>> known = keep_values_of(Table.read(table, Roles.of(score="p", label="y", fields=["site"])).encoded(), 0, 3)
+        >>> known.vocabulary["site"].values.to_pylist(), known.features[:, 0].tolist()
+        (['b', 'a'], [2, 1, 1, 0])
     """
-    if n_rows < 0:
-        raise InvalidInput.of("n_rows", n_rows, "zero or more rows", "pass the length of the log")
-    exact = check_shares(shares)
-    parts, start = {}, 0
-    total = sum(exact.values(), Fraction(0))
-    for name, share in exact.items():
-        n_left = n_rows - start
-        n_rest = math.ceil(n_left * (total - share) / total)
-        parts[name] = RowRange(start, n_rows - n_rest)
-        start, total = n_rows - n_rest, total - share
-    return parts
-
-
-def check_shares(shares: Mapping[str, float]) -> dict[str, Fraction]:
-    """Returns the shares as exact fractions; refuses what cannot be a share."""
-    if not shares:
-        raise InvalidInput.of("shares", "no part", "a share per part", 'pass {"train": 3, "calibration": 1, "test": 1}')
-    for name, share in shares.items():
-        if not (math.isfinite(share) and share > 0):
-            raise InvalidInput.of("shares", f"{share} for {name!r}", "positive numbers", "remove the part")
-    return {name: Fraction(str(share)) for name, share in shares.items()}
-
-
-def as_integer_moment(moment: Moment) -> int:
-    """Returns a moment as an encoded log keeps it: integers as they are, dates and ISO text in microseconds since 1970.
-
-    Example:
-        >>> as_integer_moment(7), as_integer_moment("1970-01-02")
-        (7, 86400000000)
-    """
-    if isinstance(moment, int | np.integer):
-        return int(moment)
-    if isinstance(moment, datetime.datetime) and moment.tzinfo is not None:
-        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
-    try:
-        return int(np.array(moment, dtype="datetime64[us]").astype(np.int64))
-    except ValueError:
-        raise InvalidInput.of("cuts", repr(moment), "an integer or an ISO date", "write 2014-10-28") from None
+    known_ids, vocabulary = rows.encoding
+    features = np.empty_like(known_ids)
+    fields: list[FieldVocabulary | NumericField] = []
+    for index, field in enumerate(vocabulary.fields):
+        column = known_ids[:, index]
+        if isinstance(field, NumericField) or field.n_buckets is not None:
+            fields.append(field)
+            features[:, index] = column
+            continue
+        counts = np.bincount(column[start:stop], minlength=field.size)[1:]
+        known = replace(field, values=most_frequent(field.values, counts, min_count=min_count, max_size=max_size))
+        features[:, index] = np.append(np.int32(0), known.encode(field.values))[column]
+        fields.append(known)
+    mark = fingerprint(rows.fingerprint, "values of", start, stop, min_count, max_size)
+    return replace(rows, features=features, vocabulary=Vocabulary(tuple(fields)), identity=mark)

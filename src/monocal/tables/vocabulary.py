@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +26,12 @@ from monocal.core.numeric_ids import ids_of_numbers, learn_knots, n_numeric_ids,
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.tables.categories import as_text, categorical_columns, distinct_text
+from monocal.tables.column import EncodedColumn
 from monocal.tables.columns import numbers_or_nan
-from monocal.tables.table import EncodedColumn, Rows
 from monocal.tables.value_index import GrowingDictionary, ValueIndex, hash_text, is_long
+
+if TYPE_CHECKING:
+    from monocal.tables.table import Table
 
 SPELLINGS = (("true", "True", "TRUE"), ("false", "False", "FALSE"))
 """As Arrow, JSON and Spark write them, as Python does, and as spreadsheets do."""
@@ -528,7 +531,7 @@ class Vocabulary:
         """Counts the values of rows in memory, and learns the knots of fields in `numeric`.
 
         Example:
-            >>> from monocal.tables.table import encode_values
+            >>> from monocal.tables.column import encode_values
             >>> Vocabulary.of_columns({"site": encode_values(["b", "a", "a"], 3, "site")})["site"].values.to_pylist()
             ['a', 'b']
         """
@@ -728,15 +731,15 @@ def read_indexes(contents: Contents, vocabulary: Vocabulary, name: str = "") -> 
 MOST_BINS = 10
 
 
-def binned(rows: Rows, vocabulary: Vocabulary) -> Rows:
+def binned(rows: Table, vocabulary: Vocabulary) -> Table:
     """Returns the rows with every field of numbers as intervals between some of its knots; a null stays a null.
 
     Rows of two tables have the same intervals, because they are the model's.
 
     Example:
         >>> from monocal.tables.roles import Roles
-        >>> from monocal.tables.table import read
-        >>> rows = read({"y": [0, 1, 0], "p": [1.0, 2.5, None]}, Roles("y", numeric=["p"]))
+        >>> from monocal.tables.table import Table
+        >>> rows = Table.read({"y": [0, 1, 0], "p": [1.0, 2.5, None]}, Roles("y", numeric=["p"]))
         >>> shown = binned(rows, Vocabulary((NumericField("p", (1.0, 2.0, 3.0)),))).fields["p"]
         >>> shown.decode(shown.ids)
         ['below 2', '2 to 3', None]

@@ -4,9 +4,9 @@ import torch.distributed
 
 from monocal.cli.main import main
 from monocal.lab.simulator import simulate_log
-from monocal.logs.row_log import log_of_rows
+from monocal.tables.encoded import save_encoded
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 
 
 def test_the_team_is_left_before_the_process_ends(tmp_path, monkeypatch):
@@ -15,7 +15,8 @@ def test_the_team_is_left_before_the_process_ends(tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     roles = Roles.of(score="pctr", label="click", fields=["device"], time="timestamp")
-    log_of_rows(read(simulate_log(4_000, seed=1).table(), roles).in_time_order()).save(tmp_path / "log")
+    rows = Table.read(simulate_log(4_000, seed=1).table(), roles).in_time_order().encoded()
+    save_encoded(rows, tmp_path / "log")
     options = ["--method", "wide_logistic", "--engine", "torchrun", "--out", str(tmp_path / "model")]
     assert main(["fit", str(tmp_path / "log"), *options]) == 0
     assert not torch.distributed.is_initialized()

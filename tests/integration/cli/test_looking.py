@@ -19,16 +19,16 @@ def test_inspect_for_programs(monocal_command, model_folder):
 
 
 def test_inspect_a_log_folder(monocal_command, tmp_path, log_file):
-    from monocal.logs.row_log import log_of_rows
+    from monocal.tables.encoded import save_encoded
     from monocal.tables.roles import Roles
-    from monocal.tables.table import read
+    from monocal.tables.table import Table
 
     roles = Roles.of(score="pctr", label="click", fields=["device"])
-    log_of_rows(read(str(log_file), roles)).save(tmp_path / "log")
+    save_encoded(Table.read(str(log_file), roles).encoded(), tmp_path / "log")
     ended = monocal_command("inspect", tmp_path / "log")
     assert "monocal encoded log with 20,000 rows" in ended.out
     assert "fields: device (5)" in ended.out
-    assert monocal_command("inspect", tmp_path / "log", "--json").json["parts"]["train"] == 12_000
+    assert monocal_command("inspect", tmp_path / "log", "--json").json["n_rows"] == 20_000
 
 
 def test_inspect_something_else(monocal_command, tmp_path):

@@ -11,9 +11,9 @@ import pytest
 import monocal
 from monocal.core.errors import InvalidInput
 from monocal.lab.demo import run_demo
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.rankers import rank_log, ranker
-from monocal.logs.encoded_log import EncodedLog
 from monocal.tables.roles import Roles
 
 LOG = monocal.simulate_log(400, seed=3).table()

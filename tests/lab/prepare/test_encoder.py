@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.sources import TableSource
-from monocal.logs.encoded_log import EncodedLog
 from monocal.tables.roles import Roles
 
 SCHEMA = Roles(labels={"click": "y"}, fields=["site", "hour"], time="t", group="user", weight="w", scores="s")

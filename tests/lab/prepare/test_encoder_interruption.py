@@ -13,8 +13,8 @@ import pytest
 
 from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.lab.prepare import encoder
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.encoder import encode_log
-from monocal.logs.encoded_log import EncodedLog
 from monocal.tables.roles import Roles
 from monocal.tables.vocabulary import Vocabulary
 

@@ -7,10 +7,10 @@ import pytest
 
 from monocal.core.errors import UnknownName
 from monocal.lab.prepare import histories
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.prepare.histories import with_histories
 from monocal.lab.simulator.search import SearchWorld, simulate_search
-from monocal.logs.encoded_log import EncodedLog
 from monocal.tables.roles import Roles
 
 

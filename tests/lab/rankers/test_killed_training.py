@@ -10,16 +10,16 @@ import time
 import numpy as np
 import pytest
 
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers import DeepFM, rank_log
 from monocal.lab.simulator import simulate_log
-from monocal.logs.encoded_log import EncodedLog
 
 OPTIONS = {"hidden": (16, 8), "n_dimensions": 4, "batch_rows": 64, "n_threads": 1, "checkpoint_batches": 5}
 RARE = {**OPTIONS, "checkpoint_batches": 40}
 
 SCRIPT = """
 import sys, time
-from monocal.logs.encoded_log import EncodedLog
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers import DeepFM, rank_log
 from monocal.lab.rankers.objective import RankerObjective
 plain = RankerObjective.gradients

@@ -9,9 +9,9 @@ from sklearn.metrics import roc_auc_score
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers import RANKERS, DeepFM, HashedLogistic, MultiTaskDeepFM, Precomputed, load_ranker, ranker
 from monocal.lab.simulator import simulate_log
-from monocal.logs.encoded_log import EncodedLog
 
 SMALL = {"hidden": (16, 8), "n_dimensions": 4, "batch_rows": 256, "n_threads": 1, "learning_rate": 3e-3}
 LEARNERS = [HashedLogistic(), DeepFM(**SMALL), MultiTaskDeepFM(**SMALL)]

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.lab.prepare.encoded_log import Histories
 from monocal.lab.prepare.histories import with_histories
+from monocal.lab.prepare.splits import RowRange
 from monocal.lab.rankers import QIN, MultiTaskDeepFM, load_ranker, rank_log
 from monocal.lab.rankers.qin import ContentVectors, search
 from monocal.lab.simulator.search import SearchWorld, simulate_search
-from monocal.logs.histories import Histories
 from monocal.metrics import Forecast, metric
-from monocal.tables.split import RowRange
 
 NARROW = {"hidden": (64, 32), "batch_rows": 256, "n_threads": 1}
 SHORT = {"n_recent": 60, "n_by_query": 30, "n_by_item": 12}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers import DeepFM, HashedLogistic, MultiTaskDeepFM, Precomputed, ScoredLog, load_ranker, rank_log
 from monocal.lab.simulator import simulate_log
-from monocal.logs.encoded_log import EncodedLog
 
 SMALL = {"hidden": (8,), "n_dimensions": 4, "batch_rows": 512, "n_threads": 1}
 

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from monocal.core.errors import InvalidInput
+from monocal.lab.rankers.scored_log import ScoredLog
 from monocal.lab.studies.cell_runner import RunOptions
 from monocal.lab.studies.prepared_logs import DataMissing, prepare
 from monocal.lab.studies.run_study import run_study
 from monocal.lab.studies.study import load_study
-from monocal.logs.scored_log import ScoredLog
 
 PLACED_PER_WEEK = 40
 QUICK = {"ranker": "hashed_logistic", "ranker_arguments": {}}

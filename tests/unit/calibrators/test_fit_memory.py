@@ -15,7 +15,7 @@ from monocal.calibrators.statistical.row_variance import spread_at_fit
 from monocal.calibrators.statistical.wide_solver import WideParameters
 from monocal.core import samples, team
 from monocal.core.samples import Samples
-from monocal.logs.encoded_log import EncodedLog
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.models import facts, learned_rows
 from monocal.models.fit import FitOptions, fit_log
 from monocal.neural import neural_calibrator
@@ -126,9 +126,9 @@ def test_a_member_of_a_team_holds_less_than_150_bytes_for_each_of_its_rows(monke
     vocabulary = Vocabulary(tuple(FieldVocabulary(name, pa.array(["a", "b", "c", "d"])) for name in names))
     roles = Roles.of(score="p", label="y", fields=names)
     labels, scores = {"y": random.random(n_rows) < 0.2}, {"y": random.uniform(0.1, 0.3, n_rows)}
-    log = EncodedLog.of(features, labels, vocabulary, roles, scores=scores)
+    log = EncodedLog.of(features, labels, vocabulary, roles, scores=scores).as_table()
     asked = FitOptions(method, arguments)
-    run_team(2, lambda team: fit_log(log.slice(0, 20_000), asked, team=team))
+    run_team(2, lambda team: fit_log(log.take(slice(0, 20_000)), asked, team=team))
     tracemalloc.start()
     try:
         run_team(2, lambda team: fit_log(log, asked, team=team))

@@ -8,10 +8,9 @@ from monocal.calibrators.statistical import row_variance
 from monocal.core.errors import InvalidInput
 from monocal.core.team import DEALT_ROWS, Alone, Shards
 from monocal.lab.simulator import simulate_log
-from monocal.logs.row_log import log_of_rows
 from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 from monocal.testing.teams import run_team
 
@@ -50,7 +49,7 @@ def test_one_shard_is_the_fit_without_shards_to_the_bit():
 
 
 def test_fewer_shards_than_members_are_refused_instead_of_every_member_fitting_everything():
-    log = log_of_rows(read(LOG, Roles.of(score="pctr", label="click", fields=["device"])))
+    log = Table.read(LOG, Roles.of(score="pctr", label="click", fields=["device"])).encoded()
     with pytest.raises(InvalidInput, match=r"n_shards: got 1; expected 2 \(one per process\) to 512"):
         run_team(2, lambda team: fit_log(log, FitOptions("wide_logistic"), team=team, n_shards=1))
 

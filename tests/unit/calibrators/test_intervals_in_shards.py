@@ -9,9 +9,9 @@ from monocal.core.samples import Samples
 from monocal.core.spaces import to_logits
 from monocal.core.team import Alone, Shards
 from monocal.lab.simulator import simulate_log
-from monocal.logs.row_log import encode_table
 from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.roles import Roles
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 from monocal.testing.teams import run_team
 
@@ -72,7 +72,7 @@ def test_variances_of_rows_are_those_of_one_machine(arguments, rtol):
 
 def test_a_model_that_a_team_fitted_answers_with_intervals():
     roles = Roles.of(score="pctr", label="click", fields=["store_id"], time="timestamp")
-    log, asked = encode_table(LOG, roles), FitOptions("wide_logistic", CARRIED)
+    log, asked = Table.read(LOG, roles).in_time_order().encoded(), FitOptions("wide_logistic", CARRIED)
     team = run_team(2, lambda team: fit_log(log, asked, team=team).predict(LOG, interval=0.9))
     plain = fit_log(log, asked).predict(LOG, interval=0.9)
     for found in team:

@@ -9,10 +9,9 @@ import monocal
 from monocal.core.errors import InvalidInput
 from monocal.core.team import DEALT_ROWS, Alone
 from monocal.lab.simulator import delay_labels, simulate_log
-from monocal.logs.row_log import log_of_rows
 from monocal.models.fit import FitOptions, fit_log
-from monocal.tables.late_labels import read_mature
 from monocal.tables.roles import Roles
+from monocal.tables.table import Table
 from monocal.testing.teams import run_team
 
 LATE = {"event_time": "timestamp", "label_time": "label_time", "window": str(7 * 86_400)}
@@ -28,9 +27,8 @@ def table():
 
 @pytest.fixture(scope="module")
 def late(table):
-    """A log, and how mature each of its rows is."""
-    rows = read_mature(table, Roles.of(**COLUMNS, **LATE))[0].in_time_order()
-    return log_of_rows(rows), rows.maturity
+    """Encoded rows that know how mature each of them is."""
+    return Table.read(table, Roles.of(**COLUMNS, **LATE)).in_time_order().encoded()
 
 
 def bits(model):
@@ -38,16 +36,16 @@ def bits(model):
     return {name: array.tobytes() for name, array in state.arrays.items()}, state.values
 
 
-def assert_same_for_any_team(log, maturity, asked, sizes, n_shards=4):
-    alone = bits(fit_log(log, asked, team=Alone(), n_shards=n_shards, maturity=maturity))
+def assert_same_for_any_team(rows, asked, sizes, n_shards=4):
+    alone = bits(fit_log(rows, asked, team=Alone(), n_shards=n_shards))
     for size in sizes:
-        team = run_team(size, lambda team: bits(fit_log(log, asked, team=team, n_shards=n_shards, maturity=maturity)))
+        team = run_team(size, lambda team: bits(fit_log(rows, asked, team=team, n_shards=n_shards)))
         assert team == [alone] * size
 
 
 @pytest.mark.parametrize("asked", [WIDE, CARRIED], ids=["plain", "carried"])
 def test_the_same_shards_give_the_same_bits_for_any_team(late, asked):
-    assert_same_for_any_team(*late, asked, (2, 4))
+    assert_same_for_any_team(late, asked, (2, 4))
 
 
 def test_so_do_those_of_a_network(late):
@@ -55,35 +53,34 @@ def test_so_do_those_of_a_network(late):
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        assert_same_for_any_team(*late, NETWORK, (2,), n_shards=3)
+        assert_same_for_any_team(late, NETWORK, (2,), n_shards=3)
     finally:
         torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(("asked", "rtol"), [(WIDE, 1e-8), (CARRIED, 1e-4)], ids=["plain", "carried"])
 def test_answers_are_those_of_one_machine(table, late, asked, rtol):
-    log, maturity = late
-    plain, found = (fit_log(log, asked, n_shards=n, maturity=maturity).predict(table) for n in (1, 3))
+    plain, found = (fit_log(late, asked, n_shards=n).predict(table) for n in (1, 3))
     np.testing.assert_allclose(found, plain, rtol=rtol)
 
 
 def test_rows_count_as_far_as_their_labels_have_come(table, late):
-    log, maturity = late
-    found, naive = (fit_log(log, WIDE, n_shards=3, maturity=known).predict(table) for known in (maturity, None))
+    found, naive = (
+        fit_log(replace(late, maturity=known), WIDE, n_shards=3).predict(table) for known in (late.maturity, None)
+    )
     final = table["final_click"].to_numpy().mean()
     assert naive.mean() < 0.85 * final
     assert found.mean() == pytest.approx(final, rel=0.1)
 
 
 def test_a_member_without_rows_or_without_mature_ones_takes_part(late):
-    log, maturity = late
-    few = log.slice(0, DEALT_ROWS - 100)
-    assert_same_for_any_team(few, maturity[: few.n_rows], WIDE, (2,), n_shards=2)
+    few = late.take(slice(0, DEALT_ROWS - 100))
+    assert_same_for_any_team(few, WIDE, (2,), n_shards=2)
     # of 10,000 rows the third member has the last 1,808: negatives that say nothing yet
-    part = log.slice(0, 10_000)
+    part = late.take(slice(0, 10_000))
     young = np.where(np.arange(10_000) < 2 * DEALT_ROWS, 1.0, 0.0)
     labels = {"click": np.where(young > 0.0, part.labels["click"], 0).astype(np.int8)}
-    assert_same_for_any_team(replace(part, labels=labels), young, WIDE, (3,), n_shards=3)
+    assert_same_for_any_team(replace(part, labels=labels, maturity=young), WIDE, (3,), n_shards=3)
 
 
 def test_a_table_is_judged_with_late_labels_in_shards(table):
@@ -93,6 +90,5 @@ def test_a_table_is_judged_with_late_labels_in_shards(table):
 
 
 def test_a_method_that_needs_all_rows_still_says_so(late):
-    log, maturity = late
     with pytest.raises(InvalidInput, match="fit it on one machine"):
-        fit_log(log, FitOptions("platt"), n_shards=2, maturity=maturity)
+        fit_log(late, FitOptions("platt"), n_shards=2)

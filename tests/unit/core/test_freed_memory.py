@@ -35,7 +35,7 @@ READING = """
 import sys
 import pyarrow.parquet as pq
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 
 def anonymous_bytes():
     lines = open("/proc/self/status").read().splitlines()
@@ -43,9 +43,9 @@ def anonymous_bytes():
 
 log = pq.ParquetFile(sys.argv[1])
 roles = Roles.of(score="p", label="y", time="t", fields=[name for name in log.schema_arrow.names if name[0] == "f"])
-read(sys.argv[2], roles)  # libraries are loaded
+Table.read(sys.argv[2], roles)  # libraries are loaded
 before = anonymous_bytes()
-rows = read(sys.argv[1], roles)
+rows = Table.read(sys.argv[1], roles)
 kept = sum(column.ids.nbytes for column in rows.fields.values()) + 17 * rows.n_rows
 print((anonymous_bytes() - before) / kept)
 """

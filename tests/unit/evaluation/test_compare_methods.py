@@ -47,13 +47,12 @@ def test_unknown_names_are_refused_before_anything_is_fitted():
 
 
 def test_of_a_prepared_log_one_task_is_compared():
-    from monocal.logs.row_log import log_of_rows
     from monocal.tables.roles import Roles
-    from monocal.tables.table import read
+    from monocal.tables.table import Table
 
     table = simulate_log(4_000, world="multitask").table()
     tasks = {"click": ("click", "pctr"), "view": ("long_view", "plv")}
-    log = log_of_rows(read(table, Roles.of(tasks=tasks, time="timestamp")))
+    log = Table.read(table, Roles.of(tasks=tasks, time="timestamp")).encoded()
     one, other = compare_methods(log, ["platt"]), compare_methods(log, ["platt"], label="view")
     labels = [found.best.evaluation.forecast.labels.mean() for found in (one, other)]
     assert labels[0] > labels[1]

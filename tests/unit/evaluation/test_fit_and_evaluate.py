@@ -1,5 +1,7 @@
 """A fit judged on rows it has not seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,10 +9,10 @@ import pytest
 import monocal
 from monocal.evaluation.table import fit_and_evaluate
 from monocal.lab.simulator import simulate_log
-from monocal.logs.held_out import hold_out
-from monocal.logs.row_log import log_of_rows
+from monocal.tables.encoded import save_encoded
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.split import hold_out
+from monocal.tables.table import Table
 
 LOG = simulate_log(10_000, world="default").table()
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["site_id", "device"], "time": "timestamp"}
@@ -39,23 +41,24 @@ def test_rows_out_of_order_are_split_by_time():
 
 
 def test_metric_fields_tell_unseen_values_apart():
-    table = read(LOG, Roles.of(**COLUMNS))
-    for rows in (hold_out(table), hold_out(log_of_rows(table))):
+    table = Table.read(LOG, Roles.of(**COLUMNS))
+    for rows in (hold_out(table), hold_out(table.encoded())):
         unseen = rows.features[:, 0] == 0
         assert unseen.any()
         assert len(np.unique(rows.test.fields["site_id"].ids[unseen])) > 1
 
 
 def test_rows_and_logs_in_memory_are_held_out_alike():
-    table = read(LOG, Roles.of(**COLUMNS))
-    one, other = hold_out(table, min_count=3), hold_out(log_of_rows(table), min_count=3)
+    table = Table.read(LOG, Roles.of(**COLUMNS))
+    one, other = hold_out(table, min_count=3), hold_out(table.encoded(), min_count=3)
     assert one.fit.vocabulary.fingerprint == other.fit.vocabulary.fingerprint
     np.testing.assert_array_equal(one.fit.features, other.fit.features)
     np.testing.assert_array_equal(one.features, other.features)
 
 
 def test_a_log_with_parts_is_split_by_them(tmp_path):
-    log = log_of_rows(read(LOG, Roles.of(**COLUMNS))).save(tmp_path / "log")
+    rows = Table.read(LOG, Roles.of(**COLUMNS)).encoded()
+    log = save_encoded(replace(rows, parts={"calibration": (6_000, 8_000), "test": (8_000, 10_000)}), tmp_path / "log")
     judged = fit_and_evaluate(log, method="platt")
     assert (judged.holdout.n_fit, judged.holdout.n_test) == (2_000, 2_000)
     assert judged.holdout.explanation.startswith("the log's own parts")

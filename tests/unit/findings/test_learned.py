@@ -10,7 +10,7 @@ from monocal.core.spaces import logit
 from monocal.findings.learned_curves import learned_curves
 from monocal.findings.monotone_sweep import sweep_monotone
 from monocal.findings.rows import model_ids, sample_contexts
-from monocal.tables.table import read
+from monocal.tables.table import Table
 
 # what is shown is asked here, not how good a model is: rows of its fit will do
 pytestmark = pytest.mark.filterwarnings("ignore:the model was fitted on about")
@@ -21,7 +21,7 @@ def learned(method, **arguments):
     model = monocal.fit(
         log, method=method, score="pctr", label="click", fields=["device", "position", "hour"], **arguments
     )
-    rows = read(log, model.roles())
+    rows = Table.read(log, model.roles())
     contexts = sample_contexts(list(model_ids(rows, model.vocabulary).values()), rows.n_rows)
     return model, learned_curves(model.task().calibrator, model.vocabulary, rows.logits("click"), contexts)
 

@@ -8,13 +8,12 @@ import pytest
 
 from monocal.core.team import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
-from monocal.logs.row_log import log_of_rows
 from monocal.models import learned_rows as sampling
 from monocal.models.facts import count_values
 from monocal.models.fit import FitOptions, fit_log
 from monocal.models.learned_rows import N_KEPT, row_sample, rows_fact
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 from monocal.testing.teams import run_team
 
 ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
@@ -22,7 +21,7 @@ ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time
 
 @pytest.fixture(scope="module")
 def log():
-    return log_of_rows(read(simulate_log(5 * DEALT_ROWS, seed=3).table(), ROLES).in_time_order())
+    return Table.read(simulate_log(5 * DEALT_ROWS, seed=3).table(), ROLES).in_time_order().encoded()
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,7 @@ def test_rows_without_a_label_are_remembered_alike(log):
 
 
 def test_a_sample_of_many_rows_is_the_one_of_all_of_them(log, monkeypatch):
-    rows = log.rows()
+    rows = log
     wanted = row_sample(rows, log.features)
     assert len(wanted["marks"]) == N_KEPT
     monkeypatch.setattr(sampling, "_MOST_HELD", 4 * N_KEPT)
@@ -75,11 +74,11 @@ def test_a_sample_of_many_rows_is_the_one_of_all_of_them(log, monkeypatch):
 
 def test_facts_take_memory_for_a_block_of_rows(log):
     many = np.tile(log.features, (40, 1))
-    rows = log.rows().take(np.tile(np.arange(log.n_rows), 40))
+    rows = log.take(np.tile(np.arange(log.n_rows), 40))
     tracemalloc.start()
     try:
         rows_fact(rows)
-        count_values(many, log.field_sizes)
+        count_values(many, log.encoding[1].sizes)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

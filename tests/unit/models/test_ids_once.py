@@ -19,10 +19,10 @@ def table():
     return {"p": p, "y": rng.binomial(1, p), "site": rng.choice(["a", "b"], 500), "t": rng.permutation(500)}
 
 
-def watched(monkeypatch, module, encodes):
+def watched(monkeypatch, module, owner, encodes):
     """Says at the beginning of every fit whether the ids that were read are still there."""
     read, alive = [], []
-    encode, learn = getattr(module, encodes), module.fit_log
+    encode, learn = getattr(owner, encodes), module.fit_log
 
     def encoding(rows, *arguments, **options):
         read.append(weakref.ref(rows.fields["site"].ids))
@@ -32,19 +32,19 @@ def watched(monkeypatch, module, encodes):
         alive.append(read[-1]() is not None)
         return learn(*arguments, **options)
 
-    monkeypatch.setattr(module, encodes, encoding)
+    monkeypatch.setattr(owner, encodes, encoding)
     monkeypatch.setattr(module, "fit_log", learning)
     return alive
 
 
 def test_a_fit_lets_go_of_the_rows_it_read(monkeypatch, table):
-    alive = watched(monkeypatch, fitting, "log_of_rows")
+    alive = watched(monkeypatch, fitting, fitting.Table, "encoded")
     fit(table, **COLUMNS)
     assert alive == [False]
 
 
 def test_a_judged_fit_keeps_them_only_to_fit_again(monkeypatch, table):
-    alive = watched(monkeypatch, evaluation_table, "hold_out")
+    alive = watched(monkeypatch, evaluation_table, evaluation_table, "hold_out")
     once = fit_and_evaluate(table, **COLUMNS)
     assert alive == [False]
     again = fit_and_evaluate(table, refit=True, **COLUMNS)

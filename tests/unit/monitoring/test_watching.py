@@ -17,8 +17,9 @@ from monocal.monitoring.evalues import (
     value_shares,
 )
 from monocal.monitoring.watch import alarms_of, sums_by_period, watch
+from monocal.tables.column import EncodedColumn
 from monocal.tables.roles import Roles
-from monocal.tables.table import EncodedColumn, Rows
+from monocal.tables.table import Table
 
 DAY_SECONDS = 86_400
 
@@ -89,7 +90,7 @@ def test_share_of_runs_with_any_alarm_in_any_slice_is_as_promised():
     for _ in range(n_runs):
         table, ledger = table_of(rng, 3, 100), Ledger.begin(settings)
         column = EncodedColumn(table["store"], None)
-        rows = Rows(roles, {"y": table["y"]}, {"y": table["p"]}, {"store": column}, times=table["day"])
+        rows = Table(roles, {"y": table["y"]}, {"y": table["p"]}, {"store": column}, times=table["day"])
         found = []
         for period in sums_by_period(rows, {"y": table["p"]}, by=("store",), length=1, tolerance=0.0):
             ledger.add(period.number, period.cells)

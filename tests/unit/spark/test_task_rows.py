@@ -12,7 +12,7 @@ from monocal.lab.simulator import simulate_log
 from monocal.spark import task_rows
 from monocal.spark.task_rows import rows_of_task
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 
 FIELDS = ["site_id", "device"]
@@ -24,7 +24,7 @@ VOCABULARY = Vocabulary.of_table(TABLE, FIELDS)
 def test_pieces_are_the_rows_of_the_whole_table(monkeypatch):
     monkeypatch.setattr(task_rows, "READ_ROWS", 2_500)
     rows, ids = rows_of_task(TABLE.to_batches(max_chunksize=1_000), ROLES, VOCABULARY)
-    whole = read(TABLE, ROLES)
+    whole = Table.read(TABLE, ROLES)
     np.testing.assert_array_equal(rows.scores["click"], whole.scores["click"])
     np.testing.assert_array_equal(rows.labels["click"], whole.labels["click"])
     np.testing.assert_array_equal(rows.times, whole.times)

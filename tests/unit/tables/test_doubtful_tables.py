@@ -13,7 +13,7 @@ from monocal.lab.prepare.encoder import encode_log
 from monocal.tables.categories import as_text
 from monocal.tables.roles import Roles
 from monocal.tables.source import open_table
-from monocal.tables.table import read
+from monocal.tables.table import Table
 from monocal.tables.writer import write_table
 
 N = 400
@@ -49,15 +49,15 @@ def test_a_field_that_changes_its_type_in_a_later_file_is_refused(tmp_path, firs
 
 def test_widths_of_one_type_may_differ_and_so_may_columns_that_play_no_part(tmp_path):
     folder = _shards(tmp_path, "site", [pa.array([7, 8], pa.int32()), pa.array([8, 9], pa.int64())])
-    rows = read(folder, Roles.of(score="s", label="y", fields=["site"]))
+    rows = Table.read(folder, Roles.of(score="s", label="y", fields=["site"]))
     assert rows.fields["site"].decode(rows.fields["site"].ids) == [7, 8, 8, 9]
     _shards(tmp_path, "note", [pa.array([7, 8]), pa.array(["a", "b"])])
-    assert read(folder, Roles.of(score="s", label="y")).n_rows == 4
+    assert Table.read(folder, Roles.of(score="s", label="y")).n_rows == 4
 
 
 def test_labels_may_be_booleans_in_one_file_and_integers_in_another(tmp_path):
     folder = _shards(tmp_path, "z", [pa.array([0, 1]), pa.array([True, False])])
-    assert read(folder, Roles.of(score="s", label="z")).labels["z"].tolist() == [0, 1, 1, 0]
+    assert Table.read(folder, Roles.of(score="s", label="z")).labels["z"].tolist() == [0, 1, 1, 0]
 
 
 def test_files_with_and_without_a_zone_are_not_mixed(tmp_path):
@@ -82,7 +82,7 @@ def test_text_with_and_without_a_zone_is_not_mixed_when_a_log_is_prepared(tmp_pa
 
 def test_text_that_is_no_time_is_told_by_its_row():
     with pytest.raises(InvalidInput, match="time column 't': got soon at row 1"):
-        read({"s": [0.1, 0.2], "y": [1, 0], "t": ["1", "soon"]}, Roles.of(score="s", label="y", time="t"))
+        Table.read({"s": [0.1, 0.2], "y": [1, 0], "t": ["1", "soon"]}, Roles.of(score="s", label="y", time="t"))
 
 
 def test_moments_with_and_without_a_zone_are_not_mixed_in_memory():

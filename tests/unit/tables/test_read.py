@@ -9,7 +9,7 @@ import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 
 ROLES = Roles.of(
@@ -37,7 +37,7 @@ def _columns(n=400, seed=0):
 def test_every_column_comes_back_whatever_the_batches(monkeypatch):
     columns = _columns()
     monkeypatch.setattr("monocal.tables.source.TableStream.batches.__defaults__", (None, 7, ()))
-    rows = read(columns, ROLES)
+    rows = Table.read(columns, ROLES)
     for name in ("site", "hour", "x"):
         column = rows.fields[name]
         assert column.decode(column.ids) == list(columns[name])
@@ -60,7 +60,7 @@ def test_ids_are_given_by_first_row_from_memory_parquet_and_dictionaries(tmp_pat
         pa.array(["c", "b", "a"]),
     )
     coded = table.set_column(place, "site", reverse)
-    found = [read(table, ROLES) for table in (columns, str(tmp_path / "log.parquet"), coded)]
+    found = [Table.read(table, ROLES) for table in (columns, str(tmp_path / "log.parquet"), coded)]
     for rows in found[1:]:
         for name in ("site", "hour"):
             assert np.array_equal(rows.fields[name].ids, found[0].fields[name].ids)
@@ -71,7 +71,7 @@ def test_ids_are_given_by_first_row_from_memory_parquet_and_dictionaries(tmp_pat
 def test_a_vocabulary_of_rows_is_that_of_the_table():
     columns = _columns()
     table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    rows = read(columns, ROLES)
+    rows = Table.read(columns, ROLES)
     fields = {name: rows.fields[name] for name in ("site", "hour")}
     for options in ({}, {"min_count": 17}, {"max_size": 2}):
         expected = Vocabulary.of_table(table, ["site", "hour"], **options)
@@ -81,7 +81,7 @@ def test_a_vocabulary_of_rows_is_that_of_the_table():
 
 def test_time_order_is_stable_and_observed_rows_keep_everything_together():
     columns = _columns() | {"y": [None, *([0.0] * 398), 1.0]}
-    rows = read(columns, ROLES)
+    rows = Table.read(columns, ROLES)
     ordered = rows.in_time_order()
     order = np.argsort(columns["t"], kind="stable")
     assert np.array_equal(ordered.times, columns["t"][order])
@@ -94,13 +94,13 @@ def test_time_order_is_stable_and_observed_rows_keep_everything_together():
 
 def test_windows_leave_rows_out():
     columns = _columns()
-    rows = read(columns, ROLES, since="10", until="20")
+    rows = Table.read(columns, ROLES, since="10", until="20")
     chosen = (columns["t"] >= 10) & (columns["t"] < 20)
     assert np.array_equal(rows.scores["y"], columns["s"][chosen])
     with pytest.raises(InvalidInput, match="no rows"):
-        read(columns, ROLES, since="99")
+        Table.read(columns, ROLES, since="99")
     with pytest.raises(InvalidInput, match="name the time column"):
-        read(columns, Roles.of(score="s", label="y"), since="10")
+        Table.read(columns, Roles.of(score="s", label="y"), since="10")
 
 
 def test_rows_are_counted_over_batches_in_errors(tmp_path):
@@ -108,21 +108,21 @@ def test_rows_are_counted_over_batches_in_errors(tmp_path):
     scores = pa.array(np.full(n, 0.5), mask=np.arange(n) == 135_000)
     pq.write_table(pa.table({"s": scores, "y": np.zeros(n)}), tmp_path / "log.parquet")
     with pytest.raises(InvalidInput, match="null at row 135000"):
-        read(str(tmp_path / "log.parquet"), Roles.of(score="s", label="y"))
+        Table.read(str(tmp_path / "log.parquet"), Roles.of(score="s", label="y"))
 
 
 def test_columns_that_do_not_fit_their_part_are_named():
     with pytest.raises(UnknownName, match="weight: got 'wt'"):
-        read({"s": [0.1], "y": [1], "w": [1.0]}, Roles.of(score="s", label="y", weight="wt"))
+        Table.read({"s": [0.1], "y": [1], "w": [1.0]}, Roles.of(score="s", label="y", weight="wt"))
     with pytest.raises(InvalidInput, match="field 'f': got 0.5 in a column of type double.*numeric="):
-        read({"s": [0.1], "y": [1], "f": [0.5]}, Roles.of(score="s", label="y", fields=["f"]))
+        Table.read({"s": [0.1], "y": [1], "f": [0.5]}, Roles.of(score="s", label="y", fields=["f"]))
 
 
 @pytest.mark.parametrize(
     "times", [[1.0, 2.0], ["1", "2.0"], [1, 2], pa.array([1, 2], pa.int16()), pa.array(["1", "2"]).dictionary_encode()]
 )
 def test_whole_times_are_times(times):
-    assert read({"s": [0.1, 0.2], "y": [1, 0], "t": times}, ROLES_WITH_TIME).times.tolist() == [1, 2]
+    assert Table.read({"s": [0.1, 0.2], "y": [1, 0], "t": times}, ROLES_WITH_TIME).times.tolist() == [1, 2]
 
 
 ROLES_WITH_TIME = Roles.of(score="s", label="y", time="t")
@@ -139,11 +139,11 @@ NOON = datetime.datetime(2024, 5, 1, 12)
 )
 def test_text_with_and_without_a_zone_is_not_compared(times):
     with pytest.raises(InvalidInput, match="time column 't'.*mixed with.*one kind of time"):
-        read({"s": [0.1, 0.2], "y": [1, 0], "t": times}, ROLES_WITH_TIME)
+        Table.read({"s": [0.1, 0.2], "y": [1, 0], "t": times}, ROLES_WITH_TIME)
 
 
 def test_zones_are_respected():
     texts = ["2024-05-01T12:00:00+02:00", "2024-05-01T10:00:00.000000Z"]
-    rows = read({"s": [0.1, 0.2], "y": [1, 0], "t": texts}, ROLES_WITH_TIME)
+    rows = Table.read({"s": [0.1, 0.2], "y": [1, 0], "t": texts}, ROLES_WITH_TIME)
     assert rows.times[0] == rows.times[1]
     assert rows.has_dates

@@ -10,7 +10,7 @@ from monocal.cli.main import main
 from monocal.core.errors import InvalidInput
 from monocal.evaluation.table import evaluate_table
 from monocal.tables.roles import Roles
-from monocal.tables.table import read
+from monocal.tables.table import Table
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def test_several_tasks_share_one_cut_and_keep_every_mean():
     """A child with the smaller label is positive only where its parent is; an unknown label stays unknown."""
     labels = {"view": [0.8, 1.0, 0.5], "buy": [0.3, 0.25, None], "p": [0.1, 0.2, 0.3], "w": [1.0, 2.0, 1.0]}
     roles = Roles.of(tasks={"view": ("view", "p"), "buy": ("buy", "p")}, weight="w", soft_labels=True)
-    rows = read(labels, roles)
+    rows = Table.read(labels, roles)
     view, buy, weight, unit = rows.labels["view"], rows.labels["buy"], rows.weights, rows.units
     for row, (q, weighs) in enumerate([(0.8, 1.0), (1.0, 2.0), (0.5, 1.0)]):
         here = unit == row
@@ -78,4 +78,4 @@ def test_what_needs_hard_labels_refuses():
     with pytest.raises(InvalidInput, match="soft_labels"):
         Roles.of(score="p", label="y", soft_labels=True, event_time="t", label_time="came")
     with pytest.raises(InvalidInput, match=r"1\.5 at row 1"):
-        read({"y": [0.5, 1.5], "p": [0.1, 0.1]}, Roles.of(score="p", label="y", soft_labels=True))
+        Table.read({"y": [0.5, 1.5], "p": [0.1, 0.1]}, Roles.of(score="p", label="y", soft_labels=True))

@@ -13,11 +13,11 @@ from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.lab.ab.experiment_plan import AbPlan
 from monocal.lab.ab.traffic import LoggedPeriod, outcomes_of
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import ranker
 from monocal.lab.simulator.draws import random_stream
 from monocal.lab.simulator.search import SearchWorld, page_features, simulate_pages
-from monocal.logs.encoded_log import EncodedLog
 
 Numbers = NDArray[np.int64]
 

@@ -9,8 +9,10 @@ from typing import Any, final, get_args
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.reading import LogReader, TableReader, spool_source
 from monocal.lab.prepare.source import SourceStream, TableSource
+from monocal.lab.prepare.splits import DEFAULT_SHARES, Moment, check_shares
 from monocal.lab.prepare.steps import (
     FitOn,
     array_files,
@@ -23,13 +25,11 @@ from monocal.lab.prepare.steps import (
     write_manifest,
 )
 from monocal.lab.prepare.work_folder import WorkFolder
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.label_copies import warn_about_copies
-from monocal.logs.log_folder import ENCODED_LOG, LogManifest
+from monocal.tables.checks import warn_about_copies
+from monocal.tables.encoded import ENCODED_LOG, LogManifest
 from monocal.tables.problems import OnError, warn_about_skipped
 from monocal.tables.roles import Roles
-from monocal.tables.source import Table, TableStream, is_parquet, open_table
-from monocal.tables.split import DEFAULT_SHARES, Moment, check_shares
+from monocal.tables.source import TableLike, TableStream, is_parquet, open_table
 from monocal.tables.vocabulary import VocabularyBuilder
 
 ENCODER_VERSION = 3
@@ -37,7 +37,7 @@ ENCODER_VERSION = 3
 
 
 def encode_log(
-    log: Table | SourceStream,
+    log: TableLike | SourceStream,
     roles: Roles | None = None,
     folder: str | Path | None = None,
     *,
@@ -134,7 +134,7 @@ def encode_log(
         work.publish()
     encoded = EncodedLog.open(target)
     warn_about_skipped(skipped, encoded.n_rows)
-    warn_about_copies(encoded)
+    warn_about_copies(encoded.as_table())
     return encoded
 
 
@@ -164,7 +164,7 @@ class EncodingInput:
     direct: TableStream | None
 
     @classmethod
-    def of(cls, log: Table | SourceStream, roles: Roles | None, on_error: OnError | None) -> EncodingInput:
+    def of(cls, log: TableLike | SourceStream, roles: Roles | None, on_error: OnError | None) -> EncodingInput:
         """Accepts a source's stream, or a table together with its roles."""
         if isinstance(log, SourceStream):
             if roles is not None and roles != log.schema:

@@ -14,8 +14,7 @@ from monocal.core.batches import release_pages
 from monocal.core.errors import UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.core.samples import Ids
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.histories import ARRAYS, Histories, Numbers
+from monocal.lab.prepare.encoded_log import ARRAYS, EncodedLog, Histories, Numbers
 
 _WINDOW_ROWS = 1 << 18
 

@@ -15,8 +15,8 @@ from monocal.core.errors import ArtefactError
 from monocal.core.files import atomic_file
 from monocal.core.progress import progress
 from monocal.core.samples import LARGEST_WEIGHT
+from monocal.lab.prepare.encoded_log import MISSING_LABEL
 from monocal.lab.prepare.source import SourceStream, table_rows
-from monocal.logs.encoded_log import MISSING_LABEL
 from monocal.tables.categories import distinct_text
 from monocal.tables.columns import WANTED, Kind, check_one_kind, kinds_of_moments, moments, numbers_in
 from monocal.tables.problems import RawRows, RowProblems

@@ -16,7 +16,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.fingerprint import fingerprint
 from monocal.tables.problems import OnError, RawRows, RowProblems
 from monocal.tables.roles import Roles
-from monocal.tables.source import Table, TableStream, find_files, is_parquet, open_table
+from monocal.tables.source import TableLike, TableStream, find_files, is_parquet, open_table
 
 
 @final
@@ -145,7 +145,7 @@ class TableSource(Source):
     def __init__(self, roles: Roles) -> None:
         self._given = roles
 
-    def open_table(self, table: Table, *, on_error: OnError = "raise") -> SourceStream:
+    def open_table(self, table: TableLike, *, on_error: OnError = "raise") -> SourceStream:
         """Returns the rows of anything that counts as a table as a stream; `on_error` as in `open`."""
         if isinstance(table, str | Path):
             return self.open(table, on_error=on_error)

@@ -18,13 +18,12 @@ from monocal.core.progress import progress
 from monocal.core.samples import Ids
 from monocal.lab.prepare.histories import user_numbers, write_histories
 from monocal.lab.prepare.reading import LogReader, number_types
+from monocal.lab.prepare.splits import Moment, RowRange, as_integer_moment, split_by_share
 from monocal.lab.prepare.time_order import ArrayFile, count_before, is_sorted, oldest_rows, sort_by_time, sync
 from monocal.lab.prepare.work_folder import WorkFolder
-from monocal.logs.encoded_log import array_file
-from monocal.logs.log_folder import GROUP_VALUES, VOCABULARY, LogManifest
 from monocal.tables.categories import distinct_text
+from monocal.tables.encoded import GROUP_VALUES, VOCABULARY, LogManifest, array_file
 from monocal.tables.roles import Roles
-from monocal.tables.split import Moment, RowRange, as_integer_moment, split_by_share
 from monocal.tables.vocabulary import FieldVocabulary, ValueCounts, Vocabulary, VocabularyBuilder
 
 _CHECKPOINT_ROWS = 1 << 21

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from monocal.core.batches import release_pages
 from monocal.core.progress import Progress
-from monocal.logs.log_folder import map_array
+from monocal.tables.encoded import map_array
 
 
 @final

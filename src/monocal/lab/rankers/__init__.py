@@ -10,8 +10,8 @@ from monocal.lab.rankers.base import Ranker, load_ranker
 from monocal.lab.rankers.deepfm import DeepFM, MultiTaskDeepFM
 from monocal.lab.rankers.qin import QIN
 from monocal.lab.rankers.rank import rank_log
+from monocal.lab.rankers.scored_log import ScoredLog
 from monocal.lab.rankers.without_network import HashedLogistic, Precomputed
-from monocal.logs.scored_log import ScoredLog
 
 __all__ = [
     "RANKERS",

@@ -19,9 +19,9 @@ from monocal.core.manifest import FolderFormat
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats
 from monocal.core.tensor_files import read_tensors, write_tensors
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.lists import keep_share_of_negatives
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.scored_log import Tables
+from monocal.lab.rankers.scored_log import Tables
 
 STATE = "state.safetensors"
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.base import chosen_tasks
 from monocal.lab.rankers.neural_ranker import NeuralRanker
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.scored_log import Tables
+from monocal.lab.rankers.scored_log import Tables
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monocal.core.batches import WINDOW_ROWS, release_pages
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.logs.encoded_log import MISSING_LABEL, EncodedLog
+from monocal.lab.prepare.encoded_log import MISSING_LABEL, EncodedLog
 
 _PURPOSE = 20_171
 

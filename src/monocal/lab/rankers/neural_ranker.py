@@ -17,8 +17,8 @@ from monocal.core.batches import release_pages
 from monocal.core.progress import progress
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.base import Ranker
-from monocal.logs.encoded_log import EncodedLog
 
 if TYPE_CHECKING:
     from torch import Tensor

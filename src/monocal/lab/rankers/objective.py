@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from monocal.core.samples import Ids
+from monocal.lab.prepare.encoded_log import MISSING_LABEL, EncodedLog
 from monocal.lab.rankers.lists import Lists, batches_of, order_by_list
 from monocal.lab.rankers.networks import RankerNetwork
 from monocal.lab.ranking_losses import RankingLoss
-from monocal.logs.encoded_log import MISSING_LABEL, EncodedLog
 from monocal.training.objective import Batch, Objective
 from monocal.training.options import TrainingOptions
 from monocal.training.threads import torch_threads

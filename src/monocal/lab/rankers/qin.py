@@ -14,11 +14,10 @@ from sklearn.utils.extmath import randomized_svd
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
+from monocal.lab.prepare.encoded_log import EncodedLog, Histories
 from monocal.lab.rankers.base import chosen_tasks
 from monocal.lab.rankers.neural_ranker import NeuralRanker
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.histories import Histories
-from monocal.logs.scored_log import Tables
+from monocal.lab.rankers.scored_log import Tables
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,9 +13,10 @@ import numpy as np
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.core.spaces import Floats, to_logits
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.base import Ranker, load_ranker
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.scored_log import SCORED_LOG, ScoredLog, read_manifest
+from monocal.lab.rankers.scored_log import ScoredLog
+from monocal.tables.encoded import SCORED_LOG, read_scored_manifest
 
 if TYPE_CHECKING:
     from monocal.lab.ranking_losses import RankingLoss
@@ -151,7 +152,7 @@ def rank_log(
 
 def _holds(folder: Path, mark: str) -> bool:
     try:
-        return bool(read_manifest(folder)["identity"] == mark)
+        return bool(read_scored_manifest(folder)["identity"] == mark)
     except ArtefactError:
         return False
 

@@ -13,8 +13,8 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.progress import progress
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, logit, sigmoid, to_logits
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.base import Ranker, chosen_tasks
-from monocal.logs.encoded_log import EncodedLog
 
 
 @final
@@ -29,7 +29,7 @@ class Precomputed(Ranker):
 
     Example:
         >>> import pyarrow as pa
-        >>> from monocal.logs.encoded_log import EncodedLog
+        >>> from monocal.lab.prepare.encoded_log import EncodedLog
         >>> from monocal.tables.roles import Roles
         >>> from monocal.tables.vocabulary import Vocabulary
         >>> vocabulary = Vocabulary.of_table(pa.table({"site": ["a", "b"]}), ["site"])

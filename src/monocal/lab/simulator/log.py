@@ -21,7 +21,7 @@ from monocal.lab.simulator.worlds import World, find_world
 if TYPE_CHECKING:
     import pyarrow
 
-    from monocal.logs.encoded_log import EncodedLog
+    from monocal.lab.prepare.encoded_log import EncodedLog
 
 Labels = NDArray[np.int8]
 

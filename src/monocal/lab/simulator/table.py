@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.simulator.outcomes import TASKS
-from monocal.logs.encoded_log import EncodedLog
 from monocal.tables.roles import Roles
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 

@@ -14,16 +14,16 @@ from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.encoder import encode_log
+from monocal.lab.prepare.splits import RowRange
 from monocal.lab.rankers import DeepFM, ScoredLog, rank_log
 from monocal.lab.rankers.lists import lists_of
 from monocal.lab.simulator import simulate_search
 from monocal.lab.sources import SOURCES
 from monocal.lab.studies.evaluator import divergences
 from monocal.lab.studies.tables_of_studies import KL, JointRow, JointTable, joint_markdown
-from monocal.logs.encoded_log import EncodedLog
 from monocal.metrics import Forecast, metric, noise_floor
-from monocal.tables.split import RowRange
 
 
 @final

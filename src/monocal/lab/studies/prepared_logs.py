@@ -10,15 +10,15 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 from monocal.core.fingerprint import fingerprint
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.prepare.source import SourceStream
+from monocal.lab.prepare.splits import RowRange
 from monocal.lab.rankers import Ranker, ScoredLog, rank_log, ranker
 from monocal.lab.simulator import find_world, simulate_log
 from monocal.lab.sources import SOURCES
 from monocal.lab.studies.study import DataSpec
 from monocal.lab.studies.study_data import PreparedData, write
-from monocal.logs.encoded_log import EncodedLog
-from monocal.tables.split import RowRange
 
 
 class DataMissing(MonocalError):

@@ -19,8 +19,7 @@ from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, logit
 from monocal.lab.simulator import find_world, simulate_log
 from monocal.lab.studies.tables_of_studies import WalkedWay, refresh_markdown, refresh_table
-from monocal.logs.log_folders import open_log
-from monocal.logs.scored_log import ScoredLog
+from monocal.tables.encoded import open_encoded
 
 
 @final
@@ -80,8 +79,7 @@ def open_steps(spec: RefreshLog, data_folder: Path | None) -> Steps | str:
 
 
 def _ranked(folder: Path, spec: RefreshLog) -> list[Samples]:
-    found = open_log(folder)
-    log = found.as_encoded() if isinstance(found, ScoredLog) else found
+    log = open_encoded(folder)
     if log.times is None or not log.scores:
         raise InvalidInput.of("log", str(folder), "a ranked log with a time column", "prepare it with a time column")
     (task, *_), times = log.scores, np.asarray(log.times)
@@ -91,7 +89,7 @@ def _ranked(folder: Path, spec: RefreshLog) -> list[Samples]:
     rows = Samples.of(
         np.asarray(log.scores[task])[kept],
         np.asarray(log.labels[task])[kept],
-        features=np.asarray(log.features[kept]),
+        features=np.asarray(log.encoding[0][kept]),
         times=times[kept],
         scores_are=log.roles.scores_are,
     )

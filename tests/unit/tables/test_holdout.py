@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monocal.core.errors import InvalidInput
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.known_values import keep_values_of
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.tables.roles import Roles
-from monocal.tables.split import hold_out_recent
+from monocal.tables.split import hold_out_recent, keep_values_of
 from monocal.tables.vocabulary import Vocabulary
 
 
@@ -47,7 +46,8 @@ def test_bad_shares_and_too_few_rows():
 def log_of(sites):
     table = pa.table({"site": sites})
     vocabulary = Vocabulary.of_table(table, ["site"])
-    return EncodedLog.of(vocabulary.encode(table), {"y": np.zeros(len(sites))}, vocabulary, Roles("y", fields=["site"]))
+    log = EncodedLog.of(vocabulary.encode(table), {"y": np.zeros(len(sites))}, vocabulary, Roles("y", fields=["site"]))
+    return log.as_table()
 
 
 @settings(max_examples=40, deadline=None)

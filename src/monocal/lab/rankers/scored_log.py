@@ -6,34 +6,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.core.errors import UnknownName
 from monocal.core.fingerprint import fingerprint
-from monocal.core.manifest import FolderFormat
 from monocal.core.outputs import local_path
 from monocal.core.samples import Samples
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats
-from monocal.logs.encoded_log import EncodedLog
-from monocal.logs.log_folder import map_array
-
-EMBEDDINGS = "embeddings.npy"
-
-
-SCORED_LOG = FolderFormat(
-    "monocal scored log",
-    3,
-    "scored_log.json",
-    called="a scored log",
-    remedy="run rank_log again",
-    anew="run rank_log again",
-    known=("ranker/ranker.json", "ranker/state.safetensors"),
-)
-"""How a scored log lies on disk."""
+from monocal.lab.prepare.encoded_log import EncodedLog
+from monocal.tables.encoded import EMBEDDINGS, SCORED_LOG, log_of_scores, map_scores, read_scored_manifest
+from monocal.tables.table import Table
 
 Tables = tuple[NDArray[np.float32], ...]
 
@@ -94,6 +80,10 @@ class ScoredLog:
         """Returns the encoded log with these logits as its scores, in columns called `<task>_logit`."""
         roles = self.log.roles.with_logits({task: f"{task}_logit" for task in self.logits})
         return replace(self.log, scores=dict(self.logits), roles=roles, fingerprint=self.fingerprint)
+
+    def as_table(self) -> Table:
+        """Returns the rows as fits take them, as views, with these logits and embeddings."""
+        return replace(self.as_encoded().as_table(), embeddings=self.embeddings)
 
     def samples(self, task: str | None = None) -> Samples:
         """Returns one task's rows as calibrators and metrics take them.
@@ -159,35 +149,10 @@ class ScoredLog:
             check_contents: Reads every file and compares checksums.
         """
         folder = Path(folder)
-        manifest = read_manifest(folder)
-        if log is None:
-            if manifest["log_folder"] is None:
-                raise InvalidInput.of(
-                    "log", None, "the encoded log these scores belong to", "pass it: ScoredLog.open(folder, log)"
-                )
-            log = EncodedLog.open(folder / manifest["log_folder"])
-        if log.fingerprint != manifest["log_fingerprint"]:
-            raise ArtefactError(f"{folder} belongs to another log than the one given; run rank_log again")
-        SCORED_LOG.verify(folder, manifest, contents=check_contents)
-        logits = {task: map_array(folder / file) for task, file in manifest["logits"].items()}
-        for task, column in logits.items():
-            if len(column) != log.n_rows:
-                raise ArtefactError(f"{folder}: {task} has {len(column)} logits for {log.n_rows} rows")
-        tables = None
-        if EMBEDDINGS in manifest["files"]:
-            tables = tuple(np.split(map_array(folder / EMBEDDINGS), np.cumsum(manifest["field_sizes"])[:-1]))
+        manifest = read_scored_manifest(folder)
+        log = EncodedLog.open(log_of_scores(folder, manifest)) if log is None else log
+        logits, tables = map_scores(folder, manifest, log.fingerprint, log.n_rows, contents=check_contents)
         return cls(log, logits, tables, manifest["identity"], tuple(manifest["notes"]), folder)
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Reads a scored log's manifest; anything but a whole one of a known version is refused."""
-    manifest = SCORED_LOG.read(folder)
-    try:
-        for name in ("identity", "log_fingerprint", "log_folder", "field_sizes", "logits", "notes"):
-            manifest[name]
-    except KeyError as error:
-        raise SCORED_LOG.damaged(folder, error) from error
-    return manifest
 
 
 def _save_tables(path: Path, tables: Tables) -> None:

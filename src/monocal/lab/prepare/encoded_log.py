@@ -11,19 +11,66 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.batches import iterate_batches
-from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fingerprint import fingerprint
 from monocal.core.outputs import local_path
 from monocal.core.samples import Ids, check_features, check_length
-from monocal.logs.histories import ARRAYS, Histories
-from monocal.logs.log_folder import ENCODED_LOG, VOCABULARY, LogManifest, map_array
+from monocal.lab.prepare.splits import DEFAULT_SHARES, RowRange, split_by_share
+from monocal.tables.encoded import VOCABULARY, LogManifest, table_of_arrays, write_arrays
 from monocal.tables.roles import Roles
-from monocal.tables.split import DEFAULT_SHARES, RowRange, split_by_share
-from monocal.tables.table import EncodedColumn, Rows
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 
 Labels = NDArray[np.int8]
 MISSING_LABEL = -1
+
+
+Numbers = NDArray[np.int64]
+
+ARRAYS = ("history_order", "history_first", "history_stop")
+"""Arrays of an encoded log that hold its histories."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Histories:
+    """The past of rows, as row numbers of the whole log.
+
+    The past of row i is `order[first[i] : stop[i]]`, oldest first: rows of the same user with a *strictly earlier*
+    time. Rows of the same moment, such as the other items of one page, are not in it, for when the row is ranked their
+    outcomes are not known. Outcomes that become known only after the next request are: a log does not say when labels
+    came.
+
+    Attributes:
+        order: Row numbers by user and, for each user, in time order.
+        first: Where in `order` the past of each row begins.
+        stop: Where it ends.
+        features: Ids of the whole log.
+        labels: Task to labels of the whole log.
+    """
+
+    order: Numbers
+    first: Numbers
+    stop: Numbers
+    features: Ids
+    labels: Mapping[str, NDArray[np.int8]]
+
+    def take(self, rows: Any) -> Histories:
+        """Returns the past of the chosen rows."""
+        return replace(self, first=self.first[rows], stop=self.stop[rows])
+
+    def last(self, rows: Any, n_last: int) -> Numbers:
+        """Returns the rows of the last events before each row `(b, n_last)`, newest first; −1 where none is left.
+
+        Arguments:
+            rows: Which rows, as a slice or as numbers.
+            n_last: How many events to look back.
+        """
+        places = self.stop[rows][:, None] - 1 - np.arange(n_last)
+        known = places >= self.first[rows][:, None]
+        events = np.full(places.shape, -1, np.int64)
+        events[known] = self.order[places[known]]
+        return events
 
 
 class LogBatch(NamedTuple):
@@ -126,11 +173,7 @@ class EncodedLog:
         """
         folder = Path(folder)
         manifest = LogManifest.read(folder)
-        manifest.verify(folder, contents=check_contents)
-        columns = {name: map_array(folder / file) for name, file in manifest.arrays.items()}
-        for name, column in columns.items():
-            if len(column) != manifest.n_rows:
-                raise ArtefactError(f"{folder}: {name} has {len(column)} rows instead of {manifest.n_rows}")
+        columns = manifest.map_arrays(folder, contents=check_contents)
         parts = {name: RowRange(*part) for name, part in manifest.parts.items()}
         roles = Roles.from_dict(manifest.schema)
         vocabulary = Vocabulary.load(folder / VOCABULARY)
@@ -151,19 +194,7 @@ class EncodedLog:
         if self.histories is not None and len(self.histories.order) == self.n_rows:
             past = self.histories
             columns |= dict(zip(ARRAYS, (past.order, past.first, past.stop), strict=True))
-        names = {name: array_file(index, name) for index, name in enumerate(columns)}
-        with ENCODED_LOG.writing(folder) as temporary:
-            for name, column in columns.items():
-                np.save(temporary / names[name], column, allow_pickle=False)
-            self.vocabulary.save(temporary / VOCABULARY)
-            LogManifest.write(
-                temporary,
-                n_rows=self.n_rows,
-                schema=self.roles.to_dict(),
-                parts={name: (part.start, part.stop) for name, part in self.parts.items()},
-                arrays=names,
-                made_from={},
-            )
+        write_arrays(folder, columns, self.vocabulary, self.roles, self.parts)
         return EncodedLog.open(folder)
 
     @property
@@ -202,19 +233,10 @@ class EncodedLog:
         """Returns the chosen rows as copies in memory, in the order asked for."""
         return self._with_rows(rows, fingerprint(self.fingerprint, "rows", np.asarray(rows)))
 
-    def rows(self) -> Rows:
-        """Returns the log as rows, as views; values of fields are told apart by their ids."""
-        rate = self.roles.sampling_rate
-        return Rows(
-            self.roles,
-            self.labels,
-            self.scores,
-            fields={name: EncodedColumn(self.features[:, i], None) for i, name in enumerate(self.field_names)},
-            groups=self.groups,
-            weights=self.weights,
-            times=self.times,
-            rates=float(rate) if isinstance(rate, int | float) else self.sampling_rates,
-        )
+    def as_table(self) -> Table:
+        """Returns the rows as fits take them, as views; parts only of a log that has its folder."""
+        parts = {} if self.folder is None else self.parts
+        return table_of_arrays(self._columns(), self.roles, self.vocabulary, parts=parts, identity=self.fingerprint)
 
     def batches(
         self,
@@ -297,8 +319,3 @@ def _check_labels(task: str, column: ArrayLike) -> Labels:
         bad = values[~np.isin(values, (MISSING_LABEL, 0, 1))][0]
         raise InvalidInput.of(f"label of task {task!r}", bad, "0, 1, or -1 for not observed", "turn it into 0/1")
     return values.astype(np.int8)
-
-
-def array_file(index: int, name: str) -> str:
-    """The file of an array; task names may hold any character, so they are kept in the manifest alone."""
-    return f"{index:02d}_{name.split(':', 1)[0]}.npy"

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import InvalidInput
-from monocal.tables.split import as_integer_moment, split_by_share
+from monocal.lab.prepare.splits import as_integer_moment, split_by_share
 
 
 @pytest.mark.parametrize(

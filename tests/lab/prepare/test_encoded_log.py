@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
-from monocal.logs.encoded_log import EncodedLog
+from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.tables.roles import Roles
 from monocal.tables.vocabulary import Vocabulary
 

@@ -1,1 +1,0 @@
-"""Logs on disk: the streaming encoder, encoded and scored logs, splits by time."""
