@@ -43,7 +43,7 @@ def test_the_pieces_of_a_row_are_never_torn_apart(table):
             table.slice(0, 500 + n), method="platt", score="pctr", label="expected", soft_labels=True
         )
         assert judged.holdout.n_fit + judged.holdout.n_test == 500 + n
-        assert judged.tasks["expected"].last.n_rows == judged.holdout.n_test
+        assert judged.tasks["expected"].n_rows == judged.holdout.n_test
 
 
 def test_a_model_remembers_that_its_labels_are_soft(table, tmp_path):
