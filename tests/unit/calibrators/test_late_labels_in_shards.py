@@ -85,7 +85,7 @@ def test_a_member_without_rows_or_without_mature_ones_takes_part(late):
 
 def test_a_table_is_judged_with_late_labels_in_shards(table):
     judged = monocal.fit_and_evaluate(table, method="wide_logistic", n_shards=3, **COLUMNS, **LATE)
-    assert "of the rows are older than the window" in str(judged.late_labels)
+    assert "of the rows are older than the window" in str(judged.evaluation.late_labels)
     assert judged.model.info["late_labels"]["window"] == 7 * 86_400
 
 
