@@ -29,11 +29,11 @@ CLIENTS := pytest pytest-timeout pytest-xdist hypothesis pandas polars duckdb ps
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
-# What the demo needs; tests, docs and benchmarks add the rest.
+# What the demo and the service that the README starts need; tests, docs and benchmarks add the rest.
 $(DEMO): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "monocal needs python 3.11 or newer"'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[neural]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[neural,serve]'
 	@touch $@
 
 $(STAMP): $(DEMO)

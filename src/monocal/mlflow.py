@@ -35,7 +35,7 @@ def log_model(model: Model, name: str = "calibrator", **options: Any) -> Any:
         options: Passed on to `mlflow.pyfunc.log_model`, such as `registered_model_name` or `signature`.
     """
     mlflow = _mlflow()
-    options.setdefault("pip_requirements", [f"monocal=={__version__}"])
+    options.setdefault("pip_requirements", [f"monocal[mlflow]=={__version__}"])
     with tempfile.TemporaryDirectory() as place:
         folder = model.save(Path(place) / FLAVOUR)
         return mlflow.pyfunc.log_model(name=name, loader_module=__name__, data_path=str(folder), **options)
@@ -82,5 +82,8 @@ def _mlflow() -> Any:
         import mlflow.artifacts
         import mlflow.pyfunc
     except ImportError as error:
-        raise ImportError("models in MLflow need the package mlflow. Hint: pip install 'monocal[mlflow]'") from error
+        missing = error.name or "mlflow"
+        raise ImportError(
+            f"models in MLflow need the package {missing}. Hint: pip install 'monocal[mlflow]'", name=missing
+        ) from error
     return mlflow

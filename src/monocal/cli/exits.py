@@ -33,24 +33,6 @@ MEANINGS = {
     TERMINATED: "ended by SIGTERM; no half-written output is left",
 }
 
-_EXTRAS = {
-    "torch": "neural",
-    "numba": "neural",
-    "altair": "report",
-    "vl_convert": "report",
-    "matplotlib": "report",
-    "starlette": "serve",
-    "uvicorn": "serve",
-    "orjson": "serve",
-    "prometheus_client": "serve",
-    "onnx": "export",
-    "onnxruntime": "export",
-    "optuna": "bench",
-    "lightgbm": "bench",
-    "psutil": "bench",
-    "mcgrad": "peers",
-}
-
 
 @dataclass
 class _Settings:
@@ -122,12 +104,9 @@ def describe(error: Exception) -> str:
     """
     if isinstance(error, typer.TyperException):
         return _usage(error)
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _EXTRAS:
+    if isinstance(error, ModuleNotFoundError) and (extra := _extra_of(error.name or "")):
         package = (error.name or "").split(".")[0]
-        return (
-            f"this needs the package {package}, which is not installed. "
-            f"Hint: pip install 'monocal[{_EXTRAS[package]}]'."
-        )
+        return f"this needs the package {package}, which is not installed. Hint: pip install 'monocal[{extra}]'."
     if isinstance(error, MonocalError):
         return to_message(str(error))
     if isinstance(error, OSError):
@@ -140,6 +119,18 @@ def describe(error: Exception) -> str:
         f"{type(error).__name__}: {_one_line(str(error))}. "
         "This is a fault in monocal; run again with --debug to see where."
     )
+
+
+def _extra_of(module: str) -> str:
+    """Returns the first extra of monocal that brings a module's package along; empty if none does."""
+    from importlib.metadata import requires
+
+    package = module.partition(".")[0].lower()
+    for requirement in requires("monocal") or ():
+        found = re.match(r"([\w.-]+).*extra == ['\"](\w+)['\"]", requirement)
+        if found and found[1].replace("-", "_").lower() in (package, f"{package}_skinny"):
+            return found[2]
+    return ""
 
 
 def _of_spark(text: str) -> str:

@@ -253,6 +253,65 @@ def _warn(argument: str, said: str, reason: str) -> None:
     )
 
 
+def warn_about_scores(rows: Table) -> None:
+    """Warns, by column, about a score that cannot be meant, and about a label that is mostly unknown.
+
+    A score that is the same in every row orders nothing; one that equals the label knows the outcome; one that is lower
+    where the outcome happened runs the wrong way, which no monotone map can turn. A null label is a row that was not
+    observed: with several tasks that is how a row says that it has no such task, with one task it is more often a join
+    that failed.
+
+    Arguments:
+        rows: The rows of a fit.
+    """
+    for task, scores in rows.scores.items():
+        score, label = rows.roles.score_columns.get(task, task), rows.roles.labels[task]
+        labels = rows.labels[task]
+        known = labels >= 0
+        n_unknown = int(known.size - np.count_nonzero(known))
+        if len(rows.scores) == 1 and 2 * n_unknown >= known.size:
+            _warn_of(
+                f"label: got {label!r}, which is null in {n_unknown:,} of {known.size:,} rows; these are not fitted",
+                "check the join that brought the labels, or leave those rows out",
+            )
+        seen, outcomes = (scores, labels) if not n_unknown else (scores[known], labels[known])
+        if seen.size < _FEWEST_SCORES:
+            continue
+        if float(np.min(seen)) == float(np.max(seen)):
+            _warn_of(f"score: got {score!r}, which is {float(seen[0]):g} in every row", "name the column of the score")
+        elif np.array_equal(seen, outcomes):
+            _warn_of(
+                f"score: got {score!r}, which equals the label {label!r} in every row", "name the column of the score"
+            )
+        elif _runs_backwards(seen, outcomes):
+            _warn_of(
+                f"score: got {score!r}, which is higher where {label!r} did not happen",
+                "name the score of this label, or one minus a probability and minus a logit of the opposite",
+            )
+
+
+_FEWEST_SCORES = 100
+"""Fewer rows may look like anything."""
+
+_FAR_BELOW = -6.0
+"""Standard errors: a score that has nothing to do with the label is so far below once in a billion fits."""
+
+
+def _runs_backwards(scores: Floats, labels: NDArray[Any]) -> bool:
+    """Whether the mean score of positives is far below that of negatives; soft labels count as far as they go."""
+    share = np.asarray(labels, dtype=np.float64)
+    n_positive, n_negative = float(share.sum()), float(np.sum(1.0 - share))
+    if not (n_positive and n_negative):
+        return False
+    difference = float(share @ scores) / n_positive - float((1.0 - share) @ scores) / n_negative
+    error = float(np.std(scores) * np.sqrt(1.0 / n_positive + 1.0 / n_negative))
+    return difference < _FAR_BELOW * error
+
+
+def _warn_of(got: str, hint: str) -> None:
+    warnings.warn(f"{got}. Hint: {hint}", MonocalWarning, stacklevel=4)
+
+
 def warn_about_moving(rows: Table) -> None:
     """Warns about numeric fields whose newest values lie where the older rows have none: a time, a counter, an age.
 

@@ -21,7 +21,7 @@ from monocal.core.fingerprint import fingerprint
 from monocal.core.manifest import FolderFormat
 from monocal.core.outputs import local_path
 from monocal.core.spaces import Floats
-from monocal.tables.checks import warn_about_moving
+from monocal.tables.checks import warn_about_moving, warn_about_scores
 from monocal.tables.roles import Roles
 from monocal.tables.source import TableLike
 from monocal.tables.table import Table
@@ -314,6 +314,7 @@ def rows_of_fit(table: TableLike, columns: Mapping[str, Any]) -> Table:
     fields = columns.get("fields") or ()
     once = fields if isinstance(fields, str) else list(dict.fromkeys(fields))
     rows = Table.read(table, Roles.of(**{**columns, "fields": once})).in_time_order()
+    warn_about_scores(rows)
     warn_about_moving(rows)
     return rows
 

@@ -1,5 +1,9 @@
 """Models through MLflow: logged, registered, loaded, and scored over its own HTTP protocol."""
 
+import re
+import sys
+from importlib.metadata import requires
+
 import numpy as np
 import pytest
 
@@ -60,6 +64,16 @@ def test_mlflows_scoring_server_answers_with_the_models_numbers(model, logged, l
     answer = client.post("/invocations", json={"dataframe_split": rows})
     assert answer.status_code == 200, answer.text
     assert [row["click"] for row in answer.json()["predictions"]] == model.predict(head).tolist()
+
+
+def test_a_missing_package_is_named_and_is_part_of_the_extra(model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for name in [name for name in sys.modules if name.split(".")[0] == "mlflow"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ImportError, match="need the package pandas. Hint: pip install 'monocal.mlflow.'"):
+        log_model(model)
+    needed = [text for text in requires("monocal") if "mlflow" in text.partition(";")[2]]
+    assert {re.match(r"[\w-]+", text)[0] for text in needed} == {"mlflow-skinny", "pandas"}
 
 
 def test_nothing_is_pickled_and_a_changed_artefact_is_refused(logged, tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import monocal
+from monocal.core.errors import MonocalWarning
 from monocal.report import build_report, verdict
 from monocal.report.page.overview import key_figures, sentences
 
@@ -30,7 +31,8 @@ def test_help_is_called_help(log):
 
 def test_harm_is_called_harm(log):
     backwards = {"pctr": log["pctr"].to_numpy(), "click": 1 - log["click"].to_numpy()}
-    model = monocal.fit(backwards, method="platt", score="pctr", label="click")
+    with pytest.warns(MonocalWarning, match="higher where 'click' did not happen"):
+        model = monocal.fit(backwards, method="platt", score="pctr", label="click")
     found = build_report(model, log, **QUICK).task()
     assert verdict(found).startswith("Calibration did harm: log-loss rose by ")
     assert found.headline.mood == "bad"
