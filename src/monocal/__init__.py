@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from monocal.models.wrap import Calibrated as Calibrated
     from monocal.models.wrap import wrap as wrap
     from monocal.monitoring.gate import gate as gate
-    from monocal.report import write_report as write_report
+    from monocal.reports import write_report as write_report
 
     apply, load = apply_model, load_model
 
@@ -36,7 +36,7 @@ _HOMES = {
     "load": ("monocal.models", "load_model"),
     "simulate_log": ("monocal.lab.simulator", "simulate_log"),
     "wrap": ("monocal.models.wrap", "wrap"),
-    "write_report": ("monocal.report", "write_report"),
+    "write_report": ("monocal.reports", "write_report"),
 }
 
 __all__ = ["__version__", *_HOMES]

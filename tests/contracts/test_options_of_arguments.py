@@ -16,7 +16,7 @@ from monocal.models.onnx import export_onnx
 from monocal.models.refresh import refresh_model
 from monocal.monitoring.gate import gate
 from monocal.monitoring.watch import watch
-from monocal.report import write_report
+from monocal.reports import write_report
 
 FUNCTIONS = {
     ("fit",): monocal.fit,

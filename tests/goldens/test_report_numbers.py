@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import monocal
-from monocal.report import build_report
+from monocal.reports import build_report
 
 SNAPSHOT = Path(__file__).parent / "report_numbers.json"
-SECTIONS = ("weight", "observed", "metrics", "reliability", "fields", "drift", "curves", "carried", "seen", "numeric")
+SECTIONS = ("weight", "observed", "metrics", "reliability", "fields", "drift", "curves", "retained", "seen", "numeric")
 DIGITS = 6
 
 

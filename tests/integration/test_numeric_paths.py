@@ -8,9 +8,9 @@ import monocal
 from monocal.core.errors import InvalidInput
 from monocal.core.numeric_ids import STEPS
 from monocal.core.spaces import logit, sigmoid
-from monocal.findings.build import build_report
 from monocal.models.onnx import export_onnx
-from monocal.report.page.document import render
+from monocal.reports.data import build_report
+from monocal.reports.page import render
 from monocal.serving.engine import Engine, Request
 from monocal.serving.http.open_inference_bodies import metadata, request_of
 

@@ -217,7 +217,7 @@ def report(
     """
     table = arguments.table(tables)
     from monocal.models import load_model
-    from monocal.report import write_report
+    from monocal.reports import write_report
 
     rate = columns.pop("sampling_rate")
     written = write_report(

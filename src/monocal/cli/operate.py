@@ -140,7 +140,7 @@ def gate(
     table = table_at(tables, engine, master, conf)
     found = gate_models(old, new, table, by=by or [], max_harm=max_harm, since=since, until=until, **columns)
     if page is not None:
-        from monocal.report.gate_page import write_gate_page
+        from monocal.reports.page import write_gate_page
 
         write_gate_page(found, page)
     if as_json:

@@ -20,7 +20,7 @@ from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.rankers import rank_log, ranker
 from monocal.lab.simulator import Compose, ConditionalMonotone, Field, World, simulate_log
 from monocal.models import Model
-from monocal.report import write_report
+from monocal.reports import write_report
 from monocal.tables.roles import Roles
 
 TRAINING_SHARE = 0.6

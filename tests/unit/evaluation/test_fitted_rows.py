@@ -11,9 +11,9 @@ import monocal
 from monocal.cli.main import main
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.evaluation.table import evaluate_table
-from monocal.findings.build import build_report
 from monocal.models.learned_rows import N_KEPT
 from monocal.monitoring.gate import gate
+from monocal.reports.data import build_report
 
 FIELDS = ["device", "country"]
 

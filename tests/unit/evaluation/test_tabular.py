@@ -59,7 +59,7 @@ def test_functions_of_the_package_are_the_ones_of_its_rooms():
     from monocal.evaluation.compare_methods import compare_methods
     from monocal.evaluation.table import fit_and_evaluate
     from monocal.models.apply import apply_model
-    from monocal.report import write_report
+    from monocal.reports import write_report
 
     found = (monocal.compare_methods, monocal.fit_and_evaluate, monocal.apply, monocal.write_report)
     assert found == (compare_methods, fit_and_evaluate, apply_model, write_report)

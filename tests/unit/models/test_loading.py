@@ -12,9 +12,9 @@ from safetensors.numpy import load_file, save_file
 import monocal
 from monocal.core.errors import ArtefactError
 from monocal.core.fingerprint import fingerprint, fingerprint_file
-from monocal.findings.build import build_report
 from monocal.models.artefact import MODEL_FOLDER
 from monocal.models.inspect import inspect_folder
+from monocal.reports.data import build_report
 from monocal.serving.engine import Engine
 from monocal.tables.vocabulary import Vocabulary
 

@@ -12,7 +12,7 @@ from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.evaluation.compare import PairedLosses, paired_losses
 from monocal.evaluation.stats import discoveries
 from monocal.monitoring.gate import GateVerdict, _task_verdict, gate, outcome
-from monocal.report.gate_page import write_gate_page
+from monocal.reports.page import write_gate_page
 
 N_WORLDS = 600
 

@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 import pytest
 
 from monocal.core.errors import MonocalWarning
-from monocal.findings.build import build_report
 from monocal.metrics.drift import stability_index
+from monocal.reports.data import build_report
 from monocal.serving import Engine, Request
 from monocal.serving.runtime.live_metrics import LiveMetrics
 from monocal.serving.runtime.recent_sums import RecentSums, running_pcoc

@@ -9,8 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from monocal.report.figures.canvas import LINES, empty_figure
-
+_COLOURS = ("#0068a8", "#c05200", "#00806a", "#a3468f", "#8a6d00", "#66717e")
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
@@ -45,8 +44,8 @@ def draw_curve(spec: CurveSpec, rows: Sequence[Mapping[str, Any]]) -> str | None
     found = [row for row in rows if row[key] in spec.points and row["metric"] in spec.metrics]
     if not found:
         return None
-    figure, axes = empty_figure(len(spec.metrics), width=4.6, height=3.6)
-    for axis, metric in zip(np.atleast_1d(axes), spec.metrics, strict=True):
+    figure, axes = _empty_figure(len(spec.metrics))
+    for axis, metric in zip(axes, spec.metrics, strict=True):
         for index, name in enumerate(dict.fromkeys(row[line] for row in found)):
             _draw_line(axis, spec, [row for row in found if row[line] == name and row["metric"] == metric], key, index)
         axis.set_xlabel(spec.x_label)
@@ -59,9 +58,22 @@ def draw_curve(spec: CurveSpec, rows: Sequence[Mapping[str, Any]]) -> str | None
         if spec.logarithmic_y:
             axis.set_yscale("log")
     figure.suptitle(spec.title)
-    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4), frameon=False)
     return _svg(figure, spec.name)
+
+
+def _empty_figure(n_columns: int) -> tuple[Any, list[Any]]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError('figures of studies need matplotlib. Hint: pip install "monocal[bench]"') from error
+    figure = Figure(figsize=(4.6 * n_columns, 3.6), layout="constrained")
+    axes = list(np.atleast_1d(figure.subplots(1, n_columns)))
+    for axis in axes:
+        axis.grid(alpha=0.3, linewidth=0.6)
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, axes
 
 
 def _roles(spec: CurveSpec, rows: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -78,7 +90,7 @@ def _draw_line(axis: Any, spec: CurveSpec, rows: list[Mapping[str, Any]], key: s
     x = [spec.points[name] for name in names]
     y = np.array([np.mean([row["value"] for row in group]) for group in groups])
     other = "calibrator" if key == "data" else "data"
-    style = {"color": LINES[index % len(LINES)], "marker": _MARKS[index % len(_MARKS)], "markersize": 4.5}
+    style = {"color": _COLOURS[index % len(_COLOURS)], "marker": _MARKS[index % len(_MARKS)], "markersize": 4.5}
     if all(row.get("low") is not None for row in rows):
         low = y - [np.mean([row["low"] for row in group]) for group in groups]
         high = [np.mean([row["high"] for row in group]) for group in groups] - y

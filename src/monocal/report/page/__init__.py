@@ -1,1 +1,0 @@
-"""The page: numbers as words, tables and drawings in one HTML file."""

@@ -1,0 +1,259 @@
+"""What the calibrator learned: the map from score to probability, whether it rises, and effects of numeric fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators import Calibrator
+from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
+from monocal.core.numeric_ids import NULL_ID
+from monocal.core.samples import Ids, Samples
+from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.tables.vocabulary import NumericField, Vocabulary
+
+CURVE_POINTS = 61
+SWEPT_CONTEXTS = 64
+NAMED_VALUES = 2
+MOST_CONTEXTS = 100
+POINTS_BETWEEN_KNOTS = 4
+
+Context = NDArray[np.int32]
+
+
+@final
+@dataclass(frozen=True)
+class MonotoneSweep:
+    """What a sweep found.
+
+    Attributes:
+        guarantee: What the calibrator's tags say: `strict`, `weak` or `none`.
+        n_contexts: Feature rows that were swept.
+        n_steps: Steps from one score to the next higher one, some between neighbouring floating-point numbers.
+        n_ties: Steps that left the probability as it was; only known when nothing fell.
+        fall: What was found falling, in words; empty when nothing fell.
+    """
+
+    guarantee: str
+    n_contexts: int
+    n_steps: int
+    n_ties: int
+    fall: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether no higher score got a lower probability."""
+        return not self.fall
+
+
+def sweep_monotone(calibrator: Calibrator, contexts: Ids | None) -> MonotoneSweep:
+    """Raises the score step by step for each feature row, over the whole range and along chains of neighbouring floats.
+
+    Arguments:
+        calibrator: A fitted calibrator.
+        contexts: Feature rows `(k, F)`; None for a calibrator without features.
+    """
+    probes = probe_logits()
+    n_contexts = 1 if contexts is None else len(contexts)
+    n_steps = n_contexts * (probes.shape[0] - 1)
+
+    def predict(logits: Floats, features: Any) -> Floats:
+        return calibrator.predict_samples(Samples(logits, features=features))
+
+    try:
+        found = assert_monotone(predict, contexts, logits=probes)
+    except NotMonotone as error:
+        return MonotoneSweep(calibrator.tags.monotone, n_contexts, n_steps, 0, str(error))
+    return MonotoneSweep(calibrator.tags.monotone, n_contexts, n_steps, found.n_ties, "")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LearnedCurve:
+    """The map for one feature row.
+
+    Attributes:
+        name: Why this row was chosen, such as "raised most".
+        values: The field values that set it apart from the typical row, strongest first.
+        calibrated: Probability at each score of `LearnedCurves.scores`.
+        shift: Its logit shift at the median score.
+    """
+
+    name: str
+    values: tuple[tuple[str, str], ...]
+    calibrated: Floats
+    shift: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LearnedCurves:
+    """Curves over the observed range of scores, and the sweep that checks that they rise.
+
+    Attributes:
+        scores: The scores (probabilities) at which curves are drawn.
+        middle: The range that holds the middle 90 % of the rows.
+        curves: The curves; one for a calibrator without features.
+        sweep: Result of the monotonicity sweep.
+        recent_shift: The intercept refit on recent rows, in logits; 0 when it was off.
+    """
+
+    scores: Floats
+    middle: tuple[float, float]
+    curves: tuple[LearnedCurve, ...]
+    sweep: MonotoneSweep
+    recent_shift: float
+
+
+def learned_curves(calibrator: Calibrator, vocabulary: Vocabulary, logits: Floats, contexts: Ids) -> LearnedCurves:
+    """Follows the map for a typical row, for the rows it moves most either way, and for one with unseen values only.
+
+    Arguments:
+        calibrator: A fitted calibrator.
+        vocabulary: The values behind its field ids.
+        logits: The scores of the rows at hand, which set the range.
+        contexts: Feature rows `(k, F)` to choose from.
+    """
+    ends = np.quantile(logits, [0.001, 0.05, 0.1, 0.5, 0.9, 0.95, 0.999])
+    low, median, high = float(ends[0]), float(ends[3]), float(ends[-1])
+    if high <= low:
+        low, high = low - 1.0, low + 1.0
+    grid = np.linspace(low, high, CURVE_POINTS)
+
+    def curve(name: str, context: Context | None, values: tuple[tuple[str, str], ...] = ()) -> LearnedCurve:
+        return LearnedCurve(name, values, _at(calibrator, context, grid), _shift(calibrator, context, median))
+
+    if calibrator.tags.uses_features and vocabulary.fields:
+        chosen = _choose(calibrator, contexts, ends[[2, 3, 4]])
+        typical = contexts[chosen[0][1]]
+        curves = [
+            curve(name, contexts[place], _what_sets_apart(calibrator, vocabulary, contexts[place], typical, median))
+            for name, place in chosen
+        ]
+        unseen = np.zeros_like(typical)
+        curves.append(curve("only unseen values", unseen))
+        spread = np.unique(np.linspace(0, len(contexts) - 1, SWEPT_CONTEXTS - len(chosen) - 1).astype(np.int64))
+        swept = np.concatenate([contexts[[place for _, place in chosen]], unseen[None, :], contexts[spread]])
+        sweep = sweep_monotone(calibrator, np.unique(swept, axis=0))
+    else:
+        curves, sweep = [curve("every row", None)], sweep_monotone(calibrator, None)
+    middle = (float(sigmoid(ends[1])), float(sigmoid(ends[5])))
+    return LearnedCurves(sigmoid(grid), middle, tuple(curves), sweep, calibrator.recent_shift_)
+
+
+def _choose(calibrator: Calibrator, contexts: Ids, logits: Floats) -> list[tuple[str, int]]:
+    """Returns (why, place) of a typical and of extreme contexts, each context once."""
+    answers = np.stack(
+        [
+            logit(calibrator.predict_samples(Samples(np.full(len(contexts), z), features=contexts)))
+            for z in logits.tolist()
+        ],
+        axis=1,
+    )
+    shift, rise = answers[:, 1] - logits[1], answers[:, 2] - answers[:, 0]
+    distance = np.abs(answers - np.median(answers, axis=0)).sum(axis=1)
+    candidates = [
+        ("typical", int(np.argmin(distance))),
+        ("raised most", int(np.argmax(shift))),
+        ("lowered most", int(np.argmin(shift))),
+    ]
+    if float(rise.max() - rise.min()) > 1e-6:
+        candidates += [("steepest", int(np.argmax(rise))), ("flattest", int(np.argmin(rise)))]
+    kept: list[tuple[str, int]] = []
+    for name, place in candidates:
+        if place not in [taken for _, taken in kept]:
+            kept.append((name, place))
+    return kept
+
+
+def _what_sets_apart(
+    calibrator: Calibrator, vocabulary: Vocabulary, context: Context, typical: Context, at: float
+) -> tuple[tuple[str, str], ...]:
+    """Names the values that move the typical row most when they replace its own, one at a time."""
+    differing = np.flatnonzero(context != typical)
+    if not differing.size:
+        places = np.arange(min(NAMED_VALUES, context.shape[0]))
+    else:
+        changed = np.repeat(typical[None, :], differing.size, axis=0)
+        changed[np.arange(differing.size), differing] = context[differing]
+        swapped = logit(calibrator.predict_samples(Samples(np.full(differing.size, at), features=changed)))
+        effect = np.abs(swapped - _shift(calibrator, typical, at) - at)
+        places = differing[np.argsort(-effect, kind="stable")[:NAMED_VALUES]]
+    return tuple(
+        (vocabulary.fields[place].name, _value_name(vocabulary, int(place), int(context[place]))) for place in places
+    )
+
+
+def _value_name(vocabulary: Vocabulary, place: int, number: int) -> str:
+    if number == 0:
+        return "(unseen)"
+    field = vocabulary.fields[place]
+    if isinstance(field, NumericField):
+        value = float(field.numbers_of(np.array([number], dtype=np.int32))[0])
+        return "(missing)" if np.isnan(value) else f"{value:.6g}"
+    found = field.values[number - 1].as_py()
+    return "(missing)" if found is None else str(found)
+
+
+def _at(calibrator: Calibrator, context: Context | None, logits: Floats) -> Floats:
+    features = None if context is None else np.repeat(context[None, :], logits.shape[0], axis=0)
+    return calibrator.predict_samples(Samples(logits, features=features))
+
+
+def _shift(calibrator: Calibrator, context: Context | None, at: float) -> float:
+    return float(logit(_at(calibrator, context, np.array([at])))[0]) - at
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NumericEffect:
+    """The effect of one numeric field in logit, against the mean over its knots.
+
+    Attributes:
+        name: The field.
+        numbers: Where the curve is told, rising; the knots are every fourth of them.
+        shifts: The curve: mean over typical rows at the median score.
+        of_null: The shift of a row without a number.
+    """
+
+    name: str
+    numbers: Floats
+    shifts: Floats
+    of_null: float
+
+
+def numeric_effects(
+    calibrator: Calibrator, vocabulary: Vocabulary, logits: Floats, contexts: Ids
+) -> tuple[NumericEffect, ...]:
+    """Follows every numeric field from its lowest to its highest knot, with everything else as in real rows.
+
+    Arguments:
+        calibrator: A fitted calibrator.
+        vocabulary: The fields behind its ids.
+        logits: The scores of the rows at hand; their median is used.
+        contexts: Feature rows `(k, F)` of real rows.
+    """
+    if not (calibrator.tags.uses_features and vocabulary.numeric_names):
+        return ()
+    spread = np.unique(np.linspace(0, len(contexts) - 1, MOST_CONTEXTS).astype(np.int64))
+    rows, median = contexts[spread], float(np.median(logits))
+    found = []
+    for place, field in enumerate(vocabulary.fields):
+        if isinstance(field, NumericField) and field.n_knots > 1:
+            found.append(_effect(calibrator, field, place, rows, median))
+    return tuple(found)
+
+
+def _effect(calibrator: Calibrator, field: NumericField, place: int, rows: Ids, at: float) -> NumericEffect:
+    steps = np.arange((field.n_knots - 1) * POINTS_BETWEEN_KNOTS + 1) / POINTS_BETWEEN_KNOTS
+    numbers = np.interp(steps, np.arange(field.n_knots), field.knots)
+    ids = np.append(field.ids_of(numbers), np.int32(NULL_ID))
+    features = np.tile(rows, (len(ids), 1))
+    features[:, place] = np.repeat(ids, len(rows))
+    answers = logit(calibrator.predict_samples(Samples(np.full(len(features), at), features=features)))
+    means = answers.reshape(len(ids), len(rows)).mean(axis=1)
+    level = float(means[:-1][::POINTS_BETWEEN_KNOTS].mean())
+    return NumericEffect(field.name, numbers, means[:-1] - level, float(means[-1]) - level)

@@ -1,0 +1,394 @@
+"""From a model and a table to every number and every verdict of a report; nothing here knows how they are drawn."""
+
+from __future__ import annotations
+
+import inspect
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from monocal.calibrators import CALIBRATORS, Calibrator
+from monocal.calibrators.statistical.carry_over import carried_remarks, curve_remarks
+from monocal.core.errors import InvalidInput
+from monocal.core.fingerprint import fingerprint
+from monocal.core.samples import Ids
+from monocal.core.version import __version__
+from monocal.evaluation.fields import SeenBand
+from monocal.evaluation.table import check_fields
+from monocal.models.artefact import load_model
+from monocal.models.late import known_delays
+from monocal.models.learned_rows import warn_about_fitted
+from monocal.models.model import Model
+from monocal.reports.curves import LearnedCurves, NumericEffect, learned_curves, numeric_effects
+from monocal.reports.drift import Drift, drift
+from monocal.reports.reliability import Reliability, reliability
+from monocal.reports.rows import FieldColumn, TaskRows, field_columns, model_ids, sample_contexts
+from monocal.reports.tables import (
+    FieldResult,
+    Headline,
+    MetricTable,
+    field_results,
+    headline,
+    metric_table,
+    new_and_rare_values,
+    rows_seen,
+)
+from monocal.tables.late_labels import LateLabels
+from monocal.tables.roles import Roles
+from monocal.tables.source import TableLike, open_table
+from monocal.tables.table import Table
+from monocal.tables.vocabulary import binned
+
+
+@final
+@dataclass(frozen=True)
+class RetainedEffect:
+    """One field of the fit.
+
+    Attributes:
+        name: The field.
+        n_values: How many values it has.
+        share: Share of its effect that the model retains, 0 to 1; 0 means that it left the model.
+        error: Standard error of a learned share; NaN where it was given or nothing could be learned.
+        recurrence: Share of later rows whose value had rows before; NaN where nothing was evaluated.
+        given: Whether the user gave the share.
+    """
+
+    name: str
+    n_values: int
+    share: float
+    error: float
+    recurrence: float
+    given: bool
+
+
+@final
+@dataclass(frozen=True)
+class RetainedEffects:
+    """Which share of each field's effect, and of the network's, held on rows that came later.
+
+    Attributes:
+        fields: One entry per field the method looks at, in the order of the model.
+        network: Weight of the network, 0 if it was dropped; None for a method without one.
+        remarks: Sentences about the network, about fields that are confounded with time, with the option that
+            overrides, and about the curve along which the score enters.
+    """
+
+    fields: tuple[RetainedEffect, ...]
+    network: float | None
+    remarks: tuple[str, ...]
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether later rows evaluated anything; if not, shares that nobody gave are assumed."""
+        return any(isfinite(field.recurrence) for field in self.fields)
+
+
+@final
+@dataclass(frozen=True)
+class Provenance:
+    """What exactly was measured, and how to do it again.
+
+    Attributes:
+        facts: Pairs of name and value, in reading order.
+        reproduce: The command or the lines of Python that make this report again.
+        language: "shell" or "python".
+        n_rows: Table that were measured.
+        table_name: What the rows are called; empty for a table in memory.
+        late_labels: How mature the labels are, in words; empty if none may still arrive.
+    """
+
+    facts: tuple[tuple[str, str], ...]
+    reproduce: str
+    language: str
+    n_rows: int
+    table_name: str
+    late_labels: str = ""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TaskReport:
+    """One task, before and after calibration.
+
+    Attributes:
+        name: The task.
+        method: Name of the calibrator.
+        method_summary: One line about it.
+        score: The score's column.
+        label: The label's column.
+        weight: Rows, counted with their weights.
+        observed: Positives, likewise.
+        fell_back: Whether the calibrator gave the score back unchanged because its fit was harmful.
+        value: The value column; None if none was named.
+        headline: The few numbers that come first.
+        metrics: Every metric with its interval and floor.
+        reliability: Predicted against observed rates.
+        fields: Errors by field and value.
+        seen: Field to errors by how often its values were seen in the fit; empty if the model does not know.
+        drift: Errors over time.
+        retained: What the fit retains of each effect; None for a method that shrinks nothing by later rows.
+        curves: What the calibrator does to the score.
+        numeric: The effect of every numeric field.
+    """
+
+    name: str
+    method: str
+    method_summary: str
+    score: str
+    label: str
+    weight: float
+    observed: float
+    fell_back: bool
+    value: str | None
+    headline: Headline
+    metrics: MetricTable
+    reliability: Reliability
+    fields: tuple[FieldResult, ...]
+    seen: Mapping[str, Sequence[SeenBand]]
+    drift: Drift
+    retained: RetainedEffects | None
+    curves: LearnedCurves
+    numeric: tuple[NumericEffect, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ReportData:
+    """A whole report, as numbers.
+
+    Attributes:
+        title: What the page is called.
+        tasks: One part per task.
+        provenance: Fingerprints and how to do it again.
+        confidence: Coverage of intervals.
+    """
+
+    title: str
+    tasks: tuple[TaskReport, ...]
+    provenance: Provenance
+    confidence: float
+
+    def task(self, name: str | None = None) -> TaskReport:
+        """Returns a task by name; without a name, the first."""
+        return next(task for task in self.tasks if name is None or task.name == name)
+
+    def shortened(self, n_values: int) -> ReportData:
+        """Returns the report with at most so many values per field in its tables; counts and verdicts stay."""
+
+        def shorten(task: TaskReport) -> TaskReport:
+            return replace(task, fields=tuple(replace(field, shown=field.shown[:n_values]) for field in task.fields))
+
+        return replace(self, tasks=tuple(shorten(task) for task in self.tasks))
+
+
+def build_report(
+    model: Model | str | Path,
+    table: TableLike,
+    *,
+    label: str | Mapping[str, str] | None = None,
+    time: str | None = None,
+    value: str | None = None,
+    group: str | None = None,
+    weight: str | None = None,
+    fields: Sequence[str] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    title: str | None = None,
+    command: str | None = None,
+    confidence: float = 0.95,
+    n_bootstrap: int = 200,
+    n_floor: int = 100,
+    seed: int = 0,
+    event_time: str | None = None,
+    label_time: str | None = None,
+    window: str | None = None,
+) -> ReportData:
+    """Measures a model on rows it has not seen, before and after calibration, section by section.
+
+    "Before" is the ranker's score, brought back to full traffic if the model knows a sampling rate: what the forecast
+    would be without the calibrator.
+
+    Arguments:
+        model: A model or the folder of a saved one.
+        table: Rows with the model's columns and labels: a path or a data frame.
+        label: Label column, or one per task; None means the columns the model was fitted on.
+        time: Column that says when a row happened; without it rows are taken to be in time order.
+        value: Column with what one positive is worth (a bid, a margin); adds the largest error in money to the summary.
+        group: Column of users or requests: adds GAUC, and intervals resample groups.
+        weight: Column that says how often a row counts.
+        fields: Columns to slice by; None means the model's fields.
+        since: Rows before this moment are left out.
+        until: Rows at or after it are left out.
+        title: Title of the page.
+        command: The shell command that makes this report, if it came from one.
+        confidence: Coverage of intervals; 1 − confidence is the false discovery rate.
+        n_bootstrap: Replicates behind intervals.
+        n_floor: Label redraws behind noise floors.
+        seed: Seed of all sampling.
+        event_time: Column that says when a row happened, where its label may still arrive. Forecasts are then those of
+            labels that have arrived: the probability times the share that has arrived by the row's age.
+        label_time: Column that says when a positive label arrived; null where none has.
+        window: How long after its event a label counts.
+
+    Example:
+        >>> import monocal
+        >>> log = monocal.simulate_log(6_000, seed=1)
+        >>> model = monocal.fit(log.take(slice(0, 3_000)).table(), method="platt", score="pctr", label="click")
+        >>> data = build_report(model, log.take(slice(3_000, None)).table(), fields=["device"], n_bootstrap=20)
+        >>> bias = data.task().metrics.row("pcoc")
+        >>> abs(bias.values.after - 1) < abs(bias.values.before - 1)
+        True
+    """
+    # nothing else is local yet: these are the arguments as they came, for the lines that make the report again
+    given = {name: value for name, value in locals().items() if name not in ("model", "table", "command")}
+    loaded = model if isinstance(model, Model) else load_model(model)
+    if isinstance(fields, str):
+        raise InvalidInput.of("fields", repr(fields), "a list of columns", f"write [{fields!r}]")
+    sliced = tuple(dict.fromkeys(loaded.field_names if fields is None else fields))
+    stream = open_table(table)
+    loaded.check_columns(stream.column_names)
+    check_fields(sliced, stream.column_names)
+    moments: dict[str, Any] = {"time": time, "event_time": event_time, "label_time": label_time, "window": window}
+    roles = loaded.roles(label, group=group, weight=weight, value=value, slices=sliced, **moments)
+    rows = Table.read(stream, roles, since=since, until=until, delays=known_delays(loaded))
+    late = rows.late_labels
+    answers = loaded.predict_rows(rows)
+    known = model_ids(rows, loaded.vocabulary)
+    columns = field_columns(binned(rows, loaded.vocabulary), sliced, known)
+    seen = rows_seen(loaded, known)
+    contexts = sample_contexts(list(known.values()), rows.n_rows)
+    options = {"confidence": confidence, "n_bootstrap": n_bootstrap, "n_floor": n_floor, "seed": seed}
+    tasks = tuple(
+        _task(loaded, name, TaskRows.of(rows, name, answers[name], columns, seen), roles, contexts, options)
+        for name in roles.tasks
+    )
+    names = ("" if isinstance(model, Model) else str(model), str(table) if isinstance(table, str | Path) else "")
+    return ReportData(
+        title or "Calibration report",
+        tasks,
+        Provenance(
+            tuple(_facts(loaded, names, rows, late, data_fingerprint(rows, columns), seed)),
+            _python(model, table, given) if command is None else command,
+            "python" if command is None else "shell",
+            rows.n_table_rows,
+            names[1],
+            "" if late is None else str(late),
+        ),
+        confidence,
+    )
+
+
+def retained_effects(calibrator: Calibrator, names: Sequence[str]) -> RetainedEffects | None:
+    """Reads the calibrator's `carry_`; None for a method that shrinks nothing by later rows.
+
+    Arguments:
+        calibrator: A fitted calibrator.
+        names: The names of all fields of the model.
+
+    Example:
+        >>> class Fitted:
+        ...     carry_ = {"field": np.array([1]), "n_values": np.array([24]), "share": np.array([0.5]),
+        ...               "error": np.array([0.4]), "returning": np.array([0.02]), "given": np.array([False]),
+        ...               "network": np.array([0.0])}
+        >>> found = retained_effects(Fitted(), ["site", "hour"])
+        >>> found.fields[0].name, found.fields[0].share, found.network
+        ('hour', 0.5, 0.0)
+    """
+    carry = getattr(calibrator, "carry_", None)
+    curves = tuple(curve_remarks(getattr(calibrator, "base_", None)))
+    if carry is None:
+        return RetainedEffects((), None, curves) if curves else None
+    columns = (carry[name].tolist() for name in ("field", "n_values", "share", "error", "returning", "given"))
+    fields = tuple(RetainedEffect(names[field], *row) for field, *row in zip(*columns, strict=True))
+    network = float(carry["network"][0]) if "network" in carry else None
+    return RetainedEffects(fields, network, (*carried_remarks(carry, names), *curves))
+
+
+def data_fingerprint(rows: Table, fields: Sequence[FieldColumn]) -> str:
+    """Changes whenever a label, a score, a value of the fields, or a weight, time, value or group changes."""
+    columns: Mapping[str, Any] = {
+        **{f"label {task}": column for task, column in rows.labels.items()},
+        **{f"score {task}": column for task, column in rows.scores.items()},
+        **{f"field {field.name}": field.ids for field in fields},
+        **{f"values {field.name}": list(field.values) for field in fields},
+        "weights": rows.weights,
+        "times": rows.times,
+        "value": rows.values,
+        "groups": rows.groups,
+    }
+    return fingerprint(*[part for name, column in columns.items() for part in (name, column)])
+
+
+def _task(
+    model: Model, name: str, rows: TaskRows, roles: Roles, contexts: Ids, options: Mapping[str, Any]
+) -> TaskReport:
+    task = model.task(name)
+    calibrator, confidence = task.calibrator, options["confidence"]
+    metrics = metric_table(rows, **options)
+    fields = field_results(rows, confidence=confidence)
+    fit_facts = dict(model.info.get("tasks", {})).get(name)
+    return TaskReport(
+        name=name,
+        method=calibrator.name,
+        method_summary=(CALIBRATORS[calibrator.name].__doc__ or "").strip().splitlines()[0],
+        score=task.score,
+        label=roles.labels[name],
+        weight=rows.total_weight,
+        observed=rows.n_positive,
+        fell_back=bool(calibrator.fell_back_),
+        value=roles.value,
+        headline=headline(metrics, fields),
+        metrics=metrics,
+        reliability=reliability(rows, confidence),
+        fields=fields,
+        seen=new_and_rare_values(rows),
+        drift=drift(rows, fit_facts=fit_facts, confidence=confidence),
+        retained=retained_effects(calibrator, model.field_names),
+        curves=learned_curves(calibrator, model.vocabulary, rows.logits, contexts),
+        numeric=numeric_effects(calibrator, model.vocabulary, rows.logits, contexts),
+    )
+
+
+def _facts(
+    model: Model, names: tuple[str, str], rows: Table, late: LateLabels | None, data: str, seed: int
+) -> list[tuple[str, str]]:
+    info, (model_name, table_name) = model.info, names
+    facts = [
+        ("Model", model_name or "in memory"),
+        ("Model fingerprint", model.fingerprint),
+        ("Data", table_name or "in memory"),
+        ("Data fingerprint", data),
+        ("Rows measured", f"{rows.n_table_rows:,}"),
+    ]
+    if late is not None:
+        facts.append(("Labels", str(late)))
+    if "n_rows" in info:
+        facts.append(("Rows the model was fitted on", f"{int(info['n_rows']):,}"))
+    share = warn_about_fitted(info, model.vocabulary, rows)
+    if share >= 0.01:
+        facts.append(("Rows measured that it was fitted on", f"about {share:.0%}: the model has seen their labels"))
+    if "log_fingerprint" in info:
+        facts.append(("Fingerprint of those rows", str(info["log_fingerprint"])))
+    if model.sampling_rate is not None:
+        facts.append(("Sampling rate", f"{model.sampling_rate}"))
+    facts += [(f"Method for {task.name}", repr(task.calibrator)) for task in model.tasks]
+    versions = f"monocal {__version__}, Python {platform.python_version()}, numpy {np.__version__}"
+    return [*facts, ("Seed", str(seed)), ("Versions", versions)]
+
+
+def _python(model: Any, table: Any, given: Mapping[str, Any]) -> str:
+    usual = {name: parameter.default for name, parameter in inspect.signature(build_report).parameters.items()}
+    arguments = [
+        "model" if isinstance(model, Model) else repr(str(model)),
+        repr(str(table)) if isinstance(table, str | Path) else "table",
+        "'report.html'",
+        *(f"{name}={value!r}" for name, value in given.items() if value != usual[name]),
+    ]
+    call = "\n".join(["write_report(", *(f"    {argument}," for argument in arguments), ")"])
+    return f"from monocal.reports import write_report\n\n{call}"

@@ -1,0 +1,148 @@
+"""Predicted against observed rates: the reliability diagram and the histogram of scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy import special
+
+from monocal.core.spaces import Floats
+from monocal.reports.rows import BeforeAfter, TaskRows
+
+MOST_BINS = 20
+POSITIVES_PER_BIN = 25
+HISTOGRAM_BINS = 40
+LOG_AXIS_BELOW = 0.2
+"""At rates below this most rows crowd into a corner of a straight axis."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve:
+    """Bins of equal mass of one forecast.
+
+    Attributes:
+        predicted: Mean prediction per bin.
+        observed: Observed rate per bin.
+        low: Lower end of the rate's interval.
+        high: Upper end.
+        weight: Rows per bin.
+        positives: Positives per bin.
+    """
+
+    predicted: Floats
+    observed: Floats
+    low: Floats
+    high: Floats
+    weight: Floats
+    positives: Floats
+
+    @property
+    def n_outside(self) -> int:
+        """Bins whose interval misses the prediction."""
+        return int(np.sum((self.predicted < self.low) | (self.predicted > self.high)))
+
+    @property
+    def pcoc(self) -> Floats:
+        """Predicted over observed rate per bin; infinite without a positive."""
+        with np.errstate(divide="ignore"):
+            return self.predicted / self.observed
+
+    @property
+    def pcoc_interval(self) -> tuple[Floats, Floats]:
+        """Both ends of its interval."""
+        with np.errstate(divide="ignore"):
+            return self.predicted / self.high, self.predicted / self.low
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Both curves, and how the scores are spread.
+
+    Attributes:
+        curves: Bins of both forecasts.
+        logarithmic: Whether rates are small enough to ask for logarithmic axes.
+        edges: Edges of the histogram.
+        histograms: Share of rows per histogram bin.
+    """
+
+    curves: BeforeAfter[ReliabilityCurve]
+    logarithmic: bool
+    edges: Floats
+    histograms: BeforeAfter[Floats]
+
+
+def reliability(rows: TaskRows, confidence: float = 0.95) -> Reliability:
+    """Bins both forecasts into at most 20 bins of equal mass with about 25 positives or more each."""
+    n_bins = int(np.clip(rows.n_positive // POSITIVES_PER_BIN, 1, MOST_BINS))
+    rate = rows.n_positive / rows.total_weight if rows.total_weight else 0.0
+    logarithmic = 0.0 < rate < LOG_AXIS_BELOW
+    edges = _histogram_edges(rows.forecasts, logarithmic)
+
+    def curve(probabilities: Floats) -> ReliabilityCurve:
+        # rank bins, ties aside: how much groups widen the noise does not depend on where exactly the cuts are
+        cuts = np.quantile(probabilities, np.arange(1, n_bins) / n_bins)
+        dispersion = rows.dispersion(np.searchsorted(cuts, probabilities, side="right").astype(np.int32))
+        return reliability_curve(rows.labels, probabilities, rows.weights, n_bins, dispersion, confidence)
+
+    def histogram(probabilities: Floats) -> Floats:
+        counts, _ = np.histogram(np.clip(probabilities, edges[0], edges[-1]), bins=edges, weights=rows.weights)
+        total = float(counts.sum())
+        return counts / total if total else counts.astype(np.float64)
+
+    return Reliability(rows.forecasts.map(curve), logarithmic, edges, rows.forecasts.map(histogram))
+
+
+def reliability_curve(
+    labels: Floats,
+    probabilities: Floats,
+    weights: Floats | None = None,
+    n_bins: int = MOST_BINS,
+    dispersion: float = 1.0,
+    confidence: float = 0.95,
+) -> ReliabilityCurve:
+    """Sorts rows by prediction, cuts them into bins of equal mass (ties stay together) and compares rates.
+
+    Example:
+        >>> curve = reliability_curve(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.1, 0.2, 0.6, 0.8]), n_bins=2)
+        >>> curve.predicted.round(2).tolist(), curve.observed.tolist()
+        ([0.15, 0.7], [0.0, 1.0])
+    """
+    order = np.argsort(probabilities, kind="stable")
+    w = np.ones(labels.shape[0]) if weights is None else weights[order]
+    p, y = probabilities[order], labels[order]
+    mass = np.cumsum(w)
+    cuts = np.searchsorted(mass, mass[-1] * np.arange(1, n_bins) / n_bins, side="left") + 1
+    cuts = np.searchsorted(p, p[np.minimum(cuts, p.shape[0] - 1)], side="left")
+    starts = np.unique(np.concatenate([[0], cuts[cuts < p.shape[0]]]))
+    weight, predicted, positives, squares = (np.add.reduceat(column, starts) for column in (w, w * p, w * y, w * w))
+    kept = weight > 0.0
+    weight, predicted, positives, squares = weight[kept], predicted[kept], positives[kept], squares[kept]
+    rate = positives / weight
+    low, high = wilson(rate, weight**2 / squares / dispersion, confidence)
+    return ReliabilityCurve(predicted / weight, rate, low, high, weight, positives)
+
+
+def wilson(rate: Floats, n_rows: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:
+    """Wilson's interval of a rate, which stays inside [0, 1] and has a width even when nothing was observed.
+
+    Example:
+        >>> [round(float(end[0]), 4) for end in wilson(np.array([0.0]), np.array([100.0]))]
+        [0.0, 0.037]
+    """
+    z = float(special.ndtri(0.5 + 0.5 * confidence))
+    centre = (rate + z * z / (2.0 * n_rows)) / (1.0 + z * z / n_rows)
+    half = z / (1.0 + z * z / n_rows) * np.sqrt(rate * (1.0 - rate) / n_rows + z * z / (4.0 * n_rows**2))
+    return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
+
+
+def _histogram_edges(forecasts: BeforeAfter[Floats], logarithmic: bool) -> Floats:
+    ends = [np.quantile(probabilities, [0.001, 0.999]) for probabilities in forecasts]
+    low, high = min(float(end[0]) for end in ends), max(float(end[1]) for end in ends)
+    if logarithmic:
+        low = max(low, 1e-7)
+        return np.geomspace(low, max(high, low * 1.5), HISTOGRAM_BINS + 1)
+    return np.linspace(low, max(high, low + 1e-3), HISTOGRAM_BINS + 1)

@@ -1,0 +1,197 @@
+"""What the numbers of a task say in sentences: the verdict, the facts behind it, the figures that one remembers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+from monocal.core.numbers import count, percent, ratio, shorten, signed_percent
+from monocal.metrics.drift import StabilityIndex
+from monocal.reports.data import TaskReport
+from monocal.reports.drift import Drift, DriftLine
+from monocal.reports.rows import BeforeAfter
+from monocal.reports.tables import MOODS, MetricRow, Mood, WorstValue
+
+
+def verdict(task: TaskReport) -> str:
+    """One sentence: did calibration help?"""
+    loss, bias = task.metrics.row("log_loss"), task.metrics.row("pcoc")
+    if loss is None or not loss.verdict:
+        return "There are too few data for a verdict on log-loss."
+    change = percent(abs(loss.relative_change), digits=2)
+    if loss.verdict == "worse":
+        return f"Calibration did harm: log-loss rose by {change}."
+    left = ""
+    if bias is not None and (bias.sides.after.interval.low > 1.0 or bias.sides.after.interval.high < 1.0):
+        left = f" Overall it still {bias_in_words(bias.values.after)}."
+    if loss.verdict == "better":
+        return f"Calibration helped: log-loss fell by {change}.{left}"
+    return f"Calibration changed little: log-loss moved by {change}, which is not significant.{left}"
+
+
+def sentences(task: TaskReport) -> list[str]:
+    """The few facts behind the verdict."""
+    found = (_bias(task), _fields(task), _worst(task.headline.worst), _value(task), _drift(task), _ranking(task))
+    return [sentence for sentence in found if sentence]
+
+
+def drift_in_words(found: Drift) -> str:
+    """One sentence about both forecasts over time."""
+    return f"Before: {_line_in_words(found.lines.before)}. After: {_line_in_words(found.lines.after)}."
+
+
+def score_shift_in_words(shift: StabilityIndex) -> str:
+    """How far the score moved since the fit; empty if nobody knows."""
+    if not math.isfinite(shift.value):
+        return ""
+    word = "stable" if shift.value < 0.1 else ("somewhat shifted" if shift.value < 0.25 else "shifted")
+    return (
+        f"Against the rows the model was fitted on, the score is {word} (population stability index "
+        f"{shift.value:.3f}; chance alone gives {shift.noise:.3f})."
+    )
+
+
+def bias_in_words(pcoc: float) -> str:
+    """Says what a PCOC means.
+
+    Example:
+        >>> bias_in_words(1.12), bias_in_words(0.9), bias_in_words(1.0004)
+        ('over-predicts by 12\\u202f%', 'under-predicts by 10\\u202f%', 'is right on average')
+    """
+    if not math.isfinite(pcoc):
+        return "has no positive to compare with"
+    if abs(pcoc - 1.0) < 0.0005:
+        return "is right on average"
+    return f"{'over' if pcoc > 1.0 else 'under'}-predicts by {percent(abs(pcoc - 1.0), digits=2)}"
+
+
+@final
+@dataclass(frozen=True)
+class KeyFigure:
+    """One number that everybody remembers, before and after, as text."""
+
+    title: str
+    values: BeforeAfter[str]
+    note: str
+    mood: Mood
+
+
+def key_figures(task: TaskReport) -> Iterator[KeyFigure]:
+    """Yields the figures that are known."""
+    bias, loss, by_field = (task.metrics.row(name) for name in ("pcoc", "log_loss", "mfrce"))
+    if bias is not None:
+        low, high = bias.sides.after.interval
+        note = "1 is ideal" if math.isnan(low) else f"1 is ideal; now {ratio(low)} to {ratio(high)}"
+        yield KeyFigure("Predicted / observed", bias.values.map(ratio), note, _mood(bias))
+    if loss is not None:
+        change = f"{signed_percent(loss.relative_change, digits=2)}; lower is better"
+        yield KeyFigure("Log-loss", loss.values.map(lambda value: f"{value:.4f}"), change, _mood(loss))
+    if by_field is not None:
+        note = f"a perfect forecast would show {percent(by_field.floor)}"
+        yield KeyFigure("Error by field value", by_field.values.map(percent), note, _mood(by_field))
+    if task.fields:
+        yield _counted("Values significantly off", task.headline.significant_values, count(task.headline.n_values))
+        yield _counted("Fields significantly off", task.headline.significant_fields, str(len(task.fields)))
+
+
+def _counted(title: str, numbers: BeforeAfter[int], total: str) -> KeyFigure:
+    mood: Mood = "good" if numbers.after < numbers.before else "neutral"
+    return KeyFigure(title, numbers.map(count), f"of {total}", mood)
+
+
+def _mood(row: MetricRow) -> Mood:
+    return MOODS.get(row.verdict, "neutral")
+
+
+def _bias(task: TaskReport) -> str:
+    bias = task.metrics.row("pcoc")
+    if bias is None:
+        return ""
+    low, high = bias.sides.after.interval
+    if math.isnan(low):
+        tail = "too few rows for an interval"
+    elif low <= 1.0 <= high:
+        tail = "not significantly different from 1"
+    else:
+        tail = f"interval {ratio(low)} to {ratio(high)}"
+    before, after = bias.values.map(bias_in_words)
+    return f"Overall the score {before}; calibrated it {after} ({tail})."
+
+
+def _fields(task: TaskReport) -> str:
+    head = task.headline
+    if not task.fields:
+        return ""
+    fields, values = head.significant_fields, head.significant_values
+    level = f" ({head.n_uneven} when the overall bias is taken out)" if fields.after else ""
+    return (
+        f"{fields.after} of {len(task.fields)} fields {'is' if fields.after == 1 else 'are'} significantly off after "
+        f"calibration{level}, {fields.before} before. Of {count(head.n_values)} field values, {count(values.before)} "
+        f"were significantly off before, {count(values.after)} after."
+    )
+
+
+def _worst(worst: BeforeAfter[WorstValue | None]) -> str:
+    if worst.after is not None:
+        return f"The largest error left: it {_error(worst.after)}."
+    if worst.before is not None:
+        return f"The largest error before, no longer significant: the score {_error(worst.before)}."
+    return ""
+
+
+def _error(worst: WorstValue) -> str:
+    if worst.observed:
+        size = bias_in_words(worst.predicted / worst.observed)
+    else:
+        size = f"predicts {count(worst.predicted)} positives and none was observed"
+    return f"{size} on {worst.field}={shorten(worst.value)}"
+
+
+def _value(task: TaskReport) -> str:
+    found = task.headline.costliest
+    if found is None:
+        return ""
+    before, after = found.gaps
+    left = count(abs(after)) if after else "not significant"
+    return (
+        f"In {task.value}, the largest error was {count(abs(before))} predicted too "
+        f"{'much' if before > 0.0 else 'little'} on {found.field}={shorten(found.value)}; calibrated it is {left}."
+    )
+
+
+def _drift(task: TaskReport) -> str:
+    trend = task.drift.lines.after.trend
+    if not math.isfinite(trend.change):
+        return ""
+    if not trend.is_significant:
+        return "Over the period the calibrated forecast shows no significant trend."
+    return (
+        f"The calibrated forecast drifts: PCOC changed by {signed_percent(trend.change, digits=2)} from the first "
+        "window to the last; plan a refit."
+    )
+
+
+def _ranking(task: TaskReport) -> str:
+    auc = task.metrics.row("auc")
+    if auc is None or not auc.verdict:
+        return ""
+    ranking = "not significantly different" if auc.verdict in ("tie", "cannot tell") else auc.verdict
+    before, after = auc.values
+    return f"Ranking is {ranking} (AUC {before:.4f} to {after:.4f})."
+
+
+def _line_in_words(line: DriftLine) -> str:
+    variation = "its variation is not significant"
+    if line.varies:
+        variation = f"it varies by about {percent(line.variation.relative_error, 2)} beyond chance"
+    trend = line.trend
+    if not math.isfinite(trend.change):
+        return f"too few windows for a trend; {variation}"
+    if not trend.is_significant:
+        return f"no significant trend; {variation}"
+    return (
+        f"PCOC changes by {signed_percent(trend.change, 2)} from start to end "
+        f"({signed_percent(trend.low, 2)} … {signed_percent(trend.high, 2)}); {variation}"
+    )

@@ -1,0 +1,55 @@
+"""The verdict says what the numbers say."""
+
+import numpy as np
+import pytest
+
+import monocal
+from monocal.reports import build_report, verdict
+from monocal.reports.verdict import key_figures, sentences
+
+# what is shown is asked here, not how good a model is: rows of its fit will do
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the model was fitted on about"),
+    pytest.mark.filterwarnings("ignore:.*higher where 'click' did not happen"),
+]
+
+QUICK = {"n_bootstrap": 50, "n_floor": 20}
+
+
+@pytest.mark.parametrize(
+    ("world", "method", "turned", "said", "mood"),
+    [
+        ("affine", "platt", False, "Calibration helped: log-loss fell by ", "good"),
+        ("affine", "platt", True, "Calibration did harm: log-loss rose by ", "bad"),
+        ("calibrated", "none", False, "Calibration changed little", "mixed"),
+    ],
+)
+def test_help_harm_and_no_difference_have_their_own_words(world, method, turned, said, mood):
+    log = monocal.simulate_log(16_000, seed=6, world=world).table()
+    learned = {"pctr": log["pctr"].to_numpy(), "click": 1 - log["click"].to_numpy()} if turned else log
+    model = monocal.fit(learned, method=method, score="pctr", label="click")
+    found = build_report(model, log, fields=["device"], **QUICK).task()
+    assert verdict(found).startswith(said)
+    assert found.headline.mood == mood
+    assert [figure.title for figure in key_figures(found)][:2] == ["Predicted / observed", "Log-loss"]
+    assert any("significantly off after calibration" in sentence for sentence in sentences(found))
+
+
+def test_the_worst_value_left_is_named_with_its_size_and_its_price():
+    rng = np.random.default_rng(0)
+    n = 40_000
+    site = rng.choice(["good", "bad"], n, p=[0.8, 0.2])
+    truth = rng.uniform(0.05, 0.2, n)
+    labels = (rng.random(n) < np.where(site == "bad", 0.5, 1.05) * truth).astype(int)
+    table = {"p": truth, "y": labels, "site": site, "bid": np.full(n, 2.0)}
+    model = monocal.fit(table, method="none", score="p", label="y", fields=["site"])
+    found = build_report(model, table, value="bid", **QUICK).task()
+    assert (found.headline.worst.after.field, found.headline.worst.after.value) == ("site", "bad")
+    worst, money = (
+        next(sentence for sentence in sentences(found) if start in sentence) for start in ("error left", "In bid")
+    )
+    assert "over-predicts by" in worst
+    assert "on site=bad" in worst
+    assert "predicted too much on site=bad" in money
+    costliest, off = found.headline.costliest, site == "bad"
+    assert costliest.gaps.before == pytest.approx(2.0 * (truth[off].sum() - labels[off].sum()))
