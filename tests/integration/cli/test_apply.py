@@ -19,13 +19,6 @@ def test_adds_a_column_and_keeps_all_others(monocal_command, model_folder, log_f
     np.testing.assert_array_equal(after["pctr_calibrated"].to_numpy(), expected)
 
 
-def test_json_says_what_was_done(monocal_command, model_folder, log_file, tmp_path):
-    found = monocal_command("apply", model_folder, log_file, "--out", tmp_path / "s.parquet", "--json").json
-    assert found["n_rows"] == 20_000
-    assert found["columns"] == {"click": "pctr_calibrated"}
-    assert found["mean_calibrated"]["click"] < found["mean_score"]["click"]
-
-
 def test_csv_keeps_the_text_of_other_columns(monocal_command, tmp_path):
     lines = ["id,p,site,note", '007,0.10,a,"x, y"', "008,0.250,b,", '009,0.5,a,"say ""hi"""']
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
@@ -43,7 +36,7 @@ def test_csv_keeps_the_text_of_other_columns(monocal_command, tmp_path):
     )
 
 
-@pytest.mark.parametrize("name", ["s.csv", "s.tsv", "s.csv.gz", "s.csv.zst"])
+@pytest.mark.parametrize("name", ["s.tsv", "s.csv.zst"])
 def test_other_formats_hold_the_same_numbers(monocal_command, model_folder, log_file, tmp_path, name):
     assert monocal_command("apply", model_folder, log_file, "--out", tmp_path / name).code == 0
     parse = pa_csv.ParseOptions(delimiter="\t" if ".tsv" in name else ",")
@@ -51,16 +44,6 @@ def test_other_formats_hold_the_same_numbers(monocal_command, model_folder, log_
     expected = monocal.load(model_folder).predict(str(log_file))
     np.testing.assert_array_equal(found["pctr_calibrated"].to_numpy(), expected)
     assert found["site_id"].to_pylist() == pq.read_table(log_file)["site_id"].to_pylist()
-
-
-def test_folder_of_files_with_other_column_order(monocal_command, model_folder, log_file, tmp_path):
-    table = pq.read_table(log_file)
-    (tmp_path / "logs").mkdir()
-    pq.write_table(table.slice(0, 10_000), tmp_path / "logs" / "1.parquet")
-    pq.write_table(table.slice(10_000).select(table.column_names[::-1]), tmp_path / "logs" / "2.parquet")
-    ended = monocal_command("apply", model_folder, tmp_path / "logs", "--out", tmp_path / "s.parquet")
-    assert ended.code == 0
-    assert pq.read_table(tmp_path / "s.parquet").drop_columns("pctr_calibrated").equals(table)
 
 
 def test_column_and_threads(monocal_command, model_folder, log_file, tmp_path):
@@ -91,13 +74,6 @@ def test_several_tasks(monocal_command, videos_file, tmp_path):
     assert pq.read_schema(tmp_path / "s.parquet").names[-2:] == ["pctr_calibrated", "p_long"]
 
 
-def test_empty_table(monocal_command, model_folder, log_file, tmp_path):
-    pq.write_table(pq.read_schema(log_file).empty_table(), tmp_path / "empty.parquet")
-    ended = monocal_command("apply", model_folder, tmp_path / "empty.parquet", "--out", tmp_path / "s.parquet")
-    assert ended.code == 0
-    assert pq.read_table(tmp_path / "s.parquet").num_rows == 0
-
-
 def test_null_score_names_the_row_and_leaves_nothing(monocal_command, model_folder, log_file, tmp_path):
     table = pq.read_table(log_file)
     scores = table["pctr"].to_pylist()
@@ -114,9 +90,7 @@ def test_null_score_names_the_row_and_leaves_nothing(monocal_command, model_fold
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--out", "s.txt"), "expected a file ending in .parquet"),
         (("--out", "s.parquet", "--column", "click"), "output column: got 'click', which is there already"),
-        (("--out", "s.parquet", "--column", "view=p"), "task: got 'view'; expected one of click"),
         (("--out", "s.parquet", "--sampling-rate", "rat"), "sampling rate column: got 'rat'"),
     ],
 )
@@ -134,23 +108,3 @@ def test_refuses_to_overwrite_its_input(monocal_command, model_folder, log_file)
     assert ended.code == 2
     assert "expected a file other than the input" in ended.err
     assert log_file.read_bytes() == before
-
-
-def test_missing_field_column_suggests(monocal_command, model_folder, log_file, tmp_path):
-    table = pq.read_table(log_file)
-    names = ["site" if name == "site_id" else name for name in table.column_names]
-    pq.write_table(table.rename_columns(names), tmp_path / "renamed.parquet")
-    ended = monocal_command("apply", model_folder, tmp_path / "renamed.parquet", "--out", tmp_path / "s.parquet")
-    assert ended.code == 2
-    assert "field column (the model was fitted with it): got 'site_id'" in ended.err
-    assert "did you mean 'site'?" in ended.err
-
-
-def test_damaged_model_is_a_failure(monocal_command, model_folder, log_file, tmp_path):
-    import shutil
-
-    shutil.copytree(model_folder, tmp_path / "m")
-    (tmp_path / "m" / "state.safetensors").write_bytes(b"short")
-    ended = monocal_command("apply", tmp_path / "m", log_file, "--out", tmp_path / "s.parquet")
-    assert ended.code == 1
-    assert "nothing was loaded" in ended.err

@@ -27,21 +27,6 @@ def test_sorted_by_log_loss_with_ties(monocal_command, log_file):
     assert found["methods"][0]["against_uncalibrated"]["log_loss"]["verdict"] == "better"
 
 
-def test_methods_that_cannot_be_told_apart_tie(monocal_command, log_file):
-    arguments = ("--methods", "platt,beta")
-    ended = monocal_command("compare", log_file, *COLUMNS, *arguments)
-    assert ended.code == 0
-    assert "tie" in ended.out
-    assert "not significantly different" in ended.out
-
-
-def test_a_method_that_cannot_be_fitted_is_listed_with_the_reason(monocal_command, log_file):
-    found = monocal_command("compare", log_file, *COLUMNS, "--methods", "platt,per_segment", "--json").json
-    last = found["methods"][-1]
-    assert (last["method"], last["report"]) == ("per_segment", None)
-    assert "field ids, which 'per_segment' needs" in last["problem"]
-
-
 def test_options_of_one_method(monocal_command, log_file):
     arguments = ("--methods", "histogram", "--metric", "log_loss", "--json")
     one = monocal_command("compare", log_file, *COLUMNS, *arguments, "--set", "histogram.n_bins=1").json
@@ -56,12 +41,9 @@ def test_options_of_one_method(monocal_command, log_file):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--methods", "plat"), "did you mean 'platt'?"),
-        (("--methods", "platt", "--metric", "loss"), "metric: got 'loss'"),
         (("--methods", "platt", "--set", "n_bins=3"), "expected method.name=value"),
         (("--methods", "platt", "--set", "platt.n_bins=3"), "argument of 'platt': got 'n_bins'"),
         (("--methods", "platt", "--set", "beta.guard=true"), "method of arguments: got 'beta'"),
-        (("--methods", "platt", "--fields", "sites"), "did you mean 'site_id'?"),
     ],
 )
 def test_bad_arguments(monocal_command, log_file, arguments, message):
@@ -92,23 +74,6 @@ def test_what_was_believed_is_shown_with_the_option_that_overrides(monocal_comma
     found = monocal_command("compare", tmp_path / "log.parquet", *given, "--methods", "wide_logistic", *option).json
     (wide,) = [one for one in found["methods"] if one["method"] == "wide_logistic"]
     assert (wide["carried"]["batch"], wide["calendar"]) == (1.0, [])
-
-
-def test_fit_and_inspect_say_it_as_an_option_too(monocal_command, tmp_path):
-    log = pa.table(
-        {
-            "pctr": np.linspace(0.05, 0.6, 6_000),
-            "click": (np.arange(6_000) * 0.618034 % 1 < np.linspace(0.05, 0.6, 6_000)[::-1]).astype(np.int8),
-            "batch": (np.arange(6_000) // 500).astype(str),
-        }
-    )
-    pq.write_table(log, tmp_path / "log.parquet")
-    given = ("--score", "pctr", "--label", "click", "--fields", "batch", "--method", "wide_logistic")
-    ended = monocal_command("fit", tmp_path / "log.parquet", *given, "--set", "carry=auto", "--out", tmp_path / "model")
-    assert ended.code == 0, ended.err
-    wish = 'carry={"batch": 1.0} keeps it'
-    assert wish in ended.out
-    assert wish in monocal_command("inspect", tmp_path / "model").out
 
 
 def test_fields_auto_and_the_settings_are_those_of_fit(monocal_command, log_file, tmp_path):

@@ -1,8 +1,6 @@
 """monocal fit."""
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import monocal
@@ -26,25 +24,6 @@ def test_fits_judges_and_saves(monocal_command, log_file, tmp_path):
     assert model.field_names == tuple(FIELDS.split(","))
     assert model.info["n_rows"] == 16_000
     assert model.info["holdout"]["metrics"]["click"]["pcoc"]["after"] == pytest.approx(1.0, abs=0.3)
-
-
-def test_without_time_the_order_of_rows_splits(monocal_command, log_file, tmp_path):
-    ended = monocal_command("fit", log_file, *COLUMNS, "--method", "platt", "--out", tmp_path / "m")
-    assert ended.code == 0
-    assert "split by row order, taken as time order: fitted on the first 16,000 rows" in ended.err
-
-
-def test_held_out_values_are_unseen_by_the_model(monocal_command, tmp_path):
-    rng = np.random.default_rng(0)
-    site = np.where(np.arange(2000) < 1600, "old", "new")
-    table = pa.table({"p": np.full(2000, 0.3), "y": (rng.random(2000) < 0.3).astype(np.int8), "site": site})
-    pq.write_table(table, tmp_path / "log.parquet")
-    ended = monocal_command(
-        *("fit", tmp_path / "log.parquet", "--score", "p", "--label", "y", "--fields", "site"),
-        *("--method", "wide_logistic", "--out", tmp_path / "m"),
-    )
-    assert ended.code == 0
-    assert monocal.load(tmp_path / "m").vocabulary["site"].values.to_pylist() == ["old"]
 
 
 def test_holdout_zero_uses_every_row(monocal_command, log_file, tmp_path):
@@ -98,19 +77,6 @@ def test_fields_none_goes_without(monocal_command, log_file, tmp_path):
     assert monocal.load(tmp_path / "m").field_names == ()
 
 
-def test_set_passes_options_to_the_method(monocal_command, log_file, tmp_path):
-    arguments = ("--method", "histogram", "--set", "n_bins=7", "--set", "guard=true")
-    assert monocal_command("fit", log_file, *COLUMNS, *arguments, "--out", tmp_path / "m").code == 0
-    fitted = monocal.load(tmp_path / "m").task().calibrator
-    assert (fitted.n_bins, fitted.guard) == (7, True)
-
-
-def test_sampling_rate_is_kept_in_the_model(monocal_command, log_file, tmp_path):
-    arguments = ("--method", "none", "--sampling-rate", "0.1", "--out", tmp_path / "m")
-    assert monocal_command("fit", log_file, *COLUMNS, *arguments).code == 0
-    assert monocal.load(tmp_path / "m").sampling_rate == 0.1
-
-
 def test_several_tasks_with_missing_labels(monocal_command, videos_file, tmp_path):
     ended = monocal_command(
         *("fit", videos_file, "--tasks", "click:pctr", "--tasks", "view_given_click:pcvr", "--tasks", "both:pctcvr"),
@@ -127,13 +93,9 @@ def test_several_tasks_with_missing_labels(monocal_command, videos_file, tmp_pat
     ("arguments", "message"),
     [
         (("--score", "pctr", "--label", "clik"), "did you mean 'click'?"),
-        (("--score", "ctr", "--label", "click"), "did you mean 'pctr'?"),
-        (("--score", "pctr", "--label", "click", "--fields", "site"), "did you mean 'site_id'?"),
         (("--score", "pctr"), "label: got nothing; expected the name of the label column"),
         (("--tasks", "click"), "--tasks: got 'click'; expected label:score"),
-        (("--score", "timestamp", "--label", "click"), "expected probabilities in [0, 1]"),
         (("--score", "pctr", "--label", "click", "--set", "bins=3"), "argument of 'platt': got 'bins'"),
-        (("--score", "pctr", "--label", "click", "--sampling-rate", "2"), "expected the share of negatives kept"),
     ],
 )
 def test_bad_input_is_one_clear_line(monocal_command, log_file, tmp_path, arguments, message):
@@ -142,18 +104,6 @@ def test_bad_input_is_one_clear_line(monocal_command, log_file, tmp_path, argume
     assert message in ended.err
     assert ended.err.count("\n") == 1
     assert not (tmp_path / "m").exists()
-
-
-def test_unknown_method_suggests(monocal_command, log_file, tmp_path):
-    ended = monocal_command("fit", log_file, *COLUMNS, "--method", "isotonik", "--out", tmp_path / "m")
-    assert ended.code == 2
-    assert "did you mean 'isotonic'?" in ended.err
-
-
-def test_missing_file(monocal_command, tmp_path):
-    ended = monocal_command("fit", tmp_path / "no.parquet", *COLUMNS, "--method", "platt", "--out", tmp_path / "m")
-    assert ended.code == 2
-    assert "expected an existing file, folder or glob. Hint: check the path." in ended.err
 
 
 def test_set_is_always_the_methods(monocal_command, log_file, tmp_path):

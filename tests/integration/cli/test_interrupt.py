@@ -50,13 +50,3 @@ def test_sigterm_leaves_an_earlier_output_as_it_was(start_monocal, model_folder,
     assert (process.returncode, out, err) == (143, b"", b"terminated\n")
     assert [path.name for path in tmp_path.iterdir()] == ["scored.csv"]
     assert (tmp_path / "scored.csv").read_text() == "from last week\n"
-
-
-def test_simulate_leaves_no_half_written_log(start_monocal, tmp_path):
-    process = start_monocal(
-        *("simulate", tmp_path / "log.parquet", "--rows", "20_000_000"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    interrupt_when_writing(process, tmp_path, signal.SIGINT)
-    process.communicate(timeout=300)
-    assert process.returncode == 130
-    assert list(tmp_path.iterdir()) == []

@@ -1,37 +1,39 @@
-"""monocal inspect, methods and metrics."""
+"""monocal inspect, methods and metrics; and every table and text within a terminal of 80 columns."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from monocal.calibrators import CALIBRATORS
 from monocal.metrics import METRICS
 
-
-def test_inspect_for_people(monocal_command, model_folder):
-    ended = monocal_command("inspect", model_folder)
-    assert ended.code == 0
-    assert "click: pctr (probability) -> wide_logistic, fitted on click" in ended.out
-    assert "fields: site_id (" in ended.out
-    assert "fingerprint:" in ended.out
+COLUMNS = ("--score", "pctr", "--label", "click", "--fields", "site_id,ad_id,country,hour,position,device")
 
 
-def test_inspect_for_programs(monocal_command, model_folder):
+def widest(text):
+    return max(len(line.rstrip()) for line in text.splitlines())
+
+
+def test_what_is_in_a_model(monocal_command, model_folder):
+    shown = monocal_command("inspect", model_folder).out
+    assert "click: pctr (probability) -> wide_logistic, fitted on click" in shown
+    assert "strictly monotone for fixed features" in " ".join(shown.split())
+    assert "fields: site_id (" in shown
+    assert widest(shown) <= 80
     found = monocal_command("inspect", model_folder, "--json").json
-    assert found["format"] == "monocal model"
-    assert found["tasks"][0]["method"] == "wide_logistic"
+    assert (found["format"], found["tasks"][0]["method"]) == ("monocal model", "wide_logistic")
 
 
-def test_inspect_a_log_folder(monocal_command, tmp_path, log_file):
-    from monocal.tables.encoded import save_encoded
-    from monocal.tables.roles import Roles
-    from monocal.tables.table import Table
-
-    roles = Roles.of(score="pctr", label="click", fields=["device"])
-    save_encoded(Table.read(str(log_file), roles).encoded(), tmp_path / "log")
-    ended = monocal_command("inspect", tmp_path / "log")
-    assert "monocal encoded log with 20,000 rows" in ended.out
-    assert "fields: device (5)" in ended.out
-    assert monocal_command("inspect", tmp_path / "log", "--json").json["n_rows"] == 20_000
+def test_what_is_in_a_prepared_log(monocal_command, log_file, tmp_path):
+    columns = ("--label", "click", "--fields", "device,site_id")
+    assert monocal_command("lab", "prepare", log_file, *columns, "--out", tmp_path / "log").code == 0
+    shown = monocal_command("inspect", tmp_path / "log").out
+    assert "20,000 rows" in shown
+    assert "fields: device (5)" in shown
+    assert widest(shown) <= 80
+    assert monocal_command("inspect", tmp_path / "log", "--json").json["parts"]["train"] == 12_000
 
 
-def test_inspect_something_else(monocal_command, tmp_path):
+def test_what_is_neither(monocal_command, tmp_path):
     ended = monocal_command("inspect", tmp_path)
     assert (ended.code, ended.out) == (1, "")
     assert "not a folder with a manifest.json; expected a saved model or a prepared log" in ended.err
@@ -40,27 +42,45 @@ def test_inspect_something_else(monocal_command, tmp_path):
     assert "not a whole JSON file" in monocal_command("inspect", tmp_path).err
 
 
-def test_methods_lists_every_method_with_its_promises(monocal_command):
+def test_methods_and_metrics_explain_themselves(monocal_command):
     assert set(monocal_command("methods", "--json").json) == set(CALIBRATORS)
-    ended = monocal_command("methods")
+    listed = monocal_command("methods").out
     for name, kind in CALIBRATORS.items():
-        line = next(line for line in ended.out.splitlines() if line.split()[:1] == [name])
+        line = next(line for line in listed.splitlines() if line.split()[:1] == [name])
         assert kind().tags.monotone in line
-
-
-def test_one_method_with_its_options(monocal_command):
-    ended = monocal_command("methods", "histogram")
-    assert "n_bins = " in ended.out
+        told = monocal_command("methods", name).out
+        assert widest("\n\n".join(block for block in told.split("\n\n") if "\\" not in block)) <= 80
+    assert "n_bins = " in monocal_command("methods", "histogram").out
     assert monocal_command("methods", "histogram", "--json").json["options"]["guard"] is False
     assert "did you mean 'histogram'?" in monocal_command("methods", "histgram").err
-
-
-def test_metrics_lists_every_metric_with_its_goal(monocal_command):
     found = monocal_command("metrics", "--json").json
     assert set(found) == set(METRICS)
     assert found["pcoc"]["goal"] == "toward 1"
     assert ":math:" not in monocal_command("metrics").out
-    assert "Goal: minimize" in monocal_command("metrics", "ece").out
-    ended = monocal_command("metrics", "ecce")
-    assert ended.code == 2
-    assert "did you mean 'ece'?" in ended.err
+    for name in METRICS:
+        blocks = monocal_command("metrics", name).out.split("\n\n")
+        assert widest("\n\n".join(block for block in blocks if "\\" not in block and ">>>" not in block)) <= 80
+    assert "did you mean 'ece'?" in monocal_command("metrics", "ecce").err
+
+
+def test_tables_fit_without_breaking_a_number(monocal_command, model_folder, log_file, tmp_path):
+    frame = pq.read_table(log_file)
+    numbered = frame.append_column("user_number", pa.array(range(frame.num_rows)))
+    pq.write_table(numbered, tmp_path / "log.parquet")
+    fitting = ("--numeric", "user_number", "--method", "wide_logistic", "--out", tmp_path / "model")
+    commands = [
+        ("fit", tmp_path / "log.parquet", *COLUMNS, *fitting),
+        ("compare", log_file, *COLUMNS, "--methods", "platt,wide_logistic,confcalib", "--group", "user_id"),
+        ("evaluate", model_folder, log_file, "--by", "device", "--group", "user_id", "--metrics", "all"),
+    ]
+    for words in commands:
+        ended = monocal_command(*words)
+        assert ended.code == 0, ended.err
+        lines = ended.out.splitlines()
+        rules = [place for place, line in enumerate(lines) if line.startswith("──")]
+        assert rules
+        for place in rules:
+            table = lines[place - 1 : place + 3]
+            assert widest("\n".join(table)) <= 80
+            # a folded row would begin with blanks
+            assert all(line[:1].strip() for line in table[2:4])

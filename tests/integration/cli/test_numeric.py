@@ -39,18 +39,3 @@ def test_the_command_line_from_fit_to_report(place, monocal_command):
     assert np.array_equal(from_csv, fitted.predict(str(place / "log.parquet")))
     found = json.loads(run("evaluate", place / "model", place / "log.parquet", "--by", "price", "--json"))
     assert "below " in json.dumps(found)
-
-
-def test_numbers_without_fields_are_enough_and_other_methods_refuse_them(place, monocal_command):
-    columns = ["--score", "pctr", "--label", "click", "--numeric", "price"]
-    ended = monocal_command(
-        "fit", place / "log.parquet", *columns, "--method", "wide_logistic", "--out", place / "alone"
-    )
-    assert ended.code == 0, ended.err
-    assert monocal.load(place / "alone").field_names == ("price",)
-    ended = monocal_command("fit", place / "log.parquet", *columns, "--method", "mbct", "--out", place / "no")
-    assert ended.code == 2
-    assert "umc, sbcr, fac, desc, mcnet or wide_logistic" in ended.err
-    ended = monocal_command("fit", place / "log.parquet", *columns[:4], "--fields", "price", "--out", place / "no")
-    assert ended.code == 2
-    assert "--numeric" in ended.err

@@ -41,20 +41,6 @@ def test_a_terminal_shows_a_bar_with_rate_and_time_left(start_monocal, model_fol
     assert "wrote 300,000 rows" in shown
 
 
-def test_simulate_shows_a_bar(start_monocal, tmp_path):
-    code, shown = run_at_a_terminal(start_monocal, "simulate", tmp_path / "log.parquet", "--rows", "300_000")
-    assert code == 0
-    assert "simulating" in shown
-    assert "rows/s" in shown
-
-
-def test_pipes_carry_json_alone(monocal_process, model_folder, larger_log, tmp_path):
-    ended = monocal_process("apply", model_folder, larger_log, "--out", tmp_path / "s.parquet", "--json")
-    assert ended.code == 0
-    assert json.loads(ended.out)["n_rows"] == 300_000
-    assert ended.err == ""
-
-
 def test_pipes_carry_results_on_stdout_and_remarks_on_stderr(monocal_process, log_file, tmp_path):
     ended = monocal_process(
         *("fit", log_file, "--score", "pctr", "--label", "click", "--method", "platt"),
@@ -64,12 +50,3 @@ def test_pipes_carry_results_on_stdout_and_remarks_on_stderr(monocal_process, lo
     assert json.loads(ended.out)["tasks"]["click"]["change"]["log_loss"]["verdict"] == "better"
     assert ended.err.startswith("split by row order")
     assert "\x1b" not in ended.out + ended.err
-
-
-def test_steps_inside_steps_share_the_screen(start_monocal, log_file):
-    arguments = ("--score", "pctr", "--label", "click", "--methods", "platt")
-    code, shown = run_at_a_terminal(start_monocal, "compare", log_file, *arguments)
-    assert code == 0
-    assert "comparing" in shown
-    assert "methods/s" in shown or "redrawing" in shown
-    assert "Best:" in shown
