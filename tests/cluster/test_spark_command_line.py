@@ -19,7 +19,7 @@ GIVEN = ["--score", "pctr", "--label", "click", "--engine", "spark"]
 
 @pytest.fixture(scope="module")
 def models(rows, tmp_path_factory):
-    """Models of the oldest third: none, which is in force, and a challenger."""
+    """Models of the oldest third: none, which is active, and a challenger."""
     place = tmp_path_factory.mktemp("models")
     given = {"score": "pctr", "label": "click", "fields": ["device"], "time": "timestamp"}
     for method in ("none", "wide_logistic"):

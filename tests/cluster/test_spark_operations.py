@@ -10,7 +10,7 @@ from monocal.models.refresh import refresh_model
 
 @pytest.fixture(scope="module")
 def models(rows, tmp_path_factory):
-    """A model of the oldest third in force, and a challenger."""
+    """A model of the oldest third active, and a challenger."""
     place = tmp_path_factory.mktemp("models")
     given = {"score": "pctr", "label": "click", "fields": ["device"], "time": "timestamp"}
     for method in ("none", "wide_logistic"):

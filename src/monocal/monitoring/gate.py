@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
@@ -76,18 +77,20 @@ def outcome(low: float, high: float, tolerated: float) -> Outcome:
 
 @final
 @dataclass(frozen=True)
-class Judged:
-    """A paired comparison on all rows or on a segment.
+class Difference:
+    """A paired comparison of two models on all rows, or where a guarded column has a value.
 
     Attributes:
-        verdict: What the new model is. On all rows, see `outcome`. In a segment: "worse" if more harm than is tolerated
+        verdict: What the new model is. On all rows, see `outcome`. For a value: "worse" if more harm than is tolerated
             was shown, "better" if any gain was, both with the false discovery rate held; else "tie".
-        rows: Table, counted with their weights.
+        rows: Rows, counted with their weights.
         old: Log-loss of the old model.
         new: Log-loss of the new model.
         difference: New minus old.
         low: Lower end of its interval.
         high: Upper end; NaN like the lower one if the rows are too few to compare.
+        column: The guarded column; empty on all rows.
+        value: Its value.
     """
 
     verdict: Verdict
@@ -97,23 +100,8 @@ class Judged:
     difference: float
     low: float
     high: float
-
-    @classmethod
-    def of(cls, found: PairedLosses, place: int, confidence: float, verdict: Verdict) -> Judged:
-        low, high = (float(end[place]) for end in found.interval(confidence))
-        columns = (found.weight, found.first, found.second, found.difference)
-        rows, old, new, difference = (float(column[place]) for column in columns)
-        return cls(verdict, rows, old, new, difference, low, high)
-
-
-@final
-@dataclass(frozen=True)
-class Segment:
-    """One value of a guarded column."""
-
-    column: str
-    value: str
-    judged: Judged
+    column: str = ""
+    value: str = ""
 
 
 @final
@@ -127,14 +115,14 @@ class TaskVerdict:
         rows_needed: Observations (rows, or groups if there are groups) that would decide, four times in five, whether
             more than that is excluded, or the new model shown to be worse.
         pcoc: Predicted over observed positives of the old and the new model.
-        segments: Every value that was judged.
+        segments: Every value of a guarded column that was compared.
     """
 
-    overall: Judged
+    overall: Difference
     tolerated: float
     rows_needed: int
     pcoc: tuple[float, float]
-    segments: tuple[Segment, ...]
+    segments: tuple[Difference, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -142,13 +130,45 @@ class TaskVerdict:
         return outcome(self.overall.low, self.overall.high, self.tolerated)
 
     @property
-    def worse(self) -> tuple[Segment, ...]:
-        """Segments in which more harm than is tolerated was shown."""
-        return tuple(segment for segment in self.segments if segment.judged.verdict == "worse")
+    def worse(self) -> tuple[Difference, ...]:
+        """Values in which more harm than is tolerated was shown."""
+        return tuple(segment for segment in self.segments if segment.verdict == "worse")
 
     @property
     def passed(self) -> bool:
         return self.outcome.passes and not self.worse
+
+    def as_dict(self) -> dict[str, Any]:
+        overall = asdict(self.overall)
+        del overall["column"], overall["value"]
+        return {
+            "passed": self.passed,
+            **overall,
+            "tolerated": self.tolerated,
+            "rows_needed": self.rows_needed,
+            "pcoc": {"old": self.pcoc[0], "new": self.pcoc[1]},
+            "segments": [asdict(segment) for segment in self.segments],
+        }
+
+    def describe(self, confidence: float, units: str) -> str:
+        """Says in one sentence why the task passes or does not.
+
+        Arguments:
+            confidence: Of the interval.
+            units: What an observation is: "rows" or "groups".
+        """
+        found, words, worse = self.overall, self.outcome.words, self.worse
+        if worse and self.outcome.verdict != "worse":
+            worst = max(worse, key=lambda part: part.difference * part.rows)
+            more = f" and {len(worse) - 1} more" if len(worse) > 1 else ""
+            words = f"worse where {worst.column} is {worst.value}{more}"
+        elif self.outcome.verdict == "cannot tell" and self.rows_needed:
+            words += f", about {self.rows_needed:,} {units} are needed"
+        interval = "no interval"
+        if not math.isnan(found.low):
+            interval = f"{confidence:.0%} interval {found.low:+.5f} … {found.high:+.5f}"
+        change = f"{found.difference:+.5f}, {interval}; tolerated {self.tolerated:+.5f}"
+        return f"{words}: log-loss {found.old:.5f} -> {found.new:.5f} ({change})"
 
 
 @final
@@ -158,7 +178,7 @@ class GateVerdict:
 
     Attributes:
         tasks: Task to what was found.
-        n_rows: Rows that judged.
+        n_rows: Rows that were compared.
         max_harm: The tolerated share.
         confidence: Of intervals; 1 − confidence is the false discovery rate of segments.
         by_groups: Whether groups, not rows, were the observations.
@@ -183,7 +203,8 @@ class GateVerdict:
 
     def reasons(self) -> list[str]:
         """Returns one sentence per task that says why it passes or does not."""
-        return [f"{name}: {self._reason(verdict)}" for name, verdict in self.tasks.items()]
+        units = "groups" if self.by_groups else "rows"
+        return [f"{name}: {verdict.describe(self.confidence, units)}" for name, verdict in self.tasks.items()]
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -195,47 +216,19 @@ class GateVerdict:
             "old": self.old,
             "new": self.new,
             **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
-            "tasks": {
-                name: {
-                    "passed": verdict.passed,
-                    **asdict(verdict.overall),
-                    "tolerated": verdict.tolerated,
-                    "rows_needed": verdict.rows_needed,
-                    "pcoc": {"old": verdict.pcoc[0], "new": verdict.pcoc[1]},
-                    "segments": [
-                        {"column": part.column, "value": part.value, **asdict(part.judged)} for part in verdict.segments
-                    ],
-                }
-                for name, verdict in self.tasks.items()
-            },
+            "tasks": {name: verdict.as_dict() for name, verdict in self.tasks.items()},
         }
 
     def __str__(self) -> str:
         maturity = [] if self.late_labels is None else [str(self.late_labels)]
         return "\n".join(["passed" if self.passed else "not passed", *self.reasons(), *maturity])
 
-    def _reason(self, verdict: TaskVerdict) -> str:
-        found = verdict.overall
-        interval = "no interval"
-        if not math.isnan(found.low):
-            interval = f"{self.confidence:.0%} interval {found.low:+.5f} … {found.high:+.5f}"
-        change = f"log-loss {found.old:.5f} -> {found.new:.5f} ({found.difference:+.5f}, {interval}; "
-        change += f"tolerated {verdict.tolerated:+.5f})"
-        words = verdict.outcome.words
-        if verdict.worse and verdict.outcome.verdict != "worse":
-            worst = max(verdict.worse, key=lambda part: part.judged.difference * part.judged.rows)
-            more = f" and {len(verdict.worse) - 1} more" if len(verdict.worse) > 1 else ""
-            words = f"worse where {worst.column} is {worst.value}{more}"
-        elif verdict.outcome.verdict == "cannot tell" and verdict.rows_needed:
-            words += f", about {verdict.rows_needed:,} {'groups' if self.by_groups else 'rows'} are needed"
-        return f"{words}: {change}"
-
 
 MAX_HARM = 0.002
 """Share of the old model's log-loss. A forecast that is 13 % too high at a rate of 5 % costs about so much."""
 
 LEAST_EXPECTED = 20.0
-"""A segment is judged if both models expect at least so many positives and negatives in it: with fewer the mean
+"""A value is compared if both models expect at least so many positives and negatives in it: with fewer the mean
 difference is too skewed for its p-value. Chosen without looking at labels."""
 
 
@@ -257,7 +250,7 @@ def gate(
     label_time: str | None = None,
     window: str | None = None,
 ) -> GateVerdict:
-    r"""Says whether a new model is better, worse or as good as the old one, and whether it may take its place.
+    r"""Says whether a new model is better, worse or as good as the old one, and whether it may be promoted.
 
     Both answer the same rows, and differences of log-loss are paired row by row. The new model passes if
 
@@ -270,10 +263,10 @@ def gate(
     as the models remember.
 
     Arguments:
-        old: The model in force, or its folder.
-        new: The challenger, or its folder.
+        old: The active model, or its folder.
+        new: The model that may replace it, or its folder.
         table: Labelled rows that neither has seen.
-        by: Guarded columns: every value of them is judged.
+        by: Guarded columns: each of their values is compared.
         max_harm: The increase of log-loss that is tolerated, as a share of the old model's.
         label: Another label column than that of the fit.
         group: Users, queries or sessions: rows of one are one observation.
@@ -310,7 +303,6 @@ def gate(
     columns: dict[str, Any] = {"group": group, "weight": weight, "slices": list(by), "window": window}
     columns |= {"time": time or time_of_fit(first.info, stream.column_names)}
     columns |= {"event_time": event_time, "label_time": label_time}
-    sides, labels = [], None
     asked = []
     for model in (first, second):
         model.check_columns(stream.column_names)
@@ -319,99 +311,92 @@ def gate(
     delays = known_delays(first) or known_delays(second)
     if isinstance(stream.dataset, ClusterTable):  # both models answer the same rows, in the same order
         stream.dataset.hold(list(dict.fromkeys(name for roles in asked for name in roles.columns)))
+    compared, answers = [], []
     for model, roles, whose in zip((first, second), asked, ("the old model", "the new model"), strict=True):
         rows = Table.read(stream, roles, since=since, until=until, delays=delays)
-        labels = rows.late_labels
         check_unseen(model.info, rows, whose)
         check_not_fitted(model.info, model.vocabulary, rows, whose)
-        sides.append((binned(rows, model.vocabulary), model.predict_rows(rows)))
-    found = _judge(sides, list(by), max_harm, confidence, (first.fingerprint, second.fingerprint))
-    return found if labels is None else replace(found, late_labels=labels)
+        answers.append({task: rows.arrived(p) for task, p in model.predict_rows(rows).items()})
+        compared.append(binned(rows, model.vocabulary))
+    found = _verdict(compared[0], answers, (first, second), by, max_harm, confidence)
+    return replace(found, late_labels=compared[0].late_labels)
 
 
-def judge_models(
+def compare_models(
     old: Model, new: Model, rows: Table, by: Sequence[str] = (), max_harm: float = MAX_HARM, confidence: float = 0.95
 ) -> GateVerdict:
     """Compares two models on rows that were read and that neither has seen; both have the same columns."""
-    sides = [(rows, model.predict_rows(rows)) for model in (old, new)]
-    return _judge(sides, list(by), max_harm, confidence, (old.fingerprint, new.fingerprint))
+    answers = [{task: rows.arrived(p) for task, p in model.predict_rows(rows).items()} for model in (old, new)]
+    return _verdict(rows, answers, (old, new), by, max_harm, confidence)
 
 
-def _judge(
-    sides: list[tuple[Table, dict[str, Floats]]],
-    by: list[str],
+def _verdict(
+    rows: Table,
+    answers: Sequence[Mapping[str, Floats]],
+    models: tuple[Model, Model],
+    by: Sequence[str],
     max_harm: float,
     confidence: float,
-    fingerprints: tuple[str, str],
 ) -> GateVerdict:
-    rows = sides[0][0]
-    overall: dict[str, tuple[PairedLosses, tuple[float, float], bool]] = {}
-    segments: dict[str, list[tuple[str, Any, PairedLosses]]] = {}
+    """Compares the answers of both models task by task, with one false discovery rate over all guarded values."""
+    tasks: dict[str, TaskVerdict] = {}
+    parts: list[tuple[str, str, list[Any], PairedLosses]] = []
     for task in rows.scores:
         known = np.flatnonzero(rows.labels[task] >= 0)
         labels = rows.labels[task][known].astype(np.float64)
         _check_classes(labels, task)
-        before, after = (side.arrived(answers[task])[known] for side, answers in sides)
+        old, new = (side[task][known] for side in answers)
         weights = None if rows.weights is None else rows.weights[known].astype(np.float64)
-        together = rows.observations
-        options: dict[str, Any] = {"weights": weights, "groups": None if together is None else together[known]}
+        together = None if rows.observations is None else rows.observations[known]
+        found = paired_losses(labels, old, new, weights=weights, groups=together)
         observed = float(np.average(labels, weights=weights))
-        pcoc = tuple(float(np.average(p, weights=weights)) / observed for p in (before, after))
-        found = paired_losses(labels, before, after, **options)
         n_units, n_groups = int(found.n_units[0]), None
         if rows.groups is not None:
             n_units, n_groups = known.size, n_units
         is_enough = not too_few_to_compare(n_units, observed * n_units, n_groups)
-        overall[task] = found, (pcoc[0], pcoc[1]), is_enough
-        segments[task] = []
+        pcoc = [float(np.average(p, weights=weights)) / observed for p in (old, new)]
+        tasks[task] = _task_verdict(found, max_harm, confidence, (pcoc[0], pcoc[1]), is_enough=is_enough)
         for name in by:
             column = rows.fields[name].take(known)
             n_cells = int(column.ids.max()) + 1
-            found = paired_losses(labels, before, after, column.ids, n_cells, **options)
-            kept = np.flatnonzero(_is_judged((before, after), column.ids, n_cells, weights))
-            segments[task].append((name, column.decode(kept), found.take(kept)))
-    families = [found for parts in segments.values() for _, _, found in parts]
-    rate = 1.0 - confidence
-    worse = joint_discoveries([found.p_above(max_harm * found.first) for found in families], rate)
-    better = joint_discoveries([found.p_below(0.0) for found in families], rate)
-    flags = iter(zip(worse, better, strict=True))
-    tasks = {}
-    for task, (found, pcoc, is_enough) in overall.items():
-        cells = []
-        for name, values, part in segments[task]:
-            is_worse, is_better = next(flags)
-            for place, value in enumerate(values):
-                verdict: Verdict = "worse" if is_worse[place] else "better" if is_better[place] else "tie"
-                cells.append(Segment(name, str(value), Judged.of(part, place, confidence, verdict)))
-        tasks[task] = _task_verdict(found, max_harm, confidence, pcoc, tuple(cells), is_enough=is_enough)
-    return GateVerdict(tasks, rows.n_table_rows, max_harm, confidence, rows.groups is not None, *fingerprints)
+            cells = paired_losses(labels, old, new, column.ids, n_cells, weights=weights, groups=together)
+            kept = np.flatnonzero(_has_enough(old, column.ids, weights) & _has_enough(new, column.ids, weights))
+            parts.append((task, name, column.decode(kept), cells.take(kept)))
+    worse = joint_discoveries([cells.p_above(max_harm * cells.first) for *_, cells in parts], 1.0 - confidence)
+    better = joint_discoveries([cells.p_below(0.0) for *_, cells in parts], 1.0 - confidence)
+    for (task, name, values, cells), is_worse, is_better in zip(parts, worse, better, strict=True):
+        segments = list(tasks[task].segments)
+        for at, value in enumerate(values):
+            verdict: Verdict = "worse" if is_worse[at] else "better" if is_better[at] else "tie"
+            segments.append(replace(_difference(cells, at, confidence, verdict), column=name, value=str(value)))
+        tasks[task] = replace(tasks[task], segments=tuple(segments))
+    old_model, new_model = (model.fingerprint for model in models)
+    return GateVerdict(tasks, rows.n_table_rows, max_harm, confidence, rows.groups is not None, old_model, new_model)
 
 
 def _task_verdict(
-    found: PairedLosses,
-    max_harm: float,
-    confidence: float,
-    pcoc: tuple[float, float],
-    cells: tuple[Segment, ...],
-    *,
-    is_enough: bool = True,
+    found: PairedLosses, max_harm: float, confidence: float, pcoc: tuple[float, float], *, is_enough: bool = True
 ) -> TaskVerdict:
     # Student's interval of few skewed losses holds nothing like its confidence
     shown = found if is_enough else replace(found, error=np.full_like(found.error, np.nan))
     low, high = (float(end[0]) for end in shown.interval(confidence))
     tolerated, difference = max_harm * float(found.first[0]), float(found.difference[0])
-    overall = Judged.of(shown, 0, confidence, outcome(low, high, tolerated).verdict)
+    overall = _difference(shown, 0, confidence, outcome(low, high, tolerated).verdict)
     # from the difference to the limit that is farther away: the other one cannot be excluded by any number of rows
     margin = max(tolerated - max(difference, 0.0), difference)
-    return TaskVerdict(overall, tolerated, found.units_needed(margin, confidence), pcoc, cells)
+    return TaskVerdict(overall, tolerated, found.units_needed(margin, confidence), pcoc)
 
 
-def _is_judged(forecasts: tuple[Floats, Floats], ids: Any, n_cells: int, weights: Floats | None) -> Any:
-    enough = np.ones(n_cells, dtype=bool)
-    for p in forecasts:
-        for q in (p, 1.0 - p):
-            enough &= np.bincount(ids, q if weights is None else weights * q, n_cells) >= LEAST_EXPECTED
-    return enough
+def _difference(found: PairedLosses, place: int, confidence: float, verdict: Verdict) -> Difference:
+    columns = (found.weight, found.first, found.second, found.difference, *found.interval(confidence))
+    rows, old, new, difference, low, high = (float(numbers[place]) for numbers in columns)
+    return Difference(verdict, rows, old, new, difference, low, high)
+
+
+def _has_enough(p: Floats, ids: NDArray[Any], weights: Floats | None) -> NDArray[np.bool_]:
+    """Says of which values a forecast expects enough positives and enough negatives."""
+    expected = [np.bincount(ids, q if weights is None else weights * q) for q in (p, 1.0 - p)]
+    return np.minimum(*expected) >= LEAST_EXPECTED
 
 
 def _check_classes(labels: Floats, task: str) -> None:

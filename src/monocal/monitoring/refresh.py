@@ -11,7 +11,7 @@ from monocal.core.spaces import ScoreSpace
 from monocal.models.artefact import MODEL_FOLDER, load_model, save_model
 from monocal.models.model import Model
 from monocal.models.refresh import refresh_rows, roles_to_learn, rows_to_learn
-from monocal.monitoring.gate import GateVerdict, judge_models
+from monocal.monitoring.gate import GateVerdict, compare_models
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.source import TableLike, open_table
 
@@ -102,7 +102,7 @@ def refresh(
         older, newest = rows.take(slice(0, cut)), rows.take(slice(cut, None))
         options = {} if max_harm is None else {"max_harm": max_harm}
         trial = refresh_rows(old, older)
-        verdict = judge_models(old, trial, newest, by, **options)
+        verdict = compare_models(old, trial, newest, by, **options)
         if not verdict.passed:
             return Refresh(trial, verdict, written=False, late_labels=labels)
     following = refresh_rows(old, rows, labels)

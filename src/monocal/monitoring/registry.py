@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +41,7 @@ REGISTRY = FolderFormat(
 """How a registry lies on disk."""
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
+_N_SHOWN = 5
 
 
 @final
@@ -50,7 +51,7 @@ class Step:
 
     Arguments:
         action: Whether a model was promoted, or an earlier one returned to.
-        generation: The number of the promotion whose model is in force after this step; the first has number 1.
+        generation: The number of the promotion whose model is active after this step; the first has number 1.
         fingerprint: That of the model.
         at: When, in ISO 8601.
     """
@@ -60,11 +61,17 @@ class Step:
     fingerprint: str
     at: str
 
+    def __post_init__(self) -> None:
+        is_known = self.action in ("promote", "rollback") and type(self.generation) is int and isinstance(self.at, str)
+        # the fingerprint becomes the name of a folder
+        if not is_known or not isinstance(self.fingerprint, str) or not _FINGERPRINT.fullmatch(self.fingerprint):
+            raise ValueError(self)
+
 
 @final
 @dataclass(frozen=True)
 class Registry:
-    """What a registry said when it was read.
+    """The state of a registry when it was read.
 
     Arguments:
         folder: Where it is.
@@ -76,19 +83,19 @@ class Registry:
 
     @property
     def current(self) -> Step:
-        """The last step: its generation is in force."""
+        """The last step: its generation is active."""
         return self.history[-1]
 
     @property
     def previous(self) -> Step | None:
-        """The promotion to which a rollback returns: what was in force when the current generation was promoted."""
+        """The promotion to which a rollback returns: what was active when the current generation was promoted."""
         standing = standing_promotions(self.history)
         return standing[-2] if len(standing) > 1 else None
 
     @property
     def model_folder(self) -> Path:
-        """Where the model in force is saved."""
-        return model_place(self.folder, self.current.fingerprint)
+        """Where the active model is saved."""
+        return self.folder / MODELS / self.current.fingerprint
 
     def facts(self) -> dict[str, Any]:
         """Returns everything for programs, in plain values."""
@@ -100,9 +107,21 @@ class Registry:
             "history": [asdict(step) for step in self.history],
         }
 
-    def load(self) -> Model:
-        """Returns the model in force, checked as `monocal.load` does, and that it is the one that was promoted."""
-        return load_promoted(self.folder, self.current)
+    def load(self, step: Step | None = None) -> Model:
+        """Returns the active model, checked as `monocal.load` does, and that it is the one that was promoted.
+
+        Arguments:
+            step: Another step of the history, whose model is wanted.
+        """
+        step = step or self.current
+        place = self.folder / MODELS / step.fingerprint
+        model = load_model(place)
+        if model.fingerprint != step.fingerprint:
+            raise ArtefactError(
+                f"{place}: holds the model {model.fingerprint}, not the one that was promoted as generation "
+                f"{step.generation}; nothing was loaded. Hint: promote the right model again"
+            )
+        return model
 
 
 def is_registry(folder: str | Path) -> bool:
@@ -111,7 +130,7 @@ def is_registry(folder: str | Path) -> bool:
 
 
 def read_registry(folder: str | Path) -> Registry:
-    """Reads which model of a registry is in force and how that came about; models themselves are not read.
+    """Reads which model of a registry is active and how that came about; models themselves are not read.
 
     No lock is taken: whoever promotes or rolls back meanwhile, what is returned was true at one moment.
 
@@ -124,8 +143,9 @@ def read_registry(folder: str | Path) -> Registry:
     folder = local_path(folder, "registry")
     manifest = REGISTRY.read(folder)
     try:
-        history = tuple(_step(facts) for facts in manifest["history"])
-        _check(history)
+        keys = ("action", "generation", "fingerprint", "at")
+        history = tuple(Step(*(facts[key] for key in keys)) for facts in manifest["history"])
+        standing_promotions(history)
         if manifest["current"] != _current(history):
             raise ValueError("current is not the last step of the history")
     except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -133,93 +153,12 @@ def read_registry(folder: str | Path) -> Registry:
     return Registry(folder, history)
 
 
-def write_history(folder: Path, history: Sequence[Step]) -> Registry:
-    """Replaces the file of a registry in one step; to be called alone in the folder."""
-    entries = {"current": _current(history), "history": [asdict(step) for step in history]}
-    text = json.dumps(REGISTRY.entries(entries, {}), indent=1, allow_nan=False) + "\n"
-    with atomic_file(folder / REGISTRY.manifest) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return Registry(folder, tuple(history))
-
-
-def model_place(folder: Path, fingerprint: str) -> Path:
-    """Returns where a registry has the model with this fingerprint."""
-    return folder / MODELS / fingerprint
-
-
-def load_promoted(folder: Path, step: Step) -> Model:
-    """Loads the model of a step; one that is damaged, or another one in its place, is refused."""
-    place = model_place(folder, step.fingerprint)
-    model = load_model(place)
-    if model.fingerprint != step.fingerprint:
-        raise ArtefactError(
-            f"{place}: holds the model {model.fingerprint}, not the one that was promoted as generation "
-            f"{step.generation}; nothing was loaded. Hint: promote the right model again"
-        )
-    return model
-
-
-def standing_promotions(history: Sequence[Step]) -> list[Step]:
-    """Returns the promotions that were not rolled back, oldest first; the last one is in force.
-
-    Example:
-        >>> steps = [("promote", 1), ("promote", 2), ("rollback", 1), ("promote", 3)]
-        >>> [step.generation for step in standing_promotions([Step(act, n, "", "") for act, n in steps])]
-        [1, 3]
-    """
-    standing: list[Step] = []
-    for step in history:
-        if step.action == "promote":
-            standing.append(step)
-        else:
-            standing.pop()
-    return standing
-
-
-def _step(facts: Mapping[str, Any]) -> Step:
-    step = Step(facts["action"], facts["generation"], facts["fingerprint"], facts["at"])
-    if step.action not in ("promote", "rollback") or type(step.generation) is not int or not isinstance(step.at, str):
-        raise ValueError(step)
-    # the fingerprint becomes the name of a folder
-    if not isinstance(step.fingerprint, str) or not _FINGERPRINT.fullmatch(step.fingerprint):
-        raise ValueError(step)
-    return step
-
-
-def _check(history: Sequence[Step]) -> None:
-    """Refuses a history that promotions and rollbacks cannot have written."""
-    standing: list[Step] = []
-    n_promotions = 0
-    for step in history:
-        if step.action == "promote":
-            standing.append(step)
-            n_promotions += 1
-            is_next = step.generation == n_promotions
-        else:
-            standing.pop()
-            is_next = (step.generation, step.fingerprint) == (standing[-1].generation, standing[-1].fingerprint)
-        if not is_next:
-            raise ValueError(step)
-
-
-def _current(history: Sequence[Step]) -> dict[str, Any]:
-    last = history[-1]
-    return {
-        "generation": last.generation,
-        "fingerprint": last.fingerprint,
-        "folder": f"{MODELS}/{last.fingerprint}",
-    }
-
-
-_N_SHOWN = 5
-
-
 def promote(model: str | Path, registry: str | Path, *, at: datetime | None = None) -> Registry:
-    """Copies a saved model into a registry and puts it in force as the next generation.
+    """Copies a saved model into a registry and makes it active as the next generation.
 
     The model is checked as `monocal.load` does, and so is the copy; the pointer moves only after the copy is whole and
-    on the disk. A process that is killed at any moment leaves the generation before in force, or the new one. Promoting
-    the model that is in force changes nothing, so a job may be repeated. Nothing in the registry is ever removed.
+    on the disk. A process that is killed at any moment leaves the generation before active, or the new one. Promoting
+    the active model changes nothing, so a job may be repeated. Nothing in the registry is ever removed.
 
     Arguments:
         model: The folder of a saved model; it stays as it is.
@@ -244,8 +183,10 @@ def promote(model: str | Path, registry: str | Path, *, at: datetime | None = No
     _check_place(place, source)
     _history(place)  # a damaged registry is refused before anything is copied
     with naming_disk_full(place):
-        _make_folders(place)
-    _keep(source, fingerprint, model_place(place, fingerprint))
+        (place / MODELS).mkdir(parents=True, exist_ok=True)
+        sync(place)
+        sync(place.resolve().parent)
+    _keep(source, fingerprint, place / MODELS / fingerprint)
     with alone_in(place):
         history = _history(place)
         if history and history[-1].fingerprint == fingerprint:
@@ -255,14 +196,14 @@ def promote(model: str | Path, registry: str | Path, *, at: datetime | None = No
 
 
 def rollback(registry: str | Path, *, generation: int | None = None, at: datetime | None = None) -> Registry:
-    """Returns to the model that was in force before the current generation was promoted.
+    """Returns to the model that was active before the current generation was promoted.
 
     A generation that was rolled back is not returned to: after promotions 1, 2, a rollback and promotion 3, a rollback
     leads to 1. The earlier model is checked first; if it is damaged, nothing changes.
 
     Arguments:
         registry: The folder of the registry.
-        generation: Roll back only if this generation is in force, so that two callers, or one that repeats itself, go
+        generation: Roll back only if this generation is active, so that two callers, or one that repeats itself, go
             back once; by default, whichever is.
         at: The time that the history states, with a time zone; now if not given.
     """
@@ -270,106 +211,41 @@ def rollback(registry: str | Path, *, generation: int | None = None, at: datetim
     read_registry(place)
     with alone_in(place):
         found = read_registry(place)
-        if generation is not None and generation != found.current.generation:
+        active, earlier = found.current.generation, found.previous
+        if generation is not None and generation != active:
             raise InvalidInput.of(
                 "generation",
                 generation,
-                f"the one in force, which is {found.current.generation}",
-                "look at the history with monocal inspect, then name the generation in force or none",
+                f"the active one, which is {active}",
+                "look at the history with monocal inspect, then name the active generation or none",
             )
-        earlier = found.previous
         if earlier is None:
             raise InvalidInput.of(
                 "registry",
-                f"{str(place)!r}, in which generation {found.current.generation} is in force and none was before it",
+                f"{str(place)!r}, in which generation {active} is active and none was before it",
                 "a registry with an earlier generation to return to",
                 "promote another model",
             )
         try:
-            load_promoted(place, earlier)
+            found.load(earlier)
         except ArtefactError as error:
-            raise ArtefactError(
-                f"{error}. Generation {found.current.generation} stays in force; promote a whole model instead"
-            ) from error
-        step = Step("rollback", earlier.generation, earlier.fingerprint, stated)
-        return write_history(place, (*found.history, step))
-
-
-def _history(place: Path) -> tuple[Step, ...]:
-    return read_registry(place).history if is_registry(place) else ()
-
-
-def _stated(at: datetime | None) -> str:
-    if at is None:
-        at = datetime.now(UTC)
-    if at.tzinfo is None:
-        raise InvalidInput.of("at", at, "a time with a time zone", "datetime.now(UTC), for example")
-    return at.astimezone(UTC).isoformat(timespec="seconds")
-
-
-def _check_place(place: Path, source: Path) -> None:
-    """Refuses a folder that something else uses; what lies beside the files of a registry later is left alone."""
-    wish, hint = "a new or empty folder, or a registry", "choose another folder"
-    shown = repr(str(place))
-    if os.path.lexists(place) and not place.is_dir():
-        raise InvalidInput.of("registry", f"{shown}, which is not a folder", wish, hint)
-    if source.resolve() in (place.resolve(), *place.resolve().parents):
-        raise InvalidInput.of("registry", f"{shown}, which is the model or lies in it", wish, hint)
-    if place.is_dir() and not is_registry(place):
-        # what a promotion that was killed, or another one at this moment, has written before the first pointer
-        begun = {path.name for path in leftovers(place, REGISTRY.manifest, ".part.json")} | {MODELS}
-        foreign = sorted(name for name in os.listdir(place) if name not in begun | {REGISTRY.manifest})
-        if foreign:
-            more = f" and {len(foreign) - _N_SHOWN} more" if len(foreign) > _N_SHOWN else ""
-            raise InvalidInput.of("registry", f"{shown}, which holds {', '.join(foreign[:_N_SHOWN])}{more}", wish, hint)
-    models = place / MODELS
-    if os.path.lexists(models) and not models.is_dir():
-        raise InvalidInput.of("registry", f"{shown}, in which {MODELS} is not a folder", wish, hint)
-
-
-def _make_folders(place: Path) -> None:
-    (place / MODELS).mkdir(parents=True, exist_ok=True)
-    sync(place)
-    sync(place.resolve().parent)
-
-
-def _keep(source: Path, fingerprint: str, target: Path) -> None:
-    """Makes sure that the registry has a whole copy of a model; what is published is what was checked."""
-    if _has(target, fingerprint):
-        return
-    with MODEL_FOLDER.writing(target) as temporary:
-        try:
-            MODEL_FOLDER.copy(source, temporary)
-            copied = load_model(temporary).fingerprint
-        except (ArtefactError, FileNotFoundError) as error:
-            raise _changed(source) from error
-        if copied != fingerprint:
-            raise _changed(source)
-
-
-def _has(target: Path, fingerprint: str) -> bool:
-    try:
-        return load_model(target).fingerprint == fingerprint
-    except ArtefactError:
-        return False
-
-
-def _changed(source: Path) -> ArtefactError:
-    return ArtefactError(
-        f"{source}: changed while it was copied; nothing was promoted. Hint: promote it again when it is written"
-    )
+            raise ArtefactError(f"{error}. Generation {active} stays active; promote a whole model instead") from error
+        return write_history(place, (*found.history, Step("rollback", earlier.generation, earlier.fingerprint, stated)))
 
 
 def inspect_registry(folder: str | Path) -> Inspection:
-    """Describes a registry: the model in force and every step that led there.
+    """Describes a registry: the active model and every step that led there.
 
-    A damaged history is refused; a damaged model in force is told, since the history is what one needs then.
+    A damaged history is refused; of a damaged active model it is said, since the history is what one needs then.
     """
     found = read_registry(folder)
-    state = _state(found)
-    current = found.current
+    try:
+        found.load()
+        state = "whole"
+    except ArtefactError as error:
+        state = str(error)
     lines = [
-        f"{REGISTRY.name}: generation {current.generation} is in force",
+        f"{REGISTRY.name}: generation {found.current.generation} is active",
         f"  folder: {found.model_folder}",
         f"  model: {state}",
         "  history:",
@@ -381,9 +257,93 @@ def inspect_registry(folder: str | Path) -> Inspection:
     return Inspection("\n".join(lines), {**found.facts(), "model": state})
 
 
-def _state(found: Registry) -> str:
+def standing_promotions(history: Sequence[Step]) -> list[Step]:
+    """Returns the promotions that were not rolled back, oldest first; the last one is active.
+
+    A history that promotions and rollbacks cannot have written is a ValueError or an IndexError.
+
+    Example:
+        >>> steps = [("promote", 1), ("promote", 2), ("rollback", 1), ("promote", 3)]
+        >>> [step.generation for step in standing_promotions([Step(act, n, "0" * 32, "") for act, n in steps])]
+        [1, 3]
+    """
+    standing: list[Step] = []
+    n_promotions = 0
+    for step in history:
+        if step.action == "promote":
+            standing.append(step)
+            n_promotions += 1
+            is_next = step.generation == n_promotions
+        else:
+            standing.pop()
+            is_next = (step.generation, step.fingerprint) == (standing[-1].generation, standing[-1].fingerprint)
+        if not is_next:
+            raise ValueError(step)
+    return standing
+
+
+def _history(place: Path) -> tuple[Step, ...]:
+    return read_registry(place).history if is_registry(place) else ()
+
+
+def write_history(folder: Path, history: Sequence[Step]) -> Registry:
+    """Replaces the file of a registry in one step; to be called alone in the folder."""
+    entries = {"current": _current(history), "history": [asdict(step) for step in history]}
+    text = json.dumps(REGISTRY.entries(entries, {}), indent=1, allow_nan=False) + "\n"
+    with atomic_file(folder / REGISTRY.manifest) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return Registry(folder, tuple(history))
+
+
+def _current(history: Sequence[Step]) -> dict[str, Any]:
+    last = history[-1]
+    return {"generation": last.generation, "fingerprint": last.fingerprint, "folder": f"{MODELS}/{last.fingerprint}"}
+
+
+def _stated(at: datetime | None) -> str:
+    at = datetime.now(UTC) if at is None else at
+    if at.tzinfo is None:
+        raise InvalidInput.of("at", at, "a time with a time zone", "datetime.now(UTC), for example")
+    return at.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _check_place(place: Path, source: Path) -> None:
+    """Refuses a folder that something else uses; what lies beside the files of a registry later is left alone."""
+    problem = ""
+    if os.path.lexists(place) and not place.is_dir():
+        problem = "which is not a folder"
+    elif source.resolve() in (place.resolve(), *place.resolve().parents):
+        problem = "which is the model or lies in it"
+    elif place.is_dir() and not is_registry(place):
+        # what a promotion that was killed, or another one at this moment, has written before the first pointer
+        begun = {path.name for path in leftovers(place, REGISTRY.manifest, ".part.json")} | {MODELS, REGISTRY.manifest}
+        foreign = sorted(name for name in os.listdir(place) if name not in begun)
+        more = f" and {len(foreign) - _N_SHOWN} more" if len(foreign) > _N_SHOWN else ""
+        problem = f"which holds {', '.join(foreign[:_N_SHOWN])}{more}" if foreign else ""
+    if not problem and os.path.lexists(place / MODELS) and not (place / MODELS).is_dir():
+        problem = f"in which {MODELS} is not a folder"
+    if problem:
+        expected = "a new or empty folder, or a registry"
+        raise InvalidInput.of("registry", f"{str(place)!r}, {problem}", expected, "choose another folder")
+
+
+def _keep(source: Path, fingerprint: str, target: Path) -> None:
+    """Makes sure that the registry has a whole copy of a model; what is published is what was checked."""
+    if _has(target, fingerprint):
+        return
+    with MODEL_FOLDER.writing(target) as temporary:
+        try:
+            MODEL_FOLDER.copy(source, temporary)
+            is_same = load_model(temporary).fingerprint == fingerprint
+        except (ArtefactError, FileNotFoundError):
+            is_same = False
+        if not is_same:
+            what = f"{source}: changed while it was copied; nothing was promoted"
+            raise ArtefactError(f"{what}. Hint: promote it again when it is written")
+
+
+def _has(target: Path, fingerprint: str) -> bool:
     try:
-        found.load()
-    except ArtefactError as error:
-        return str(error)
-    return "whole"
+        return load_model(target).fingerprint == fingerprint
+    except ArtefactError:
+        return False

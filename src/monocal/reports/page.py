@@ -127,7 +127,7 @@ def write_gate_page(found: GateVerdict, path: str | Path) -> Path:
                 name,
                 reasons[name],
                 task,
-                sorted(task.segments, key=lambda one: (_GATE_ORDER[one.judged.verdict], -abs(one.judged.difference))),
+                sorted(task.segments, key=lambda one: (_GATE_ORDER[one.verdict], -abs(one.difference))),
             )
             for name, task in found.tasks.items()
         ],

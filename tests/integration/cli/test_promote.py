@@ -15,7 +15,7 @@ def test_promote_roll_back_and_look(monocal_command, model_folder, log_file, tmp
     assert monocal_command("apply", second["folder"], log_file, "--out", tmp_path / "scored.parquet").code == 0
     looked = monocal_command("inspect", registry)
     assert looked.code == 0
-    assert "monocal registry: generation 2 is in force" in looked.out
+    assert "monocal registry: generation 2 is active" in looked.out
     assert looked.out.count("promote   generation") == 2
     back = monocal_command("rollback", "--registry", registry, "--generation", 2)
     assert back.code == 0
@@ -43,4 +43,4 @@ def test_what_cannot_be_done_is_one_line(monocal_command, model_folder, log_file
     assert "none was before it" in ended.err
     ended = monocal_command("rollback", "--registry", registry, "--generation", 2)
     assert ended.code == 2
-    assert "generation: got 2; expected the one in force, which is 1" in ended.err
+    assert "generation: got 2; expected the active one, which is 1" in ended.err

@@ -54,7 +54,7 @@ def act_and_die_at(k):
     os._exit(0)
 
 def state():
-    # load checks the model in force to the last byte
+    # load checks the active model to the last byte
     if not (registry / "registry.json").exists():
         return 0
     found = read_registry(registry)

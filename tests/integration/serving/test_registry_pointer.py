@@ -1,4 +1,4 @@
-"""A service of a registry serves what is in force there, and nothing else."""
+"""A service of a registry serves what is active there, and nothing else."""
 
 import pytest
 

@@ -154,7 +154,7 @@ def test_every_place_of_an_interval_beside_its_limits_has_one_verdict(low, high,
 def _found(difference, error, n=1_000, tolerated=0.5):
     """A gate on one task where the old log-loss is 1, so that the tolerated share is the tolerated difference."""
     paired = PairedLosses(*(np.array([x]) for x in (float(n), n, 1.0, 1.0 + difference, error)))
-    return _task_verdict(paired, tolerated, 0.95, (1.0, 1.0), ())
+    return _task_verdict(paired, tolerated, 0.95, (1.0, 1.0))
 
 
 def test_a_model_that_is_shown_to_be_worse_is_not_told_to_bring_more_rows():

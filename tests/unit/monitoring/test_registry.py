@@ -1,4 +1,4 @@
-"""A registry: what is in force, what was, and what is refused."""
+"""A registry: what is active, what was, and what is refused."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def registry(tmp_path):
     return tmp_path / "registry"
 
 
-def method_in_force(registry):
+def active_method(registry):
     return read_registry(registry).load().tasks[0].calibrator.name
 
 
@@ -64,11 +64,11 @@ def test_a_rollback_returns_to_what_was_in_force_and_not_to_what_was_rolled_back
     rollback(registry)
     promote(saved["isotonic"], registry)
     promote(saved["beta"], registry)
-    assert method_in_force(registry) == "beta"
+    assert active_method(registry) == "beta"
     assert rollback(registry).current.generation == 3
-    assert method_in_force(registry) == "isotonic"
+    assert active_method(registry) == "isotonic"
     assert rollback(registry).current.generation == 1
-    assert method_in_force(registry) == "none"
+    assert active_method(registry) == "none"
     steps = [(step.action, step.generation) for step in read_registry(registry).history]
     assert steps == [
         ("promote", 1),
@@ -112,16 +112,16 @@ def test_a_promoted_model_outlives_the_folder_it_came_from(registry, saved, tmp_
     source = shutil.copytree(saved["platt"], tmp_path / "source")
     promote(source, registry)
     shutil.rmtree(source)
-    assert method_in_force(registry) == "platt"
+    assert active_method(registry) == "platt"
 
 
 def test_a_registry_can_be_moved(registry, saved, tmp_path):
     promote(saved["none"], registry)
     promote(saved["platt"], registry)
     registry.rename(tmp_path / "elsewhere")
-    assert method_in_force(tmp_path / "elsewhere") == "platt"
+    assert active_method(tmp_path / "elsewhere") == "platt"
     rollback(tmp_path / "elsewhere")
-    assert method_in_force(tmp_path / "elsewhere") == "none"
+    assert active_method(tmp_path / "elsewhere") == "none"
 
 
 def test_nothing_foreign_is_removed(registry, saved):
@@ -214,16 +214,16 @@ def test_there_is_nothing_before_the_first_generation(registry, saved):
         rollback(registry)
     assert not registry.exists()
     promote(saved["platt"], registry)
-    with pytest.raises(InvalidInput, match="generation 1 is in force and none was before it"):
+    with pytest.raises(InvalidInput, match="generation 1 is active and none was before it"):
         rollback(registry)
-    assert method_in_force(registry) == "platt"
+    assert active_method(registry) == "platt"
 
 
 def test_a_repeated_rollback_that_names_its_generation_goes_back_once(registry, saved):
     for method in METHODS[:3]:
         promote(saved[method], registry)
     assert rollback(registry, generation=3).current.generation == 2
-    with pytest.raises(InvalidInput, match="generation: got 3; expected the one in force, which is 2"):
+    with pytest.raises(InvalidInput, match="generation: got 3; expected the active one, which is 2"):
         rollback(registry, generation=3)
     assert read_registry(registry).current.generation == 2
 
@@ -233,10 +233,12 @@ def test_a_rollback_to_a_damaged_or_exchanged_model_changes_nothing(registry, sa
     promote(saved["platt"], registry)
     shutil.rmtree(first)
     shutil.copytree(saved["beta"], first)
-    with pytest.raises(ArtefactError, match=r"not the one that was promoted as generation 1.*Generation 2 stays in"):
+    with pytest.raises(
+        ArtefactError, match=r"not the one that was promoted as generation 1.*Generation 2 stays active"
+    ):
         rollback(registry)
     (first / "manifest.json").unlink()
-    with pytest.raises(ArtefactError, match=r"there is no such file.*Generation 2 stays in force"):
+    with pytest.raises(ArtefactError, match=r"there is no such file.*Generation 2 stays active"):
         rollback(registry)
     assert read_registry(registry).current.generation == 2
 
@@ -305,7 +307,7 @@ def test_inspection_tells_the_history_even_if_the_model_is_damaged(registry, sav
     promote(saved["none"], registry, at=NOON)
     found = promote(saved["platt"], registry, at=NOON)
     text = inspect_registry(registry).text
-    assert "generation 2 is in force" in text
+    assert "generation 2 is active" in text
     assert "model: whole" in text
     assert f"2026-01-31T12:00:00+00:00  promote   generation 2  {found.current.fingerprint}" in text
     (found.model_folder / "state.safetensors").unlink()
