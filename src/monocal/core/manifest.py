@@ -32,7 +32,7 @@ from monocal.core.version import __version__
 LARGEST_MANIFEST_BYTES = 64 << 20
 """A manifest holds facts, not data; what is larger is not read."""
 
-MAPPED_BYTES = 16 << 20
+MAPPED_BYTES = 256 << 20
 """From this size on a file is mapped where it may be shared between processes."""
 
 _N_SHOWN = 5
@@ -191,8 +191,9 @@ class FolderFormat:
     def view_file(self, folder: str | Path, manifest: Entries, name: str) -> bytes | mmap.mmap:
         """As `read_file`, but a file of `MAPPED_BYTES` or more is mapped: processes that load it share its memory.
 
-        A mapped file stays what it was when another folder takes the place of this one; who writes into the file
-        itself, which monocal never does, changes what was loaded.
+        What was read is the process's own. A mapped file stays what it was when another folder takes the place of this
+        one; who writes into the file itself, which monocal never does, changes what was loaded, and who cuts it off
+        ends the process.
         """
         path, facts = self._stated(Path(folder), manifest, name)
         if facts["n_bytes"] < MAPPED_BYTES:

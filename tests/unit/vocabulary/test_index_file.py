@@ -1,6 +1,8 @@
 """Indexes that travel with a large vocabulary."""
 
 import mmap
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -70,6 +72,28 @@ def test_a_model_with_many_values_maps_its_index(tmp_path, monkeypatch):
     assert (loaded.predict(log) == model.predict(log)).all()
     model.save(tmp_path / "model")  # replaces the folder under the mapped files
     assert (loaded.predict(log) == model.predict(log)).all()
+
+
+TRUNCATED = """
+import os, sys
+import pyarrow as pa
+import monocal
+rows = 6_000
+log = pa.table({"p": [0.1, 0.2] * (rows // 2), "y": [0, 1] * (rows // 2), "u": [f"{i:04000}" for i in range(rows)]})
+model = monocal.fit(log, method="none", score="p", label="y", fields=["u"])
+model.save(sys.argv[1])
+assert os.path.getsize(sys.argv[1] + "/vocabulary.arrow") > 16 << 20
+loaded = monocal.load(sys.argv[1])
+os.truncate(sys.argv[1] + "/vocabulary.arrow", 4_096)
+assert (loaded.predict(log) == model.predict(log)).all()
+"""
+
+
+def test_a_loaded_vocabulary_outlives_its_file(tmp_path):
+    """A mapped file that is cut off in place would end the process with a bus error, and a service with it."""
+    command = [sys.executable, "-W", "ignore", "-c", TRUNCATED, str(tmp_path / "model")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_more_text_than_a_column_holds_is_refused_with_the_way_out(monkeypatch):
