@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from monocal.findings.build import build_report
 
 import monocal
 from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.evaluation.table import evaluate_table
-from monocal.findings.build import build_report
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.rankers import HashedLogistic, rank_log
 from monocal.lab.simulator import simulate_log
