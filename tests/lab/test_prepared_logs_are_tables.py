@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from monocal.findings.build import build_report
 
 import monocal
 from monocal.core.errors import ArtefactError, InvalidInput
@@ -13,6 +12,7 @@ from monocal.evaluation.table import evaluate_table
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.rankers import HashedLogistic, rank_log
 from monocal.lab.simulator import simulate_log
+from monocal.reports.data import build_report
 from monocal.tables.encoded import open_encoded, save_encoded
 from monocal.tables.roles import Roles
 from monocal.tables.source import open_table
