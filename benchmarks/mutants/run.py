@@ -48,9 +48,9 @@ GROUPS = {
         "models/verification.py",
         "models/fusion.py",
         "core/files.py",
-        "core/folders.py",
-        "core/fingerprint.py",
-        "core/manifest.py",
+        "core/folder.py",
+        "core/format.py",
+        "core/replace.py",
     ],
     "engine": ["serving/engine.py", "serving/encode.py"],
 }

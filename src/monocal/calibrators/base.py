@@ -30,7 +30,6 @@ from monocal.calibrators.refusals import refusal
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.calibrators.tags import Tags
-from monocal.core.blas_threads import one_blas_thread
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Samples
@@ -45,6 +44,7 @@ from monocal.core.spaces import (
     sigmoid,
 )
 from monocal.core.team import Shards
+from monocal.core.threads import one_blas_thread
 
 
 class Calibrator(Parameters, ABC):

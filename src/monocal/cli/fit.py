@@ -287,8 +287,7 @@ def export(
 
     The graph is run on thousands of rows beside the model; beyond the tolerance nothing is written.
     """
-    from monocal.core.files import check_output
-    from monocal.core.outputs import output_file
+    from monocal.core.files import check_output, output_file
     from monocal.models import load_model
     from monocal.models.onnx import export_onnx
 

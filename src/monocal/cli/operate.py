@@ -133,7 +133,7 @@ def gate(
     Both are compared row by row on rows that neither has seen. Exit code 0: it may. Exit code 3: it is worse, overall
     or in a guarded segment, or there are too few rows to exclude that; the message says how many it takes.
     """
-    from monocal.core.outputs import output_file
+    from monocal.core.files import output_file
     from monocal.monitoring.gate import gate as gate_models
 
     page = None if html is None else output_file(html, "html")

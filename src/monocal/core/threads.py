@@ -1,13 +1,20 @@
-"""How many threads share the rows of a step; the result is the same for any number."""
+"""Threads and memory of this process: rows shared among threads, matrix products with one, freed memory given back.
+
+The result of a step is the same for any number of threads that share its rows.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from functools import cache
+from threading import Lock
+from typing import Any, TypeVar
 
 _allowed: ContextVar[int] = ContextVar("monocal_threads", default=1)
 
@@ -57,3 +64,79 @@ def row_workers() -> Iterator[Callable[[Sequence[Callable[[], Result]]], list[Re
         return
     with ThreadPoolExecutor(n_threads, thread_name_prefix="monocal-rows") as pool:
         yield lambda jobs: list(pool.map(lambda job: job(), jobs))
+
+
+class _BlasLimit:
+    """How many blocks want one thread per matrix product, and what the last of them restores."""
+
+    lock = Lock()
+    n_inside = 0
+    borrowed: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Lets matrix products inside have one thread, and restores their number at the end, also after an error.
+
+    Sums of products depend on the number of threads, so without it a fit would have other last digits, and a network
+    trained on top of them other fourth digits, on a machine with more cores. Threads of a product also wait for each
+    other by spinning: for small products on a busy machine that takes more CPU time than the products.
+
+    The number belongs to the process, so blocks that run at the same time share one limit, which the last one lifts.
+
+    Example:
+        >>> from threadpoolctl import threadpool_info
+        >>> with one_blas_thread():
+        ...     {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}
+        {1}
+    """
+    with _BlasLimit.lock:
+        if _BlasLimit.n_inside == 0:
+            _BlasLimit.borrowed = _blas_libraries().limit(limits=1)
+            _release_control()
+        _BlasLimit.n_inside += 1
+    try:
+        yield
+    finally:
+        with _BlasLimit.lock:
+            _BlasLimit.n_inside -= 1
+            if _BlasLimit.n_inside == 0:
+                _BlasLimit.borrowed.restore_original_limits()
+                _release_control()
+
+
+@cache
+def _blas_libraries() -> Any:
+    """Finds the libraries once, which takes a millisecond; both have theirs loaded by then."""
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _release_control() -> None:
+    """Lets any thread set the number next: newer versions of threadpoolctl listen to the one that did so first."""
+    from threadpoolctl import OpenBLASController
+
+    getattr(OpenBLASController, "clear_controlling_thread", lambda: None)()
+
+
+def trim_heap() -> None:
+    """Returns to the system what Arrow and the C library hold without anybody using it.
+
+    A table is read in batches, which leave holes of some MiB each between what stays: after two million rows with 21
+    fields more than was kept. Large arrays that follow do not fit into these holes, so a fit would have its peak on top
+    of them. Nothing that is in use moves; where the C library has no such call, its holes stay.
+    """
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    if (trim := _malloc_trim()) is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Any | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # not glibc
+        return None

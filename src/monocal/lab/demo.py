@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput
-from monocal.core.files import atomic_file
-from monocal.core.outputs import output_folder
+from monocal.core.files import atomic_file, output_folder
 from monocal.core.spaces import sigmoid
 from monocal.evaluation.compare_methods import MethodComparison, compare_methods
 from monocal.lab.lead import Lead, explain_lead

@@ -25,10 +25,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from monocal.core.blas_threads import one_blas_thread
 from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats
+from monocal.core.threads import one_blas_thread
 from monocal.metrics.base import AnyMetric, Blocks, by_summary
 from monocal.metrics.fields import FieldMetric
 from monocal.metrics.forecast import Forecast

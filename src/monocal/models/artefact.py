@@ -16,11 +16,10 @@ from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.calibrators.registry import GROUP
 from monocal.calibrators.state import CalibratorState, with_prefix, without_prefix
 from monocal.core.errors import ArtefactError, InvalidInput, MonocalError
-from monocal.core.fingerprint import fingerprint_bytes
-from monocal.core.folders import read_unchanged
-from monocal.core.manifest import LARGEST_MANIFEST_BYTES, FolderFormat
-from monocal.core.outputs import local_path
-from monocal.core.uris import is_uri
+from monocal.core.files import is_uri, local_path
+from monocal.core.folder import LARGEST_MANIFEST_BYTES, FolderFormat
+from monocal.core.format import fingerprint_bytes
+from monocal.core.replace import read_unchanged
 from monocal.core.version import __version__
 from monocal.models.facts import Counts
 from monocal.models.model import Fusion, Model, TaskModel

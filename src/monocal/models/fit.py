@@ -14,10 +14,10 @@ from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.core.chosen_ids import ChosenIds
 from monocal.core.errors import InvalidInput
-from monocal.core.freed_memory import give_back_freed_memory
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.team import Alone, Shards, Team
+from monocal.core.threads import trim_heap
 from monocal.models.facts import canary_of, count_values, fit_facts
 from monocal.models.late import check_late_method, fit_late
 from monocal.models.learned_rows import row_sample, rows_fact
@@ -295,7 +295,7 @@ def fit_log(
         arguments = {**arguments, "carry": carry_by_position(arguments["carry"], rows.field_names)}
     features, vocabulary = rows.encoding
     embeddings = rows.embeddings if asked.embeddings is None else asked.embeddings
-    give_back_freed_memory()  # what reading and encoding left behind
+    trim_heap()  # what reading and encoding left behind
 
     def make() -> Calibrator:
         return calibrator(method, **arguments)
@@ -311,7 +311,7 @@ def fit_log(
             vocabulary.numeric_knots,
         )
         tasks.append(TaskModel(task, rows.roles.score_columns.get(task, task), rows.roles.labels[task], fitted))
-    give_back_freed_memory()
+    trim_heap()
     part = dealt_rows(rows, n_shards, team)
     model = Model(
         tasks=tuple(tasks),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, MonocalWarning
-from monocal.core.fingerprint import fingerprint
+from monocal.core.format import fingerprint
 from monocal.core.samples import Ids
 from monocal.core.team import BLOCK_ROWS, Alone, Shards, Team
 from monocal.tables.table import Table

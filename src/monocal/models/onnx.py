@@ -10,9 +10,8 @@ import numpy as np
 
 from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.core.errors import InvalidInput
-from monocal.core.files import atomic_file
+from monocal.core.files import atomic_file, output_file
 from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
-from monocal.core.outputs import output_file
 from monocal.core.samples import Ids
 from monocal.core.spaces import SCORE_EPSILON, Floats, sigmoid
 from monocal.models.model import Model

@@ -37,9 +37,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import ArtefactError
-from monocal.core.manifest import FolderFormat
+from monocal.core.folder import FolderFormat
+from monocal.core.format import read_tensors, write_tensors
 from monocal.core.spaces import Floats, logit
-from monocal.core.tensor_files import read_tensors, write_tensors
 
 RATIOS = (1.1, 1.25, 1.6, 2.5)
 """Factors on the odds that the chart of PCOC bets on, upwards and downwards."""

@@ -18,12 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, final
 
-from monocal.core.disk_full import naming_disk_full
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.files import atomic_file, leftovers, sync
-from monocal.core.locks import alone_in
-from monocal.core.manifest import FolderFormat
-from monocal.core.outputs import local_path, output_folder
+from monocal.core.files import atomic_file, leftovers, local_path, naming_disk_full, output_folder, sync
+from monocal.core.folder import FolderFormat
+from monocal.core.locks import turn_in
 from monocal.models.artefact import MODEL_FOLDER, load_model
 from monocal.models.inspect import Inspection
 from monocal.models.model import Model
@@ -187,7 +185,7 @@ def promote(model: str | Path, registry: str | Path, *, at: datetime | None = No
         sync(place)
         sync(place.resolve().parent)
     _keep(source, fingerprint, place / MODELS / fingerprint)
-    with alone_in(place):
+    with turn_in(place):
         history = _history(place)
         if history and history[-1].fingerprint == fingerprint:
             return Registry(place, history)
@@ -209,7 +207,7 @@ def rollback(registry: str | Path, *, generation: int | None = None, at: datetim
     """
     place, stated = local_path(registry, "registry"), _stated(at)
     read_registry(place)
-    with alone_in(place):
+    with turn_in(place):
         found = read_registry(place)
         active, earlier = found.current.generation, found.previous
         if generation is not None and generation != active:
@@ -316,7 +314,7 @@ def _check_place(place: Path, source: Path) -> None:
         problem = "which is the model or lies in it"
     elif place.is_dir() and not is_registry(place):
         # what a promotion that was killed, or another one at this moment, has written before the first pointer
-        begun = {path.name for path in leftovers(place, REGISTRY.manifest, ".part.json")} | {MODELS, REGISTRY.manifest}
+        begun = {path.name for path in leftovers(place / REGISTRY.manifest, ".part.json")} | {MODELS, REGISTRY.manifest}
         foreign = sorted(name for name in os.listdir(place) if name not in begun)
         more = f" and {len(foreign) - _N_SHOWN} more" if len(foreign) > _N_SHOWN else ""
         problem = f"which holds {', '.join(foreign[:_N_SHOWN])}{more}" if foreign else ""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from monocal.core.durations import DAY, duration_of
 from monocal.core.errors import InvalidInput
-from monocal.core.locks import alone_in
+from monocal.core.locks import turn_in
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, logit
 from monocal.evaluation.fields import Cells
@@ -414,7 +414,7 @@ def _keep(state: Path | None, settings: dict[str, Any], periods: list[PeriodSums
     """Adds the periods to the state, if there is one, and returns the alarms of all of them."""
     if state is not None:
         state.resolve().parent.mkdir(parents=True, exist_ok=True)
-    with nullcontext() if state is None else alone_in(state.resolve().parent):
+    with nullcontext() if state is None else turn_in(state.resolve().parent):
         known = state is not None and STATE_FOLDER.is_at(state)
         ledger = read_state(state) if state is not None and known else Ledger.begin(settings)
         _check(ledger, settings, periods)

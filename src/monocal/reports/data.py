@@ -15,7 +15,7 @@ import numpy as np
 from monocal.calibrators import CALIBRATORS, Calibrator
 from monocal.calibrators.statistical.carry_over import carried_remarks, curve_remarks
 from monocal.core.errors import InvalidInput
-from monocal.core.fingerprint import fingerprint
+from monocal.core.format import fingerprint
 from monocal.core.samples import Ids
 from monocal.core.version import __version__
 from monocal.evaluation.fields import SeenBand

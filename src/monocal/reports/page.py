@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from monocal.core import numbers
-from monocal.core.files import atomic_file, check_output
-from monocal.core.outputs import output_file
+from monocal.core.files import atomic_file, check_output, output_file
 from monocal.core.version import __version__
 from monocal.evaluation.compare import MARGIN
 from monocal.models.model import Model

@@ -16,8 +16,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monocal.core.files import atomic_file
-from monocal.core.outputs import output_file
+from monocal.core.files import atomic_file, output_file
 from monocal.core.spaces import Floats
 
 Label = Callable[[float], str]

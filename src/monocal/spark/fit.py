@@ -12,7 +12,7 @@ from monocal.calibrators import Calibrator, calibrator
 from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.calibrators.statistical.histogram import HistogramCalibrator
 from monocal.core.errors import InvalidInput
-from monocal.core.fingerprint import fingerprint
+from monocal.core.format import fingerprint
 from monocal.core.spaces import ScoreSpace
 from monocal.models.facts import canary_of, facts_of_logits
 from monocal.models.fit import method_and_arguments

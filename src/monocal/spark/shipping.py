@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import final
 
 from monocal.core.errors import InvalidInput
-from monocal.core.uris import is_uri
+from monocal.core.files import is_uri
 from monocal.models.artefact import MODEL_FOLDER, ModelFiles, fetch_folder, load_model, model_files
 from monocal.models.model import Model
 

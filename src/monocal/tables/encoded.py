@@ -17,9 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.fingerprint import fingerprint
-from monocal.core.manifest import FolderFormat
-from monocal.core.outputs import local_path
+from monocal.core.files import local_path
+from monocal.core.folder import FolderFormat
+from monocal.core.format import fingerprint
 from monocal.core.spaces import Floats
 from monocal.tables.checks import warn_about_moving, warn_about_scores
 from monocal.tables.roles import Roles

@@ -27,7 +27,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.uris import is_uri
+from monocal.core.files import is_uri
 from monocal.tables.categories import categories_of_text
 from monocal.tables.columns import plain_batch, plain_schema, plain_type
 from monocal.tables.csv import CsvFormat, TextFile, csv_rows, csv_schema

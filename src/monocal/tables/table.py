@@ -14,13 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.fingerprint import fingerprint
-from monocal.core.freed_memory import give_back_freed_memory
+from monocal.core.format import fingerprint
 from monocal.core.progress import progress
 from monocal.core.samples import Ids, check_weights
 from monocal.core.sampling import sampling_shift
 from monocal.core.soft_labels import cut_soft, has_soft
 from monocal.core.spaces import Floats, sigmoid, to_logits
+from monocal.core.threads import trim_heap
 from monocal.tables.categories import check_categories, coded, coded_numbers, join_coded, whole_numbers
 from monocal.tables.checks import warn_about_copies
 from monocal.tables.column import EncodedColumn
@@ -172,7 +172,7 @@ class Table:
                 "table", "no rows", "at least one row", "check the file, and the window of time if there is one"
             )
         found = _joined(parts, roles, has_dates=bool(kinds) and "number" not in kinds)
-        give_back_freed_memory()  # what batches left behind
+        trim_heap()  # what batches left behind
         found = found.with_hard_labels() if roles.soft_labels else found
         return mature(found, delays) if is_late else found
 

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput
-from monocal.core.files import atomic_file
-from monocal.core.outputs import output_file
+from monocal.core.files import atomic_file, output_file
 
 
 def csv_header(schema: pa.Schema, delimiter: str = ",") -> bytes:

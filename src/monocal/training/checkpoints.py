@@ -14,10 +14,9 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor, nn
 
 from monocal.core.errors import ArtefactError
-from monocal.core.fingerprint import fingerprint
-from monocal.core.manifest import FolderFormat
+from monocal.core.folder import FolderFormat
+from monocal.core.format import fingerprint, read_tensors, write_tensors
 from monocal.core.team import Alone, Team, told
-from monocal.core.tensor_files import read_tensors, write_tensors
 from monocal.training.history import TrainingHistory
 from monocal.training.objective import Objective
 from monocal.training.optimisers import Optimisers

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from monocal.core.batches import iterate_batches
-from monocal.core.fingerprint import fingerprint
+from monocal.core.format import fingerprint
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 from monocal.losses import Loss

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
-from monocal.core.fingerprint import fingerprint
+from monocal.core.format import fingerprint
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers import RANKERS, DeepFM, HashedLogistic, MultiTaskDeepFM, Precomputed, load_ranker, ranker
 from monocal.lab.simulator import simulate_log

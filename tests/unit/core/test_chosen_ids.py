@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.core.chosen_ids import ChosenIds
-from monocal.core.fingerprint import fingerprint
+from monocal.core.format import fingerprint
 from monocal.core.samples import Samples
 
 LOG = np.random.default_rng(0).integers(0, 50, (1000, 4)).astype(np.int32)

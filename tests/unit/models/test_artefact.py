@@ -8,7 +8,7 @@ import pytest
 import monocal
 from monocal.cli.main import main
 from monocal.core.errors import ArtefactError
-from monocal.core.fingerprint import fingerprint
+from monocal.core.format import fingerprint
 
 V0_2 = Path(__file__).parents[2] / "goldens" / "v0_2"
 
@@ -103,9 +103,9 @@ def test_edited_manifest_is_refused(saved):
 
 def test_a_manifest_beyond_its_bound_is_refused_before_it_is_parsed(saved, monkeypatch):
     size = (saved / "manifest.json").stat().st_size
-    monkeypatch.setattr("monocal.core.manifest.LARGEST_MANIFEST_BYTES", size)
+    monkeypatch.setattr("monocal.core.folder.LARGEST_MANIFEST_BYTES", size)
     monocal.load(saved)
-    monkeypatch.setattr("monocal.core.manifest.LARGEST_MANIFEST_BYTES", size - 1)
+    monkeypatch.setattr("monocal.core.folder.LARGEST_MANIFEST_BYTES", size - 1)
     with pytest.raises(ArtefactError, match=r"manifest\.json: larger than 0 MiB; nothing was loaded"):
         monocal.load(saved)
 

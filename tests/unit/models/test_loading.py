@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 import monocal
 from monocal.core.errors import ArtefactError
-from monocal.core.fingerprint import fingerprint, fingerprint_file
+from monocal.core.format import fingerprint, fingerprint_file
 from monocal.models.artefact import MODEL_FOLDER
 from monocal.models.inspect import inspect_folder
 from monocal.reports.data import build_report

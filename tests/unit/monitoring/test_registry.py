@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 import monocal
-from monocal.core.errors import ArtefactError, InvalidInput, MonocalError
-from monocal.core.fingerprint import fingerprint
-from monocal.core.folders import entries_of
-from monocal.core.locks import alone_in
+from monocal.core.errors import ArtefactError, InvalidInput
+from monocal.core.folder import entries_of
+from monocal.core.format import fingerprint
 from monocal.monitoring import registry as registry_module
 from monocal.monitoring.registry import inspect_registry, is_registry, promote, read_registry, rollback
 
@@ -293,14 +292,6 @@ def test_a_time_needs_its_zone(registry, saved):
     with pytest.raises(InvalidInput, match="expected a time with a time zone"):
         promote(saved["platt"], registry, at=datetime(2026, 1, 31))
     assert not registry.exists()
-
-
-def test_one_who_is_alone_in_a_folder_keeps_others_waiting(tmp_path):
-    late = pytest.raises(MonocalError, match="locked for 0 seconds")
-    with alone_in(tmp_path), late, alone_in(tmp_path, 0.01):
-        pass
-    with alone_in(tmp_path, 0.01):
-        pass
 
 
 def test_inspection_tells_the_history_even_if_the_model_is_damaged(registry, saved):

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from monocal.calibrators.statistical.numeric_basis import coefficients_of
 from monocal.calibrators.statistical.wide_solver import WideParameters, solve_wide
 from monocal.core.errors import InvalidInput
-from monocal.core.freed_memory import give_back_freed_memory
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.core.team import Shards
+from monocal.core.threads import trim_heap
 
 Penalty = float | Literal["auto"]
 
@@ -106,7 +106,7 @@ def solve_shrunk(
         penalties = _update(penalties, found, n_knots or (0,) * len(sizes))
     options |= {"start": found, "shards": shards, "n_knots": n_knots}
     found = solve_wide(logits, labels, weights, features, sizes, l2=penalties, **options)
-    give_back_freed_memory()  # what dozens of arrays as long as the shifts left behind
+    trim_heap()  # what dozens of arrays as long as the shifts left behind
     return found, penalties
 
 

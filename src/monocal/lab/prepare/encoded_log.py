@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.batches import iterate_batches
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.fingerprint import fingerprint
-from monocal.core.outputs import local_path
+from monocal.core.files import local_path
+from monocal.core.format import fingerprint
 from monocal.core.samples import Ids, check_features, check_length
 from monocal.lab.prepare.splits import DEFAULT_SHARES, RowRange, split_by_share
 from monocal.tables.encoded import VOCABULARY, LogManifest, table_of_arrays, write_arrays

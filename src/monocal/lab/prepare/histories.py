@@ -12,7 +12,7 @@ import numpy as np
 
 from monocal.core.batches import release_pages
 from monocal.core.errors import UnknownName
-from monocal.core.fingerprint import fingerprint
+from monocal.core.format import fingerprint
 from monocal.core.samples import Ids
 from monocal.lab.prepare.encoded_log import ARRAYS, EncodedLog, Histories, Numbers
 
@@ -74,9 +74,10 @@ def write_histories(users: Ids, times: Numbers | None, zero_is_unknown: bool, fo
     maps = {}
     for name, path in paths.items():
         maps[name] = np.lib.format.open_memmap(path, mode="w+", dtype=np.int64, shape=(n_rows,))
-        with path.open("r+b") as stream:
-            # writing to a map of a file with holes would kill the process on a full disk
-            os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
+        if hasattr(os, "posix_fallocate"):
+            with path.open("r+b") as stream:
+                # writing to a map of a file with holes would kill the process on a full disk
+                os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
     for start, window in _windows(users, times, zero_is_unknown):
         rows = slice(start, start + len(window.first))
         maps["history_order"][window.places] = np.arange(rows.start, rows.stop)

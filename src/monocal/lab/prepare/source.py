@@ -13,7 +13,7 @@ from typing import Any, ClassVar, final
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.core.fingerprint import fingerprint
+from monocal.core.format import fingerprint
 from monocal.tables.problems import OnError, RawRows, RowProblems
 from monocal.tables.roles import Roles
 from monocal.tables.source import TableLike, TableStream, find_files, is_parquet, open_table

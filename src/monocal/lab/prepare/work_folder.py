@@ -9,12 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, final
 
-from monocal.core.disk_full import naming_disk_full
 from monocal.core.errors import InvalidInput
-from monocal.core.files import atomic_file
-from monocal.core.folders import named_place
-from monocal.core.locks import hold_private, turn_in
-from monocal.core.manifest import FolderFormat
+from monocal.core.files import atomic_file, naming_disk_full
+from monocal.core.folder import FolderFormat
+from monocal.core.locks import is_taken, turn_in
+from monocal.core.replace import named_place
 
 _STATE = "state.json"
 
@@ -55,15 +54,14 @@ class WorkFolder:
             self.target.parent.mkdir(parents=True, exist_ok=True)
             with turn_in(self.target.parent):
                 self.path.mkdir(exist_ok=True)
-                give_back = hold_private(self.path)
-            if give_back is None:
-                raise InvalidInput.of(
-                    "folder",
-                    f"{str(self.target)!r}, which another process is writing",
-                    "a folder of its own",
-                    "wait for the other process, or choose another folder",
-                )
-            stack.callback(give_back)
+                if is_taken(self.path):
+                    raise InvalidInput.of(
+                        "folder",
+                        f"{str(self.target)!r}, which another process is writing",
+                        "a folder of its own",
+                        "wait for the other process, or choose another folder",
+                    )
+                stack.enter_context(turn_in(self.path))
             if self.state().get("work") != self._work:
                 self._clear()
                 self.stage.mkdir()

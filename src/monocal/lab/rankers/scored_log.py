@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import UnknownName
-from monocal.core.fingerprint import fingerprint
-from monocal.core.outputs import local_path
+from monocal.core.files import local_path
+from monocal.core.format import fingerprint
 from monocal.core.samples import Samples
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats

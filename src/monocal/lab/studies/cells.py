@@ -15,9 +15,9 @@ import numpy as np
 
 from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.core.errors import UnknownName
-from monocal.core.fingerprint import fingerprint
+from monocal.core.folder import FolderFormat
+from monocal.core.format import fingerprint
 from monocal.core.log_loss import log_loss
-from monocal.core.manifest import FolderFormat
 from monocal.core.spaces import Floats, logit
 from monocal.core.version import __version__
 from monocal.lab.peers import PEERS, peer

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from monocal.core.files import atomic_file
-from monocal.core.outputs import output_folder
+from monocal.core.files import atomic_file, output_folder
 from monocal.lab.ab import AbPlan, run_experiment
 from monocal.lab.studies.cell_runner import RunOptions, list_cells, run_cells
 from monocal.lab.studies.cells import Cell

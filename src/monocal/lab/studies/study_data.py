@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.manifest import FolderFormat
+from monocal.core.folder import FolderFormat
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 

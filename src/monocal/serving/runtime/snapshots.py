@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import final
 
 from monocal.core.errors import ArtefactError
-from monocal.core.folders import identity_of
+from monocal.core.replace import identity_of
 from monocal.models.artefact import MODEL_FOLDER
 
 _PATIENCE_SECONDS = 2.0

@@ -1,7 +1,7 @@
-"""The one checked folder format: some files, and a JSON manifest that knows their sizes and fingerprints.
+"""The one checked folder: some files and a JSON manifest that knows their sizes and fingerprints, whole or not at all.
 
-Every kind of folder that monocal writes (models, encoded and scored logs, rankers, checkpoints, data of studies) has a
-manifest with the same entries:
+Every kind of folder that monocal writes (models, encoded and scored logs, rankers, data of studies) has a manifest
+with the same entries:
 
     format          what kind of folder it is
     schema_version  raised whenever a folder could be misread by another version; only the present one is read
@@ -17,16 +17,24 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, final
 
 from monocal.core.errors import ArtefactError, InvalidInput, MissingFolder
-from monocal.core.fingerprint import fingerprint, fingerprint_bytes, fingerprint_file
-from monocal.core.folders import atomic_folder, check_place, entries_of, named_place, publish_folder, remove_folder
-from monocal.core.outputs import local_path, output_folder
+from monocal.core.files import local_path, output_folder
+from monocal.core.format import fingerprint, fingerprint_bytes, fingerprint_file
+from monocal.core.replace import (
+    atomic_folder,
+    check_place,
+    entries_of,
+    finish_replacement,
+    named_place,
+    publish_folder,
+    remove_folder,
+)
 from monocal.core.version import __version__
 
 LARGEST_MANIFEST_BYTES = 64 << 20
@@ -36,7 +44,6 @@ MAPPED_BYTES = 256 << 20
 """From this size on a file is mapped where it may be shared between processes."""
 
 _N_SHOWN = 5
-_WRITER_CHARACTERS = 60
 
 Entries = dict[str, Any]
 
@@ -68,24 +75,23 @@ class FolderFormat:
     def writing(self, target: str | Path) -> Iterator[Path]:
         """Yields a folder that takes the place of `target` at the end; `seal` is the last thing to do in it.
 
-        A place that holds anything but an earlier folder of this kind is refused, see `check_target`.
+        A place that holds anything but an earlier folder of this kind is refused, see `atomic_folder`.
         """
         with atomic_folder(target, self._own_files) as temporary:
             yield temporary
 
-    def check_target(self, target: str | Path, argument: str = "output folder") -> Path:
-        """Returns the path of a folder to write; refuses one that cannot be written.
+    def publish(self, finished: Path, target: Path) -> None:
+        """Gives a sealed folder beside `target` its place, as `writing` does at its end."""
+        publish_folder(finished, target, self._own_files)
 
-        Also a place where `writing` would have to remove something that this format did not write. To be asked before
-        hours of work, too.
+    def check_target(self, target: str | Path, argument: str = "output folder") -> Path:
+        """Returns the path of a folder to write; refuses one that cannot be written or holds anything foreign.
+
+        To be asked before hours of work.
         """
         path = local_path(target, argument)
         check_place(named_place(path), self._own_files)
         return output_folder(path, argument)
-
-    def publish(self, finished: Path, target: Path) -> None:
-        """Gives a sealed folder beside `target` its place, as `writing` does at its end."""
-        publish_folder(finished, target, self._own_files)
 
     def remove(self, folder: str | Path) -> None:
         """Removes a folder of this kind, if it is there; one that holds other files is refused."""
@@ -130,14 +136,14 @@ class FolderFormat:
     def is_at(self, folder: str | Path) -> bool:
         """Says whether a folder has a manifest of this kind, whole or not."""
         try:
-            return bool(self._parse(Path(folder) / self.manifest).get("format") == self.name)
+            return bool(self._parse(Path(folder)).get("format") == self.name)
         except ArtefactError:
             return False
 
     def read(self, folder: str | Path) -> Entries:
         """Reads and checks the manifest alone: format, version, its own fingerprint, names of files."""
         path = Path(folder) / self.manifest
-        manifest = self._parse(path)
+        manifest = self._parse(Path(folder))
         if manifest.get("format") != self.name:
             raise ArtefactError(f"{path}: not a {self.name}; nothing was loaded")
         version = manifest.get("schema_version")
@@ -146,10 +152,10 @@ class FolderFormat:
                 f"{path}: damaged (schema version {version!r}); nothing was loaded. Hint: {self.remedy}"
             )
         if version != self.version:
-            writer = str(manifest.get("written_by", "an earlier version of monocal"))
+            writer = str(manifest.get("written_by", "an earlier version of monocal"))[:60]
             remedy = self.anew if version < self.version else "upgrade monocal"
             raise ArtefactError(
-                f"{path}: written by {writer[:_WRITER_CHARACTERS]} with schema version {version}, and monocal "
+                f"{path}: written by {writer} with schema version {version}, and monocal "
                 f"{__version__} reads schema version {self.version}; nothing was loaded or changed. Hint: {remedy}"
             )
         try:
@@ -171,15 +177,15 @@ class FolderFormat:
 
     def verify(self, folder: str | Path, manifest: Entries, *, contents: bool = True) -> None:
         """Compares the sizes of all files with the manifest, and their fingerprints if `contents`."""
-        for name, facts in manifest["files"].items():
-            path = self._check_size(Path(folder), name, facts)
+        for name in manifest["files"]:
+            path, facts = self._stated(Path(folder), manifest, name)
             if contents and fingerprint_file(path) != facts["fingerprint"]:
                 raise self._altered(path)
 
     def read_file(self, folder: str | Path, manifest: Entries, name: str) -> bytes:
         """Reads one file into memory; what is returned is what was checked, whoever writes there meanwhile.
 
-        Nothing is read before the file has the size that the manifest states.
+        Nothing is read before the file has the size that the manifest states, and then not more than that.
         """
         path, facts = self._stated(Path(folder), manifest, name)
         with path.open("rb") as stream:
@@ -204,12 +210,6 @@ class FolderFormat:
             raise self._altered(path)
         return contents
 
-    def _stated(self, folder: Path, manifest: Entries, name: str) -> tuple[Path, Entries]:
-        if name not in manifest["files"]:
-            raise ArtefactError(f"{folder / name}: not in the manifest; nothing was loaded. Hint: {self.remedy}")
-        facts = manifest["files"][name]
-        return self._check_size(folder, name, facts), facts
-
     def copy(self, folder: str | Path, target: Path) -> Entries:
         """Copies the manifest and the files it names, nothing else and no byte more than it states.
 
@@ -219,36 +219,46 @@ class FolderFormat:
         _copy_bounded(source / self.manifest, target / self.manifest, LARGEST_MANIFEST_BYTES)
         manifest = self.read(target)
         for name, facts in manifest["files"].items():
-            if not (source / name).is_file():
-                continue
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            _copy_bounded(source / name, target / name, facts["n_bytes"])
+            if (source / name).is_file():
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                _copy_bounded(source / name, target / name, facts["n_bytes"])
         return manifest
 
-    def _parse(self, path: Path) -> Entries:
-        if not path.parent.exists():
+    def _parse(self, folder: Path) -> Entries:
+        path = folder / self.manifest
+        if not folder.exists():
+            finish_replacement(folder)
+        if not folder.exists():
             raise MissingFolder(
-                f"{path.parent}: there is no such folder; {self.called} is a folder with {self.manifest} in it. "
+                f"{folder}: there is no such folder; {self.called} is a folder with {self.manifest} in it. "
                 "Hint: check the path"
             )
         if not path.is_file():
             raise ArtefactError(f"{path}: there is no such file; {self.called} is a folder with {self.manifest} in it")
+        with path.open("rb") as stream:
+            contents = stream.read(LARGEST_MANIFEST_BYTES + 1)
+        if len(contents) > LARGEST_MANIFEST_BYTES:
+            raise ArtefactError(f"{path}: larger than {LARGEST_MANIFEST_BYTES >> 20} MiB; nothing was loaded")
         try:
-            manifest = json.loads(_read_bounded(path))
+            manifest = json.loads(contents)
         except (ValueError, RecursionError) as error:
             raise ArtefactError(f"{path}: not a whole JSON file ({error}); nothing was loaded") from error
         if not isinstance(manifest, dict):
             raise ArtefactError(f"{path}: not a {self.name}; nothing was loaded")
         return manifest
 
-    def _check_size(self, folder: Path, name: str, facts: Mapping[str, Any]) -> Path:
+    def _stated(self, folder: Path, manifest: Entries, name: str) -> tuple[Path, Entries]:
+        """The path of a file that has its size, and what the manifest says about it."""
         path = folder / name
+        if name not in manifest["files"]:
+            raise ArtefactError(f"{path}: not in the manifest; nothing was loaded. Hint: {self.remedy}")
+        facts = manifest["files"][name]
         if not path.is_file():
             raise ArtefactError(f"{path}: missing; nothing was loaded. Hint: {self.remedy}")
         size, stated = path.stat().st_size, facts.get("n_bytes")
         if stated is not None and size != stated:
             raise ArtefactError(f"{path}: {size} bytes instead of {stated}; nothing was loaded. Hint: {self.remedy}")
-        return path
+        return path, facts
 
     def _altered(self, path: Path) -> ArtefactError:
         return ArtefactError(
@@ -260,9 +270,11 @@ class FolderFormat:
         files, folders = entries_of(folder)
         ours: set[str] = set()
         try:
-            manifest = self._parse(folder / self.manifest)
+            manifest = self._parse(folder)
             if manifest.get("format") == self.name:
-                ours = {self.manifest, *self.known, *_safe_names(manifest.get("files"))}
+                stated = manifest.get("files")
+                safe = filter(_is_safe, stated) if isinstance(stated, Mapping | list) else ()
+                ours = {self.manifest, *self.known, *safe}
         except ArtefactError:
             # a damaged manifest beside exactly the files of this kind may be replaced by a whole one
             if self.known and {self.manifest, *self.known} <= files:
@@ -270,22 +282,14 @@ class FolderFormat:
         parents = {str(parent) for name in ours for parent in PurePosixPath(name).parents}
         foreign = sorted([*(files - ours), *(f"{name}/" for name in folders - parents)])
         if foreign:
-            shown = ", ".join(foreign[:_N_SHOWN]) + (f" and {len(foreign) - _N_SHOWN} more" * (len(foreign) > _N_SHOWN))
+            more = f" and {len(foreign) - _N_SHOWN} more" if len(foreign) > _N_SHOWN else ""
             raise InvalidInput.of(
                 "output folder",
-                f"{str(folder)!r}, which holds {shown}{_kind_of(folder, foreign)}",
+                f"{str(folder)!r}, which holds {', '.join(foreign[:_N_SHOWN])}{more}",
                 f"a new or empty folder, or {self.called} and nothing else, which would be replaced",
                 "choose another folder, or move these files away first",
             )
         return files
-
-
-def _read_bounded(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        contents = stream.read(LARGEST_MANIFEST_BYTES + 1)
-    if len(contents) > LARGEST_MANIFEST_BYTES:
-        raise ArtefactError(f"{path}: larger than {LARGEST_MANIFEST_BYTES >> 20} MiB; nothing was loaded")
-    return contents
 
 
 def _copy_bounded(source: Path, target: Path, n_bytes: int) -> None:
@@ -310,18 +314,3 @@ def _is_safe(name: Any) -> bool:
     if not isinstance(name, str) or not name or "\0" in name or "\\" in name or os.path.isabs(name):
         return False
     return all(part not in ("", ".", "..") for part in name.split("/"))
-
-
-def _safe_names(files: Any) -> set[str]:
-    return {name for name in files if _is_safe(name)} if isinstance(files, Mapping | list) else set()
-
-
-def _kind_of(folder: Path, foreign: Sequence[str]) -> str:
-    """Names what a folder is, if it is a folder of another kind."""
-    if "manifest.json" not in foreign:
-        return ""
-    try:
-        found = json.loads(_read_bounded(folder / "manifest.json"))["format"]
-    except (OSError, ValueError, KeyError, TypeError, ArtefactError):
-        return ""
-    return f" (a {found})" if isinstance(found, str) and found.startswith("monocal ") else ""

@@ -1,8 +1,8 @@
-"""Matrix products with one thread, and what that is good for."""
+"""Matrix products with one thread, and memory that goes back to the system."""
 
-from __future__ import annotations
-
+import platform
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event
 
 import numpy as np
@@ -11,14 +11,14 @@ import scipy.linalg  # noqa: F401  loads a library of its own
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from monocal import calibrator
-from monocal.core.blas_threads import one_blas_thread
+from monocal.core.threads import one_blas_thread, trim_heap
 
 
-def _threads() -> set[int]:
+def _threads():
     return {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}
 
 
-def test_products_inside_have_one_thread_and_the_number_is_restored_after_an_error() -> None:
+def test_products_inside_have_one_thread_and_the_number_is_restored_after_an_error():
     with threadpool_limits(2, user_api="blas"):
         with pytest.raises(ZeroDivisionError), one_blas_thread():
             assert _threads() == {1}
@@ -26,16 +26,16 @@ def test_products_inside_have_one_thread_and_the_number_is_restored_after_an_err
         assert _threads() == {2}
 
 
-def test_the_last_of_several_blocks_lifts_the_limit() -> None:
+def test_the_last_of_several_blocks_lifts_the_limit():
     first_is_in, second_is_in, first_is_out = Event(), Event(), Event()
 
-    def first() -> None:
+    def first():
         with one_blas_thread():
             first_is_in.set()
             assert second_is_in.wait(10)
         first_is_out.set()
 
-    def second() -> set[int]:
+    def second():
         assert first_is_in.wait(10)
         with one_blas_thread():
             second_is_in.set()
@@ -52,7 +52,7 @@ def test_the_last_of_several_blocks_lifts_the_limit() -> None:
     limits.restore_original_limits()
 
 
-def test_a_fit_is_the_same_to_the_bit_whatever_the_number_of_blas_threads() -> None:
+def test_a_fit_is_the_same_to_the_bit_whatever_the_number_of_blas_threads():
     random = np.random.default_rng(0)
     z = random.normal(-1.0, 1.0, 60_000)
     features = random.integers(1, 50, (60_000, 3)).astype(np.int32)
@@ -63,3 +63,19 @@ def test_a_fit_is_the_same_to_the_bit_whatever_the_number_of_blas_threads() -> N
             fitted = calibrator("wide_logistic").fit(z, labels, features=features, scores_are="logit")
         found.append(fitted.predict(z, features=features, scores_are="logit"))
     assert np.array_equal(*found)
+
+
+def anonymous_bytes():
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library has no call for it")
+def test_holes_between_arrays_that_stay_are_given_back():
+    trim_heap()
+    pieces = [np.ones(8192) for _ in range(2000)]
+    full = anonymous_bytes()
+    kept = pieces[::2]
+    del pieces
+    trim_heap()
+    assert full - anonymous_bytes() > 0.8 * sum(piece.nbytes for piece in kept)

@@ -5,7 +5,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from monocal.core.errors import ArtefactError
-from monocal.core.tensor_files import read_tensors, write_tensors
+from monocal.core.format import read_tensors, write_tensors
 
 
 def test_the_official_reader_gets_the_same_arrays(tmp_path):
