@@ -235,7 +235,7 @@ def test_a_damaged_result_is_made_again(tmp_path):
 def test_a_folder_with_something_else_is_left_alone(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "manifest.json").write_text('{"format": "monocal model"}')
-    with pytest.raises(InvalidInput, match=r"folder: got .*mine.*, which holds manifest.json \(a monocal model\)"):
+    with pytest.raises(InvalidInput, match=r"folder: got .*mine.*, which holds manifest\.json"):
         encode_log(_table(), SCHEMA, tmp_path / "mine")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["manifest.json"]
     (tmp_path / "empty").mkdir()
