@@ -25,7 +25,7 @@ from monocal.lab.simulator import simulate_log
 RESULT = Path(__file__).parents[1] / "results" / "umc_size.md"
 REFERENCE = "paper's nets (concat 50×50, rescaling 200×200)"
 SIZES: dict[str, dict[str, Any]] = {
-    REFERENCE: {"integrand": "concat", "size": "paper"},
+    REFERENCE: {"method": "umc_concat", "size": "paper"},
     "default (12 knots, trunk 128×128)": {},
     'size="small" (12 knots, trunk 32)': {"size": "small"},
 }
@@ -37,7 +37,8 @@ def losses(world: str, seed: int, n_rows: int) -> dict[str, np.ndarray]:
     older, later = log.take(slice(0, n_rows)), log.take(slice(n_rows, 2 * n_rows))
     found = {}
     for name, arguments in SIZES.items():
-        umc = CALIBRATORS["umc"](seed=seed, n_threads=1, show_progress=False, **arguments)
+        method, more = arguments.get("method", "umc"), {k: v for k, v in arguments.items() if k != "method"}
+        umc = CALIBRATORS[method](seed=seed, n_threads=1, show_progress=False, **more)
         umc.fit(older.logits, older.labels, features=older.features, scores_are="logit")
         p = np.clip(umc.predict(later.logits, features=later.features, scores_are="logit"), 1e-12, 1 - 1e-12)
         truth, labels = later.true_probabilities, later.labels

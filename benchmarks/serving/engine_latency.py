@@ -98,13 +98,13 @@ def check(engine, model, requests, n_rows):
 def random_twin(predictor, sizes, rng):
     """Returns a predictor of the same shape with weights as torch draws them."""
     widths = [len(sizes) * 16, 128, 128, len(predictor.knots) + 2]
-    state = {"curve.knots": predictor.knots, "beta": np.zeros(1)}
+    state = {"knots": predictor.knots, "beta": np.zeros(1)}
     for place, (n_in, n_out) in enumerate(pairwise(widths)):
         bound = n_in**-0.5
         state[f"trunk.layers.{place}.weight"] = rng.uniform(-bound, bound, (n_out, n_in))
         state[f"trunk.layers.{place}.bias"] = rng.uniform(-bound, bound, n_out)
     vectors, shifts = rng.normal(size=(sum(sizes), 16)), np.zeros(sum(sizes))
-    return umc_predictor(state, field_sizes=sizes, integrand="knots", vectors=vectors, wide_shifts=shifts)
+    return umc_predictor(state, field_sizes=sizes, vectors=vectors, wide_shifts=shifts)
 
 
 def kernel_lines(model, log, names, n_rounds):

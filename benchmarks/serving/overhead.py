@@ -42,7 +42,7 @@ OF_THE_CANDIDATE = ("position", "app_id", "app_domain", "app_category", "ad_id",
 OF_THE_CANDIDATE += ("campaign", "category", "flags")
 ARMS: dict[str, dict[str, Any]] = {
     "SIR, of the score alone": {"method": "sir"},
-    "paper's nets (concat 50×50, rescaling 200×200)": {"integrand": "concat", "size": "paper"},
+    "paper's nets (concat 50×50, rescaling 200×200)": {"method": "umc_concat", "size": "paper"},
     'size="paper" (12 knots, trunk 256×128×128)': {"size": "paper"},
     "default (12 knots, trunk 128×128)": {},
     'size="small"': {"size": "small"},
@@ -130,7 +130,7 @@ def engine_of(ranked: Ranked, arguments: dict[str, Any]) -> Engine:
     method = arguments.pop("method", "umc")
     # a network that later rows reject would cost nothing, and one that stops at its start would not be a fitted one
     common = {"n_threads": 1, "show_progress": False, "n_epochs": 1, "carry": "none", "held_out_share": 0.0}
-    common = common | arguments if method == "umc" else arguments
+    common = common | arguments if method.startswith("umc") else arguments
     made = [CALIBRATORS[method](**common) for _ in TASKS]
     labels = [ranked.log.task_labels[task] for task in TASKS]
     for place, calibrator in enumerate(made):

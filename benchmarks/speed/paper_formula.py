@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from monocal.neural.umc.quadrature import clenshaw_curtis
+from monocal.lab.exact_concat.torch_map import clenshaw_curtis
 
 N_STEPS = 50
 

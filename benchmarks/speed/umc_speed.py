@@ -27,11 +27,15 @@ import numpy as np
 import torch
 from paper_formula import PaperUmc, bce
 
-from monocal.compiled.exact_integral import integrate, pack_integrand
 from monocal.compiled.predictor import FoldedPredictor
 from monocal.compiled.umc_predictor import umc_predictor
 from monocal.core.files import atomic_file
-from monocal.neural.torch_maps import ContextEncoder, UmcMap
+from monocal.lab.exact_concat.integral import integrate, pack_integrand
+from monocal.lab.exact_concat.predictor import concat_predictor
+from monocal.lab.exact_concat.torch_map import ConcatMap
+from monocal.neural.maps import umc, umc_parts
+from monocal.neural.modules.context_encoder import ContextEncoder
+from monocal.neural.torch_map import MonotoneMap
 
 _MARK = "<!-- reading -->"
 """What stands below it is written by hand and kept."""
@@ -54,9 +58,13 @@ class Bench:
         self.labels = torch.as_tensor(rng.random(BATCH) < 0.17).float()
         table = torch.as_tensor(rng.normal(0.0, 0.3, (sum(SIZES), 16))).float()
         self.encoder = ContextEncoder(SIZES, table=table)
-        self.umc = UmcMap(self.encoder.width, identity_start=False)
-        self.knots = UmcMap(self.encoder.width, integrand="knots", knots=KNOTS, identity_start=False)
-        self.factored = UmcMap(self.encoder.width, integral="clenshaw_curtis", identity_start=False)
+        self.umc = ConcatMap(self.encoder.width, identity_start=False)
+        self.knots = MonotoneMap(
+            umc_parts(self.encoder.width, KNOTS, (256, 128, 128), identity_start=False),
+            umc,
+            context_width=self.encoder.width,
+        )
+        self.factored = ConcatMap(self.encoder.width, integral="clenshaw_curtis", identity_start=False)
         self.papers = {
             name: paper_of(self.umc, self.encoder.width, published=name == "published")
             for name in ("published", "autograd")
@@ -89,20 +97,16 @@ class Bench:
         return float(np.abs(difference).max())
 
 
-def predictor_of(umc: UmcMap, encoder: ContextEncoder) -> FoldedPredictor:
+def predictor_of(network: MonotoneMap, encoder: ContextEncoder) -> FoldedPredictor:
     """Returns the compiled predictor with the weights of our map."""
-    return umc_predictor(
-        {name: tensor.detach().numpy() for name, tensor in umc.state_dict().items()},
-        field_sizes=SIZES,
-        integrand=umc.integrand,
-        vectors=encoder.table.numpy(),
-    )
+    make = concat_predictor if isinstance(network, ConcatMap) else umc_predictor
+    return make(network.arrays(), field_sizes=SIZES, vectors=encoder.table.numpy())
 
 
-def paper_of(umc: UmcMap, width: int, *, published: bool) -> PaperUmc:
+def paper_of(umc: ConcatMap, width: int, *, published: bool) -> PaperUmc:
     """Returns the yardstick with the weights of our map."""
     paper = PaperUmc(width, published=published)
-    curve = umc.curve
+    curve = umc.integrand
     with torch.no_grad():
         first, _, second, _, third, _ = paper.integrand
         first.weight.copy_(torch.cat([curve.slopes[:, None], umc.offsets.weight], dim=1))
@@ -169,7 +173,7 @@ def peak_bytes(name: str) -> int:
     bench = Bench(with_predictors=False)
     model = bench.umc if name == "fields" else bench.papers[name]
     if name == "fields":
-        UmcMap(4)(torch.zeros(2048), torch.zeros(2048, 4)).sum().backward()  # loads the compiled loops
+        ConcatMap(4)(torch.zeros(2048), torch.zeros(2048, 4)).sum().backward()  # loads the compiled loops
     Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
     before = status_bytes("VmRSS")
     for _ in range(2):

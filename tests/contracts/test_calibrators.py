@@ -10,6 +10,7 @@ from monocal.testing.calibrator_laws import LAWS
 
 ARGUMENTS = {
     "per_segment": {"min_events": 5},
+    "umc_concat": {"size": "small"},
     "fac": {"hidden": (32,)},
     "sbcr": {"hidden": (32,)},
     "mcnet": {"hidden": (32,)},
@@ -30,11 +31,10 @@ VARIANTS = [
     ("mlplatt", {"query_side_fields": (1,)}),
     ("mbct", {"min_rows": 100, "min_positives": 5.0, "n_trees": 4}),
     ("platt", {"guard": True}),
-    ("umc", {"integrand": "concat", "size": "small"}),
-    ("umc", {"umnn": False}),
-    ("umc", {"use_features": False}),
+    ("umc_concat", {"umnn": False}),
+    ("umc_concat", {"use_features": False}),
+    ("umc_concat", {"rescaling": False, "wide": False, "size": "small"}),
     ("umc", {"embeddings": "none"}),
-    ("umc", {"rescaling": False, "wide": False}),
     ("umc", {"sc_weight": 1.0, "auxiliary": "field"}),
     ("fac", {"hidden": (32,), "hard_monotone": True, "sc_weight": 1.0}),
     ("sbcr", {"hidden": (32,), "query_side_fields": (1,), "sc_weight": 1.0}),
@@ -43,7 +43,7 @@ VARIANTS = [
 
 
 RANDOM_STARTS = [
-    ("umc", {"preset": "authors", "n_epochs": 3, "batch_rows": 500}),
+    ("umc_concat", {"preset": "authors", "n_epochs": 3, "batch_rows": 500}),
     ("adacalib", {"hard_monotone": True, "field": 1, "candidate_bins": (5, 10)}),
 ]
 """From a random start a few thousand rows are not enough to do no harm."""

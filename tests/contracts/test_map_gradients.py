@@ -4,18 +4,20 @@ Releases of torch differ in the gradient of `clamp` at its bounds. A start as th
 score put many numbers exactly where two pieces meet.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
 from monocal.compiled.limits import LOG_SCALE_LIMIT
-from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
+from monocal.lab.exact_concat.torch_map import ConcatMap
+from monocal.lab.reconstructions.adacalib_map import AdaCalibMap, interpolate
 from monocal.lab.reconstructions.adacalib_statistics import value_statistics
 from monocal.lab.reconstructions.mcnet_map import McnetMap
-from monocal.neural.modules.broken_line import interpolate
-from monocal.neural.torch_maps import DescMap, FacMap, PiecewiseMap, SbcrMap, UmcMap
-from monocal.neural.umc.concat_integrand import positive
-from monocal.neural.umc.knot_integral import KnotIntegral
+from monocal.neural import maps
+from monocal.neural.torch_map import MonotoneMap
+from monocal.ops.torch_ops import TorchOps
 
 KNOTS = [-2.5, -1.0, 0.0, 0.7, 2.0]
 WIDTH = 2
@@ -25,26 +27,49 @@ LOGITS = [*KNOTS, -4.0, -0.5, 0.3, 1.25, 3.0]
 """Every knot, both sides beyond them, and places in between."""
 
 
-def at_knots(**arguments):
-    return UmcMap(WIDTH, integrand="knots", knots=KNOTS, trunk=(3,), **arguments)
+def at_knots(knots=KNOTS, width=WIDTH, rescaling=True, **arguments):
+    parts = maps.umc_parts(width, knots, (3,), rescaling=rescaling, **arguments)
+    return MonotoneMap(parts, partial(maps.umc, rescaling=rescaling), context_width=width)
 
 
 def concat(integral, width=WIDTH, **arguments):
-    return UmcMap(width, integral=integral, n_steps=6, hidden=(3, 2), rescaling_hidden=(3,), **arguments)
+    return ConcatMap(width, integral=integral, n_steps=6, hidden=(3, 2), rescaling_hidden=(3,), **arguments)
 
 
 def of_constants(constants, knots=KNOTS):
     """A map without features whose raw heights, log-scale and shift are given."""
-    umc = UmcMap(0, integrand="knots", knots=knots)
+    umc = at_knots(knots, 0)
     with torch.no_grad():
         umc.constants.copy_(torch.tensor(constants))
     return umc
 
 
-def with_values(line_map, values):
+def fac(n_knots, rises):
+    parts = maps.fac_parts(WIDTH, n_knots, (3,), identity_start=True)
+    return MonotoneMap(parts, partial(maps.fac, rises=rises), context_width=WIDTH)
+
+
+def line(values):
+    """A rising broken line through these values."""
+    line_map = MonotoneMap(maps.line_parts(len(values)), partial(maps.broken_line, rises=True))
     with torch.no_grad():
-        line_map.line.values.copy_(torch.tensor(values))
+        line_map.values.copy_(torch.tensor(values))
     return line_map
+
+
+def sbcr(width, **arguments):
+    parts = maps.sbcr_parts(width, 4, (3,), **arguments)
+    return MonotoneMap(parts, partial(maps.sbcr, n_bins=4), context_width=width)
+
+
+def desc(sees_score):
+    return MonotoneMap(maps.desc_parts(2, 1, (3,), sees_score=sees_score), maps.desc, context_width=WIDTH)
+
+
+@pytest.fixture(autouse=True)
+def lines_without_epsilon(monkeypatch):
+    """A straight line has its corners where pieces of equal slope meet, which the authors' epsilon would bend."""
+    monkeypatch.setattr(maps, "LINE_EPSILON", 0.0)
 
 
 def adacalib(hard_monotone):
@@ -74,30 +99,18 @@ MAPS = {
     "umc of some equal heights": (lambda: of_constants([0.4, 0.4, 0.0, -0.3, -0.3, 0.1, 0.0]), LOGITS),
     "umc of the largest scale": (lambda: of_constants([0.0] * 5 + [LOG_SCALE_LIMIT, 0.0]), LOGITS),
     "umc of two knots": (lambda: of_constants([0.0] * 4, knots=[0.0, 1.0]), [-1.0, 0.0, 0.25, 1.0, 2.0]),
-    "mcnet at the start": (lambda: McnetMap(WIDTH, knots=KNOTS, hidden=(3,)), LOGITS),
+    "mcnet at the start": (lambda: McnetMap(maps.umc_parts(WIDTH, KNOTS, (3,)), context_width=WIDTH), LOGITS),
     **{f"umc {rule} at the start": (lambda rule=rule: concat(rule), LOGITS) for rule in ("clenshaw_curtis", "umnn")},
     "umc gauss_legendre at a random start": (lambda: concat("gauss_legendre", identity_start=False), LOGITS),
     "umc by quadrature without features": (lambda: concat("clenshaw_curtis", 0), LOGITS),
-    "fac at the start": (lambda: FacMap(WIDTH, n_knots=5, hidden=(3,), epsilon=0.0, identity_start=True), LOGITS),
-    "fac in order at the start": (
-        lambda: FacMap(WIDTH, n_knots=3, hidden=(3,), epsilon=0.0, hard_monotone=True, identity_start=True),
-        [*LOGITS, *BIN_EDGES],
-    ),
-    "a straight piecewise line": (
-        lambda: with_values(PiecewiseMap(3, epsilon=0.0, hard_monotone=True), [2 * edge for edge in BIN_EDGES]),
-        [*LOGITS, *BIN_EDGES],
-    ),
-    "a flat piecewise line": (
-        lambda: with_values(PiecewiseMap(3, epsilon=0.0, hard_monotone=True), [0.5, 0.1, 0.2]),
-        [*LOGITS, *BIN_EDGES],
-    ),
-    "sbcr at the start": (
-        lambda: SbcrMap(WIDTH, n_bins=4, hidden=(3,), identity_start=True),
-        [*LOGITS, *BIN_EDGES, -40.0, 40.0],
-    ),
-    "sbcr without features": (lambda: SbcrMap(0, n_bins=4), [*LOGITS, *BIN_EDGES]),
-    "desc": (lambda: DescMap(2, 1, hidden=(3,)), [-20.0, -16.0, -1.234, 0.321, 16.0, 20.0]),
-    "desc in order": (lambda: DescMap(2, 1, hidden=(3,), hard_monotone=True), [*LOGITS, -16.0, 16.0]),
+    "fac at the start": (lambda: fac(5, False), LOGITS),
+    "fac in order at the start": (lambda: fac(3, True), [*LOGITS, *BIN_EDGES]),
+    "a straight line": (lambda: line([2 * edge for edge in BIN_EDGES]), [*LOGITS, *BIN_EDGES]),
+    "a flat line": (lambda: line([0.5, 0.1, 0.2]), [*LOGITS, *BIN_EDGES]),
+    "sbcr at the start": (lambda: sbcr(WIDTH, identity_start=True), [*LOGITS, *BIN_EDGES, -40.0, 40.0]),
+    "sbcr without features": (lambda: sbcr(0), [*LOGITS, *BIN_EDGES]),
+    "desc": (lambda: desc(True), [-20.0, -16.0, -1.234, 0.321, 16.0, 20.0]),
+    "desc in order": (lambda: desc(False), [*LOGITS, -16.0, 16.0]),
     "adacalib": (lambda: adacalib(False), LOGITS),
     "adacalib in order": (lambda: adacalib(True), LOGITS),
 }
@@ -154,14 +167,14 @@ def test_the_gradient_of_a_map_is_the_mathematical_one(name):
 @pytest.mark.parametrize("limit", [-1.5, 0.0, 1.5])
 def test_the_gradient_of_the_exact_integral_is_the_mathematical_one_where_everything_is_zero(limit):
     """The compiled kernel is written for float32, so steps are wide and the law is looser."""
-    umc = UmcMap(1, hidden=(3, 2), rescaling=False)
+    umc = ConcatMap(1, hidden=(3, 2), rescaling=False)
     limits = torch.full((1,), limit, requires_grad=True)
     with torch.no_grad():
-        umc.curve.slopes.copy_(torch.tensor([0.5, -0.75, 1.0]))
-        umc.curve.second.weight.copy_(torch.tensor([[0.5, 1.0, 0.25], [0.75, 0.5, 1.0]]))
+        umc.integrand.slopes.copy_(torch.tensor([0.5, -0.75, 1.0]))
+        umc.integrand.second.weight.copy_(torch.tensor([[0.5, 1.0, 0.25], [0.75, 0.5, 1.0]]))
     for third in (0.0, 0.5):  # the integrand is 1 everywhere, and then has its corner at the score 0
         with torch.no_grad():
-            umc.curve.third.weight.fill_(third)
+            umc.integrand.third.weight.fill_(third)
         leaves = [limits, *umc.parameters()]
         assert_gradient_between_one_sided_derivatives(
             lambda: umc(limits, torch.zeros(1, 1)).sum(), leaves, step=2.0**-7, tolerance=0.02
@@ -179,7 +192,7 @@ def test_every_output_of_the_identity_start_learns_from_the_first_step():
 
 def test_the_positive_transform_has_the_derivative_1_at_0():
     places = torch.tensor([-800.0, -1.0, 0.0, 1.0, 800.0], dtype=torch.float64, requires_grad=True)
-    values = positive(places)
+    values = maps.positive(TorchOps(torch.nn.Module()), places)
     values.sum().backward()
     assert values.tolist() == [0.0, np.exp(-1.0), 1.0, 2.0, 801.0]
     assert places.grad.tolist() == [0.0, np.exp(-1.0), 1.0, 1.0, 1.0]
@@ -188,10 +201,10 @@ def test_the_positive_transform_has_the_derivative_1_at_0():
 @pytest.mark.parametrize("height", [0.25, 1.0, 3.0])
 def test_equal_heights_at_knots_have_the_derivative_of_the_integral(height):
     """By hand: dU/dt is the height; a height's share of U is the area below its hat function."""
-    integral = KnotIntegral([-1.0, 0.0, 2.0])
+    knots = torch.tensor([-1.0, 0.0, 2.0], dtype=torch.float64)
     t = torch.tensor([-2.0, -1.0, -0.5, 0.0, 1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
     heights = torch.full((7, 3), height, dtype=torch.float64, requires_grad=True)
-    integral(t, *integral.prepare(heights)).sum().backward()
+    maps.knot_integral(TorchOps(torch.nn.Module()), t, knots, heights).sum().backward()
     assert t.grad.tolist() == pytest.approx([height] * 7, rel=1e-12)
     hats = [[-1.5, -0.5, 0], [-0.5, -0.5, 0], [-0.125, -0.375, 0], [0, 0, 0], [0, 0.75, 0.25], [0, 1, 1], [0, 1, 2]]
     np.testing.assert_allclose(heights.grad, hats, atol=1e-12)

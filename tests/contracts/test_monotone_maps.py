@@ -1,251 +1,311 @@
-"""Every map from logit to logit against every law, on deliberately sharp weights."""
+"""Every map from logit to logit against every law, in every backend, on deliberately sharp weights."""
+
+from functools import partial
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
+from onnx import TensorProto, helper
 
+from monocal.compiled.umc_predictor import umc_predictor
 from monocal.core.monotonicity import NotMonotone, probe_logits
-from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
-from monocal.lab.reconstructions.adacalib_statistics import value_statistics
-from monocal.lab.reconstructions.mcnet_map import McnetMap
-from monocal.neural.torch_maps import (
-    DescMap,
-    FacMap,
-    MonotoneMap,
-    PiecewiseMap,
-    SbcrMap,
-    UmcMap,
-    assert_monotone,
-)
+from monocal.neural import maps
+from monocal.neural.torch_map import MonotoneMap, assert_monotone
+from monocal.ops.numpy_ops import NumpyOps
+from monocal.ops.onnx_graph import GraphBuilder
+from monocal.ops.onnx_ops import Node, OnnxOps
 
 KNOTS = [-4.0, -2.5, -1.0, 0.0, 0.7, 2.0]
 WIDTH = 12
 
 
-def adacalib(hard_monotone):
-    rng = np.random.default_rng(0)
-    scores = rng.uniform(size=4000)
-    labels = (rng.uniform(size=4000) < scores**2).astype(float)
-    values = rng.integers(0, 3, size=4000)
-    parts = [value_statistics(scores, labels, values, 5, n_bins) for n_bins in (5, 10)]
-    return AdaCalibMap(
-        [torch.as_tensor(part.edges) for part in parts],
-        [torch.as_tensor(part.statistics) for part in parts],
-        torch.as_tensor(np.bincount(values, minlength=5)),
-        hard_monotone=hard_monotone,
-    )
+def umc(width=WIDTH, knots=KNOTS, hidden=(32, 16), rescaling=True):
+    parts = maps.umc_parts(width, knots, hidden, rescaling=rescaling, identity_start=False)
+    return parts, partial(maps.umc, rescaling=rescaling), width
+
+
+def fac(rises):
+    return maps.fac_parts(WIDTH, 100, (40,)), partial(maps.fac, rises=rises), WIDTH
+
+
+def sbcr(width=WIDTH):
+    return maps.sbcr_parts(width, 100, (32, 16)), partial(maps.sbcr, n_bins=100), width
+
+
+def desc(sees_score):
+    return maps.desc_parts(3, 4, (20,), sees_score=sees_score), maps.desc, WIDTH
+
+
+def line(rises):
+    return maps.line_parts(100), partial(maps.broken_line, rises=rises), 0
 
 
 MAPS = {
-    "umc concat": lambda: UmcMap(WIDTH, identity_start=False),
-    "umc concat no rescaling": lambda: UmcMap(WIDTH, identity_start=False, rescaling=False),
-    "umc knots": lambda: UmcMap(WIDTH, integrand="knots", knots=KNOTS, trunk=(32, 16), identity_start=False),
-    "umc two knots": lambda: UmcMap(WIDTH, integrand="knots", knots=[0.0, 1.0], trunk=(8,), identity_start=False),
-    "umc without features": lambda: UmcMap(0, identity_start=False, rescaling=False),
-    "umc knots without features": lambda: UmcMap(0, integrand="knots", knots=KNOTS, identity_start=False),
-    "umc clenshaw-curtis": lambda: UmcMap(WIDTH, integral="clenshaw_curtis", identity_start=False),
-    "umc as UMNN integrates": lambda: UmcMap(WIDTH, integral="umnn", identity_start=False),
-    "umc gauss-legendre": lambda: UmcMap(WIDTH, integral="gauss_legendre", n_steps=32, identity_start=False),
-    "fac": lambda: FacMap(WIDTH),
-    "fac hard": lambda: FacMap(WIDTH, hard_monotone=True),
-    "mcnet": lambda: McnetMap(WIDTH, knots=KNOTS, hidden=(32, 16), identity_start=False),
-    "sbcr": lambda: SbcrMap(WIDTH),
-    "sbcr without features": lambda: SbcrMap(0),
-    "desc": lambda: DescMap(3, 4),
-    "desc hard": lambda: DescMap(3, 4, hard_monotone=True),
-    "piecewise": lambda: PiecewiseMap(),
-    "piecewise hard": lambda: PiecewiseMap(hard_monotone=True),
-    "adacalib": lambda: adacalib(False),
-    "adacalib hard": lambda: adacalib(True),
+    "umc": umc,
+    "umc not rescaled": partial(umc, rescaling=False),
+    "umc of two knots": partial(umc, knots=[0.0, 1.0], hidden=(8,)),
+    "umc of three layers": partial(umc, hidden=(40, 24, 16)),
+    "umc without features": partial(umc, 0),
+    "fac": partial(fac, False),
+    "fac in order": partial(fac, True),
+    "sbcr": sbcr,
+    "sbcr without features": partial(sbcr, 0),
+    "desc": partial(desc, True),
+    "desc in order": partial(desc, False),
+    "line": partial(line, False),
+    "line in order": partial(line, True),
 }
+FALLING = ["fac", "desc", "line"]
+RISING = [name for name in MAPS if name not in FALLING]
 EVERY = pytest.mark.parametrize("name", MAPS)
-GUARANTEED = [name for name, build in MAPS.items() if build().monotone != "none"]
 
 
-def context_for(monotone_map, n_rows, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    if isinstance(monotone_map, AdaCalibMap):
-        return torch.randint(0, 5, (n_rows, 1), generator=generator)
-    if monotone_map.context_width == 0:
+def made(name, factor=None, seed=1):
+    """Returns the torch map, its function and its width; a factor makes weights larger, as hard training could."""
+    parts, curve, width = MAPS[name]()
+    network = MonotoneMap(parts, curve, context_width=width)
+    if factor is not None:
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                noise = torch.randn(parameter.shape, generator=generator)
+                parameter.mul_(factor).add_(0.3 * noise if parameter.ndim < 2 else 0.05 * noise)
+    return network.eval(), curve, width
+
+
+def context_for(width, n_rows, seed=0):
+    if width == 0:
         return None
-    return torch.randn(n_rows, monotone_map.context_width, generator=generator)
+    return np.random.default_rng(seed).normal(size=(n_rows, width)).astype(np.float32)
 
 
-def sharpen_(monotone_map, factor, seed=1):
-    """Makes every weight matrix `factor` times larger and disturbs everything else, as hard training could."""
-    generator = torch.Generator().manual_seed(seed)
+def in_graph(curve, arrays, width):
+    """Returns the map as ONNX Runtime evaluates it."""
+    graph = GraphBuilder()
+    answer = curve(OnnxOps(graph, arrays), Node(graph, "t"), Node(graph, "context") if width else None)
+    graph.answer(answer.name, "answers")
+    inputs = [helper.make_tensor_value_info("t", TensorProto.DOUBLE, ["rows"])]
+    if width:
+        inputs.append(helper.make_tensor_value_info("context", TensorProto.DOUBLE, ["rows", width]))
+    outputs = [helper.make_tensor_value_info("answers", TensorProto.DOUBLE, ["rows"])]
+    whole = helper.make_graph(graph.nodes, "map", inputs, outputs, graph.constants)
+    model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+
+    def evaluated(logits, context):
+        feed = {"t": logits} if context is None else {"t": logits, "context": context.astype(np.float64)}
+        return session.run(None, feed)[0]
+
+    return evaluated
+
+
+def neighbours():
+    """Runs of neighbouring float64 numbers around knots and elsewhere, over the whole range."""
+    starts = np.concatenate([KNOTS, np.random.default_rng(0).uniform(-6, 6, 100)])
+    chains = [np.nextafter(starts, -np.inf), starts]
+    for _ in range(20):
+        chains.append(np.nextafter(chains[-1], np.inf))
+    return np.unique(np.concatenate([*chains, probe_logits(n_chains=10)]))
+
+
+@EVERY
+def test_arrays_give_the_numbers_of_tensors(name):
+    network, curve, width = made(name, 1.5)
+    context, logits = context_for(width, 400), np.linspace(-12, 12, 400)
     with torch.no_grad():
-        for parameter in monotone_map.parameters():
-            noise = torch.randn(parameter.shape, generator=generator)
-            parameter.mul_(factor).add_(0.3 * noise if parameter.ndim < 2 else 0.05 * noise)
+        expected = network(torch.as_tensor(logits), None if context is None else torch.as_tensor(context)).numpy()
+    np.testing.assert_allclose(curve(NumpyOps(network.arrays()), logits, context), expected, rtol=2e-5, atol=2e-5)
 
 
-def test_guaranteed_maps_are_the_expected_ones():
-    assert set(MAPS) - set(GUARANTEED) == {
-        "umc clenshaw-curtis",
-        "umc gauss-legendre",
-        "umc as UMNN integrates",
-        "fac",
-        "desc",
-        "piecewise",
-        "adacalib",
-    }
+@EVERY
+def test_a_graph_gives_the_numbers_of_arrays(name):
+    network, curve, width = made(name, 1.5)
+    context, logits = context_for(width, 400), np.linspace(-12, 12, 400)
+    found = in_graph(curve, network.arrays(), width)(logits, context)
+    np.testing.assert_allclose(found, curve(NumpyOps(network.arrays()), logits, context), rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", GUARANTEED)
+@pytest.mark.parametrize("numba", [True, False], ids=["compiled layers", "numpy alone"])
 @pytest.mark.parametrize("factor", [1.0, 10.0])
-def test_never_decreases_on_sharp_weights(name, factor):
-    monotone_map = MAPS[name]().eval()
-    sharpen_(monotone_map, factor)
-    check = assert_monotone(monotone_map, context_for(monotone_map, 8))
+@pytest.mark.parametrize("name", RISING)
+def test_arrays_never_decrease_on_sharp_weights(monkeypatch, name, factor, numba):
+    if not numba:
+        monkeypatch.setattr("monocal.ops.numpy_ops.numba_is_installed", lambda: False)
+    network, curve, width = made(name, factor)
+    check = assert_monotone(curve, network.arrays(), context_for(width, 3), logits=neighbours())
     assert check.worst_fall == 0.0
 
 
-def test_never_decreases_with_a_saturated_integrand():
-    monotone_map = MAPS["umc concat"]()
-    sharpen_(monotone_map, 4.0)
-    with torch.no_grad():
-        monotone_map.curve.third.bias.fill_(-20.0)
-    assert assert_monotone(monotone_map, context_for(monotone_map, 12)).worst_fall == 0.0
+@pytest.mark.parametrize("name", RISING)
+def test_a_graph_never_decreases_on_sharp_weights(name):
+    network, curve, width = made(name, 4.0)
+    evaluated = in_graph(curve, network.arrays(), width)
+    logits = neighbours()
+    for row in range(3):
+        context = context_for(width, 1, seed=row)
+        assert np.diff(evaluated(logits, None if context is None else context.repeat(len(logits), 0))).min() >= 0.0
 
 
-def test_knots_never_decrease_between_neighbouring_float64_numbers():
-    monotone_map = MAPS["umc knots"]()
-    sharpen_(monotone_map, 10.0)
-    starts = np.concatenate([KNOTS, np.random.default_rng(0).uniform(-6, 6, 200)])
-    chain = [np.nextafter(starts, -np.inf), starts]
-    for _ in range(20):
-        chain.append(np.nextafter(chain[-1], np.inf))
-    logits = np.unique(np.concatenate(chain))
-    assert assert_monotone(monotone_map, context_for(monotone_map, 20), logits=logits).worst_fall == 0.0
-
-
-@pytest.mark.parametrize("name", ["umc clenshaw-curtis", "umc gauss-legendre", "desc", "fac", "piecewise", "adacalib"])
-def test_maps_tagged_none_do_decrease_somewhere(name):
+@pytest.mark.parametrize("name", FALLING)
+def test_maps_without_the_promise_do_decrease_somewhere(name):
     """The tag is honest: weights exist on which the map falls."""
-    monotone_map = MAPS[name]().eval()
-    sharpen_(monotone_map, -1.0 if name == "adacalib" else 10.0)
+    network, curve, width = made(name, 10.0)
     with pytest.raises(NotMonotone, match="down by"):
-        assert_monotone(monotone_map, context_for(monotone_map, 8))
+        assert_monotone(curve, network.arrays(), context_for(width, 8))
+
+
+def compiled(name, factor, sizes=(4, 50, 300), n_dimensions=4, **layout):
+    """Returns compiled loops and the same map on arrays, both on field ids with shifts."""
+    network, curve, width = made(name, factor)
+    arrays = network.arrays()
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(sum(sizes), n_dimensions)).astype(np.float32)
+    shifts, starts = random.normal(size=sum(sizes)), np.cumsum([0, *sizes[:-1]])
+    loops = umc_predictor(
+        arrays, field_sizes=sizes, vectors=vectors if width else None, wide_shifts=shifts, intercept=0.25, **layout
+    )
+
+    def by_arrays(logits, ids):
+        places = np.where((ids >= 0) & (ids < sizes), ids, 0) + starts
+        context = vectors[places].reshape(len(ids), -1) if width else None
+        return curve(NumpyOps(arrays), logits, context) + shifts.astype(np.float32)[places].sum(axis=1) + 0.25
+
+    ids = np.stack([random.integers(0, size, 400) for size in sizes], axis=1).astype(np.int32)
+    return loops, by_arrays, ids
+
+
+KNOT_MAPS = [name for name in MAPS if name.startswith("umc")]
+LAYOUTS = {"all folded": {}, "large fields": {"max_table_bytes": 20_000}, "nothing folded": {"max_table_bytes": 0}}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", KNOT_MAPS)
+def test_compiled_loops_give_the_numbers_of_arrays(name, layout):
+    loops, by_arrays, ids = compiled(name, 1.5, **LAYOUTS[layout])
+    logits = np.linspace(-12, 12, 400)
+    ids[::7, 1] = [10_000, -1, 50] * 19 + [0]
+    np.testing.assert_allclose(loops.score(logits, ids), by_arrays(logits, ids), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["umc without features"])
+def test_compiled_pieces_give_the_numbers_of_arrays_to_rounding(name):
+    """Without layers, whose float32 sums are taken in another order, nothing is left but rounding."""
+    loops, by_arrays, ids = compiled(name, 3.0)
+    logits = neighbours()
+    many = np.resize(ids, (len(logits), ids.shape[1]))
+    single = loops.score(logits, many) - loops.score(np.zeros(len(logits)), many)
+    arrays = by_arrays(logits, many) - by_arrays(np.zeros(len(logits)), many)
+    np.testing.assert_allclose(single, arrays, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", KNOT_MAPS)
+def test_compiled_loops_never_decrease_and_take_every_row_alone(name):
+    loops, _, ids = compiled(name, 10.0, max_table_bytes=20_000)
+    logits = neighbours()
+    for row in ids[:3]:
+        assert np.diff(loops.score(logits, np.tile(row, (len(logits), 1)))).min() >= 0.0
+    logits = np.linspace(-5, 5, 400)
+    whole = loops.score(logits, ids)
+    for size in (1, 7, 33):
+        parts = [loops.score(logits[i : i + size], ids[i : i + size]) for i in range(0, 400, size)]
+        assert np.array_equal(np.concatenate(parts), whole)
+
+
+@EVERY
+def test_one_row_equals_the_same_row_in_a_batch(name):
+    network, curve, width = made(name, 1.5)
+    ops, context, logits = NumpyOps(network.arrays()), context_for(width, 40), np.linspace(-5, 5, 40)
+    together = curve(ops, logits, context)
+    for row in (0, 17, 39):
+        here = slice(row, row + 1)
+        assert curve(ops, logits[here], None if context is None else context[here])[0] == together[row]
 
 
 @EVERY
 def test_every_parameter_receives_a_gradient(name):
-    monotone_map = MAPS[name]().train()
-    if name.startswith(("fac", "piecewise")):  # ordered values leave the penalty flat
+    network, _, width = made(name)
+    if "values" in dict(network.named_parameters()):  # ordered values leave the penalty flat
         with torch.no_grad():
-            monotone_map.line.values[40], monotone_map.line.values[41] = 1.0, -1.0
-    context = context_for(monotone_map, 600)
-    logits = torch.linspace(-6, 5, 600)
-    loss = monotone_map(logits, context).square().mean() + monotone_map.penalty()
-    loss.backward()
-    for parameter_name, parameter in monotone_map.named_parameters():
-        assert parameter.grad is not None, parameter_name
+            network.values[40], network.values[41] = 1.0, -1.0
+    context = context_for(width, 600)
+    context = None if context is None else torch.as_tensor(context)
+    (network(torch.linspace(-6, 5, 600), context).square().mean() + network.penalty()).backward()
+    for parameter_name, parameter in network.named_parameters():
         assert torch.isfinite(parameter.grad).all(), parameter_name
         assert parameter.grad.abs().max() > 0, parameter_name
 
 
 @EVERY
-def test_one_row_equals_the_same_row_in_a_batch(name):
-    monotone_map = MAPS[name]().eval()
-    context, logits = context_for(monotone_map, 40), torch.linspace(-5, 5, 40)
-    together = monotone_map(logits, context)
-    for row in (0, 17, 39):
-        alone = monotone_map(logits[row : row + 1], None if context is None else context[row : row + 1])
-        torch.testing.assert_close(alone, together[row : row + 1], rtol=1e-5, atol=1e-5)
-
-
-@EVERY
-def test_curves_agree_with_forward(name):
-    monotone_map = MAPS[name]().eval()
-    context, logits = context_for(monotone_map, 3), torch.linspace(-5, 5, 30)
-    curves = monotone_map.curves(logits, context)
-    assert curves.shape == (1 if context is None else 3, 30)
-    for c, curve in enumerate(curves):
-        copies = None if context is None else context[c][None].expand(30, -1)
-        torch.testing.assert_close(curve, monotone_map(logits, copies), rtol=1e-5, atol=1e-5)
-
-
-@EVERY
 def test_finite_for_extreme_logits_and_in_the_dtype_of_the_input(name):
-    monotone_map = MAPS[name]().eval()
-    logits = torch.tensor([-40.0, -16.2, 0.0, 16.2, 40.0])
+    network, curve, width = made(name)
+    context, logits = context_for(width, 5), np.array([-40.0, -16.2, 0.0, 16.2, 40.0])
+    assert np.isfinite(curve(NumpyOps(network.arrays()), logits, context)).all()
     for dtype in (torch.float32, torch.float64):
-        result = monotone_map(logits.to(dtype), context_for(monotone_map, 5))
+        result = network(torch.as_tensor(logits, dtype=dtype), None if context is None else torch.as_tensor(context))
         assert result.dtype == dtype
         assert torch.isfinite(result).all()
 
 
 @EVERY
-def test_saving_and_loading_the_state_gives_identical_numbers(name):
-    first, second = MAPS[name]().eval(), MAPS[name]().eval()
-    sharpen_(first, 1.3)
-    context, logits = context_for(first, 20), torch.linspace(-4, 4, 20)
-    second.load_state_dict(first.state_dict())
-    assert torch.equal(first(logits, context), second(logits, context))
-
-
-@EVERY
 def test_building_is_deterministic_and_leaves_the_global_generator_alone(name):
     before = torch.random.get_rng_state()
-    first, second = MAPS[name](), MAPS[name]()
+    first, second = made(name)[0], made(name)[0]
     assert torch.equal(before, torch.random.get_rng_state())
     for (key, weight), (_, other) in zip(first.state_dict().items(), second.state_dict().items(), strict=True):
         assert torch.equal(weight, other), key
 
 
 @pytest.mark.parametrize(
-    "build",
+    ("parts", "curve", "limit", "tolerance"),
     [
-        lambda: UmcMap(WIDTH),
-        lambda: UmcMap(WIDTH, rescaling=False),
-        lambda: UmcMap(WIDTH, integral="clenshaw_curtis"),
-        lambda: UmcMap(WIDTH, integrand="knots", knots=KNOTS, trunk=(16,)),
-        lambda: UmcMap(0),
-        lambda: UmcMap(0, integrand="knots", knots=KNOTS),
+        (maps.umc_parts(WIDTH, KNOTS, (16,)), maps.umc, 40.0, 1e-6),
+        (maps.umc_parts(0, KNOTS, ()), maps.umc, 40.0, 1e-6),
+        (maps.fac_parts(WIDTH, 100, (16,), identity_start=True), partial(maps.fac, rises=True), 4.5, 1e-3),
+        (maps.sbcr_parts(WIDTH, 100, (16,), identity_start=True), partial(maps.sbcr, n_bins=100), 4.5, 1e-3),
     ],
+    ids=["umc", "umc without features", "fac", "sbcr"],
 )
-def test_identity_start_returns_the_input(build):
-    monotone_map: MonotoneMap = build()
-    logits = torch.tensor(np.r_[probe_logits(n_points=101), -40.0, 40.0], dtype=torch.float32)
-    result = monotone_map(logits, context_for(monotone_map, len(logits)))
-    torch.testing.assert_close(result, logits, rtol=2e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "build", [lambda: FacMap(WIDTH, identity_start=True), lambda: SbcrMap(WIDTH, identity_start=True)]
-)
-def test_identity_start_returns_the_input_within_the_range_of_the_method(build):
-    monotone_map = build()
-    logits = torch.linspace(-4.5, 4.5, 41)
-    torch.testing.assert_close(monotone_map(logits, context_for(monotone_map, 41)), logits, rtol=0, atol=1e-3)
+def test_identity_start_returns_the_input_within_the_range_of_the_method(parts, curve, limit, tolerance):
+    width = 0 if "constants" in parts else WIDTH
+    network = MonotoneMap(parts, curve, context_width=width)
+    logits = np.linspace(-limit, limit, 401)
+    found = curve(NumpyOps(network.arrays()), logits, context_for(width, 401))
+    np.testing.assert_allclose(found, logits, rtol=1e-6, atol=tolerance)
 
 
 @EVERY
 def test_a_wrong_context_is_refused_in_words(name):
-    monotone_map = MAPS[name]()
-    if monotone_map.context_width == 0:
-        assert monotone_map(torch.zeros(2), torch.zeros(2, 7)).shape == (2,)
+    network, _, width = made(name)
+    if width == 0:
+        assert network(torch.zeros(2), torch.zeros(2, 7)).shape == (2,)
         return
     with pytest.raises(ValueError, match=r"context: got None; expected a tensor of shape \(rows, \d+\)"):
-        monotone_map(torch.zeros(2))
+        network(torch.zeros(2))
     with pytest.raises(ValueError, match=r"context: got a tensor of shape \(2, 99\)"):
-        monotone_map(torch.zeros(2), torch.zeros(2, 99))
+        network(torch.zeros(2), torch.zeros(2, 99))
     with pytest.raises(ValueError, match="logits: got a tensor of shape"):
-        monotone_map(torch.zeros(2, 1), torch.zeros(2, monotone_map.context_width))
+        network(torch.zeros(2, 1), torch.zeros(2, width))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: maps.umc_parts(5, [1.0, 1.0], (8,)), r"knots: got \[1.0, 1.0\]; expected at least two increasing"),
+        (lambda: maps.line_parts(1), "n_knots: got 1; expected at least 2"),
+        (lambda: maps.desc_parts(1, 4, (8,), sees_score=True), "n_fields: got 1; expected at least 2 fields"),
+        (lambda: MonotoneMap(maps.sbcr_parts(5, 9, (0,)), maps.sbcr), "hidden: got layers"),
+    ],
+)
+def test_refusals(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
 
 
 def test_chains_of_neighbouring_numbers_find_what_a_grid_misses():
-    class Wobbling(MonotoneMap):
-        def __init__(self):
-            super().__init__(0, "none")
+    def wobbling(_ops, t, _context):
+        return t - 1e-3 * np.sin(1e6 * t)
 
-        def _condition(self, context, n_rows):
-            return ()
-
-        def _evaluate(self, logits, condition):
-            return logits - 1e-3 * torch.sin(1e6 * logits)
-
-    assert assert_monotone(Wobbling(), logits=probe_logits(n_chains=0)).worst_fall == 0.0
+    assert assert_monotone(wobbling, {}, logits=probe_logits(n_chains=0)).worst_fall == 0.0
     with pytest.raises(NotMonotone):
-        assert_monotone(Wobbling())
+        assert_monotone(wobbling, {})

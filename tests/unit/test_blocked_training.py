@@ -5,9 +5,12 @@ import pytest
 import torch
 
 from monocal.compiled.field_sums import number_values
+from monocal.lab.exact_concat.torch_map import ConcatMap
+from monocal.neural import maps
 from monocal.neural.modules.blocked_mlp import BLOCK_ROWS, blocked_mlp
+from monocal.neural.modules.context_encoder import ContextEncoder
 from monocal.neural.modules.mlp import Mlp, generator_of, linear
-from monocal.neural.torch_maps import ContextEncoder, DescMap, FacMap, SbcrMap, UmcMap
+from monocal.neural.torch_map import MonotoneMap
 
 SIZES = [4, 200, 3000, 7]
 N_ROWS = 3 * BLOCK_ROWS + 17
@@ -55,27 +58,24 @@ def test_blocks_equal_the_plain_network(hidden, with_skip):
     torch.testing.assert_close(x.grad, wanted_x, rtol=1e-4, atol=1e-4)
 
 
+def umc(width):
+    parts = maps.umc_parts(width, [-2.0, 0.0, 1.0], (20, 12), identity_start=False)
+    return MonotoneMap(parts, maps.umc, context_width=width)
+
+
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("n_rows", [5, N_ROWS])
-@pytest.mark.parametrize("integrand", ["concat", "knots"])
-def test_fields_train_like_joined_vectors(frozen, sparse, n_rows, integrand):
+@pytest.mark.parametrize("build", [umc, lambda width: ConcatMap(width, identity_start=False, hidden=(9, 8))])
+def test_fields_train_like_joined_vectors(frozen, sparse, n_rows, build):
     table = torch.randn(sum(SIZES), 3, generator=generator_of(0)) if frozen else None
     encoder = ContextEncoder(SIZES, 3, table=table, sparse=sparse)
-    umc = UmcMap(
-        encoder.width,
-        integrand=integrand,
-        knots=[-2.0, 0.0, 1.0],
-        identity_start=False,
-        hidden=(9, 8),
-        rescaling_hidden=(20, 12),
-        trunk=(20, 12),
-    )
-    both = torch.nn.ModuleDict({"encoder": encoder, "umc": umc})
+    network = build(encoder.width)
+    both = torch.nn.ModuleDict({"encoder": encoder, "network": network})
     ids, logits = field_ids(n_rows), torch.linspace(-4, 4, n_rows)
     results, gradients = [], []
     for context in (encoder(ids), encoder.fields(ids)):
-        results.append(umc(logits, context))
+        results.append(network(logits, context))
         gradients.append(gradients_of(both, results[-1].square().mean()))
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-4)
     assert_same(*gradients, tolerance=2e-4)
@@ -83,13 +83,11 @@ def test_fields_train_like_joined_vectors(frozen, sparse, n_rows, integrand):
         assert gradients[1]["encoder.table"].is_sparse == sparse
 
 
-@pytest.mark.parametrize("build", [FacMap, SbcrMap, lambda width: DescMap(4, 3)])
-def test_every_map_takes_fields(build):
+def test_desc_takes_fields():
     encoder = ContextEncoder(SIZES, 3)
-    monotone_map, ids, logits = build(encoder.width), field_ids(), torch.linspace(-4, 4, N_ROWS)
-    torch.testing.assert_close(
-        monotone_map(logits, encoder.fields(ids)), monotone_map(logits, encoder(ids)), rtol=1e-4, atol=1e-4
-    )
+    one = MonotoneMap(maps.desc_parts(4, 3, (20,), sees_score=True), maps.desc, context_width=encoder.width)
+    ids, logits = field_ids(), torch.linspace(-4, 4, N_ROWS)
+    torch.testing.assert_close(one(logits, encoder.fields(ids)), one(logits, encoder(ids)), rtol=1e-4, atol=1e-4)
 
 
 def test_fields_treat_strange_ids_as_unseen():
@@ -106,14 +104,14 @@ def test_fields_treat_strange_ids_as_unseen():
 def test_training_is_repeatable_to_the_last_bit():
     def trained():
         encoder = ContextEncoder(SIZES, 3)
-        umc = UmcMap(encoder.width, n_threads=2)
-        optimiser = torch.optim.Adam([*umc.parameters(), *encoder.parameters()], lr=0.01)
+        network = umc(encoder.width)
+        optimiser = torch.optim.Adam([*network.parameters(), *encoder.parameters()], lr=0.01)
         for step in range(3):
             ids = field_ids(seed=step)
             optimiser.zero_grad()
-            umc(torch.linspace(-4, 4, N_ROWS), encoder.fields(ids)).square().mean().backward()
+            network(torch.linspace(-4, 4, N_ROWS), encoder.fields(ids)).square().mean().backward()
             optimiser.step()
-        return [*umc.parameters(), *encoder.parameters()]
+        return [*network.parameters(), *encoder.parameters()]
 
     for first, second in zip(trained(), trained(), strict=True):
         assert torch.equal(first, second)

@@ -50,9 +50,9 @@ def _total(dump: Path) -> int:
 
 def _loops() -> dict[str, Callable[[], object]]:
     """Returns the loops, each on the same rows: 21 fields of 1,000 values."""
-    from monocal.compiled.exact_integral import integrate, pack_integrand
     from monocal.compiled.umc_predictor import umc_predictor
     from monocal.compiled.wide_loss import add_loss_and_gradient
+    from monocal.lab.exact_concat.integral import integrate, pack_integrand
 
     rng = np.random.default_rng(0)
     logits, weights = rng.normal(-2.0, 1.5, N_ROWS), np.ones(N_ROWS)
@@ -60,12 +60,12 @@ def _loops() -> dict[str, Callable[[], object]]:
     ids = np.minimum(rng.zipf(1.3, (N_ROWS, N_FIELDS)), N_VALUES - 1).astype(np.int32)
     offsets = np.arange(N_FIELDS + 1) * N_VALUES
     shifts = rng.normal(0.0, 0.1, int(offsets[-1]) + 2)
-    widths, state = (16 * N_FIELDS, 128, 128, 14), {"beta": np.zeros(1), "curve.knots": np.linspace(-6.0, 2.0, 12)}
+    widths, state = (16 * N_FIELDS, 128, 128, 14), {"beta": np.zeros(1), "knots": np.linspace(-6.0, 2.0, 12)}
     for place, (n_in, n_out) in enumerate(pairwise(widths)):
         state[f"trunk.layers.{place}.weight"] = rng.normal(0.0, n_in**-0.5, (n_out, n_in)).astype(np.float32)
         state[f"trunk.layers.{place}.bias"] = np.zeros(n_out, np.float32)
     vectors = rng.normal(0.0, 0.3, (int(offsets[-1]), 16)).astype(np.float32)
-    umc = umc_predictor(state, field_sizes=[N_VALUES] * N_FIELDS, integrand="knots", vectors=vectors)
+    umc = umc_predictor(state, field_sizes=[N_VALUES] * N_FIELDS, vectors=vectors)
     packed = pack_integrand(
         rng.normal(0, 0.1, 50), rng.normal(0, 0.2, (50, 50)), np.zeros(50), rng.normal(0, 0.3, 50), 0.0
     )

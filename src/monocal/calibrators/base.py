@@ -22,7 +22,6 @@ from monocal.calibrators.fit_rows import (
     samples_of_fit,
 )
 from monocal.calibrators.guard import GUARD_SHARE, is_worse
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.parameters import Parameters
 from monocal.calibrators.raw_features import KnownValues, known_ids, learn_values
 from monocal.calibrators.recent_intercept import recent_intercept
@@ -45,13 +44,18 @@ from monocal.core.spaces import (
 )
 from monocal.core.team import Shards
 from monocal.core.threads import one_blas_thread
+from monocal.ops.numpy_ops import NUMPY
+from monocal.ops.onnx_graph import GraphBuilder
+from monocal.ops.onnx_ops import Node, OnnxOps
+from monocal.ops.operations import Ops, Values
 
 
 class Calibrator(Parameters, ABC):
     r"""Turns `(score, features)` into a probability.
 
-    A subclass writes `__init__` (which only stores), `_fit`, `_predict`, `name` and `class_tags`; everything else
-    is here: validation, score spaces, sampling correction, time order, the guard and the recent-intercept refit.
+    A subclass writes `__init__` (which only stores), `_fit`, `_map`, `name` and `class_tags`; everything else is here:
+    validation, score spaces, sampling correction, time order, the guard and the recent-intercept refit, prediction,
+    the scorer of a service and the ONNX graph, which all run the one `_map`.
 
     Arguments:
         recent_share: If positive, one scalar shift c is fitted after everything else on this share of the most
@@ -253,6 +257,22 @@ class Calibrator(Parameters, ABC):
         return lambda logits, ids: self.predict_samples(Samples(logits, features=ids if ids.shape[1] else None))
 
     @final
+    def probabilities(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
+        """Returns the fitted calibrator's probabilities as one map, on arrays or as nodes of a graph.
+
+        Arguments:
+            ops: The operations.
+            logits: The ranker's logits, after the sampling correction.
+            ids: Field ids `(n, F)`; None if there are no fields.
+        """
+        self._check_fitted()
+        if self.fell_back_:
+            return ops.sigmoid(logits)
+        curve = self.base_curve
+        entering = logits if curve is None else curve.map(ops, logits)
+        return self._map_shifted(ops, entering, ids, self.recent_shift_)
+
+    @final
     def write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
         """Adds the fitted calibrator to an ONNX graph and returns the value that holds its probabilities.
 
@@ -261,12 +281,9 @@ class Calibrator(Parameters, ABC):
             logits: The value that holds the ranker's logits `(n,)`.
             features: The value that holds ids `(n, F)`; empty if there are no fields.
         """
-        self._check_fitted()
-        if self.fell_back_:
-            return graph.sigmoid(logits)
-        curve = self.base_curve
-        entering = logits if curve is None else curve.write_onnx(graph, logits)
-        return self._write_shifted_onnx(graph, entering, features, self.recent_shift_)
+        ids = Node(graph, features, whole=True) if features else None
+        found: Node = self.probabilities(OnnxOps(graph), Node(graph, logits), ids)
+        return found.name
 
     @final
     def state(self) -> CalibratorState:
@@ -295,9 +312,18 @@ class Calibrator(Parameters, ABC):
     def _fit(self, samples: Samples) -> None:
         """Learns from rows that have labels of both classes and positive weights."""
 
-    @abstractmethod
+    def _map(self, _ops: Ops, _logits: Values, _ids: Values | None) -> Values:
+        """Returns probabilities (logits, for a `LogitCalibrator`), written over operations.
+
+        It runs on arrays to predict and as nodes of a graph to be exported, so it is made of operations alone. A method
+        that cannot be written so gives `_predict` instead, and has no graph.
+        """
+        raise refusal("onnx", self.name)
+
     def _predict(self, samples: Samples) -> Floats:
         """Returns probabilities."""
+        found: Floats = self._map(NUMPY, samples.logits, samples.features)
+        return found
 
     def _refresh(self, _samples: Samples) -> None:
         """Goes on with newer rows."""
@@ -315,13 +341,13 @@ class Calibrator(Parameters, ABC):
         """Returns a quick scorer that adds `shift` to its logits, or None if `_predict` is quick enough."""
         return None
 
-    def _write_onnx(self, _graph: GraphBuilder, _logits: str, _features: str) -> str:
-        """Adds what `_predict` computes to an ONNX graph: probabilities, or logits for a `LogitCalibrator`."""
-        raise refusal("onnx", self.name)
-
-    def _write_shifted_onnx(self, graph: GraphBuilder, logits: str, features: str, shift: float) -> str:
-        p = self._write_onnx(graph, logits, features)
-        return graph.sigmoid(graph.add(graph.logit(p, SCORE_EPSILON), shift)) if shift != 0.0 else p
+    def _map_shifted(self, ops: Ops, logits: Values, ids: Values | None, shift: float) -> Values:
+        p = self._map(ops, logits, ids)
+        if shift == 0.0:
+            return p
+        # as `shift_probabilities` does it, which keeps the order of probabilities to the last bit
+        p = ops.clip(p, SCORE_EPSILON, 1.0 - SCORE_EPSILON)
+        return 1.0 / ((1.0 - p) / p * float(np.exp(-shift)) + 1.0)
 
     def _tags(self) -> Tags:
         return self.class_tags
@@ -420,9 +446,10 @@ class Calibrator(Parameters, ABC):
 class LogitCalibrator(Calibrator):
     """A calibrator whose natural output is a logit; nothing is lost to rounding before the last step."""
 
-    @abstractmethod
     def _predict_logits(self, samples: Samples) -> Floats:
         """Returns calibrated logits."""
+        found: Floats = self._map(NUMPY, samples.logits, samples.features)
+        return found
 
     def _predict(self, samples: Samples) -> Floats:
         return sigmoid(self._predict_logits(samples))
@@ -430,5 +457,5 @@ class LogitCalibrator(Calibrator):
     def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
         return sigmoid(self._predict_logits(samples) + shift)
 
-    def _write_shifted_onnx(self, graph: GraphBuilder, logits: str, features: str, shift: float) -> str:
-        return graph.sigmoid(graph.add(self._write_onnx(graph, logits, features), shift))
+    def _map_shifted(self, ops: Ops, logits: Values, ids: Values | None, shift: float) -> Values:
+        return ops.sigmoid(self._map(ops, logits, ids) + shift)

@@ -8,8 +8,9 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.core.spaces import Floats
+from monocal.ops.numpy_ops import NUMPY
+from monocal.ops.operations import Ops, Values
 
 Base = Literal["auto", "slope", "curve"]
 """How the ranker's logit enters: with one slope, along a curve, or as later rows say."""
@@ -50,17 +51,12 @@ class BaseCurve:
         return {"knots": self.knots, "values": self.values}
 
     def __call__(self, logits: Floats) -> Floats:
-        piece = self._inner.searchsorted(logits, side="right")
-        result: Floats = logits - self.knots.take(piece)
-        result *= self.slopes.take(piece)
-        result += self.values.take(piece)
-        np.minimum(result, self._bounds.take(piece), out=result)
-        return result
+        found: Floats = self.map(NUMPY, logits)
+        return found
 
-    def write_onnx(self, graph: GraphBuilder, logits: str) -> str:
-        """Adds the same line to an ONNX graph."""
-        # the first knot's place is below everything, so that the line goes on to the left of it
-        piece = graph.last_not_above(logits, np.concatenate([[-np.inf], self._inner]))
-        beyond = graph.subtract(logits, graph.look_up(self.knots[:-1], piece))
-        line = graph.add(graph.multiply(graph.look_up(self.slopes, piece), beyond), graph.look_up(self.values, piece))
-        return graph.apply("Min", line, graph.look_up(self._bounds, piece))
+    def map(self, ops: Ops, logits: Values) -> Values:
+        """Returns the line at every logit, written over operations."""
+        piece = ops.count_below(logits, self._inner, or_equal=True)
+        beyond = logits - ops.look_up(self.knots[:-1], piece)
+        line = beyond * ops.look_up(self.slopes, piece) + ops.look_up(self.values[:-1], piece)
+        return ops.minimum(line, ops.look_up(self._bounds, piece))

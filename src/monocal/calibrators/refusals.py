@@ -21,7 +21,7 @@ _REFUSALS = {
     "onnx": (
         "model",
         "one that can be exported to ONNX",
-        "serve it with monocal serve, or give its class the method _write_onnx",
+        "serve it with monocal serve, or give its class the method _map",
     ),
 }
 """What is asked for to the argument that asks, what was expected and a hint."""

@@ -32,10 +32,10 @@ OWN = {
     "gamma": "monocal.calibrators.statistical.gamma:GammaCalibrator",
     "wide_logistic": "monocal.calibrators.statistical.wide_logistic:WideLogisticCalibrator",
     "per_segment": "monocal.calibrators.statistical.per_segment:PerSegmentCalibrator",
-    "umc": "monocal.neural.umc.calibrator:UmcCalibrator",
-    "fac": "monocal.neural.fac.calibrator:FacCalibrator",
-    "sbcr": "monocal.neural.sbcr.calibrator:SbcrCalibrator",
-    "desc": "monocal.neural.desc.calibrator:DescCalibrator",
+    "umc": "monocal.neural.methods:UmcCalibrator",
+    "fac": "monocal.neural.methods:FacCalibrator",
+    "sbcr": "monocal.neural.methods:SbcrCalibrator",
+    "desc": "monocal.neural.methods:DescCalibrator",
 }
 """Our own methods, in the order in which they are listed, and where their classes are."""
 

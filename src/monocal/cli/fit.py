@@ -279,7 +279,7 @@ def export(
         ),
     ] = None,
     n_nodes: Annotated[
-        int, typer.Option(min=1, help="Nodes of an integral that ONNX cannot express (umc, integrand concat).")
+        int, typer.Option(min=1, help="Nodes of an integral that ONNX cannot express (umc_concat).")
     ] = 128,
     as_json: Json = False,
 ) -> None:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.compiled.integral_walk import Ids, Matrix, Vector
-from monocal.compiled.jit import REORDERED_SUMS, compiled
+from monocal.compiled.jit import REORDERED_SUMS, Ids, Matrix, Vector, compiled
 
 MOST_COLUMNS = 4096
 

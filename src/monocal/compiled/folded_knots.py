@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from monocal.compiled.folded_net import N_COLUMNS, N_WIDEST, FoldedNet
 from monocal.compiled.folded_rows import BLOCK, run_layers, sum_fields
-from monocal.compiled.integral_walk import Ids, Matrix, Vector
-from monocal.compiled.jit import compiled
+from monocal.compiled.jit import Ids, Matrix, Vector, compiled
 from monocal.compiled.knot_integral import integrate_knots
 from monocal.compiled.predictor import FoldedPredictor, mixed, on_line
 from monocal.compiled.rescaling import bounded_scale

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.compiled.alignment import aligned, aligned_room
-from monocal.compiled.integral_walk import LANES
+from monocal.compiled.jit import LANES
 
 Floats32 = NDArray[np.float32]
 Ids = NDArray[np.int64]

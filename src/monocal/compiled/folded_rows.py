@@ -15,8 +15,7 @@ from monocal.compiled.folded_net import (
     N_SKIP,
     N_VECTOR,
 )
-from monocal.compiled.integral_walk import ZERO, Ids, Matrix, Vector
-from monocal.compiled.jit import scalar, vector
+from monocal.compiled.jit import ZERO, Ids, Matrix, Vector, scalar, vector
 from monocal.compiled.lanes import N_AT_ONCE, add_to_8, add_to_16, add_to_64
 from monocal.compiled.prefetching import LINE_NUMBERS, fetch
 

@@ -8,6 +8,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+
 REORDERED_SUMS = frozenset({"reassoc", "contract", "nsz"})
 """Lets the compiler reorder sums, which a vectorised reduction needs. Not for sums whose order matters."""
 
@@ -74,3 +76,14 @@ scalar = compiled(inline=True)
 
 vector = compiled(inline=True, freedom=REORDERED_SUMS)
 """A step of other loops whose sums may be reordered."""
+
+Vector = Any
+Matrix = Any
+Ids = Any
+Number = Any
+"""What compiled loops take. numba infers the exact types: float32 arrays, int64 ids, any scalars."""
+
+ZERO: Number = np.float32(0.0)
+
+LANES = 8
+"""Widths are padded to a multiple of this many float32 numbers, one AVX2 register."""

@@ -8,13 +8,13 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file, output_file
 from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
 from monocal.core.samples import Ids
 from monocal.core.spaces import SCORE_EPSILON, Floats, sigmoid
 from monocal.models.model import Model
+from monocal.ops.onnx_graph import GraphBuilder
 from monocal.tables.vocabulary import FieldVocabulary, NumericField
 
 _UNSEEN = "\0unseen"
@@ -129,7 +129,7 @@ def export_onnx(
     float64 column per task, named `<task>_calibrated`. Text inputs cannot carry a null: it counts as unseen. A numeric
     field is a float64 column among raw values, with NaN for a null.
 
-    Every method is written as the formula that `predict` computes, but for `umc(integrand="concat")`: the closed form
+    Every method is written as the formula that `predict` computes, but for `umc_concat`: the closed form
     of its integral is a walk over the kinks of a network, which ONNX cannot express, so it is taken at fixed nodes.
 
     Arguments:

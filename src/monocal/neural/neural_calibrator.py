@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.carry_over import carry_among, score_curve_beside
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, check_penalty
 from monocal.calibrators.statistical.row_variance import spread_or_refused
 from monocal.calibrators.tags import Tags
 from monocal.core.row_intervals import KnownLogits
-from monocal.core.samples import Ids, Samples
+from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 from monocal.core.threads import row_workers, threads_for_rows
-from monocal.neural.arrays.context_table import ContextTable, Weights
-from monocal.neural.arrays.fitted_map import Curve, FittedMap, believed_share, by_arrays, curve_weights
+from monocal.neural.fitted import FittedMap, Weights, fitted_map, looked_up
 from monocal.neural.fitting.carry_over import Trained, fit_with_carry_over
 from monocal.neural.fitting.encoders import encoder_arrays, encoder_for
 from monocal.neural.fitting.field_values import field_sizes
@@ -34,14 +32,16 @@ from monocal.neural.fitting.refreshed import (
     spread_of_network,
 )
 from monocal.neural.fitting.warm_start import Start, logistic_start, refit_shifts, split_off_recent
-from monocal.neural.graph_parts import write_context, write_shifts
+from monocal.neural.maps import Parts
 from monocal.neural.neural_arguments import NeuralArguments
 from monocal.neural.packages import need
+from monocal.ops.numpy_ops import NumpyOps
+from monocal.ops.operations import Ops, Values
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from monocal.neural.modules.monotone_map import MonotoneMap
+    from monocal.neural.torch_map import MonotoneMap
 
 CHUNK_ROWS = 65_536
 """Rows predicted at a time, which bounds the memory of context rows."""
@@ -73,20 +73,26 @@ class NeuralCalibrator(NeuralArguments):
 
     # Hooks of a method
 
+    def _parts(self, _inputs: MapInputs) -> Parts:
+        """Returns what the map learns; see `monocal.neural.maps`."""
+        raise NotImplementedError(f"{type(self).__name__} declares neither _parts nor _build")
+
     @abstractmethod
+    def _curve(self, ops: Ops, t: Values, context: Values | None) -> Values:
+        """Returns calibrated logits from logits and context rows, written over operations."""
+
     def _build(self, inputs: MapInputs) -> MonotoneMap:
-        """Returns the torch map to train."""
+        """Returns the map as the torch module to train; for maps that are trained otherwise than applied."""
+        from monocal.neural.torch_map import MonotoneMap
 
-    @abstractmethod
-    def _curve(self, weights: Weights) -> Curve:
-        """Returns the same map on numpy arrays, from what `_weights_of` returned."""
-
-    @abstractmethod
-    def _write_curve(self, graph: GraphBuilder, weights: Weights, logits: str, context: str | None) -> str:
-        """Adds the same map to an ONNX graph and returns its logits."""
+        return MonotoneMap(self._parts(inputs), self._curve, context_width=inputs.context_width, seed=self.seed)
 
     def _weights_of(self, curve: MonotoneMap) -> Weights:
-        return {name: np.atleast_1d(value.numpy()) for name, value in curve.state_dict().items()}
+        return curve.arrays()
+
+    def _context(self, ops: Ops, ids: Values | None) -> Values | None:
+        """Returns the context rows of field ids, after training."""
+        return looked_up(ops, ids)
 
     def _columns(self, _n_fields: int) -> list[int] | None:
         """Which fields the method may look at; None for all."""
@@ -112,14 +118,9 @@ class NeuralCalibrator(NeuralArguments):
             numeric_knots=samples.numeric_knots,
         )
 
-    def _context(self, weights: Weights) -> Callable[[Ids], Any] | None:
-        """Returns the same on numpy arrays."""
-        found = ContextTable.of(weights)
-        return None if found is None else found.look_up
-
     def _prepare(self, weights: Weights) -> FittedMap:
-        """Returns the fitted map as one function, ready for many calls."""
-        return by_arrays(weights, self._curve(curve_weights(weights)), self._context(weights))
+        """Returns the fitted map as one function of arrays, ready for many calls."""
+        return partial(self._fitted, NumpyOps(weights))
 
     # The fit
 
@@ -271,23 +272,12 @@ class NeuralCalibrator(NeuralArguments):
             do_all([partial(fill, rows) for rows in chunks])
         return result
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
-        chosen = self._columns(self.n_fields_) if features else None
-        if chosen is not None:
-            features = graph.apply("Gather", features, graph.constant(chosen, np.int64), axis=1)
-        slope, intercept = (float(number) for number in self.weights_["affine"])
-        entering = graph.add(graph.multiply(logits, slope), intercept)
-        share, values = believed_share(self.weights_), entering
-        if share > 0.0:
-            context = self._write_context(graph, features)
-            values = self._write_curve(graph, curve_weights(self.weights_), entering, context)
-        if 0.0 < share < 1.0:
-            values = graph.add(graph.multiply(entering, 1.0 - share), graph.multiply(values, share))
-        shifts = write_shifts(graph, self.weights_, features)
-        return values if shifts is None else graph.add(values, shifts)
+    def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
+        chosen = None if ids is None else self._columns(self.n_fields_)
+        return self._fitted(ops.over(self.weights_), logits, ids if chosen is None else ops.take_columns(ids, chosen))
 
-    def _write_context(self, graph: GraphBuilder, features: str) -> str | None:
-        return write_context(graph, self.weights_, features)
+    def _fitted(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
+        return fitted_map(ops, self._curve, self._context, logits, ids)
 
     def _fitted_map(self) -> FittedMap:
         # built once per fit or load, because a served model predicts many times

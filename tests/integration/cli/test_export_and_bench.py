@@ -28,11 +28,11 @@ def test_export_refuses_beyond_the_tolerance(monocal_command, model_folder, tmp_
 
 def test_export_says_how_far_a_neural_model_is_from_predict(monocal_command, log_file, tmp_path):
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    for integrand, accepted in (("knots", "1e-06"), ("concat", "1e-04")):
-        options = {"method": "umc", "integrand": integrand, "size": "small", "n_epochs": 1}
+    for method, accepted in (("umc", "1e-06"), ("umc_concat", "1e-04")):
+        options = {"method": method, "size": "small", "n_epochs": 1}
         model = monocal.fit(str(log_file), score="pctr", label="click", fields=FIELDS.split(","), **options)
-        folder = model.save(tmp_path / integrand)
+        folder = model.save(tmp_path / method)
         ended = monocal_command("export", folder, "--to", "onnx", "--out", tmp_path / "model.onnx", "--n-nodes", "64")
         assert ended.code == 0
         assert f"(accepted: {accepted})" in ended.err
-        assert ("taken at 64 nodes" in ended.err) == (integrand == "concat")
+        assert ("taken at 64 nodes" in ended.err) == (method == "umc_concat")

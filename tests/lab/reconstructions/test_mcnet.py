@@ -6,13 +6,14 @@ import torch
 
 from monocal.calibrators import calibrator
 from monocal.lab.reconstructions.mcnet_map import McnetMap
+from monocal.neural.maps import umc_parts
 
 KNOTS = [-2.0, -1.0, 0.0, 1.0, 2.0]
 
 
 def test_penalty_is_the_sum_of_falls_between_neighbouring_bins():
     """Rows in bins 0, 0, 2, 3: bin 1 is empty and left out."""
-    network = McnetMap(0, knots=KNOTS, order_weight=2.0)
+    network = McnetMap(umc_parts(0, KNOTS, ()), context_width=0, order_weight=2.0)
     logits = torch.tensor([-1.5, -1.2, 0.5, 1.5])
     p = np.array([0.4, 0.6, 0.2, 0.3])
     found = network._disorder(network._sums_of_bins(logits, torch.logit(torch.tensor(p))))

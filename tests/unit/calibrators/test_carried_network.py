@@ -5,7 +5,7 @@ import pytest
 
 from monocal.calibrators import calibrator
 from monocal.lab.simulator import Compose, Drifting, Field, Lasting, World, simulate_log
-from monocal.neural.umc.arrays import CompiledUmc
+from monocal.neural.compiled_umc import CompiledUmc
 
 QUICK = {"size": "small", "n_epochs": 2, "n_threads": 1, "show_progress": False}
 
@@ -55,7 +55,7 @@ def test_the_mix_is_the_same_compiled_and_by_numpy(bent, monkeypatch):
     for share in (1.0, 0.37, 0.05):
         one.weights_ = {**one.weights_, "mix": np.array([share])}
         quick = one.predict(few.logits, features=few.features)
-        monkeypatch.setattr("monocal.neural.umc.calibrator.numba_is_installed", lambda: False)
+        monkeypatch.setattr("monocal.neural.methods.numba_is_installed", lambda: False)
         one.weights_ = dict(one.weights_)
         np.testing.assert_allclose(one.predict(few.logits, features=few.features), quick, atol=1e-6)
         monkeypatch.undo()
@@ -92,8 +92,8 @@ def test_order_holds_after_the_mix_on_sharp_weights(bent, share):
 
 def test_published_presets_and_none_learn_no_shares(bent):
     few = bent.take(slice(0, 3000))
-    for arguments in ({"preset": "authors", "n_epochs": 1}, {"carry": "none"}):
-        one = calibrator("umc", **{**QUICK, **arguments})
+    published = calibrator("umc_concat", preset="authors", n_epochs=1)
+    for one in (published, calibrator("umc", **{**QUICK, "carry": "none"})):
         one.fit(few.logits, few.labels, features=few.features, scores_are="logit")
         assert "carry_" not in vars(one)
         assert "mix" not in one.weights_

@@ -12,9 +12,9 @@ from monocal.calibrators.statistical import (
     PerSegmentCalibrator,
     SirCalibrator,
 )
-from monocal.calibrators.statistical.broken_line import interpolate
 from monocal.core.monotonicity import assert_monotone
 from monocal.core.spaces import logit, shift_probabilities
+from monocal.ops.numpy_ops import NUMPY
 from monocal.testing.monotone_probes import dense_probes, neighbours
 
 FITTED = {"scores_are_": "logit", "sampling_rate_": None, "n_fields_": 0, "recent_shift_": 0.0, "fell_back_": False}
@@ -102,7 +102,7 @@ def test_a_broken_line_is_not_rounded_beyond_its_next_knot():
     )
     just_before = np.array([np.nextafter(knots[1], 0.0)])
     assert np.interp(just_before, knots, values)[0] > values[1]
-    assert interpolate(just_before, knots, values)[0] == values[1]
+    assert NUMPY.interpolate(just_before, knots, values)[0] == values[1]
 
 
 def test_a_shift_of_probabilities_never_turns_them_around():

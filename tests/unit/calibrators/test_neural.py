@@ -8,16 +8,17 @@ from sklearn.base import clone
 
 import monocal.training
 from monocal.calibrators import calibrator
-from monocal.calibrators.statistical.wide_solver import add_shifts
 from monocal.core.monotonicity import assert_monotone
 from monocal.core.samples import Samples
 from monocal.lab.simulator import simulate_log
 from monocal.neural.neural_calibrator import NeuralCalibrator
+from monocal.ops.numpy_ops import add_shifts
 from monocal.training import evaluate
 from monocal.training.dense_adam import DenseAdam
 
 SMALL = {
     "umc": {"size": "small"},
+    "umc_concat": {"size": "small"},
     "fac": {"hidden": (32,)},
     "sbcr": {"hidden": (32, 16)},
     "mcnet": {"hidden": (32,)},
@@ -26,10 +27,9 @@ SMALL = {
 }
 MAPS = [
     ("umc", {}),
-    ("umc", {"integrand": "concat"}),
-    ("umc", {"rescaling": False}),
     ("umc", {"embeddings": "none"}),
-    ("umc", {"umnn": False}),
+    ("umc_concat", {}),
+    ("umc_concat", {"umnn": False}),
     ("fac", {}),
     ("fac", {"hard_monotone": True}),
     ("sbcr", {}),
@@ -117,15 +117,15 @@ MONOTONE = [
     for name, (method, arguments) in zip(IDS, MAPS, strict=True)
     if small(method, **arguments).tags.monotone != "none"
     # the paper's integrand is predicted by compiled loops only
-    for compiled in ((True,) if arguments.get("integrand") == "concat" else (True, False))
+    for compiled in ((True,) if method == "umc_concat" else (True, False))
 ]
 
 
 @pytest.mark.parametrize(("method", "arguments", "compiled"), MONOTONE)
 def test_monotone_with_sharp_weights(log, fitted, monkeypatch, method, arguments, compiled):
     if not compiled:
-        for module in ("arrays.layers", "umc.calibrator"):
-            monkeypatch.setattr(f"monocal.neural.{module}.numba_is_installed", lambda: False)
+        for module in ("ops.numpy_ops", "neural.methods"):
+            monkeypatch.setattr(f"monocal.{module}.numba_is_installed", lambda: False)
     one = fitted(method, **arguments)
     sharp = {
         name: array * 10.0 if name.startswith("curve.") and name.endswith(("weight", "bias", "constants")) else array
@@ -140,15 +140,14 @@ def test_monotone_with_sharp_weights(log, fitted, monkeypatch, method, arguments
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
 def test_published_presets(log, trained, preset):
-    one = fit(calibrator("umc", preset=preset, n_epochs=1), log)
-    assert calibrator("umc", preset=preset)._settings().n_epochs == 20
+    one = fit(calibrator("umc_concat", preset=preset, n_epochs=1), log)
+    assert calibrator("umc_concat", preset=preset)._settings().n_epochs == 20
     (call,) = trained
     options, network = call["options"], call["network"]
     assert (options.batch_rows, options.learning_rate, options.schedule) == (16_384, 1e-3, "constant")
     assert call["held_out"] is None
     assert call["rows"].n_rows == 6000
     assert network.wide is None
-    assert network.curve.integrand == "concat"
     assert network.curve.offsets.out_features == 50
     assert one.weights_["affine"].tolist() == [1.0, 0.0]
     assert one.recent_shift_ == 0.0
@@ -158,7 +157,7 @@ def test_published_presets(log, trained, preset):
 
 
 def test_arguments_replace_the_presets_choices():
-    settings = calibrator("umc", preset="paper", wide=True, held_out_share=0.3, recent_share=0.1)._settings()
+    settings = calibrator("umc_concat", preset="paper", wide=True, held_out_share=0.3, recent_share=0.1)._settings()
     assert (settings.wide, settings.held_out_share, settings.recent_share) == (True, 0.3, 0.1)
 
 
@@ -214,18 +213,18 @@ def test_unseen_and_rare_values_share_one_vector(log):
     assert slots[offsets[0] + int(counts.argmax())] != slots[offsets[0]]
 
 
-@pytest.mark.parametrize("integrand", ["knots", "concat"])
-def test_a_rankers_vectors_are_used_and_stay_frozen(log, integrand):
+@pytest.mark.parametrize("method", ["umc", "umc_concat"])
+def test_a_rankers_vectors_are_used_and_stay_frozen(log, method):
     random = np.random.default_rng(0)
     # the ranker knows fewer values than the log has, and more
     sizes = [size - 3 if f == 0 else size + 2 for f, size in enumerate(log.field_sizes)]
     tables = [random.normal(size=(size, 8)).astype(np.float32) for size in sizes]
-    one = fit(small("umc", integrand=integrand), log, embeddings=tables)
+    one = fit(small(method), log, embeddings=tables)
     np.testing.assert_array_equal(one.weights_["encoder.table"], np.concatenate(tables))
     beyond = np.array([[sizes[0] + 50, 1, 1, 1, 1, 1]])
     unseen = np.array([[0, 1, 1, 1, 1, 1]])
     assert one.predict([0.0], features=beyond) == one.predict([0.0], features=unseen)
-    own = fit(small("umc", integrand=integrand, embeddings="own"), log, embeddings=tables)
+    own = fit(small(method, embeddings="own"), log, embeddings=tables)
     assert own.weights_["encoder.table"].shape[1] == 16
 
 
@@ -238,14 +237,14 @@ def test_ranker_embeddings_must_be_handed_over(log):
 
 @pytest.mark.parametrize("arguments", [{"use_features": False}, {"umnn": False}])
 def test_ablations_without_features_ignore_them(log, arguments):
-    one = fit(small("umc", **arguments), log)
+    one = fit(small("umc_concat", **arguments), log)
     shuffled = np.random.default_rng(0).permutation(log.features)
     np.testing.assert_array_equal(predict(one, log), one.predict(log.logits, features=shuffled))
 
 
-def test_ablation_without_rescaling_has_no_scale_and_shift(log):
-    assert fit(small("umc", rescaling=False), log).weights_["curve.trunk.layers.1.bias"].shape == (12,)
-    assert fit(small("umc"), log).weights_["curve.trunk.layers.1.bias"].shape == (14,)
+def test_the_published_form_is_a_method_of_its_own(log):
+    with pytest.raises(ValueError, match="preset: got 'paper' for the method 'umc'.*the method 'umc_concat'"):
+        fit(calibrator("umc", preset="paper"), log)
 
 
 def test_query_side_fields_keep_the_order_inside_a_query(log):
@@ -271,7 +270,6 @@ def test_adacalib_refuses_a_field_that_does_not_exist(log):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"integrand": "knot"}, "integrand: got 'knot'.*did you mean 'knots'"),
         ({"size": "smal"}, "size: got 'smal'.*did you mean 'small'"),
         ({"preset": "papers"}, "preset: got 'papers'.*did you mean 'paper'"),
         ({"auxiliary": "msee"}, "auxiliary: got 'msee'.*did you mean 'mse'"),

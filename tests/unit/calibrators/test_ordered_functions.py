@@ -5,7 +5,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from monocal.calibrators.onnx.builder import GraphBuilder
+from monocal.ops.onnx_graph import GraphBuilder
 
 
 def session_of(write):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
-from monocal.calibrators.statistical.wide_solver import add_shifts, field_offsets, recentred, solve_wide
+from monocal.calibrators.statistical.wide_solver import field_offsets, recentred, solve_wide
+from monocal.ops.numpy_ops import add_shifts
 
 PENALTY = 10.0
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from monocal.neural.arrays.layers import add_products as one_input_after_the_other
+from monocal.ops.numpy_ops import add_products as one_input_after_the_other
 
 pytest.importorskip("numba")
 from monocal.compiled.dense_layer import add_products

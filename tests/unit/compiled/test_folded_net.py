@@ -1,10 +1,15 @@
-"""The table of a folded network does not depend on how much of it is computed at once."""
+"""Folded networks: their table, their budget, and how they are called."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from monocal.compiled import folded_net
 from monocal.compiled.folded_net import Layer, fold
+from monocal.compiled.umc_predictor import umc_predictor
 
 
 @pytest.mark.parametrize("budget", [1 << 20, 40 * 8 * 4])
@@ -20,3 +25,55 @@ def test_folding_in_blocks_gives_the_same_table(monkeypatch, budget):
         assert np.array_equal(getattr(whole, name), getattr(blocks, name)), name
     by_hand = vectors[7:27] @ layers[0].weights[:, 4:8].T
     assert np.allclose(whole.table[7:27], by_hand, atol=1e-6)
+
+
+SIZES = [4, 50, 7, 300, 3, 90, 12]
+
+
+def predictor(**layout):
+    random = np.random.default_rng(0)
+    state = {"knots": np.array([-1.0, 0.0, 2.0]), "beta": np.zeros(1)}
+    for number, (n_in, n_out) in enumerate([(35, 24), (24, 5)]):
+        state[f"trunk.layers.{number}.weight"] = random.normal(size=(n_out, n_in)) / 5
+        state[f"trunk.layers.{number}.bias"] = random.normal(size=n_out)
+    return umc_predictor(state, field_sizes=SIZES, vectors=random.normal(size=(sum(SIZES), 5)), **layout)
+
+
+def rows(n_rows=150):
+    random = np.random.default_rng(0)
+    ids = np.stack([random.integers(0, size, n_rows) for size in SIZES], axis=1).astype(np.int32)
+    return random.normal(size=n_rows) * 2.0 - 1.0, ids
+
+
+def test_the_table_keeps_its_budget_and_prefers_small_fields():
+    everything, some = predictor(), predictor(max_table_bytes=20_000)
+    assert everything.net.vectors.shape[0] == 0
+    assert 0 < some.net.table.nbytes <= 20_000
+    assert some.net.vectors.shape[0] >= 300
+    assert some.net.n_bytes < everything.net.n_bytes
+
+
+def test_threads_may_share_a_predictor():
+    shared, (logits, ids) = predictor(), rows()
+    alone = shared.score(logits, ids)
+    with ThreadPoolExecutor(4) as pool:
+        for result in pool.map(lambda _: shared.score(logits, ids), range(20)):
+            assert np.array_equal(result, alone)
+
+
+def test_no_rows_give_no_results_and_ids_of_another_schema_are_refused():
+    assert predictor().score(np.empty(0), np.empty((0, len(SIZES)), np.int32)).shape == (0,)
+    with pytest.raises(ValueError, match=r"ids have shape \(2, 6\), expected \(2, 7\)"):
+        predictor().score(np.zeros(2), np.zeros((2, 6), np.int32))
+
+
+def test_predicting_needs_no_torch():
+    code = (
+        "import sys, numpy as np\n"
+        "from monocal.compiled.umc_predictor import umc_predictor\n"
+        "state = {'beta': np.zeros(()), 'knots': np.array([-1.0, 1.0]), 'constants': np.zeros(4)}\n"
+        "p = umc_predictor(state, field_sizes=[3], wide_shifts=np.array([0.0, 1.0, 2.0]))\n"
+        "print(p.score(np.array([0.5, 3.0]), np.array([[1], [2]])).tolist(), 'torch' in sys.modules)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[1.5, 5.0] False"

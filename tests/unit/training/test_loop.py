@@ -10,9 +10,10 @@ import torch
 from monocal.core.errors import ArtefactError
 from monocal.core.samples import Samples
 from monocal.losses import CrossEntropy, Loss, SmoothCalibrationLoss
+from monocal.neural.maps import umc, umc_parts
 from monocal.neural.modules.context_encoder import ContextEncoder
 from monocal.neural.modules.field_map import FieldMap
-from monocal.neural.umc.torch_map import UmcMap
+from monocal.neural.torch_map import MonotoneMap
 from monocal.training import TrainingDiverged, TrainingOptions, evaluate, train
 
 KNOTS = [-2.0, -1.0, 0.0, 1.0]
@@ -28,7 +29,7 @@ def rows_of(n=3000, seed=0, weights=None):
 
 def network_of(seed=0, sparse=False):
     encoder = ContextEncoder([5, 5], 4, seed=seed, sparse=sparse)
-    return FieldMap(UmcMap(8, integrand="knots", knots=KNOTS, trunk=(16,), seed=seed), encoder=encoder)
+    return FieldMap(MonotoneMap(umc_parts(8, KNOTS, (16,)), umc, context_width=8, seed=seed), encoder=encoder)
 
 
 def weights_of(network):

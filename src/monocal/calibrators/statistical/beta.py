@@ -7,11 +7,11 @@ from typing import final
 import numpy as np
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
-from monocal.core.spaces import Floats, round_logits
+from monocal.ops.numpy_ops import NUMPY
+from monocal.ops.operations import Ops, Values
 
 
 @final
@@ -41,25 +41,20 @@ class BetaCalibrator(LogitCalibrator):
     class_tags = Tags(monotone="strict", keeps_mean=True)
 
     def _fit(self, samples: Samples) -> None:
-        design = np.column_stack([*_log_parts(samples.logits), np.ones(samples.n_rows)])
+        design = np.column_stack([*_log_parts(NUMPY, samples.logits), np.ones(samples.n_rows)])
         a, b, c = solve_logistic(design, samples.known_labels, samples.weights_or_ones, constraints=np.eye(3)[:2])
         self.a_, self.b_, self.c_ = max(float(a), 0.0), max(float(b), 0.0), float(c)
 
-    def _predict_logits(self, samples: Samples) -> Floats:
-        log_score, minus_log_rest = _log_parts(samples.logits)
-        return self.a_ * log_score + self.b_ * minus_log_rest + self.c_
-
-    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
-        log_score = graph.apply("Neg", graph.softplus(graph.apply("Neg", logits)))
-        both = graph.add(graph.multiply(log_score, self.a_), graph.multiply(graph.softplus(logits), self.b_))
-        return graph.add(both, self.c_)
+    def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        log_score, minus_log_rest = _log_parts(ops, logits)
+        return log_score * self.a_ + minus_log_rest * self.b_ + self.c_
 
 
-def _log_parts(logits: Floats) -> tuple[Floats, Floats]:
+def _log_parts(ops: Ops, logits: Values) -> tuple[Values, Values]:
     """Returns ln s and −ln(1 − s), both increasing in the logit, in float64, too, and exact at both ends.
 
     `logaddexp` would add a falling correction to a rising number and fall by a unit in the last place here and
     there; logits are at most 40, so nothing overflows without it.
     """
-    z = round_logits(logits)
-    return -np.log1p(np.exp(-z)), np.log1p(np.exp(z))
+    z = ops.rounded(logits)
+    return -ops.softplus(-z), ops.softplus(z)

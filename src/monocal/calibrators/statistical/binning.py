@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import SCORE_EPSILON, Floats, logit
+from monocal.ops.operations import Ops, Values
 
 Binning = Literal["width", "mass"]
 Variant = Literal["monocal", "authors"]
@@ -39,12 +40,6 @@ def check_variant(variant: str) -> None:
         raise InvalidInput.of("variant", repr(variant), '"monocal" or "authors"', "authors reproduces the paper's code")
 
 
-def refuse_authors(variant: str) -> None:
-    """Refuses to write the authors' variant as a graph."""
-    if variant == "authors":
-        raise InvalidInput.of("model", 'variant "authors"', 'variant "monocal"', "that variant exists for parity only")
-
-
 def bin_of(logits: Floats, edges: Floats) -> NDArray[np.int64]:
     """Returns the bin `(low, high]` of every row, 0 … K − 1; a score of exactly 0 is in the first.
 
@@ -53,7 +48,6 @@ def bin_of(logits: Floats, edges: Floats) -> NDArray[np.int64]:
     return np.digitize(logits, logit(edges[1:-1]), right=True)
 
 
-def was_zero(probabilities: Floats) -> NDArray[np.bool_]:
+def was_zero(ops: Ops, logits: Values) -> Values:
     """Tells which scores were exactly 0 before clipping; the authors' scripts give those the last bin."""
-    zero: NDArray[np.bool_] = probabilities <= SCORE_EPSILON * (1.0 + 1e-9)
-    return zero
+    return ops.sigmoid(logits) <= SCORE_EPSILON * (1.0 + 1e-9)

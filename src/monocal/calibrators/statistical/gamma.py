@@ -8,12 +8,12 @@ from typing import final
 import numpy as np
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.binning import Variant, check_variant
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
-from monocal.core.spaces import Floats, round_logits
+from monocal.ops.numpy_ops import NUMPY
+from monocal.ops.operations import Ops, Values
 
 _SHIFT = 13.0
 _SMALLEST, _LARGEST = 1e-4, 26.0
@@ -57,7 +57,7 @@ class GammaCalibrator(LogitCalibrator):
 
     def _fit(self, samples: Samples) -> None:
         check_variant(self.variant)
-        r = _shifted(samples.logits)
+        r = _shifted(NUMPY, samples.logits)
         if self.variant == "authors":
             rows = np.array([[2.0 * _SMALLEST, 1.0, 0.0], [2.0 * _LARGEST, 1.0, 0.0]])
         else:
@@ -74,23 +74,18 @@ class GammaCalibrator(LogitCalibrator):
             b = max(b, -a / _LARGEST, -a / _SMALLEST)
         self.a_, self.b_, self.c_ = float(a), float(b), float(c)
 
-    def _predict_logits(self, samples: Samples) -> Floats:
-        r = _shifted(samples.logits)
+    def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        r = _shifted(ops, logits)
         if self.variant == "authors":
-            return self.a_ * np.log(r) + self.b_ * r + self.c_
-        return _increasing_sum(self.a_, self.b_, r) + self.c_
-
-    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
-        r = graph.clip(graph.add(logits, _SHIFT), _SMALLEST, _LARGEST)
-        both = graph.add(graph.multiply(graph.log(r), self.a_), graph.multiply(r, self.b_))
-        return graph.add(both, self.c_)
+            return ops.log(r) * self.a_ + r * self.b_ + self.c_
+        return _increasing_sum(ops, self.a_, self.b_, r) + self.c_
 
 
-def _shifted(logits: Floats) -> Floats:
-    return np.clip(round_logits(logits + _SHIFT), _SMALLEST, _LARGEST)
+def _shifted(ops: Ops, logits: Values) -> Values:
+    return ops.clip(ops.rounded(logits + _SHIFT), _SMALLEST, _LARGEST)
 
 
-def _increasing_sum(a: float, b: float, r: Floats) -> Floats:
+def _increasing_sum(ops: Ops, a: float, b: float, r: Values) -> Values:
     """Returns a ln r + b r as a sum of terms that rise with r, if its slope is nowhere negative.
 
     With one sign against the other, the falling term is taken together with as much of the rising one as it needs
@@ -100,12 +95,10 @@ def _increasing_sum(a: float, b: float, r: Floats) -> Floats:
     if a < 0.0:
         d = (r - _SMALLEST) / _SMALLEST
         rest = max(b + a / _SMALLEST, 0.0)
-        left: Floats = rest * r - a * (d - np.log1p(d)) - a * (1.0 - np.log(_SMALLEST))
-        return left
+        return r * rest - (d - ops.log1p(d)) * a - a * (1.0 - float(np.log(_SMALLEST)))
     if b < 0.0:
         d = (_LARGEST - r) / _LARGEST
         rest = max(a + b * _LARGEST, 0.0)
         flat = -b * _LARGEST
-        right: Floats = rest * np.log(r) - flat * (-np.log1p(-d) - d) + flat * (np.log(_LARGEST) - 1.0)
-        return right
-    return a * np.log(r) + b * r
+        return ops.log(r) * rest - (-ops.log1p(-d) - d) * flat + flat * (float(np.log(_LARGEST)) - 1.0)
+    return ops.log(r) * a + r * b

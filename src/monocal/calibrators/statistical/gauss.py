@@ -7,12 +7,11 @@ from typing import final
 import numpy as np
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
-from monocal.core.spaces import Floats
+from monocal.ops.operations import Ops, Values
 
 
 @final
@@ -71,40 +70,23 @@ class GaussCalibrator(LogitCalibrator):
         )
         self.a_, self.b_, self.c_ = float(a), float(b), float(c)
 
-    def _predict_logits(self, samples: Samples) -> Floats:
+    def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
         low, high = self.lowest_logit, self.highest_logit
-        z = np.clip(samples.logits, low, high)
-        rise = _parabola_rise(self.a_, self.b_, low, high, z)
+        rise = _parabola_rise(self.a_, self.b_, low, high, ops.clip(logits, low, high))
         return rise + (self.a_ * low**2 + self.b_ * low + self.c_)
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
-        low, high = self.lowest_logit, self.highest_logit
-        u, v = _slopes_at_ends(self.a_, self.b_, low, high)
-        start = self.a_ * low**2 + self.b_ * low + self.c_
-        z, curvature = graph.clip(logits, low, high), (v - u) / (2.0 * (high - low))
-        if v >= u:
-            d = graph.subtract(z, low)
-            return graph.add(graph.multiply(d, graph.add(graph.multiply(d, curvature), u)), start)
-        left = graph.subtract(high, z)
-        rest = graph.multiply(left, graph.add(graph.multiply(left, -curvature), v))
-        return graph.add(graph.subtract(0.5 * (u + v) * (high - low), rest), start)
 
-
-def _slopes_at_ends(a: float, b: float, low: float, high: float) -> tuple[float, float]:
-    return max(b + 2.0 * a * low, 0.0), max(b + 2.0 * a * high, 0.0)
-
-
-def _parabola_rise(a: float, b: float, low: float, high: float, z: Floats) -> Floats:
+def _parabola_rise(a: float, b: float, low: float, high: float, z: Values) -> Values:
     """Returns a z² + b z minus its value at `low` as an integral of the slope, so rounding cannot turn it around.
 
     The slope falls or rises linearly from u ≥ 0 at `low` to v ≥ 0 at `high`; both are cut at 0, which only
     removes what the solver's rounding left below it.
     """
-    u, v = _slopes_at_ends(a, b, low, high)
-    d = z - low
+    u, v = max(b + 2.0 * a * low, 0.0), max(b + 2.0 * a * high, 0.0)
     span = high - low
     if v >= u:
-        return u * d + (v - u) * d * d / (2.0 * span)
+        d = z - low
+        return d * u + d * (v - u) * d / (2.0 * span)
     left = high - z
     total = 0.5 * (u + v) * span
-    return total - (v * left + (u - v) * left * left / (2.0 * span))
+    return total - (left * v + left * (u - v) * left / (2.0 * span))

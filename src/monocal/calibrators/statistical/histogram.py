@@ -6,18 +6,17 @@ from typing import final
 
 import numpy as np
 
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.binned import BinnedCalibrator
 from monocal.calibrators.statistical.binning import (
     bin_edges,
     bin_of,
     check_variant,
-    refuse_authors,
     was_zero,
 )
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.ops.operations import Ops, Values
 
 
 @final
@@ -62,16 +61,8 @@ class HistogramCalibrator(BinnedCalibrator):
             rates = np.interp(centres, centres[filled], rates[filled])
         self.rates_: Floats = rates
 
-    def _predict(self, samples: Samples) -> Floats:
-        index = bin_of(samples.logits, self.edges_)
+    def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        place = ops.count_below(logits, logit(self.edges_[1:-1]))
         if self.variant == "authors":
-            index = np.where(was_zero(sigmoid(samples.logits)), len(self.edges_) - 2, index)
-        return self.rates_[index]
-
-    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
-        refuse_authors(self.variant)
-        inner = logit(self.edges_[1:-1])
-        if len(inner) == 0:
-            return graph.add(graph.multiply(logits, 0.0), float(self.rates_[0]))
-        starts = np.concatenate([[-1e9], inner])
-        return graph.look_up(self.rates_, graph.last_not_above(logits, starts, strictly=True))
+            place = ops.where(was_zero(ops, logits), len(self.edges_) - 2, place)
+        return ops.look_up(self.rates_, place)

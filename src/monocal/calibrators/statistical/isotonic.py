@@ -7,13 +7,13 @@ from typing import final
 import numpy as np
 
 from monocal.calibrators.base import Calibrator
-from monocal.calibrators.onnx.builder import GraphBuilder
-from monocal.calibrators.statistical.broken_line import interpolate
 from monocal.calibrators.statistical.refreshing import kept_or_refused
 from monocal.calibrators.statistical.refreshing.merged_curves import merge_day, weights_of_knots
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.ops.numpy_ops import NUMPY
+from monocal.ops.operations import Ops, Values
 
 
 @final
@@ -53,7 +53,7 @@ class IsotonicCalibrator(Calibrator):
             (knots, rates, weights_of_knots(knots, rates, scores, weights)),
             (scores, samples.known_labels, weights),
             _solve,
-            interpolate,
+            NUMPY.interpolate,
         )
         before = float(np.average(self._predict(samples), weights=weights))
         self.knots_, self.rates_, _ = found
@@ -61,11 +61,8 @@ class IsotonicCalibrator(Calibrator):
         level = float(np.diff(logit(np.array([before, after])))[0])
         self.moved_ = {"level": {"moved": level}, "kept": discount, "fields": []}
 
-    def _predict(self, samples: Samples) -> Floats:
-        return interpolate(sigmoid(samples.logits), self.knots_, self.rates_)
-
-    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
-        return graph.interpolate(graph.sigmoid(logits), self.knots_, self.rates_)
+    def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        return ops.interpolate(ops.sigmoid(logits), self.knots_, self.rates_)
 
 
 def _solve(scores: Floats, targets: Floats, weights: Floats) -> tuple[Floats, Floats]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import final
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
-from monocal.core.spaces import Floats
+from monocal.ops.operations import Ops, Values
 
 
 @final
@@ -28,8 +27,5 @@ class NoneCalibrator(LogitCalibrator):
     def _fit(self, samples: Samples) -> None:
         pass
 
-    def _predict_logits(self, samples: Samples) -> Floats:
-        return samples.logits
-
-    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
-        return graph.apply("Identity", logits)
+    def _map(self, _ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        return logits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, final
 
@@ -9,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.base import Calibrator
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.state import CalibratorState, pack, unpack, with_prefix, without_prefix
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
+from monocal.ops.onnx_ops import OnnxOps
+from monocal.ops.operations import Ops, Values
 
 MAX_SEGMENTS_OF_A_GRAPH = 256
 """An ONNX graph evaluates every segment's map for every row."""
@@ -107,37 +109,22 @@ class PerSegmentCalibrator(Calibrator):
             scores_are="logit",
         )
 
-    def _predict(self, samples: Samples) -> Floats:
-        assert samples.features is not None
-        result: Floats = self.global_.predict_samples(samples)
-        ids = np.asarray(samples.features[:, self.field])
-        order = np.argsort(ids, kind="stable")
-        starts = np.searchsorted(ids[order], self.values_, side="left")
-        ends = np.searchsorted(ids[order], self.values_, side="right")
-        for position in np.flatnonzero(ends > starts):
-            rows = order[starts[position] : ends[position]]
-            own = self.segments_[position].predict_samples(samples.take(rows))
-            share = self.shares_[position]
-            result[rows] = (1.0 - share) * result[rows] + share * own
-        return result
-
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
-        if len(self.segments_) > MAX_SEGMENTS_OF_A_GRAPH:
+    def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
+        if isinstance(ops, OnnxOps) and len(self.segments_) > MAX_SEGMENTS_OF_A_GRAPH:
             raise InvalidInput.of(
                 "model",
                 f"per_segment with {len(self.segments_)} segments",
                 f"at most {MAX_SEGMENTS_OF_A_GRAPH} segments, since a graph evaluates all of them",
                 "raise min_events, or serve the model with monocal serve",
             )
-        common: str = self.global_.write_onnx(graph, logits, features)
-        result = common
-        ids = graph.column(features, self.field)
-        for value, share, segment in zip(self.values_, self.shares_, self.segments_, strict=True):
-            own = segment.write_onnx(graph, logits, features)
-            blend = graph.add(graph.multiply(common, 1.0 - float(share)), graph.multiply(own, float(share)))
-            here = graph.apply("Equal", ids, graph.constant(int(value), np.int64))
-            result = graph.apply("Where", here, blend, result)
-        return result
+        common = self.global_.probabilities(ops, logits, ids)
+
+        def own(k: int, rows: Callable[[Values], Values]) -> Values:
+            share = float(self.shares_[k])
+            mine = self.segments_[k].probabilities(ops, rows(logits), rows(ids))
+            return rows(common) * (1.0 - share) + mine * share
+
+        return ops.replaced(common, ops.column(ids, self.field), self.values_.tolist(), own)
 
     def _state(self) -> CalibratorState:
         learned = {name: value for name, value in vars(self).items() if name.endswith("_")}

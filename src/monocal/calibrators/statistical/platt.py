@@ -8,13 +8,12 @@ from typing import Literal, final
 import numpy as np
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.statistical.refreshing import centred, known_at_fit, refresh_effects, resumed
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
-from monocal.core.spaces import Floats
+from monocal.ops.operations import Ops, Values
 
 _NO_FIELDS = np.zeros(1, dtype=np.int64)
 
@@ -95,8 +94,5 @@ class PlattCalibrator(LogitCalibrator):
         self.posterior_ = found.posterior.as_arrays()
         self.moved_ = found.facts(shifts, offsets, "slope")
 
-    def _predict_logits(self, samples: Samples) -> Floats:
-        return self.slope_ * samples.logits + self.intercept_
-
-    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
-        return graph.add(graph.multiply(logits, self.slope_), self.intercept_)
+    def _map(self, _ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        return logits * self.slope_ + self.intercept_

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from monocal.calibrators.statistical.newest_rows import newest_rows
 from monocal.calibrators.statistical.numeric_basis import smooth_basis
 from monocal.calibrators.statistical.unexplained import MOST_ROWS, unexplained_spreads
-from monocal.calibrators.statistical.wide_solver import add_shifts
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats
+from monocal.ops.numpy_ops import add_shifts
 
 State = dict[str, NDArray[Any]]
 

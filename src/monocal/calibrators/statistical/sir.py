@@ -7,20 +7,18 @@ from typing import final
 
 import numpy as np
 
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.binned import BinnedCalibrator
 from monocal.calibrators.statistical.binning import (
     bin_edges,
     bin_of,
     check_variant,
-    refuse_authors,
     was_zero,
 )
-from monocal.calibrators.statistical.broken_line import interpolate
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, sigmoid
+from monocal.ops.operations import Ops, Values
 
 _AUTHORS_EPSILON = 1e-4
 
@@ -99,19 +97,16 @@ class SirCalibrator(BinnedCalibrator):
         self.knots_ = np.array([0.0, *m, 1.0])
         self.rates_ = np.array([0.0, *a, 1.0])
 
-    def _predict(self, samples: Samples) -> Floats:
-        p = sigmoid(samples.logits)
+    def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        p = ops.sigmoid(logits)
         if self.variant == "monocal":
-            return interpolate(p, self.knots_, self.rates_)
+            return ops.interpolate(p, self.knots_, self.rates_)
         slopes = np.diff(self.rates_) / (np.diff(self.knots_) + _AUTHORS_EPSILON)
         intercepts = self.rates_[1:] - slopes * self.knots_[1:]
-        segment = np.clip(np.digitize(p, self.knots_, right=True) - 1, 0, len(slopes) - 1)
-        segment = np.where(was_zero(p), len(slopes) - 1, segment)
-        return np.clip(slopes[segment] * p + intercepts[segment], 0.0, 1.0)
-
-    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
-        refuse_authors(self.variant)
-        return graph.interpolate(graph.sigmoid(logits), self.knots_, self.rates_)
+        last = len(slopes) - 1
+        segment = ops.minimum(ops.count_below(p, self.knots_[1:]), last)
+        segment = ops.where(was_zero(ops, logits), last, segment)
+        return ops.clip(ops.look_up(slopes, segment) * p + ops.look_up(intercepts, segment), 0.0, 1.0)
 
 
 def pool_violators(centres: Floats, rates: Floats, counts: Floats) -> tuple[Floats, Floats]:

@@ -7,11 +7,10 @@ from typing import final
 import numpy as np
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.tags import Tags
 from monocal.core.samples import Samples
-from monocal.core.spaces import Floats
+from monocal.ops.operations import Ops, Values
 
 _LARGEST_TEMPERATURE = 1e6
 
@@ -44,8 +43,5 @@ class TemperatureCalibrator(LogitCalibrator):
         )
         self.temperature_ = 1.0 / max(float(slope), 1.0 / _LARGEST_TEMPERATURE)
 
-    def _predict_logits(self, samples: Samples) -> Floats:
-        return samples.logits / self.temperature_
-
-    def _write_onnx(self, graph: GraphBuilder, logits: str, _features: str) -> str:
-        return graph.apply("Div", logits, graph.constant(self.temperature_))
+    def _map(self, _ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        return logits / self.temperature_

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.base_curve import Base
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.statistical.carry_over import (
     Carry,
@@ -31,11 +30,13 @@ from monocal.calibrators.statistical.row_variance import (
     spread_or_refused,
     value_variances,
 )
-from monocal.calibrators.statistical.wide_solver import add_shifts, solve_wide
+from monocal.calibrators.statistical.wide_solver import solve_wide
 from monocal.calibrators.tags import Tags
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, sigmoid
+from monocal.ops.numpy_ops import add_shifts
+from monocal.ops.operations import Ops, Values
 
 
 @final
@@ -190,18 +191,9 @@ class WideLogisticCalibrator(LogitCalibrator):
         # blocks and cuts fall between rows, so a row that counts twice is not quite two rows
         return replace(self.class_tags, weights_exactly=False) if self._carries else self.class_tags
 
-    def _predict_logits(self, samples: Samples) -> Floats:
-        base = self.slope_ * samples.logits
-        base += self.intercept_
-        return add_shifts(base, _features_or_none_at_all(samples), self.shifts_, self.offsets_)
-
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
-        total = graph.add(graph.multiply(logits, self.slope_), self.intercept_)
-        for field in range(len(self.offsets_) - 1):
-            shifts = self.shifts_[self.offsets_[field] : self.offsets_[field + 1]]
-            ids = graph.known_ids(graph.column(features, field), len(shifts))
-            total = graph.add(total, graph.look_up(shifts, ids))
-        return total
+    def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
+        line = logits * self.slope_ + self.intercept_
+        return line if ids is None else ops.add_shifts(line, ids, self.shifts_, self.offsets_)
 
     def _row_scorer(self, shift: float) -> RowScorer:
         slope, intercept = self.slope_, self.intercept_

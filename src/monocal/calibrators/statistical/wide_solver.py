@@ -20,6 +20,7 @@ from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.core.team import Shards
 from monocal.core.threads import allowed_threads, row_workers
+from monocal.ops.numpy_ops import add_shifts
 
 _BLOCK_ROWS = 1 << 16
 
@@ -48,20 +49,6 @@ class WideParameters:
 def field_offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns where each field's ids start in one concatenated table; the last entry is the total."""
     return np.concatenate([[0], np.cumsum(sizes)])
-
-
-def add_shifts(logits: Floats, features: Ids, shifts: Floats, offsets: NDArray[np.int64]) -> Floats:
-    """Returns `logits` plus every row's shifts; ids beyond a field's table count as unseen (id 0, shift 0)."""
-    total = np.array(logits, dtype=np.float64)
-    # by blocks, whose columns of places stay small beside many rows
-    for first in range(0, total.shape[0], _BLOCK_ROWS):
-        rows = slice(first, first + _BLOCK_ROWS)
-        block = np.asarray(features[rows])
-        for field in range(block.shape[1]):
-            start, end = offsets[field], offsets[field + 1]
-            ids = block[:, field]
-            total[rows] += shifts[start + np.where(ids < end - start, ids, 0)]
-    return total
 
 
 def solve_wide(

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids, Samples
-from monocal.core.spaces import Floats, sigmoid
-from monocal.neural.arrays.context_table import Weights
-from monocal.neural.arrays.fitted_map import Curve
+from monocal.core.samples import Samples
+from monocal.core.spaces import sigmoid
+from monocal.neural.fitted import Weights
 from monocal.neural.fitting.map_inputs import MapInputs
 from monocal.neural.neural_calibrator import NeuralCalibrator
+from monocal.ops.operations import Ops, Values
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from monocal.neural.modules.monotone_map import MonotoneMap
+    from monocal.neural.torch_map import MonotoneMap
 
 
 PROBABILITY_FLOOR = 1e-6
@@ -77,9 +75,6 @@ class AdaCalibrator(NeuralCalibrator):
             raise InvalidInput.of("field", self.field, f"a position in 0 … {len(sizes) - 1}", "count fields from 0")
         return OneField(self.field)
 
-    def _context(self, _weights: Weights) -> Callable[[Ids], Any] | None:
-        return lambda features: features[:, self.field]
-
     def _build(self, inputs: MapInputs) -> MonotoneMap:
         import torch
 
@@ -105,9 +100,13 @@ class AdaCalibrator(NeuralCalibrator):
         """Draws every value's line once: at prediction time nothing is left of the networks."""
         import torch
 
+        from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
+
+        assert isinstance(curve, AdaCalibMap)
+
         n_values = curve.get_parameter("vectors").shape[0]
         with torch.no_grad():
-            chosen, *lines = curve.eval()._condition(torch.arange(n_values)[:, None], n_values)
+            chosen, *lines = curve.eval()._lines(torch.arange(n_values)[:, None])
         best = chosen.argmax(dim=1).numpy()
         n_knots = max(line.shape[1] for line in lines)
         # a line with fewer knots stays flat after its last one
@@ -120,72 +119,36 @@ class AdaCalibrator(NeuralCalibrator):
             heights[mine, edges.shape[1] :] = values[:, -1:]
         return {"places": places, "heights": heights}
 
-    def _curve(self, weights: Weights) -> Curve:
-        return LinesCurve(weights["places"], weights["heights"])
+    def _context(self, ops: Ops, ids: Values | None) -> Values | None:
+        return ops.column(ids, self.field)
 
-    def _write_curve(self, graph: GraphBuilder, weights: Weights, logits: str, context: str | None) -> str:
-        assert context is not None
-        return write_adacalib(graph, weights, logits, context)
-
-    def _write_context(self, graph: GraphBuilder, features: str) -> str | None:
-        return graph.column(features, self.field)
+    def _curve(self, ops: Ops, t: Values, context: Values | None) -> Values:
+        return value_lines(ops, t, context)
 
 
-@final
-class LinesCurve:
-    """One broken line of the probability per value of a field, on numpy arrays.
+def value_lines(ops: Ops, t: Values, values: Values) -> Values:
+    """Draws one broken line of the probability per value of a field, whose ids are `values`.
 
     Never decreases where heights do not: inside a segment a non-negative number is multiplied and added, and the
     result is capped by the segment's right end.
 
-    Arguments:
-        places: Increasing positions per value, from 0 to 1; infinite after the last knot.
-        heights: The line's values there.
-
     Example:
-        >>> curve = LinesCurve(np.array([[0.0, 0.2, 1.0]]), np.array([[0.02, 0.15, 0.6]]))
-        >>> sigmoid(curve(np.log([0.1 / 0.9, 1.0]), np.array([0, 7]))).round(5).tolist()
+        >>> from monocal.ops.numpy_ops import NumpyOps
+        >>> lines = NumpyOps({"places": np.array([[0.0, 0.2, 1.0]]), "heights": np.array([[0.02, 0.15, 0.6]])})
+        >>> sigmoid(value_lines(lines, np.log([0.1 / 0.9, 1.0]), np.array([0, 7]))).round(5).tolist()
         [0.085, 0.31875]
     """
-
-    def __init__(self, places: Floats, heights: Floats) -> None:
-        self.places, self.heights = places, heights
-
-    def __call__(self, logits: Floats, values: NDArray[np.int32]) -> Floats:
-        value = np.where(values < self.places.shape[0], values, 0)
-        at = sigmoid(logits)
-        segment = np.sum(at[:, None] >= self.places[value, 1:-1], axis=1)
-        left, right = self.places[value, segment], self.places[value, segment + 1]
-        low, high = self.heights[value, segment], self.heights[value, segment + 1]
-        inside = low + np.clip((at - left) / (right - left), 0.0, 1.0) * (high - low)
-        mixed = np.where(high >= low, np.minimum(inside, high), inside)
-        p = np.clip(mixed, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
-        result: Floats = np.log(p) - np.log1p(-p)
-        return result
-
-
-def write_adacalib(graph: GraphBuilder, weights: Weights, logits: str, values: str) -> str:
-    """Adds one broken line of the probability per value of a field; returns calibrated logits.
-
-    Arguments:
-        graph: Where to add them.
-        weights: `places` and `heights` of every value's line.
-        logits: As they enter the map, `(n,)`.
-        values: The field's ids `(n,)`.
-    """
     # beyond every probability, where the arrays say infinity: differences of places stay finite
-    places = np.where(np.isfinite(weights["places"]), weights["places"], 2.0)
-    ids = graph.known_ids(values, len(places))
-    at = graph.sigmoid(logits)
-    inner = graph.look_up(places[:, 1:-1], ids)
-    reached = graph.cast(graph.apply("GreaterOrEqual", graph.upright(at), inner), np.int64)
-    segment = graph.apply("ReduceSum", reached, graph.constant([1], np.int64), keepdims=0)
-    following = graph.apply("Add", segment, graph.constant(1, np.int64))
-    lines = {name: graph.look_up(table, ids) for name, table in (("x", places), ("y", weights["heights"]))}
-    left, right = (graph.pick(lines["x"], place) for place in (segment, following))
-    low, high = (graph.pick(lines["y"], place) for place in (segment, following))
-    share = graph.apply("Div", graph.subtract(at, left), graph.subtract(right, left))
-    inside = graph.add(low, graph.multiply(graph.clip(share, 0.0, 1.0), graph.subtract(high, low)))
-    rises = graph.apply("GreaterOrEqual", high, low)
-    capped = graph.apply("Where", rises, graph.apply("Min", inside, high), inside)
-    return graph.logit(capped, PROBABILITY_FLOOR)
+    places = ops.learned("places")
+    ids = ops.known_ids(values, len(places))
+    x = ops.look_up(np.where(np.isfinite(places), places, 2.0), ids)
+    y = ops.look_up(ops.learned("heights"), ids)
+    n_knots = places.shape[1]
+    at = ops.sigmoid(t)
+    reached = ops.upright(at) >= ops.columns(x, 1, n_knots - 1)
+    segment = ops.count(reached)
+    left, right = ops.pick(x, segment), ops.pick(x, segment + 1)
+    low, high = ops.pick(y, segment), ops.pick(y, segment + 1)
+    inside = low + ops.clip((at - left) / (right - left), 0.0, 1.0) * (high - low)
+    capped = ops.where(high >= low, ops.minimum(inside, high), inside)
+    return ops.logit(capped, PROBABILITY_FLOOR)

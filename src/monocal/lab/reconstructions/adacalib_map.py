@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from monocal.core.errors import InvalidInput
-from monocal.lab.reconstructions.adacalib import PROBABILITY_FLOOR
-from monocal.neural.modules.broken_line import disorder, interpolate
+from monocal.lab.reconstructions.adacalib import PROBABILITY_FLOOR, value_lines
 from monocal.neural.modules.mlp import Mlp, generator_of
-from monocal.neural.modules.monotone_map import Condition, Context, MonotoneMap, held_between
+from monocal.neural.torch_map import Context, MonotoneMap, disorder
+from monocal.ops.torch_ops import held_between
 
 N_STATISTICS = 4
 
@@ -61,7 +61,7 @@ class AdaCalibMap(MonotoneMap):
         hard_monotone: bool = False,
         seed: int = 0,
     ) -> None:
-        super().__init__(1, "weak" if hard_monotone else "none")
+        super().__init__({}, value_lines, context_width=1)
         if not edges or len(edges) != len(statistics):
             raise InvalidInput.of(
                 "edges", f"{len(edges)} candidates", f"one per statistics ({len(statistics)})", "pass both lists"
@@ -88,8 +88,10 @@ class AdaCalibMap(MonotoneMap):
         """Sharpens or softens the choice among candidates while training."""
         self.get_buffer("temperature").fill_(temperature)
 
-    def _condition(self, context: Context, n_rows: int) -> Condition:
+    def _lines(self, context: Context) -> tuple[Tensor, ...]:
+        """Returns the weights of the candidates, then places and heights of every candidate's line, for every row."""
         assert isinstance(context, Tensor)
+        n_rows = context.shape[0]
         ids = context[:, 0].to(torch.int64)
         ids = torch.where((ids >= 0) & (ids < self.vectors.shape[0]), ids, 0)
         values, of_row = torch.unique(ids, return_inverse=True)
@@ -127,13 +129,34 @@ class AdaCalibMap(MonotoneMap):
             raw = torch.cat([raw[:, :1], raw[:, :1] + torch.cumsum(steps, dim=1)], dim=1)
         return torch.sigmoid(raw)
 
-    def _evaluate(self, logits: Tensor, condition: Condition) -> Tensor:
-        weights, *lines = condition
-        scores = torch.sigmoid(logits.to(torch.float64))
+    def _values(self, logits: Tensor, context: Context) -> Tensor:
+        weights, *lines = self._lines(context)
+        scores = torch.sigmoid(logits)
         mixed = torch.zeros_like(scores)
         for c in range(self.n_candidates):
             mixed = mixed + weights[:, c] * interpolate(lines[2 * c], lines[2 * c + 1], scores)
         return torch.logit(held_between(mixed, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR))
 
-    def _penalty(self) -> Tensor:
+    def penalty(self) -> Tensor:
         return self.vectors.new_zeros(()) if self._disorder is None else self._disorder
+
+
+def interpolate(places: Tensor, values: Tensor, at: Tensor) -> Tensor:
+    """Evaluates row i's broken line through `(places[i], values[i])`, both `(b, K + 1)`, at `at[i]`.
+
+    Never decreases in `at` when places increase and values do not decrease: inside a segment a non-negative number
+    is multiplied and added, and the result is capped by the segment's right value.
+
+    Example:
+        >>> import torch
+        >>> places = torch.tensor([[0.0, 0.2, 1.0]]).repeat(4, 1)
+        >>> values = torch.tensor([[0.02, 0.15, 0.6]]).repeat(4, 1)
+        >>> [round(x, 5) for x in interpolate(places, values, torch.tensor([0.1, 0.2, 0.5, 1.0])).tolist()]
+        [0.085, 0.15, 0.31875, 0.6]
+    """
+    reached = (at.detach()[:, None] >= places[:, 1:-1]).sum(dim=1)[:, None]
+    left, right = places.gather(1, reached)[:, 0], places.gather(1, reached + 1)[:, 0]
+    low, high = values.gather(1, reached)[:, 0], values.gather(1, reached + 1)[:, 0]
+    share = held_between((at - left) / (right - left), 0.0, 1.0)
+    inside = low + share * (high - low)
+    return torch.where((high >= low) & (inside > high), high, inside)

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from monocal.calibrators.base import Calibrator
-from monocal.calibrators.onnx.builder import GraphBuilder
-from monocal.calibrators.statistical.wide_solver import add_shifts, field_offsets
+from monocal.calibrators.statistical.wide_solver import field_offsets
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.log_loss import log_loss
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import SCORE_EPSILON, Floats, logit, sigmoid
+from monocal.ops.operations import Ops, Values
 
 Fusion = Literal["geometric", "logit"]
 
@@ -120,28 +120,14 @@ class ConfCalibCalibrator(Calibrator):
             step += share * _deviations(_sums_without_the_row(samples, field, cells[field]), self.cap, self.fusion)
         return shares * _best_multiplier(samples, step, self.fusion, _LARGEST_MULTIPLIER * len(cells))
 
-    def _predict(self, samples: Samples) -> Floats:
-        assert samples.features is not None
+    def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
         if self.fusion == "logit":
-            return sigmoid(add_shifts(samples.logits, samples.features, self.effects_, self.offsets_))
-        p = sigmoid(samples.logits)
-        for field in range(samples.features.shape[1]):
-            factors = self._effects_of(field)
-            ids = samples.features[:, field]
-            p *= factors[np.where(ids < factors.size, ids, 0)]
-        return np.minimum(p, _HIGHEST)
-
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
-        is_logit = self.fusion == "logit"
-        total = logits if is_logit else graph.sigmoid(logits)
+            return ops.sigmoid(ops.add_shifts(logits, ids, self.effects_, self.offsets_))
+        p = ops.sigmoid(logits)
         for field in range(len(self.offsets_) - 1):
-            effects = self._effects_of(field)
-            effect = graph.look_up(effects, graph.known_ids(graph.column(features, field), effects.size))
-            total = graph.add(total, effect) if is_logit else graph.multiply(total, effect)
-        return graph.sigmoid(total) if is_logit else graph.apply("Min", total, graph.constant(_HIGHEST))
-
-    def _effects_of(self, field: int) -> Floats:
-        return self.effects_[self.offsets_[field] : self.offsets_[field + 1]]
+            factors = self.effects_[self.offsets_[field] : self.offsets_[field + 1]]
+            p = p * ops.look_up(factors, ops.known_ids(ops.column(ids, field), factors.size))
+        return ops.minimum(p, _HIGHEST)
 
 
 def believed_rate(n_rows: Floats, positives: Floats, predicted: Floats, cap: float) -> Floats:

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.base import Calibrator
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.lab.reconstructions.mbct_forest import Forest, Judge, Limits, grow_tree, is_held_out
+from monocal.ops.onnx_ops import Node, OnnxOps
+from monocal.ops.operations import Ops, Values
 
 LOWEST = 1e-6
 """Answers are clipped to [1e-6, 1 − 1e-6] after every tree."""
@@ -129,14 +130,16 @@ class MBCTCalibrator(Calibrator):
             p = _clipped(p * forest.ratios(values, int(root), self.max_depth))
         return p
 
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
-        bins = graph.last_not_above(logits, np.concatenate([[-1e9], self.knots_]))
+    def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
+        assert isinstance(ops, OnnxOps)  # on arrays a row walks down its trees alone, see `_predict`
+        graph = ops.graph
+        bins = graph.last_not_above(logits.name, np.concatenate([[-1e9], self.knots_]))
         matrix = graph.upright(bins)
-        if self.n_fields_:
-            matrix = graph.apply("Concat", graph.cast(features, np.int64), matrix, axis=1)
+        if ids is not None:
+            matrix = graph.apply("Concat", graph.cast(ids.name, np.int64), matrix, axis=1)
         column, start, size, left, right = (self.nodes_[:, place].copy() for place in range(5))
         zero = graph.multiply_int(bins, 0)
-        p = graph.clip(graph.sigmoid(logits), LOWEST, 1.0 - LOWEST)
+        p = graph.clip(graph.sigmoid(logits.name), LOWEST, 1.0 - LOWEST)
         for root in self.roots_:
             node = graph.apply("Add", zero, graph.constant(int(root), np.int64))
             for _ in range(self.max_depth):
@@ -146,7 +149,7 @@ class MBCTCalibrator(Calibrator):
                 goes_left = graph.apply("Equal", side, graph.constant(1, np.int64))
                 node = graph.apply("Where", goes_left, graph.look_up(left, node), graph.look_up(right, node))
             p = graph.clip(graph.multiply(p, graph.look_up(self.ratios_, node)), LOWEST, 1.0 - LOWEST)
-        return p
+        return Node(graph, p)
 
 
 def _clipped(p: Floats) -> Floats:

@@ -6,28 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from monocal.calibrators.onnx.builder import GraphBuilder
-from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.score_knots import score_knots
 from monocal.calibrators.tags import Tags
-from monocal.compiled.jit import numba_is_installed
-from monocal.neural.arrays.context_table import Weights
-from monocal.neural.arrays.fitted_map import Curve, FittedMap, believed_share
 from monocal.neural.fitting.map_inputs import MapInputs
 from monocal.neural.fitting.objective import Auxiliary
 from monocal.neural.fitting.presets import FitSettings
-from monocal.neural.neural_calibrator import NeuralCalibrator
-from monocal.neural.umc.arrays import CompiledUmc, KnotsCurve
-from monocal.neural.umc.onnx import write_umc
+from monocal.neural.maps import Parts, umc_parts
+from monocal.neural.methods import KnotsCalibrator
 
 if TYPE_CHECKING:
     from monocal.losses import Loss
-    from monocal.neural.modules.monotone_map import MonotoneMap
+    from monocal.neural.torch_map import MonotoneMap
 
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class McnetCalibrator(NeuralCalibrator):
+class McnetCalibrator(KnotsCalibrator):
     r"""Integrates a positive network over score bins, with penalties on bins out of order and on unbalanced fields.
 
     .. math:: z' = e^{w(x)} \left(\int h(v, x)\,dv + \beta\right) + b(x), \qquad
@@ -71,17 +65,16 @@ class McnetCalibrator(NeuralCalibrator):
     hidden: Sequence[int] = (128, 128)
     order_weight: float = 1.0
 
+    def _parts(self, inputs: MapInputs) -> Parts:
+        rows = inputs.rows
+        knots = score_knots(rows.logits, self.n_knots, rows.weights, rows.shards)
+        return umc_parts(inputs.context_width, knots, self.hidden, identity_start=inputs.warm_start)
+
     def _build(self, inputs: MapInputs) -> MonotoneMap:
         from monocal.lab.reconstructions.mcnet_map import McnetMap
 
-        rows = inputs.rows
         return McnetMap(
-            inputs.context_width,
-            knots=score_knots(rows.logits, self.n_knots, rows.weights, rows.shards).tolist(),
-            hidden=self.hidden,
-            order_weight=self.order_weight,
-            identity_start=inputs.warm_start,
-            seed=self.seed,
+            self._parts(inputs), context_width=inputs.context_width, order_weight=self.order_weight, seed=self.seed
         )
 
     def _objective(self, settings: FitSettings, sizes: Sequence[int]) -> Loss:
@@ -92,17 +85,3 @@ class McnetCalibrator(NeuralCalibrator):
 
     def _published_sc_weight(self) -> float:
         return 1.0
-
-    def _curve(self, weights: Weights) -> Curve:
-        return KnotsCurve(weights)
-
-    def _write_curve(self, graph: GraphBuilder, weights: Weights, logits: str, context: str | None) -> str:
-        return write_umc(graph, weights, logits, context)
-
-    def _prepare(self, weights: Weights) -> FittedMap:
-        compiled = numba_is_installed() and believed_share(weights) > 0.0
-        return CompiledUmc(weights) if compiled else super()._prepare(weights)
-
-    def _row_scorer(self, shift: float) -> RowScorer | None:
-        fitted = self._fitted_map()
-        return fitted.row_scorer(shift) if isinstance(fitted, CompiledUmc) else None

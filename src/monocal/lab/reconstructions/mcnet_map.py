@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import final
 
 import torch
 from torch import Tensor
 
-from monocal.neural.modules.monotone_map import Condition
-from monocal.neural.umc.torch_map import UmcMap
+from monocal.neural.maps import Parts, umc
+from monocal.neural.torch_map import Context, MonotoneMap
 from monocal.training.trainable import BatchPenalty
 
 
 @final
-class McnetMap(UmcMap):
+class McnetMap(MonotoneMap):
     r"""Integrates h at fixed knots and rescales, as UMC's `knots` form, and penalises bins out of order.
 
     .. math:: f(t, x) = e^{w(x)} \left(\int_0^t h(v, x)\,dv + \beta\right) + b(x), \qquad
@@ -25,44 +24,27 @@ class McnetMap(UmcMap):
     the penalty is about rows of different contexts.
 
     Arguments:
+        parts: What `umc` learns.
         context_width: Numbers per context row.
-        knots: Positions on the logit axis.
-        hidden: Widths of the network behind h.
         order_weight: The factor λ.
-        identity_start: Whether the untrained map returns its input.
         seed: Seed of the initial weights.
 
     Example:
         >>> import torch
-        >>> net = McnetMap(2, knots=[-1.0, 0.0, 1.0])
+        >>> from monocal.neural.maps import umc_parts
+        >>> net = McnetMap(umc_parts(2, [-1.0, 0.0, 1.0], (8,)), context_width=2)
         >>> net(torch.tensor([-0.5, 0.5]), torch.zeros(2, 2)).tolist(), net.penalty().item()
         ([-0.5, 0.5], 0.0)
     """
 
-    def __init__(
-        self,
-        context_width: int,
-        *,
-        knots: Sequence[float],
-        hidden: Sequence[int] = (128, 128),
-        order_weight: float = 1.0,
-        identity_start: bool = True,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            context_width,
-            integrand="knots",
-            knots=knots,
-            trunk=hidden,
-            identity_start=identity_start,
-            seed=seed,
-        )
+    def __init__(self, parts: Parts, *, context_width: int, order_weight: float = 1.0, seed: int = 0) -> None:
+        super().__init__(parts, umc, context_width=context_width, seed=seed)
         self.order_weight = order_weight
-        self.register_buffer("inner_knots", torch.as_tensor(list(knots)[1:-1], dtype=torch.float64), persistent=False)
+        self.register_buffer("inner_knots", self.get_buffer("knots")[1:-1], persistent=False)
         self._bin_sums: Tensor | None = None
 
-    def _evaluate(self, logits: Tensor, condition: Condition) -> Tensor:
-        values = super()._evaluate(logits, condition)
+    def _values(self, logits: Tensor, context: Context) -> Tensor:
+        values = super()._values(logits, context)
         if self.training and self.order_weight:
             self._bin_sums = self._sums_of_bins(logits, values)
         return values
@@ -78,12 +60,12 @@ class McnetMap(UmcMap):
     def _disorder(self, sums: Tensor) -> Tensor:
         filled = sums[:, sums[0] > 0]
         means = filled[1] / filled[0]
-        return (self.order_weight * torch.relu(means[:-1] - means[1:]).sum()).to(self.beta.dtype)
+        return (self.order_weight * torch.relu(means[:-1] - means[1:]).sum()).to(self.get_parameter("beta").dtype)
 
-    def _penalty(self) -> Tensor:
-        return super()._penalty() if self._bin_sums is None else self._disorder(self._bin_sums)
+    def penalty(self) -> Tensor:
+        return super().penalty() if self._bin_sums is None else self._disorder(self._bin_sums)
 
-    def _batch_penalty(self) -> BatchPenalty | None:
+    def batch_penalty(self) -> BatchPenalty | None:
         if not self.order_weight:
             return None
 

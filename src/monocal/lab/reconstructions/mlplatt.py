@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.onnx.builder import GraphBuilder
 from monocal.calibrators.statistical.logistic_solver import solve_logistic
-from monocal.calibrators.statistical.wide_solver import add_shifts, field_offsets
+from monocal.calibrators.statistical.wide_solver import field_offsets
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats
 from monocal.lab.reconstructions.mlplatt_solver import solve_lines
+from monocal.ops.operations import Ops, Values
 
 
 @final
@@ -120,22 +120,12 @@ class MLPlattCalibrator(LogitCalibrator):
             return np.zeros((samples.n_rows, 0), dtype=np.int32)
         return samples.features[:, self.fields_]
 
-    def _predict_logits(self, samples: Samples) -> Floats:
-        context = self._context(samples)
-        slopes = np.full(samples.n_rows, self.slope_)
-        for place in range(context.shape[1]):
-            factors = self.factors_[self.offsets_[place] : self.offsets_[place + 1]]
-            ids = context[:, place]
-            slopes *= factors[np.where(ids < factors.size, ids, 0)]
-        levels = add_shifts(np.full(samples.n_rows, self.intercept_), context, self.shifts_, self.offsets_)
-        return slopes * (samples.logits - self.centre_) + levels
-
-    def _write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
-        centred = graph.subtract(logits, self.centre_)
-        slopes, levels = graph.constant(self.slope_), graph.constant(self.intercept_)
-        for place, field in enumerate(self.fields_):
-            here = slice(self.offsets_[place], self.offsets_[place + 1])
-            ids = graph.known_ids(graph.column(features, int(field)), int(here.stop - here.start))
-            slopes = graph.multiply(slopes, graph.look_up(self.factors_[here], ids))
-            levels = graph.add(levels, graph.look_up(self.shifts_[here], ids))
-        return graph.add(graph.multiply(slopes, centred), levels)
+    def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
+        slopes, levels = logits * 0.0 + self.slope_, logits * 0.0 + self.intercept_
+        if ids is not None and len(self.fields_):
+            context = ops.take_columns(ids, self.fields_.tolist())
+            for place in range(len(self.fields_)):
+                factors = self.factors_[self.offsets_[place] : self.offsets_[place + 1]]
+                slopes = slopes * ops.look_up(factors, ops.known_ids(ops.column(context, place), factors.size))
+            levels = ops.add_shifts(levels, context, self.shifts_, self.offsets_)
+        return slopes * (logits - self.centre_) + levels

@@ -24,10 +24,10 @@ from monocal.calibrators.statistical.carry_over import (
     with_left_out,
 )
 from monocal.calibrators.statistical.field_shrinkage import LARGEST_PENALTY, Penalty, solve_shrunk
-from monocal.calibrators.statistical.wide_solver import WideParameters, add_shifts, field_offsets
+from monocal.calibrators.statistical.wide_solver import WideParameters, field_offsets
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
-from monocal.neural.arrays.context_table import Weights
+from monocal.neural.fitted import Weights
 from monocal.neural.fitting.presets import FitSettings
 from monocal.neural.fitting.warm_start import (
     MAX_ITERATIONS,
@@ -37,6 +37,7 @@ from monocal.neural.fitting.warm_start import (
     Start,
     split_off_recent,
 )
+from monocal.ops.numpy_ops import add_shifts
 
 SMALLEST_NETWORK_SHARE = 0.05
 """A network with a smaller share is left out."""

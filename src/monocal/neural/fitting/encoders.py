@@ -12,7 +12,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.core.team import Shards
-from monocal.neural.arrays.context_table import Weights
+from monocal.neural.fitted import Weights
 from monocal.neural.fitting.field_values import slots_of_common_values
 
 if TYPE_CHECKING:

@@ -18,12 +18,13 @@ from monocal.calibrators.statistical.row_variance import (
     spreads_at_fit,
     value_variances,
 )
-from monocal.calibrators.statistical.wide_solver import WideParameters, add_shifts
+from monocal.calibrators.statistical.wide_solver import WideParameters
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats
-from monocal.neural.arrays.context_table import Weights
-from monocal.neural.arrays.fitted_map import believed_share
+from monocal.neural.fitted import Weights
+from monocal.neural.fitted import network_share as curve_share
+from monocal.ops.numpy_ops import add_shifts
 
 SHARE_INFORMATION = 25.0
 """A share learned on later rows is known to about a fifth."""
@@ -41,7 +42,7 @@ def known_to_network(weights: Weights, logits: Floats, samples: Samples) -> Weig
         samples: The rows.
     """
     known = known_at_fit(logits, samples, *_fields(weights, samples), _penalties(weights))
-    if believed_share(weights) > 0.0:
+    if curve_share(weights) > 0.0:
         known["single"][1] = SHARE_INFORMATION
     return known
 
@@ -73,7 +74,7 @@ def refresh_network(
     beside = replace(samples, features=features)
     known, shifts, offsets = resumed(state, method, beside, weights.get("wide.shifts", np.zeros(0)), offsets)
     slope, intercept = (float(number) for number in weights["affine"])
-    share = believed_share(weights)
+    share = curve_share(weights)
     entering = slope * samples.logits + intercept
     columns, centre = centred(samples.logits, entering, samples.weights_or_ones)
     line = entering
@@ -105,7 +106,7 @@ def spread_of_network(
     """
     features, offsets = _fields(weights, samples)
     rest = state, offsets, shares if features.shape[1] else None
-    if believed_share(weights) == 0.0:
+    if curve_share(weights) == 0.0:
         return spread_at_fit(logits, samples, *rest)
     shifts = WideParameters(1.0, 0.0, weights.get("wide.shifts", np.zeros(0)), offsets, np.zeros(0))
     line = line_beside(shifts, replace(samples, features=features))
@@ -139,7 +140,7 @@ def known_by_network(
         samples: The rows, with the fields that the method looks at.
     """
     features, offsets = _fields(weights, samples)
-    share, moved = believed_share(weights), None
+    share, moved = curve_share(weights), None
     if share > 0.0:
         moved = _network_moves(map_logits, weights, samples), share
     variances = value_variances(state, offsets, shares if offsets.size > 1 else None, n_knots)

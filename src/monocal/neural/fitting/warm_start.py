@@ -10,10 +10,11 @@ import numpy as np
 
 from monocal.calibrators.fit_rows import has_both_classes
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, Penalty, solve_shrunk
-from monocal.calibrators.statistical.wide_solver import WideParameters, add_shifts, field_offsets, solve_wide
+from monocal.calibrators.statistical.wide_solver import WideParameters, field_offsets, solve_wide
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
-from monocal.neural.arrays.context_table import Weights
+from monocal.neural.fitted import Weights
+from monocal.ops.numpy_ops import add_shifts
 
 START_TOLERANCE = 1e-6
 """The start need not be exact, because the network is trained on top of it."""

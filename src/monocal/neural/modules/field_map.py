@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from monocal.neural.modules.context_encoder import ContextEncoder
 from monocal.neural.modules.field_context import FieldContext, rows_of_ids
-from monocal.neural.modules.monotone_map import MonotoneMap
 from monocal.neural.modules.wide_shift import WideShift
+from monocal.neural.torch_map import MonotoneMap
 from monocal.training.trainable import BatchPenalty, Trainable
 
 _FIRST_TEMPERATURE, _LAST_TEMPERATURE = 1.0, 0.1
@@ -96,10 +96,10 @@ class FieldMap(Trainable):
 
     Example:
         >>> import torch
-        >>> from monocal.neural.umc.torch_map import UmcMap
+        >>> from monocal.neural.maps import umc, umc_parts
         >>> wide = WideShift([3])
         >>> wide.set_([[0.0, 0.5, -1.0]])
-        >>> network = FieldMap(UmcMap(0, integrand="knots", knots=[-1.0, 1.0]), wide=wide)
+        >>> network = FieldMap(MonotoneMap(umc_parts(0, [-1.0, 1.0], ()), umc), wide=wide)
         >>> network(torch.tensor([-2.0, -2.0]), torch.tensor([[1], [2]])).tolist()
         [-1.5, -3.0]
     """

@@ -16,9 +16,9 @@ from monocal.calibrators.statistical.carry_over.chain import MAX_ITERATIONS, TOL
 from monocal.calibrators.statistical.carry_over.shares import solve_shares
 from monocal.calibrators.statistical.contributions import Contributions
 from monocal.calibrators.statistical.curve_solver import FittedCurve, fit_curve
-from monocal.calibrators.statistical.wide_solver import add_shifts
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
+from monocal.ops.numpy_ops import add_shifts
 
 N_KNOTS = 12
 FEWEST_KNOTS = 4

@@ -20,9 +20,10 @@ from monocal.calibrators.statistical.refreshing.rates import (
     believed_rates,
     believed_shares,
 )
-from monocal.calibrators.statistical.wide_solver import WideParameters, add_shifts, solve_wide
+from monocal.calibrators.statistical.wide_solver import WideParameters, solve_wide
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, sigmoid
+from monocal.ops.numpy_ops import add_shifts
 
 LEAST_INFORMATION = 5.0
 """A value teaches how fast its field moves if its rows of the day carry at least this much: about five positives."""

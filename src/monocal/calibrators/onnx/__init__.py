@@ -1,1 +1,0 @@
-"""What fitted calibrators are written with when they become ONNX graphs."""

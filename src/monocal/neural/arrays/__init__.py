@@ -1,1 +1,0 @@
-"""What the fitted maps share on numpy arrays; nothing here imports torch."""

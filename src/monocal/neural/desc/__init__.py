@@ -1,1 +1,0 @@
-"""DESC: deep ensemble shape calibration."""

@@ -1,1 +1,0 @@
-"""FAC: field-aware calibration."""

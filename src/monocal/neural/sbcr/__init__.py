@@ -1,1 +1,0 @@
-"""SBCR's calibration module."""

@@ -1,1 +1,0 @@
-"""UMC: unconstrained monotone calibration."""
