@@ -7,7 +7,7 @@ import pytest
 
 from monocal.core.errors import InvalidInput
 from monocal.metrics import METRICS, Forecast, bootstrap, centred_interval, metric
-from monocal.metrics import intervals as intervals_module
+from monocal.metrics import resample as intervals_module
 from monocal.metrics.resample import MOST_BLOCKS, resampling_blocks
 from monocal.testing.metric_laws import sample_forecast
 

@@ -142,8 +142,11 @@ class Summary(ABC, Generic[S]):
         return self._merge(a, b)
 
     @final
-    def replay(self, forecast: Forecast) -> Replay[S]:
-        """Prepares the rows for many replicates in which only labels or only weights change."""
+    def replay(self, forecast: Forecast) -> Replay[Any]:
+        """Prepares the rows for many replicates in which only labels or only weights change.
+
+        Their states may be of another kind, which only the metric's value has to understand.
+        """
         return self._replay(forecast)
 
     @final
@@ -166,7 +169,7 @@ class Summary(ABC, Generic[S]):
     @abstractmethod
     def _merge(self, a: S, b: S) -> S: ...
 
-    def _replay(self, forecast: Forecast) -> Replay[S]:
+    def _replay(self, forecast: Forecast) -> Replay[Any]:
         return FromScratch(self._summarize, forecast)
 
 
@@ -205,7 +208,7 @@ class Metric(ABC, Generic[S]):
         return self._summary().merge(a, b)
 
     @final
-    def value(self, state: S) -> Value:
+    def value(self, state: Any) -> Value:
         """Returns the number, or NaN with a reason."""
         return self._value(state)
 
@@ -218,7 +221,7 @@ class Metric(ABC, Generic[S]):
     def _summary(self) -> Summary[S]: ...
 
     @abstractmethod
-    def _value(self, state: S) -> Value: ...
+    def _value(self, state: Any) -> Value: ...
 
 
 AnyMetric = Metric[Any]

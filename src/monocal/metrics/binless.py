@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
-from monocal.metrics.base import Blocks, Metric, Replay, Rows, Summary, Value, check_positive_count, minimize
+from monocal.metrics.base import Metric, Replay, Summary, Value, check_positive_count, minimize
 from monocal.metrics.forecast import Forecast
 from monocal.metrics.sums import SumReplay, Sums, SumSummary, Term
-
-_MOST_STEPS = 100
 
 
 @final
@@ -121,29 +119,14 @@ class _SmoothedCurve:
         return float((curve.sum() - 0.5 * (curve[0] + curve[-1])) / (curve.shape[0] - 1))
 
     def fixed_point(self) -> float:
-        """Returns the bandwidth that equals its own area, to 1e-12, by false position.
+        """Returns the bandwidth that equals its own area, to 1e-12.
 
-        The area does not grow with the bandwidth, so `bandwidth − area` rises with slope 1 at least: it has one root,
-        and its value at any point bounds the distance from the root.
+        The area does not grow with the bandwidth, so `bandwidth − area` rises with slope 1 at least: it has one root.
         """
-        low, below = 0.0, -self.area(0.0)
-        high, above = 1.0, 1.0 - self.area(1.0)
-        guess, last = 0.0, 0
-        for _ in range(_MOST_STEPS):
-            guess = (low * above - high * below) / (above - below)
-            beyond = guess - self.area(guess)
-            if abs(beyond) <= 1e-12:
-                break
-            side = 1 if beyond > 0.0 else -1
-            # an end that stays twice is weighed down by half, or it would hold the next guess back
-            if side > 0:
-                high, above = guess, beyond
-                below = 0.5 * below if last == side else below
-            else:
-                low, below = guess, beyond
-                above = 0.5 * above if last == side else above
-            last = side
-        return guess
+        from scipy.optimize import brentq
+
+        # an area of 1 may be one ulp more
+        return min(float(brentq(lambda bandwidth: bandwidth - self.area(bandwidth), 0.0, 2.0, xtol=1e-12)), 1.0)
 
 
 _REPLAY_VIEWS = 3
@@ -159,18 +142,9 @@ class Residuals:
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class ViewSums:
-    """Rows and summed residuals per part, one array per view."""
-
-    weight: tuple[Floats, ...]
-    residual: tuple[Floats, ...]
-
-
-@final
 @dataclass(frozen=True)
-class ResidualRows(Summary[Residuals | ViewSums]):
-    """Keeps the residuals, because random partitions need every row.
+class ResidualRows(Summary[Residuals]):
+    """Keeps the residuals, because random partitions need every row; replicates keep a few partitions instead.
 
     Arguments:
         parts: Parts per view.
@@ -186,9 +160,7 @@ class ResidualRows(Summary[Residuals | ViewSums]):
     def _summarize(self, forecast: Forecast) -> Residuals:
         return Residuals(forecast.probabilities - forecast.labels, forecast.weights)
 
-    def _merge(self, a: Residuals | ViewSums, b: Residuals | ViewSums) -> Residuals:
-        assert isinstance(a, Residuals)
-        assert isinstance(b, Residuals)
+    def _merge(self, a: Residuals, b: Residuals) -> Residuals:
         weights = None
         if a.weights is not None or b.weights is not None:
             weights = np.concatenate(
@@ -196,35 +168,21 @@ class ResidualRows(Summary[Residuals | ViewSums]):
             )
         return Residuals(np.concatenate([a.residuals, b.residuals]), weights)
 
-    def _replay(self, forecast: Forecast) -> Replay[Residuals | ViewSums]:
-        return _ViewReplay(forecast, self.parts, self.seed)
-
-
-@final
-class _ViewReplay(Replay[Residuals | ViewSums]):
-    """Replicates on a few partitions that are drawn once and kept."""
-
-    def __init__(self, forecast: Forecast, parts: int, seed: int) -> None:
-        rng = np.random.default_rng(seed)
+    def _replay(self, forecast: Forecast) -> Replay[Sums]:
+        rng = np.random.default_rng(self.seed)
         n = forecast.n_rows
-        parts = max(min(parts, n), 1)
+        parts = max(min(self.parts, n), 1)
         terms: list[Term] = []
         for view in range(_REPLAY_VIEWS):
             part = (rng.permutation(n) % parts).astype(np.int32)
             terms.append(Term(f"{view}/weight", 1.0, 0.0, part, parts))
             terms.append(Term(f"{view}/residual", forecast.probabilities, -1.0, part, parts))
-        self._sums = SumReplay(tuple(terms), forecast)
-
-    def _relabelled(self, positive_rows: Rows) -> ViewSums:
-        return _views(self._sums.relabelled(positive_rows))
-
-    def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[Residuals | ViewSums]:
-        return map(_views, self._sums.reweighted(blocks, counts))
+        return SumReplay(tuple(terms), forecast)
 
 
 @final
 @dataclass(frozen=True)
-class Mvce(Metric[Residuals | ViewSums]):
+class Mvce(Metric[Residuals]):
     r"""Multi-view calibration error: how far the mean label is from the mean prediction in random parts of the log.
 
     Each of R views is a random partition into P equal parts; its error is the mean of :math:`|\bar y-\bar p|` over
@@ -258,12 +216,12 @@ class Mvce(Metric[Residuals | ViewSums]):
         check_positive_count("views", self.views)
         check_positive_count("parts", self.parts)
 
-    def _summary(self) -> Summary[Residuals | ViewSums]:
+    def _summary(self) -> Summary[Residuals]:
         return ResidualRows(self.parts, self.seed)
 
-    def _value(self, state: Residuals | ViewSums) -> Value:
-        if isinstance(state, ViewSums):
-            errors = [_mean_gap(weight, sums) for weight, sums in zip(state.weight, state.residual, strict=True)]
+    def _value(self, state: Residuals | Sums) -> Value:
+        if isinstance(state, Sums):
+            errors = [_mean_gap(state[f"{view}/weight"], state[f"{view}/residual"]) for view in range(_REPLAY_VIEWS)]
             return Value(_rms(errors)) if np.all(np.isfinite(errors)) else Value.undefined("no rows")
         residuals, weights = _sorted_rows(state)
         if residuals.shape[0] == 0:
@@ -324,10 +282,3 @@ def _mean_gap(weight: Floats, residual: Floats) -> float:
 
 def _rms(errors: list[float]) -> float:
     return float(np.sqrt(np.mean(np.square(errors))))
-
-
-def _views(sums: Sums) -> ViewSums:
-    return ViewSums(
-        tuple(sums[f"{view}/weight"] for view in range(_REPLAY_VIEWS)),
-        tuple(sums[f"{view}/residual"] for view in range(_REPLAY_VIEWS)),
-    )

@@ -231,19 +231,6 @@ _RANK_MASK = (1 << _RANK_BITS) - 1
 
 @final
 @dataclass(frozen=True, eq=False)
-class GroupRanks:
-    r"""Per group: rows W, positives P, and :math:`R=\sum_{\text{positives}}` of the relative mid-rank in (0, 1).
-
-    The group's AUC is :math:`(R W - P^2/2) / (P (W-P))`.
-    """
-
-    weight: Floats
-    positive: Floats
-    ranked: Floats
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class GroupedCells:
     """Distinct pairs of group and prediction, sorted; None in place of columns when there are no groups."""
 
@@ -255,7 +242,7 @@ class GroupedCells:
 
 @final
 @dataclass(frozen=True)
-class GroupOrder(OrderSummary[GroupedCells | GroupRanks]):
+class GroupOrder(OrderSummary[GroupedCells]):
     """Weights and labels in the order of the predictions, group by group.
 
     Arguments:
@@ -273,9 +260,7 @@ class GroupOrder(OrderSummary[GroupedCells | GroupRanks]):
             return dense_ranks(probabilities)
         return grid_cell(probabilities, self.cells), np.arange(self.cells)
 
-    def _merge(self, a: GroupedCells | GroupRanks, b: GroupedCells | GroupRanks) -> GroupedCells:
-        assert isinstance(a, GroupedCells)
-        assert isinstance(b, GroupedCells)
+    def _merge(self, a: GroupedCells, b: GroupedCells) -> GroupedCells:
         if a.groups is None and b.groups is None:
             return a
         if a.groups is None or b.groups is None:
@@ -292,42 +277,21 @@ class GroupOrder(OrderSummary[GroupedCells | GroupRanks]):
             np.concatenate([a.positive, b.positive]),
         )
 
-    def _replay(self, forecast: Forecast) -> Replay[GroupedCells | GroupRanks]:
-        return _RankReplay(forecast)
+    def _replay(self, forecast: Forecast) -> Replay[Any]:
+        """Keeps each row's relative rank in its group: the states are those of `group_ranks`.
 
-
-@final
-class _RankReplay(Replay[GroupedCells | GroupRanks]):
-    """Replicates with each row's relative rank in its group kept.
-
-    Exact for new labels. Exact for new weights too as long as a group's rows share one block, because multiplying all
-    weights of a group changes no relative rank.
-    """
-
-    def __init__(self, forecast: Forecast) -> None:
-        self._groups = forecast.groups
-        if self._groups is None:
-            return
-        n_groups = int(self._groups.max()) + 1 if self._groups.size else 0
+        Exact for new labels. Exact for new weights too as long as a group's rows share one block, because multiplying
+        all weights of a group changes no relative rank.
+        """
+        if forecast.groups is None:
+            return super()._replay(forecast)
+        n_groups = int(forecast.groups.max()) + 1 if forecast.groups.size else 0
         terms = (
-            Term("weight", 1.0, 0.0, self._groups, n_groups),
-            Term("positive", 0.0, 1.0, self._groups, n_groups),
-            Term("ranked", 0.0, _relative_ranks(forecast), self._groups, n_groups),
+            Term("weight", 1.0, 0.0, forecast.groups, n_groups),
+            Term("positive", 0.0, 1.0, forecast.groups, n_groups),
+            Term("ranked", 0.0, _relative_ranks(forecast), forecast.groups, n_groups),
         )
-        self._sums = SumReplay(terms, forecast)
-
-    def _relabelled(self, positive_rows: Rows) -> GroupedCells | GroupRanks:
-        return self._ranks(None if self._groups is None else self._sums.relabelled(positive_rows))
-
-    def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[GroupedCells | GroupRanks]:
-        if self._groups is None:
-            return (self._ranks(None) for _ in counts)
-        return map(self._ranks, self._sums.reweighted(blocks, counts))
-
-    def _ranks(self, sums: Sums | None) -> GroupedCells | GroupRanks:
-        if sums is None:
-            return GroupedCells(None, np.zeros(0), np.zeros(0), np.zeros(0))
-        return GroupRanks(sums["weight"], sums["positive"], sums["ranked"])
+        return SumReplay(terms, forecast)
 
 
 def _joined(groups: NDArray[Any], keys: NDArray[Any], weight: Floats, positive: Floats) -> GroupedCells:
@@ -350,15 +314,21 @@ def _starts(*columns: NDArray[Any]) -> NDArray[np.intp]:
     return np.flatnonzero(changes)
 
 
-def group_ranks(state: GroupedCells) -> tuple[GroupRanks, Floats]:
-    """Returns the ranks per group, and per group the pairs of unequal labels that share a cell."""
+def group_ranks(state: GroupedCells) -> Sums:
+    r"""Returns sums per group: rows W, positives P, their relative mid-ranks R in (0, 1), and ties.
+
+    The group's AUC is :math:`(R W - P^2/2) / (P (W-P))`; ties are pairs of unequal labels that share a cell.
+    """
     assert state.groups is not None
     starts = run_starts(state.groups)
-    if starts.shape[0] == 0:
-        return GroupRanks(np.zeros(0), np.zeros(0), np.zeros(0)), np.zeros(0)
-    ranked = add_runs(state.positive * _mid_ranks(state.weight, starts), starts)
-    tied = add_runs(state.positive * (state.weight - state.positive), starts)
-    return GroupRanks(add_runs(state.weight, starts), add_runs(state.positive, starts), ranked), tied
+    return Sums(
+        {
+            "weight": add_runs(state.weight, starts),
+            "positive": add_runs(state.positive, starts),
+            "ranked": add_runs(state.positive * _mid_ranks(state.weight, starts), starts),
+            "tied": add_runs(state.positive * (state.weight - state.positive), starts),
+        }
+    )
 
 
 def _mid_ranks(weight: Floats, starts: NDArray[np.intp]) -> Floats:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from monocal.core.spaces import Floats
 from monocal.metrics.base import Blocks, Metric, Replay, Rows, Summary, Value, check_positive_count, maximize
-from monocal.metrics.forecast import Forecast
+from monocal.metrics.forecast import Forecast, IdColumn
 from monocal.metrics.order import (
     GroupedCells,
     GroupOrder,
-    GroupRanks,
     OrderedCells,
     ScoreOrder,
     add_runs,
     group_ranks,
     run_starts,
 )
+from monocal.metrics.sums import Sums
 
 
 @final
@@ -40,7 +40,7 @@ class Auc(Metric[OrderedCells]):
         cells: None for exact, or the number of grid cells, such as 4096.
 
     Example:
-        >>> from monocal.metrics.forecast import Forecast
+        >>> from monocal.metrics.forecast import Forecast, IdColumn
         >>> Auc().of(Forecast.of([0, 1, 0, 1], [0.1, 0.4, 0.4, 0.8])).number
         0.875
     """
@@ -74,7 +74,7 @@ class Auc(Metric[OrderedCells]):
 
 @final
 @dataclass(frozen=True)
-class Gauc(Metric[GroupedCells | GroupRanks]):
+class Gauc(Metric[GroupedCells]):
     r"""AUC inside each group, averaged with the groups' rows as weights.
 
     Groups whose rows all have one label have no AUC; they leave the numerator and the denominator, and the details
@@ -86,7 +86,7 @@ class Gauc(Metric[GroupedCells | GroupRanks]):
         cells: None for exact, or the number of grid cells of the sketch.
 
     Example:
-        >>> from monocal.metrics.forecast import Forecast
+        >>> from monocal.metrics.forecast import Forecast, IdColumn
         >>> rows = Forecast.of([0, 1, 1, 0, 1], [0.2, 0.6, 0.9, 0.95, 0.3], groups=[0, 0, 1, 1, 2])
         >>> value = Gauc().of(rows)
         >>> value.number, round(value.details["skipped_row_share"], 6)
@@ -103,27 +103,28 @@ class Gauc(Metric[GroupedCells | GroupRanks]):
     def __post_init__(self) -> None:
         self._summary()
 
-    def _summary(self) -> Summary[GroupedCells | GroupRanks]:
+    def _summary(self) -> Summary[GroupedCells]:
         return GroupOrder(self.cells)
 
-    def _value(self, state: GroupedCells | GroupRanks) -> Value:
-        tied = None
+    def _value(self, state: GroupedCells | Sums) -> Value:
         if isinstance(state, GroupedCells):
             if state.groups is None:
                 return Value.undefined("no groups were given")
-            state, tied = group_ranks(state)
-        n_rows = float(state.weight.sum())
+            state = group_ranks(state)
+        weight, positive = state["weight"], state["positive"]
+        n_rows = float(weight.sum())
         if n_rows == 0.0:
             return Value.undefined("no rows")
-        pairs = state.positive * (state.weight - state.positive)
+        pairs = positive * (weight - positive)
         kept = pairs > 0.0
-        weight = state.weight[kept]
+        weight, positive, pairs = weight[kept], positive[kept], pairs[kept]
         details = {"skipped_row_share": 1.0 - float(weight.sum()) / n_rows}
         if not kept.any():
             return Value.undefined("no group has both labels", details)
-        areas = (state.ranked[kept] * weight - 0.5 * state.positive[kept] ** 2) / pairs[kept]
-        if self.cells is not None and tied is not None:
-            details["error_bound"] = float(np.dot(weight, 0.5 * tied[kept] / pairs[kept])) / float(weight.sum())
+        areas = (state["ranked"][kept] * weight - 0.5 * positive**2) / pairs
+        if self.cells is not None and "tied" in state.arrays:
+            ties = 0.5 * state["tied"][kept] / pairs
+            details["error_bound"] = float(np.dot(weight, ties)) / float(weight.sum())
         return Value(float(np.dot(weight, areas)) / float(weight.sum()), details=details)
 
 
@@ -139,7 +140,7 @@ class ListGains:
 
 @final
 @dataclass(frozen=True)
-class Ndcg(Metric[GroupedCells | ListGains]):
+class Ndcg(Metric[GroupedCells]):
     r"""Discounted gain of the first rows of each list over the best possible one, averaged over lists.
 
     .. math:: \mathrm{NDCG@}k = \frac{\sum_{i \le k} y_{(i)} / \log_2(1 + i)}{\sum_{i \le \min(k, P)} 1 / \log_2(1 + i)}
@@ -160,7 +161,7 @@ class Ndcg(Metric[GroupedCells | ListGains]):
     Example:
         The list's positive rows stand at places 1 and 3: (1 + 1/2) / (1 + 1/log₂ 3).
 
-        >>> from monocal.metrics.forecast import Forecast
+        >>> from monocal.metrics.forecast import Forecast, IdColumn
         >>> rows = Forecast.of([1, 0, 1, 0], [0.9, 0.6, 0.3, 0.2], groups=[0, 0, 0, 1])
         >>> value = Ndcg().of(rows)
         >>> round(value.number, 6), value.details["skipped_list_share"]
@@ -177,7 +178,7 @@ class Ndcg(Metric[GroupedCells | ListGains]):
     def __post_init__(self) -> None:
         check_positive_count("top", self.top)
 
-    def _summary(self) -> Summary[GroupedCells | ListGains]:
+    def _summary(self) -> Summary[GroupedCells]:
         return ListOrder(self.top)
 
     def _value(self, state: GroupedCells | ListGains) -> Value:
@@ -201,7 +202,7 @@ class Ndcg(Metric[GroupedCells | ListGains]):
 
 @final
 @dataclass(frozen=True)
-class ListOrder(Summary[GroupedCells | ListGains]):
+class ListOrder(Summary[GroupedCells]):
     """Weights and labels in the order of the predictions, list by list.
 
     Arguments:
@@ -213,57 +214,44 @@ class ListOrder(Summary[GroupedCells | ListGains]):
     def _bounded(self) -> bool:
         return False
 
-    def _summarize(self, forecast: Forecast) -> GroupedCells | ListGains:
-        state = GroupOrder().summarize(forecast)
-        assert isinstance(state, GroupedCells)
-        return state
+    def _summarize(self, forecast: Forecast) -> GroupedCells:
+        return GroupOrder().summarize(forecast)
 
-    def _merge(self, a: GroupedCells | ListGains, b: GroupedCells | ListGains) -> GroupedCells | ListGains:
-        assert isinstance(a, GroupedCells)
-        assert isinstance(b, GroupedCells)
-        merged = GroupOrder().merge(a, b)
-        assert isinstance(merged, GroupedCells)
-        return merged
+    def _merge(self, a: GroupedCells, b: GroupedCells) -> GroupedCells:
+        return GroupOrder().merge(a, b)
 
-    def _replay(self, forecast: Forecast) -> Replay[GroupedCells | ListGains]:
-        return _ListReplay(forecast, self.top)
+    def _replay(self, forecast: Forecast) -> Replay[Any]:
+        return (
+            super()._replay(forecast) if forecast.groups is None else _ListReplay(forecast, forecast.groups, self.top)
+        )
 
 
 @final
-class _ListReplay(Replay[GroupedCells | ListGains]):
+class _ListReplay(Replay[ListGains]):
     """Replicates with every row's place in its list kept; a list that is drawn twice counts twice as it is."""
 
-    def __init__(self, forecast: Forecast, top: int) -> None:
-        self._forecast, self._top = forecast, top
-        if forecast.groups is None:
-            return
-        self._lists = np.unique(forecast.groups, return_inverse=True)[1]
+    def __init__(self, forecast: Forecast, groups: IdColumn, top: int) -> None:
+        self._labels = forecast.labels
+        self._lists = np.unique(groups, return_inverse=True)[1]
         self._weights = np.ones(forecast.n_rows) if forecast.weights is None else forecast.weights
         self._n_lists = int(self._lists.max()) + 1 if forecast.n_rows else 0
+        self._rows_of_list = np.bincount(self._lists, self._weights, self._n_lists)
         order = np.lexsort((forecast.probabilities, self._lists))
-        rows = self._lists[order], forecast.probabilities[order]
+        lists, p = self._lists[order], forecast.probabilities[order]
         changes = np.ones(len(order), dtype=bool)
-        changes[1:] = (rows[0][1:] != rows[0][:-1]) | (rows[1][1:] != rows[1][:-1])
+        changes[1:] = (lists[1:] != lists[:-1]) | (p[1:] != p[:-1])
         starts = np.flatnonzero(changes)
         weight = add_runs(self._weights[order], starts)
-        cells = GroupedCells(rows[0][starts], rows[1][starts], weight, weight)
+        cells = GroupedCells(lists[starts], p[starts], weight, weight)
         self._discounts = np.empty(forecast.n_rows)
         self._discounts[order] = np.repeat(_mean_discounts(cells, top), np.diff(starts, append=len(order)))
 
-    def _relabelled(self, positive_rows: Rows) -> GroupedCells | ListGains:
-        if self._forecast.groups is None:
-            return GroupOrder().summarize(self._forecast)  # type: ignore[return-value]
-        rows_of_list = np.bincount(self._lists, self._weights, self._n_lists)
-        return self._gains(positive_rows, (rows_of_list > 0.0).astype(np.float64))
+    def _relabelled(self, positive_rows: Rows) -> ListGains:
+        return self._gains(positive_rows, (self._rows_of_list > 0.0).astype(np.float64))
 
-    def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[GroupedCells | ListGains]:
-        if self._forecast.groups is None:
-            for _ in counts:
-                yield GroupOrder().summarize(self._forecast)  # type: ignore[misc]
-            return
-        positive_rows = np.flatnonzero(self._forecast.labels)
-        rows_of_list = np.bincount(self._lists, self._weights, self._n_lists)
-        shown = np.where(rows_of_list > 0.0, rows_of_list, 1.0)
+    def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[ListGains]:
+        positive_rows = np.flatnonzero(self._labels)
+        shown = np.where(self._rows_of_list > 0.0, self._rows_of_list, 1.0)
         for count in counts:
             drawn = np.bincount(self._lists, self._weights * count[blocks], self._n_lists)
             yield self._gains(positive_rows, drawn / shown)
