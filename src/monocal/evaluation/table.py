@@ -279,13 +279,14 @@ def evaluate_table(
     judged, calibrated, seen = rows if fields is None else rows.with_fields([*fields, *by]), None, None
     if model is not None:
         warn_about_fitted(model.info, model.vocabulary, rows)
-        calibrated, seen = model.predict_rows(rows), _times_seen(model, rows)
+        calibrated, seen = model.predict_rows(rows), rows_seen(model, rows)
         judged = binned(judged, model.vocabulary)
     options = EvaluationOptions(metrics, by, n_bootstrap=n_bootstrap, seed=seed)
     return TableEvaluation(evaluate_rows(judged, calibrated, options, seen), rows.n_table_rows, labels)
 
 
-def _times_seen(model: Model, rows: Table) -> dict[str, NDArray[np.int64]]:
+def rows_seen(model: Model, rows: Table) -> dict[str, NDArray[np.int64]]:
+    """Returns categorical field to how many rows of the fit had each row's value; empty if the model does not know."""
     if not model.value_counts:
         return {}
     ids = model.vocabulary.encode_columns(rows.fields, rows.n_rows)

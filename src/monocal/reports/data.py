@@ -18,26 +18,19 @@ from monocal.core.errors import InvalidInput
 from monocal.core.format import fingerprint
 from monocal.core.samples import Ids
 from monocal.core.version import __version__
+from monocal.evaluation.evaluate import Evaluation, EvaluationOptions
 from monocal.evaluation.fields import SeenBand
-from monocal.evaluation.table import check_fields
+from monocal.evaluation.table import check_fields, evaluate_rows, rows_seen
+from monocal.metrics import METRICS
 from monocal.models.artefact import load_model
 from monocal.models.late import known_delays
 from monocal.models.learned_rows import warn_about_fitted
 from monocal.models.model import Model
 from monocal.reports.curves import LearnedCurves, NumericEffect, learned_curves, numeric_effects
 from monocal.reports.drift import Drift, drift
+from monocal.reports.fields import FieldResult, Headline, field_results, headline
 from monocal.reports.reliability import Reliability, reliability
 from monocal.reports.rows import FieldColumn, TaskRows, field_columns, model_ids, sample_contexts
-from monocal.reports.tables import (
-    FieldResult,
-    Headline,
-    MetricTable,
-    field_results,
-    headline,
-    metric_table,
-    new_and_rare_values,
-    rows_seen,
-)
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.roles import Roles
 from monocal.tables.source import TableLike, open_table
@@ -127,10 +120,9 @@ class TaskReport:
         fell_back: Whether the calibrator gave the score back unchanged because its fit was harmful.
         value: The value column; None if none was named.
         headline: The few numbers that come first.
-        metrics: Every metric with its interval and floor.
+        metrics: Every metric of the calibrated forecast; its `before` is the score's, its `change` compares both.
         reliability: Predicted against observed rates.
         fields: Errors by field and value.
-        seen: Field to errors by how often its values were seen in the fit; empty if the model does not know.
         drift: Errors over time.
         retained: What the fit retains of each effect; None for a method that shrinks nothing by later rows.
         curves: What the calibrator does to the score.
@@ -147,14 +139,18 @@ class TaskReport:
     fell_back: bool
     value: str | None
     headline: Headline
-    metrics: MetricTable
+    metrics: Evaluation
     reliability: Reliability
     fields: tuple[FieldResult, ...]
-    seen: Mapping[str, Sequence[SeenBand]]
     drift: Drift
     retained: RetainedEffects | None
     curves: LearnedCurves
     numeric: tuple[NumericEffect, ...]
+
+    @property
+    def seen(self) -> dict[str, list[SeenBand]]:
+        """Field to errors by how often its values were seen in the fit, where some were seen less often."""
+        return {name: bands for name, bands in self.metrics.seen.items() if len(bands) > 1}
 
 
 @final
@@ -241,8 +237,8 @@ def build_report(
         >>> log = monocal.simulate_log(6_000, seed=1)
         >>> model = monocal.fit(log.take(slice(0, 3_000)).table(), method="platt", score="pctr", label="click")
         >>> data = build_report(model, log.take(slice(3_000, None)).table(), fields=["device"], n_bootstrap=20)
-        >>> bias = data.task().metrics.row("pcoc")
-        >>> abs(bias.values.after - 1) < abs(bias.values.before - 1)
+        >>> metrics = data.task().metrics
+        >>> abs(metrics.value("pcoc") - 1) < abs(metrics.before.value("pcoc") - 1)
         True
     """
     # nothing else is local yet: these are the arguments as they came, for the lines that make the report again
@@ -260,12 +256,13 @@ def build_report(
     late = rows.late_labels
     answers = loaded.predict_rows(rows)
     known = model_ids(rows, loaded.vocabulary)
-    columns = field_columns(binned(rows, loaded.vocabulary), sliced, known)
-    seen = rows_seen(loaded, known)
+    binned_rows = binned(rows, loaded.vocabulary).with_fields(sliced)
+    columns = field_columns(binned_rows, sliced, known)
+    options = EvaluationOptions(tuple(METRICS), (), confidence, n_bootstrap, n_floor, seed)
+    found = evaluate_rows(binned_rows, answers, options, rows_seen(loaded, rows))
     contexts = sample_contexts(list(known.values()), rows.n_rows)
-    options = {"confidence": confidence, "n_bootstrap": n_bootstrap, "n_floor": n_floor, "seed": seed}
     tasks = tuple(
-        _task(loaded, name, TaskRows.of(rows, name, answers[name], columns, seen), roles, contexts, options)
+        _task(loaded, name, TaskRows.of(rows, name, answers[name], columns), roles, contexts, found[name])
         for name in roles.tasks
     )
     names = ("" if isinstance(model, Model) else str(model), str(table) if isinstance(table, str | Path) else "")
@@ -325,12 +322,12 @@ def data_fingerprint(rows: Table, fields: Sequence[FieldColumn]) -> str:
     return fingerprint(*[part for name, column in columns.items() for part in (name, column)])
 
 
-def _task(
-    model: Model, name: str, rows: TaskRows, roles: Roles, contexts: Ids, options: Mapping[str, Any]
-) -> TaskReport:
+def _task(model: Model, name: str, rows: TaskRows, roles: Roles, contexts: Ids, metrics: Evaluation) -> TaskReport:
     task = model.task(name)
-    calibrator, confidence = task.calibrator, options["confidence"]
-    metrics = metric_table(rows, **options)
+    calibrator, confidence = task.calibrator, metrics.confidence
+    for side in metrics.stages.values():
+        side.compute_intervals()
+    metrics.compute_floors()
     fields = field_results(rows, confidence=confidence)
     fit_facts = dict(model.info.get("tasks", {})).get(name)
     return TaskReport(
@@ -347,7 +344,6 @@ def _task(
         metrics=metrics,
         reliability=reliability(rows, confidence),
         fields=fields,
-        seen=new_and_rare_values(rows),
         drift=drift(rows, fit_facts=fit_facts, confidence=confidence),
         retained=retained_effects(calibrator, model.field_names),
         curves=learned_curves(calibrator, model.vocabulary, rows.logits, contexts),

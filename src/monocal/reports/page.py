@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,12 @@ from monocal.core import numbers
 from monocal.core.files import atomic_file, check_output, output_file
 from monocal.core.version import __version__
 from monocal.evaluation.compare import MARGIN
+from monocal.evaluation.evaluate import Evaluation
 from monocal.models.model import Model
 from monocal.reports import plots, verdict
 from monocal.reports.data import ReportData, TaskReport, build_report
+from monocal.reports.fields import MOODS, FieldResult, change_verdict
 from monocal.reports.svg import asset
-from monocal.reports.tables import MOODS, FieldResult, MetricRow
 from monocal.tables.source import TableLike
 
 if TYPE_CHECKING:
@@ -32,29 +32,6 @@ LARGEST_BYTES = 600_000
 VALUES_PER_FIELD = (40, 20, 10, 5, 0)
 """Values per field that are shown, from the whole report to the bare one."""
 
-TITLES = {
-    "log_loss": ("Log-loss", "mean negative log-likelihood in nats; a proper scoring rule"),
-    "ne": ("Normalised entropy", "log-loss divided by that of always predicting the average rate"),
-    "brier": ("Brier score", "mean squared distance between forecast and outcome"),
-    "pcoc": ("PCOC", "predicted over observed positives; 1 is ideal"),
-    "ece": ("ECE", "mean gap between prediction and outcome over 100 bins of equal width"),
-    "adaptive_ece": ("Adaptive ECE", "the same over bins of equal mass"),
-    "smooth_ece": ("Smooth ECE", "calibration error without bins"),
-    "rce": ("RCE", "mean relative gap over bins of equal width"),
-    "cal_n": ("Cal-N", "root mean square of PCOC's distance from 1 over bins of equal mass"),
-    "mce": ("MCE", "largest gap of any bin"),
-    "mvce": ("MVCE", "gap over many random cuts of the rows"),
-    "fece": ("FECE", "mean gap over the values of the first field"),
-    "mfece": ("MFECE", "FECE averaged over all fields"),
-    "frce": ("FRCE", "mean relative gap over the values of the first field"),
-    "mfrce": ("MFRCE", "FRCE averaged over all fields"),
-    "auc": ("AUC", "probability that a positive is ranked above a negative"),
-    "gauc": ("GAUC", "AUC inside groups, averaged"),
-    "ndcg": ("NDCG@10", "how early the positives of a group come among its first ten rows"),
-}
-"""How each metric is called and what it says, in reading order."""
-
-MAIN_METRICS = ("log_loss", "pcoc", "ece", "mfrce", "frce", "auc", "gauc")
 _GATE_ORDER = {"worse": 0, "better": 1, "tie": 2}
 
 
@@ -104,9 +81,9 @@ def render(data: ReportData) -> str:
         summary=" ".join(verdict.verdict(task) for task in data.tasks),
         panels=[_panel(task, place) for place, task in enumerate(data.tasks)],
         provenance=data.provenance,
-        titles=TITLES,
         moods=MOODS,
         margin=MARGIN,
+        unknown=math.nan,
     )
 
 
@@ -189,12 +166,14 @@ def _templates() -> Environment:
         "span": lambda ends, places=None: numbers.span(ends[0], ends[1], places),
         "decimal": lambda number, places: f"{number:.{places}f}" if math.isfinite(number) else numbers.UNKNOWN,
         "decimal_places": _decimal_places,
-        "signed_difference": _signed_difference,
+        "difference": _difference,
+        "change_verdict": change_verdict,
+        "is_off": _is_off,
         "sortable": lambda order: order if isinstance(order, str) else f"{order:.6g}" if order == order else "",
         "score_shift_in_words": verdict.score_shift_in_words,
         "effect_plot": plots.effect_plot,
         "curve_name": plots.curve_name,
-        "interval_row": lambda *sides: Markup(plots.interval_row(*sides)),
+        "interval_row": lambda field, place: Markup(plots.interval_row(field, place)),
         "slug": slug,
         "sha256": lambda text: base64.b64encode(hashlib.sha256(str(text).encode()).digest()).decode(),
     }
@@ -225,43 +204,29 @@ def _panel(task: TaskReport, place: int) -> dict[str, Any]:
         "curves": "Learned curves",
         "numeric": "Numeric fields" if task.numeric else "",
     }
-    rows = [row for row in (task.metrics.row(name) for name in TITLES) if row is not None]
     values = [(field, int(value)) for field in task.fields for value in field.shown]
     values.sort(key=lambda found: -abs(found[0].errors.after.shrunk_gap[found[1]]))
     return {
         "task": task,
         "id": f"task-{place}-{slug(task.name)}",
         "sections": {name: title for name, title in sections.items() if title},
-        "main_metrics": [row for row in rows if row.name in MAIN_METRICS],
-        "further_metrics": [row for row in rows if row.name not in MAIN_METRICS],
         "field_slugs": [(slug(field.name), field.name) for field in task.fields],
-        "value_rows": [_value(field, value) for field, value in values],
+        "values": values,
+        "metrics": [name for name in task.metrics.names if verdict.is_defined(task.metrics, name)],
     }
 
 
-def _value(field: FieldResult, place: int) -> dict[str, Any]:
-    off = field.errors.map(lambda errors: bool(errors.flagged[place]))
-    pcoc: Sequence[tuple[float, float, float]] = [
-        (float(errors.cells.pcoc[place]), float(errors.low[place]), float(errors.high[place]))
-        for errors in field.errors
-    ]
-    cells = field.errors.after.cells
-    return {
-        "field": field.name,
-        "value": field.values[place],
-        "tags": " ".join([slug(field.name), *(f"off-{side}" for side, flagged in off.items() if flagged)]),
-        "off": off,
-        "p_value": float(cells.p_values[place]),
-        "weight": float(field.weight[place]),
-        "observed": float(field.observed[place]),
-        "pcoc": pcoc,
-        "shrunk": float(cells.shrunk_pcoc[place]),
-    }
+def _decimal_places(metrics: Evaluation, name: str) -> int:
+    sides = [side for side in metrics.stages.values() if math.isfinite(side.value(name))]
+    return min((numbers.decimals(*side.interval(name)) for side in sides), default=4)
 
 
-def _decimal_places(row: MetricRow) -> int:
-    return min((numbers.decimals(*side.interval) for side in row.sides if math.isfinite(side.value)), default=4)
+def _difference(metrics: Evaluation, name: str) -> str:
+    if metrics.change is None:
+        return numbers.UNKNOWN
+    difference = metrics.change.difference(name)
+    return ("+" if difference > 0 else "") + numbers.measured(difference, *metrics.change.interval(name))
 
 
-def _signed_difference(row: MetricRow) -> str:
-    return ("+" if row.difference > 0 else "") + numbers.measured(row.difference, *row.difference_interval)
+def _is_off(field: FieldResult, place: int) -> list[str]:
+    return [side for side, errors in field.errors.items() if errors.flagged[place]]

@@ -7,6 +7,7 @@ import numpy as np
 from monocal.core.numbers import count, percent, ratio, significant
 from monocal.reports.curves import POINTS_BETWEEN_KNOTS, LearnedCurve, LearnedCurves, NumericEffect
 from monocal.reports.drift import Drift
+from monocal.reports.fields import FieldResult
 from monocal.reports.reliability import Reliability, ReliabilityCurve
 from monocal.reports.rows import Side
 from monocal.reports.svg import Drawing, Label, Plot, Scale, around
@@ -188,15 +189,11 @@ def effect_plot(found: NumericEffect) -> Drawing:
     return plot.drawing(f"Shift in logit by {found.name}, from {_number(low)} to {_number(high)}.")
 
 
-def interval_row(before: tuple[float, float, float], after: tuple[float, float, float]) -> str:
-    """A drawing for one table row: `(value, low, high)` before above and after below, from ⅓ by 1 to 3.
-
-    Example:
-        >>> interval_row((1.5, 1.2, 1.9), (1.0, 0.9, 1.1)).count("<circle")
-        2
-    """
+def interval_row(field: FieldResult, place: int) -> str:
+    """A drawing for a table row: PCOC of a value with its interval, before above and after below, from ⅓ by 1 to 3."""
     marks = []
-    for (value, low, high), height, side in ((before, 6, "before"), (after, 14, "after")):
+    for height, (side, errors) in zip((6, 14), field.errors.items(), strict=True):
+        value, low, high = (float(column[place]) for column in (errors.cells.pcoc, errors.low, errors.high))
         if not np.isnan([low, high]).any():
             marks.append(f'<path class="{side}" d="M{_ROW_AXIS.at(low):.0f} {height}H{_ROW_AXIS.at(high):.0f}"/>')
         if not np.isnan(value):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.evaluation.fields import Cells, dispersion_of, sum_cells
@@ -91,8 +90,6 @@ class TaskRows:
         values: What one positive of the row is worth; None when no value column was named.
         groups: Group ids; None when no group column was named.
         has_dates: The times are microseconds since 1970.
-        units: Ids of rows that are one observation, the pieces of a soft label; None when each is its own.
-        times_seen: Field of the model to the rows of the fit that had each row's value.
     """
 
     labels: Floats
@@ -104,18 +101,9 @@ class TaskRows:
     values: Floats | None = None
     groups: IdColumn | None = None
     has_dates: bool = False
-    units: IdColumn | None = None
-    times_seen: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        rows: Table,
-        task: str,
-        calibrated: Floats,
-        fields: Sequence[FieldColumn],
-        times_seen: Mapping[str, NDArray[np.int64]] | None = None,
-    ) -> TaskRows:
+    def of(cls, rows: Table, task: str, calibrated: Floats, fields: Sequence[FieldColumn]) -> TaskRows:
         """Takes the rows where the task's label is known.
 
         Arguments:
@@ -123,29 +111,19 @@ class TaskRows:
             task: The task.
             calibrated: Its calibrated probabilities, of all rows.
             fields: Fields to slice by, of all rows.
-            times_seen: Field of the model to the rows of the fit that had each row's value, of all rows.
         """
-        observed = np.flatnonzero(rows.labels[task] >= 0)
-        if not observed.size:
-            raise InvalidInput.of(
-                f"label of {task!r}", "only nulls", "at least one observed label", "check the label column"
-            )
-        kept = rows.take(observed)
+        known, kept = rows.labels[task] >= 0, rows.observed(task)
         logits = kept.logits(task)
         return cls(
             labels=kept.labels[task].astype(np.float64),
             logits=logits,
-            forecasts=BeforeAfter(sigmoid(logits), calibrated[observed]).map(kept.arrived),
-            fields=tuple(
-                FieldColumn(field.name, field.ids[observed], field.values, field.unseen_share) for field in fields
-            ),
+            forecasts=BeforeAfter(sigmoid(logits), calibrated[known]).map(kept.arrived),
+            fields=tuple(replace(field, ids=field.ids[known]) for field in fields),
             weights=None if kept.weights is None else kept.weights.astype(np.float64),
             times=kept.times,
             values=kept.values,
             groups=kept.groups,
             has_dates=kept.has_dates,
-            units=kept.units,
-            times_seen={name: counts[observed] for name, counts in (times_seen or {}).items()},
         )
 
     @property

@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import final
 
 from monocal.core.numbers import count, percent, ratio, shorten, signed_percent
+from monocal.evaluation.evaluate import Evaluation
 from monocal.metrics.drift import StabilityIndex
 from monocal.reports.data import TaskReport
 from monocal.reports.drift import Drift, DriftLine
+from monocal.reports.fields import MOODS, Mood, WorstValue, change_verdict
 from monocal.reports.rows import BeforeAfter
-from monocal.reports.tables import MOODS, MetricRow, Mood, WorstValue
 
 
 def verdict(task: TaskReport) -> str:
     """One sentence: did calibration help?"""
-    loss, bias = task.metrics.row("log_loss"), task.metrics.row("pcoc")
-    if loss is None or not loss.verdict:
+    metrics, found = task.metrics, change_verdict(task.metrics, "log_loss")
+    if not found:
         return "There are too few data for a verdict on log-loss."
-    change = percent(abs(loss.relative_change), digits=2)
-    if loss.verdict == "worse":
+    change = percent(abs(relative_change(metrics, "log_loss")), digits=2)
+    if found == "worse":
         return f"Calibration did harm: log-loss rose by {change}."
-    left = ""
-    if bias is not None and (bias.sides.after.interval.low > 1.0 or bias.sides.after.interval.high < 1.0):
-        left = f" Overall it still {bias_in_words(bias.values.after)}."
-    if loss.verdict == "better":
+    low, high = metrics.interval("pcoc")
+    left = f" Overall it still {bias_in_words(metrics.value('pcoc'))}." if low > 1.0 or high < 1.0 else ""
+    if found == "better":
         return f"Calibration helped: log-loss fell by {change}.{left}"
     return f"Calibration changed little: log-loss moved by {change}, which is not significant.{left}"
+
+
+def is_defined(metrics: Evaluation, name: str) -> bool:
+    """Returns whether a metric is known before or after calibration."""
+    return not all(side.reason(name) for side in metrics.stages.values())
+
+
+def relative_change(metrics: Evaluation, name: str) -> float:
+    """Returns how much a metric changed by calibration, as a share of its value before."""
+    change = metrics.change
+    return math.nan if change is None else change.difference(name) / change.first.value(name)
 
 
 def sentences(task: TaskReport) -> list[str]:
@@ -80,17 +91,22 @@ class KeyFigure:
 
 def key_figures(task: TaskReport) -> Iterator[KeyFigure]:
     """Yields the figures that are known."""
-    bias, loss, by_field = (task.metrics.row(name) for name in ("pcoc", "log_loss", "mfrce"))
-    if bias is not None:
-        low, high = bias.sides.after.interval
+    metrics = task.metrics
+
+    def figure(name: str, title: str, shown: Callable[[float], str], note: str) -> KeyFigure:
+        mood = MOODS.get(change_verdict(metrics, name), "neutral")
+        return KeyFigure(title, _both(metrics, name).map(shown), note, mood)
+
+    if is_defined(metrics, "pcoc"):
+        low, high = metrics.interval("pcoc")
         note = "1 is ideal" if math.isnan(low) else f"1 is ideal; now {ratio(low)} to {ratio(high)}"
-        yield KeyFigure("Predicted / observed", bias.values.map(ratio), note, _mood(bias))
-    if loss is not None:
-        change = f"{signed_percent(loss.relative_change, digits=2)}; lower is better"
-        yield KeyFigure("Log-loss", loss.values.map(lambda value: f"{value:.4f}"), change, _mood(loss))
-    if by_field is not None:
-        note = f"a perfect forecast would show {percent(by_field.floor)}"
-        yield KeyFigure("Error by field value", by_field.values.map(percent), note, _mood(by_field))
+        yield figure("pcoc", "Predicted / observed", ratio, note)
+    if is_defined(metrics, "log_loss"):
+        note = f"{signed_percent(relative_change(metrics, 'log_loss'), digits=2)}; lower is better"
+        yield figure("log_loss", "Log-loss", lambda value: f"{value:.4f}", note)
+    if is_defined(metrics, "mfrce"):
+        note = f"a perfect forecast would show {percent(metrics.floor('mfrce'))}"
+        yield figure("mfrce", "Error by field value", percent, note)
     if task.fields:
         yield _counted("Values significantly off", task.headline.significant_values, count(task.headline.n_values))
         yield _counted("Fields significantly off", task.headline.significant_fields, str(len(task.fields)))
@@ -101,22 +117,22 @@ def _counted(title: str, numbers: BeforeAfter[int], total: str) -> KeyFigure:
     return KeyFigure(title, numbers.map(count), f"of {total}", mood)
 
 
-def _mood(row: MetricRow) -> Mood:
-    return MOODS.get(row.verdict, "neutral")
+def _both(metrics: Evaluation, name: str) -> BeforeAfter[float]:
+    before, after = (side.value(name) for side in metrics.stages.values())
+    return BeforeAfter(before, after)
 
 
 def _bias(task: TaskReport) -> str:
-    bias = task.metrics.row("pcoc")
-    if bias is None:
+    if not is_defined(task.metrics, "pcoc"):
         return ""
-    low, high = bias.sides.after.interval
+    low, high = task.metrics.interval("pcoc")
     if math.isnan(low):
         tail = "too few rows for an interval"
     elif low <= 1.0 <= high:
         tail = "not significantly different from 1"
     else:
         tail = f"interval {ratio(low)} to {ratio(high)}"
-    before, after = bias.values.map(bias_in_words)
+    before, after = _both(task.metrics, "pcoc").map(bias_in_words)
     return f"Overall the score {before}; calibrated it {after} ({tail})."
 
 
@@ -174,11 +190,11 @@ def _drift(task: TaskReport) -> str:
 
 
 def _ranking(task: TaskReport) -> str:
-    auc = task.metrics.row("auc")
-    if auc is None or not auc.verdict:
+    auc = change_verdict(task.metrics, "auc")
+    if not auc:
         return ""
-    ranking = "not significantly different" if auc.verdict in ("tie", "cannot tell") else auc.verdict
-    before, after = auc.values
+    ranking = auc if auc in ("better", "worse") else "not significantly different"
+    before, after = _both(task.metrics, "auc")
     return f"Ranking is {ranking} (AUC {before:.4f} to {after:.4f})."
 
 

@@ -146,9 +146,8 @@ def test_before_is_the_score_brought_back_to_full_traffic():
     log = monocal.simulate_log(20_000, world="downsampled", seed=1).table()
     model = monocal.fit(log, method="none", score="pctr", label="click", sampling_rate=0.1)
     data = build_report(model, log, **QUICK)
-    pcoc = data.task().metrics.row("pcoc")
-    assert pcoc.values.before == pcoc.values.after
-    assert pcoc.values.before == pytest.approx(1.0, abs=0.15)
+    metrics = data.task().metrics
+    assert metrics.before.value("pcoc") == metrics.value("pcoc") == pytest.approx(1.0, abs=0.15)
     assert "No fields were given" in render(data)
 
 
@@ -217,8 +216,8 @@ def test_awkward_rows_give_a_page_without_nonsense(kind):
     if kind in ("one row", "two rows"):
         assert not any(field.errors.after.is_significant for field in data.task().fields)
     if kind == "no positives":
-        assert data.task().metrics.row("pcoc") is None
-        assert ("pcoc", "no positive label to divide by") in data.task().metrics.missing
+        assert data.task().metrics.reason("pcoc") == "no positive label to divide by"
+        assert "PCOC: no positive label to divide by" in render(data)
     if kind == "one group":
         assert any("too few rows for an interval" in sentence for sentence in sentences(data.task()))
 

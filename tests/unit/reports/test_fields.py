@@ -6,7 +6,7 @@ import pytest
 import monocal
 from monocal.evaluation.table import evaluate_table
 from monocal.reports.data import build_report
-from monocal.reports.tables import field_results
+from monocal.reports.fields import field_results
 
 
 def test_only_the_planted_value_is_flagged_and_calibration_mends_it(make_rows, world):

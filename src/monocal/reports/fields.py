@@ -1,23 +1,19 @@
-"""The tables of a report: metrics before and after, errors by field value, errors by how often a value was seen."""
+"""Errors by field value, and the few numbers of a report that come first."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
-from monocal.evaluation.compare import Verdict, compare
-from monocal.evaluation.evaluate import Evaluation, evaluate
-from monocal.evaluation.fields import FieldErrors, SeenBand, by_times_seen, field_errors
-from monocal.metrics import METRICS, Interval
-from monocal.models.facts import times_seen
-from monocal.models.model import Model
+from monocal.evaluation.compare import Verdict
+from monocal.evaluation.evaluate import Evaluation
+from monocal.evaluation.fields import FieldErrors, field_errors
 from monocal.reports.rows import SIDES, BeforeAfter, Side, TaskRows
 
 Mood = Literal["good", "mixed", "bad", "neutral"]
@@ -26,123 +22,6 @@ MOODS: dict[str, Mood] = {"better": "good", "worse": "bad"}
 
 UNEVEN_LEVEL = 0.05
 """A field counts as uneven below this p-value divided by the number of fields."""
-
-_UNKNOWN = Interval(math.nan, math.nan)
-
-
-@final
-@dataclass(frozen=True)
-class MetricSide:
-    """One metric of one forecast; NaN with a reason when undefined."""
-
-    value: float
-    interval: Interval
-    reason: str
-
-
-@final
-@dataclass(frozen=True)
-class MetricRow:
-    """One metric before and after.
-
-    Attributes:
-        name: Its short name.
-        sides: Both forecasts.
-        floor: What a perfect forecast would score: the mean over labels redrawn from the calibrated probabilities.
-        difference: After minus before.
-        difference_interval: Paired bootstrap interval.
-        verdict: What calibration did, judged by the metric's goal: better, worse or tie; empty when undefined.
-    """
-
-    name: str
-    sides: BeforeAfter[MetricSide]
-    floor: float
-    difference: float
-    difference_interval: Interval
-    verdict: Verdict | Literal[""]
-
-    @property
-    def values(self) -> BeforeAfter[float]:
-        return self.sides.map(lambda side: side.value)
-
-    @property
-    def relative_change(self) -> float:
-        """The difference as a share of the value before."""
-        return self.difference / self.sides.before.value
-
-
-@final
-@dataclass(frozen=True)
-class MetricTable:
-    """All metrics that could be computed, and why the others could not.
-
-    Attributes:
-        rows: Metrics that are defined before or after.
-        missing: Name and reason of the others.
-        confidence: Coverage of intervals.
-        resampled: What the bootstrap resamples: "rows" or "groups".
-    """
-
-    rows: tuple[MetricRow, ...]
-    missing: tuple[tuple[str, str], ...]
-    confidence: float
-    resampled: str
-
-    def row(self, name: str) -> MetricRow | None:
-        """Returns one metric, or None when it is undefined."""
-        return next((row for row in self.rows if row.name == name), None)
-
-
-def metric_table(
-    rows: TaskRows, *, confidence: float = 0.95, n_bootstrap: int = 200, n_floor: int = 100, seed: int = 0
-) -> MetricTable:
-    """Evaluates both forecasts on the same rows and compares them pair by pair."""
-
-    def measure(probabilities: Floats) -> Evaluation:
-        report = evaluate(
-            rows.labels,
-            probabilities,
-            fields={field.name: field.ids for field in rows.fields},
-            groups=rows.groups,
-            units=rows.units,
-            weights=rows.weights,
-            confidence=confidence,
-            n_bootstrap=n_bootstrap,
-            n_floor=n_floor,
-            seed=seed,
-        )
-        report.compute_intervals()
-        return report
-
-    reports = rows.forecasts.map(measure)
-    reports.after.compute_floors()
-    comparison = compare(*reports)
-    found: list[MetricRow] = []
-    missing: list[tuple[str, str]] = []
-    for name in METRICS:
-        reason = reports.after.reason(name)
-        if reports.before.reason(name) and reason:
-            missing.append((name, reason))
-            continue
-        difference = comparison.difference(name)
-        is_known = math.isfinite(difference)
-        found.append(
-            MetricRow(
-                name,
-                BeforeAfter(*(_side(report, name) for report in reports)),
-                math.nan if reason else reports.after.floor(name),
-                difference,
-                comparison.interval(name) if is_known else _UNKNOWN,
-                comparison.verdict(name) if is_known else "",
-            )
-        )
-    return MetricTable(tuple(found), tuple(missing), confidence, "rows" if rows.groups is None else "groups")
-
-
-def _side(report: Evaluation, name: str) -> MetricSide:
-    if report.reason(name):
-        return MetricSide(math.nan, _UNKNOWN, report.reason(name))
-    return MetricSide(report.value(name), report.interval(name), "")
 
 
 @final
@@ -213,30 +92,6 @@ def _worth_showing(errors: BeforeAfter[FieldErrors], n_shown: int) -> NDArray[np
     return shown
 
 
-def rows_seen(model: Model, known: Mapping[str, Ids]) -> dict[str, NDArray[np.int64]]:
-    """Returns categorical field to how many rows of the fit had each row's value; empty if the model does not know.
-
-    Arguments:
-        model: The model.
-        known: Its fields in the numbering of its vocabulary.
-    """
-    if not model.value_counts:
-        return {}
-    found = dict(zip(known, times_seen(model.value_counts, np.stack(list(known.values()), axis=1)), strict=True))
-    return {name: found[name] for name in model.vocabulary.category_names}
-
-
-def new_and_rare_values(rows: TaskRows) -> dict[str, list[SeenBand]]:
-    """Returns field to errors by how often values were seen; a field whose values were all frequent is left out.
-
-    Arguments:
-        rows: The observed rows of one task.
-    """
-    stages: dict[str, Floats] = {"before": rows.forecasts.before, "after": rows.forecasts.after}
-    found = {name: by_times_seen(seen, rows.labels, stages, rows.weights) for name, seen in rows.times_seen.items()}
-    return {name: bands for name, bands in found.items() if len(bands) > 1}
-
-
 @final
 @dataclass(frozen=True)
 class WorstValue:
@@ -296,7 +151,7 @@ class Headline:
     costliest: CostliestValue | None
 
 
-def headline(metrics: MetricTable, fields: Sequence[FieldResult]) -> Headline:
+def headline(metrics: Evaluation, fields: Sequence[FieldResult]) -> Headline:
     """Collects the headline from the other findings."""
     level = UNEVEN_LEVEL / max(len(fields), 1)
     return Headline(
@@ -310,13 +165,19 @@ def headline(metrics: MetricTable, fields: Sequence[FieldResult]) -> Headline:
     )
 
 
-def _mood(metrics: MetricTable) -> Mood:
-    loss, bias = metrics.row("log_loss"), metrics.row("pcoc")
-    if loss is None or not loss.verdict:
+def change_verdict(metrics: Evaluation, name: str) -> Verdict | Literal[""]:
+    """Returns what calibration did to a metric, judged by its goal; empty where that is undefined."""
+    change = metrics.change
+    return change.verdict(name) if change is not None and math.isfinite(change.difference(name)) else ""
+
+
+def _mood(metrics: Evaluation) -> Mood:
+    loss = change_verdict(metrics, "log_loss")
+    if not loss:
         return "neutral"
-    if loss.verdict == "better" and bias is not None and bias.verdict == "worse":
+    if loss == "better" and change_verdict(metrics, "pcoc") == "worse":
         return "mixed"
-    return MOODS.get(loss.verdict, "mixed")
+    return MOODS.get(loss, "mixed")
 
 
 def _worst(fields: Sequence[FieldResult], side: Side) -> WorstValue | None:
