@@ -91,7 +91,7 @@ BUDGET_SECONDS = 20.0
 """CPU seconds of tests per mutant."""
 
 HEAVY = "torch numba numpy scipy.special scipy.optimize scipy.stats sklearn.base sklearn.isotonic sklearn.metrics"
-HEAVY += " pyarrow.parquet pyarrow.csv pyarrow.compute pandas polars safetensors.numpy starlette.applications orjson"
+HEAVY += " pyarrow.parquet pyarrow.csv pyarrow.compute pandas polars safetensors.numpy starlette.applications msgspec"
 
 
 def main() -> None:

@@ -10,10 +10,10 @@ the rates far more than it changes the CPU per request; the best of several roun
 """
 
 import argparse
+import json
 import os
 import platform
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -22,7 +22,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import orjson
 import psutil
 from engine_latency import N_SHARED, fitted_model, make_log
 
@@ -33,43 +32,21 @@ N_BODIES = 20
 
 def json_body(rows, names):
     shared = {name: rows[name][0] for name in names[:N_SHARED]}
-    return orjson.dumps(
-        {"scores": {"click": rows["pctr"]}, "shared": shared, "fields": {name: rows[name] for name in names[N_SHARED:]}}
-    )
+    said = {
+        "scores": {"click": rows["pctr"]},
+        "shared": shared,
+        "fields": {name: rows[name] for name in names[N_SHARED:]},
+    }
+    return json.dumps(said).encode()
 
 
-def binary_body(rows, names):
-    """The same as tensors: FP64 scores, text with lengths before it."""
-    n_rows = len(rows["pctr"])
-    inputs, raw = [], []
-    for name in ("score.click", *(f"field.{field}" for field in names)):
-        place = names.index(name.removeprefix("field.")) if name.startswith("field.") else -1
-        values = rows["pctr"] if place < 0 else rows[names[place]][: 1 if place < N_SHARED else n_rows]
-        if place < 0:
-            content, datatype = np.array(values, "<f8").tobytes(), "FP64"
-        else:
-            texts = [value.encode() for value in values]
-            content, datatype = b"".join(struct.pack("<I", len(text)) + text for text in texts), "BYTES"
-        raw.append(content)
-        size = {"binary_data_size": len(content)}
-        inputs.append({"name": name, "datatype": datatype, "shape": [len(values)], "parameters": size})
-    head = orjson.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}})
-    return head, b"".join(raw)
-
-
-def messages(log, names, n_rows, form):
+def messages(log, names, n_rows):
     """Returns whole HTTP requests for rows that differ."""
     made = []
     for place in range(N_BODIES):
-        rows = log.slice(place * n_rows, n_rows).to_pydict()
-        if form == "JSON":
-            body, more, path = json_body(rows, names), "", "/v1/calibrate"
-        else:
-            head, raw = binary_body(rows, names)
-            body, path = head + raw, "/v2/models/model/infer"
-            more = f"inference-header-content-length: {len(head)}\r\n"
+        body = json_body(log.slice(place * n_rows, n_rows).to_pydict(), names)
         made.append(
-            f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{more}"
+            "POST /v1/calibrate HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
             f"content-length: {len(body)}\r\n\r\n".encode()
             + body
         )
@@ -140,13 +117,9 @@ def started(folder, n_workers, source):
     process = subprocess.Popen(
         [*command, "--workers", str(n_workers)], stderr=subprocess.PIPE, text=True, env=environment
     )
-    port, n_ready = 0, 0
-    for line in process.stderr:
-        event = orjson.loads(line)
-        port = event.get("port", port)
-        n_ready += event["event"] in ("worker ready", "ready", "model loaded")
-        if port:
-            break
+    port = 0
+    while not port:
+        port = json.loads(process.stderr.readline()).get("port", 0)
     threading.Thread(target=process.stderr.read, daemon=True).start()
     while True:
         try:
@@ -155,7 +128,8 @@ def started(folder, n_workers, source):
         except (OSError, ValueError, AssertionError):
             time.sleep(0.2)
     family = psutil.Process(process.pid)
-    return process, port, family.children() or [family]
+    workers = [child for child in family.children() if "spawn_main" in " ".join(child.cmdline())]
+    return process, port, workers or [family]
 
 
 def main():
@@ -175,16 +149,15 @@ def main():
             process, port, workers = started(model, n_workers, source)
             try:
                 time.sleep(2.0)
-                for form in ("JSON", "binary"):
-                    for n_rows in CANDIDATES:
-                        prepared = messages(log, names, n_rows, form)
-                        found = [load(port, workers, prepared, n_clients, wishes.seconds) for _ in range(wishes.rounds)]
-                        rate, cpu = max(run[0] for run in found), min(run[1] for run in found)
-                        lines.append(
-                            f"| {n_workers} | {n_clients} | {form} | {n_rows:,} | {len(prepared[0]):,} | {rate:,.0f} | "
-                            f"**{cpu:,.0f}** |"
-                        )
-                        print(lines[-1], flush=True)
+                for n_rows in CANDIDATES:
+                    prepared = messages(log, names, n_rows)
+                    found = [load(port, workers, prepared, n_clients, wishes.seconds) for _ in range(wishes.rounds)]
+                    rate, cpu = max(run[0] for run in found), min(run[1] for run in found)
+                    size = len(prepared[0])
+                    lines.append(
+                        f"| {n_workers} | {n_clients} | {n_rows:,} | {size:,} | {rate:,.0f} | **{cpu:,.0f}** |"
+                    )
+                    print(lines[-1], flush=True)
             finally:
                 process.terminate()
                 process.wait()
@@ -207,8 +180,8 @@ rates are what the clients saw. Best of {wishes.rounds} rounds of {wishes.second
 ({platform.machine()}), load average at the end {load_now}: with neighbours, and with clients on the same cores, rates
 say less than CPU.
 
-| workers | connections | form | candidates | bytes | requests per second | CPU µs per request |
-| --- | --- | --- | --- | --- | --- | --- |
+| workers | connections | candidates | bytes | requests per second | CPU µs per request |
+| --- | --- | --- | --- | --- | --- |
 {table}
 
 <!-- reading -->{kept}""",

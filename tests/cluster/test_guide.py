@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "guides" / "clusters.md"
 
 
 def test_the_guide_runs_from_the_laptop_to_the_service(spark, folder, rows, tmp_path, monkeypatch):
-    for module in ("starlette", "uvicorn", "orjson"):
+    for module in ("starlette", "uvicorn", "msgspec"):
         pytest.importorskip(module, reason="the serve extra is not installed")
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert len(blocks) == 3

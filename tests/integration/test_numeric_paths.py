@@ -1,5 +1,7 @@
 """Numeric fields through networks, ONNX, tensors and the report."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,7 +14,7 @@ from monocal.models.onnx import export_onnx
 from monocal.reports.data import build_report
 from monocal.reports.page import render
 from monocal.serving.engine import Engine, Request
-from monocal.serving.http.open_inference_bodies import metadata, request_of
+from monocal.serving.open_inference import infer_request, metadata
 
 N = 4_000
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["site"], "numeric": ["price"]}
@@ -99,11 +101,11 @@ def test_tensors_of_numbers_are_fp64(model, log):
         {"name": "field.price", "shape": [4], "datatype": "FP64", "data": rows["price"].to_pylist()},
         {"name": "field.site", "shape": [4], "datatype": "INT64", "data": rows["site"].to_pylist()},
     ]
-    answer = engine.calibrate(request_of({"inputs": tensors}, b"", 10, engine))
+    answer = engine.calibrate(infer_request(json.dumps({"inputs": tensors}).encode(), 10, engine)[1])
     assert np.array_equal(answer.probabilities["click"], model.predict(rows))
     tensors[1] |= {"datatype": "BYTES", "data": ["1", "2", "3", "4"]}
     with pytest.raises(InvalidInput, match="datatype of input 'field.price': got BYTES; expected FP64 or integers"):
-        request_of({"inputs": tensors}, b"", 10, engine)
+        infer_request(json.dumps({"inputs": tensors}).encode(), 10, engine)
 
 
 def test_a_network_learns_what_a_shift_cannot(log):

@@ -56,7 +56,7 @@ def test_library_command_line_and_service_agree(model, tmp_path):
 
 def ask(model, bodies):
     async def send():
-        app = create_app(Settings(model_folder=model))
+        app = create_app(Settings(model))
         async with app.router.lifespan_context(app):
             transport = httpx.ASGITransport(app=app)
             async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:

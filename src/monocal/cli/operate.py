@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -26,7 +24,6 @@ from monocal.cli.options import (
     with_columns,
 )
 from monocal.cli.output import folded, print_json, print_lines, remark
-from monocal.core.errors import UnknownName
 
 if TYPE_CHECKING:
     from monocal.monitoring.registry import Registry as FoundRegistry
@@ -62,8 +59,6 @@ monocal serve model/ --shadow candidate/ --set max_rows=1000
 monocal serve registry/ --workers 2
 """,
 }
-
-TOKEN_VARIABLE = "MONOCAL_TOKEN"
 
 
 @with_columns("label", "weight", "time", *LATE)
@@ -257,19 +252,17 @@ def watch(
 
 def serve(
     model: ModelArgument,
-    host: Annotated[str, typer.Option(help="Address to listen on; this machine alone by default.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that share the port.")] = 1,
-    admin_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="A port of its own for admin calls and metrics.")
-    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; this machine alone by default.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port; 8080 by default, 0 takes a free one.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that share the port; 1 by default.")] = None,
+    admin_port: Annotated[int | None, typer.Option(help="A port of its own for admin calls and metrics.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Take over a new model when the folder changes.")] = False,
     shadow: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="A second model that scores the traffic without answering.")
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help=f"Secret of admin calls and feedback; or set {TOKEN_VARIABLE}."),
+        typer.Option(metavar="FILE", help="Secret of admin calls and feedback; or set MONOCAL_TOKEN."),
     ] = None,
     options: Set = None,
 ) -> None:
@@ -278,19 +271,14 @@ def serve(
     Of a registry the service serves the active generation, and follows every promotion and rollback.
     SIGTERM and Ctrl-C let requests in hand finish. Logs are JSON lines on standard error. Admin calls are off without a
     token, which is never taken from the command line, where other users could read it. --set max_rows=1000 changes
-    another setting of the service.
+    another setting of the service; what is not given is taken from a variable such as MONOCAL_MAX_ROWS.
     """
-    from monocal.serving import Settings
-    from monocal.serving import serve as start
+    from monocal.serving import Settings, run
 
-    known = [setting.name for setting in fields(Settings)]
-    others: dict[str, Any] = {**cast("dict[str, Any]", options or {})}
-    for name in others:
-        if name not in known:
-            raise UnknownName.among("setting", name, known)
-    token = os.environ.get(TOKEN_VARIABLE) if token_file is None else token_file.read_text(encoding="utf-8").strip()
-    others.setdefault("admin_port", admin_port)
-    start(model, host=host, port=port, workers=workers, token=token, watch=watch, shadow=shadow, **others)
+    token = None if token_file is None else token_file.read_text(encoding="utf-8")
+    given: dict[str, Any] = {"host": host, "port": port, "workers": workers, "admin_port": admin_port, "shadow": shadow}
+    given |= {"watch": watch or None, "token": token, **cast("dict[str, Any]", options or {})}
+    run(Settings.from_environment(model, **given))
 
 
 VERBS = {

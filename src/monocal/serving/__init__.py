@@ -8,22 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from monocal.serving.app import create_app as create_app
     from monocal.serving.engine import Answer as Answer
     from monocal.serving.engine import Engine as Engine
     from monocal.serving.engine import Request as Request
-    from monocal.serving.http.app import create_app as create_app
+    from monocal.serving.server import run as run
+    from monocal.serving.server import serve as serve
     from monocal.serving.settings import Settings as Settings
-    from monocal.serving.workers.start import run as run
-    from monocal.serving.workers.start import serve as serve
 
 _HOMES = {
     "Engine": "engine",
     "Request": "engine",
     "Answer": "engine",
     "Settings": "settings",
-    "create_app": "http.app",
-    "serve": "workers.start",
-    "run": "workers.start",
+    "create_app": "app",
+    "serve": "server",
+    "run": "server",
 }
 
 __all__ = ["Engine", "Request", "Answer", "Settings", "create_app", "serve", "run"]

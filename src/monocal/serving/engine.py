@@ -26,6 +26,7 @@ MissingFields = Literal["refuse", "unseen"]
 
 _WARM_UP_CALLS = 20
 _NUMBERS = {float, int}
+_HINT = "send probabilities, on which the model was fitted"
 
 
 @final
@@ -124,7 +125,6 @@ class Engine:
         self.fusion = model.fusion
         self.methods = {task.name: task.calibrator.name for task in model.tasks}
         self.info: Mapping[str, Any] = model.info
-        self._hint = f"send what the model was fitted on: scores that are a {model.scores_are}"
         self._calibrators = {task.name: task.calibrator for task in model.tasks}
         self._scorers = {task: calibrator.row_scorer() for task, calibrator in self._calibrators.items()}
         self._encoder = FieldEncoder(model.vocabulary, refuses_missing=missing_fields == "refuse")
@@ -209,7 +209,7 @@ class Engine:
         argument = f"scores of {task!r}"
         if type(scores) is not list:
             if isinstance(scores, np.ndarray) and scores.dtype.kind in "fiu":
-                return to_logits(np.array(scores, dtype=np.float64), self.scores_are, argument, self._hint)
+                return to_logits(np.array(scores, dtype=np.float64), self.scores_are, argument, _HINT)
             if not isinstance(scores, Sequence | np.ndarray) or isinstance(scores, str | bytes):
                 raise InvalidInput.of(
                     argument, f"a {type(scores).__name__}", "a list of numbers", "send one number per candidate"
@@ -217,7 +217,7 @@ class Engine:
             scores = list(scores)
         if not _NUMBERS.issuperset(map(type, scores)):
             _check_numbers(scores, argument)
-        return to_logits(scores, self.scores_are, argument, self._hint)
+        return to_logits(scores, self.scores_are, argument, _HINT)
 
     def _shift(self, request: Request, n_rows: int) -> Floats | float | None:
         if request.sampling_rate is not None:

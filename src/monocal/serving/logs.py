@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from datetime import UTC, datetime
 from typing import Any, final
 
@@ -32,6 +31,18 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+_TO_STANDARD_ERROR = {"handlers": ["stderr"], "level": "INFO", "propagate": False}
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": JsonLines}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "loggers": {"monocal.serving": _TO_STANDARD_ERROR, "uvicorn.error": _TO_STANDARD_ERROR},
+}
+"""What the server gives to `logging.config.dictConfig` in every process."""
+
+
 def log_event(event: str, /, *, level: int = logging.INFO, **facts: Any) -> None:
     """Logs an event with facts about it."""
     LOGGER.log(level, event, extra={"facts": facts})
@@ -40,17 +51,6 @@ def log_event(event: str, /, *, level: int = logging.INFO, **facts: Any) -> None
 def log_failure(event: str, error: BaseException, /, **facts: Any) -> None:
     """Logs an unexpected error by type and place."""
     LOGGER.error(event, exc_info=error, extra={"facts": facts})
-
-
-def start_logging() -> None:
-    """Sends this service's events, and uvicorn's warnings, to standard error as JSON lines."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    for name, level in (("monocal.serving", logging.INFO), ("uvicorn.error", logging.WARNING)):
-        logger = logging.getLogger(name)
-        logger.handlers = [handler]
-        logger.setLevel(level)
-        logger.propagate = False
 
 
 def _place(traceback: Any) -> str:

@@ -12,7 +12,7 @@ import monocal
 
 
 def test_answers_and_stops_when_told(start_monocal, model_folder, log_file):
-    for module in ("starlette", "uvicorn", "orjson"):
+    for module in ("starlette", "uvicorn", "msgspec"):
         pytest.importorskip(module, reason="the serve extra is not installed")
     process = start_monocal(
         *("serve", model_folder, "--port", "0"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -41,7 +41,7 @@ def test_answers_and_stops_when_told(start_monocal, model_folder, log_file):
     ("arguments", "message"),
     [
         (("--set", "max_row=3"), "did you mean 'max_rows'?"),
-        (("--port", "70000"), "--port"),
+        (("--port", "70000"), "port: got 70000; expected int <= 65535"),
         (("--set", "missing_fields=ignore"), "missing_fields"),
     ],
 )

@@ -1,6 +1,8 @@
-"""Services started for real: a process of their own, a loopback socket, JSON logs."""
+"""One service for all contracts, inside this process; others in processes of their own where sockets matter."""
 
+import asyncio
 import json
+import logging
 import os
 import shutil
 import signal
@@ -8,9 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -18,6 +18,8 @@ import pytest
 import monocal
 from monocal.lab.simulator import simulate_log
 from monocal.models import Fusion
+from monocal.serving import Settings
+from monocal.serving.logs import LOGGER, JsonLines
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 TASKS = {"click": ("click", "pctr"), "effective_view": ("effective_view", "pev"), "long_view": ("long_view", "plv")}
@@ -27,136 +29,184 @@ PATIENCE_SECONDS = 400.0
 twenty other things to do fails nothing."""
 
 
-@dataclass
-class Running:
-    """A service in a process of its own."""
+class Service:
+    """What tests ask of a service, wherever it runs."""
 
-    process: subprocess.Popen
-    lines: list[dict[str, Any]] = field(default_factory=list)
-    raw_log: list[str] = field(default_factory=list)
-
-    def __post_init__(self):
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        listening = self.wait_for_event("listening")
-        self.port = listening["port"]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.admin_url = f"http://127.0.0.1:{listening.get('admin_port', self.port)}"
-        self.client = httpx.Client(base_url=self.url, timeout=PATIENCE_SECONDS)
-
-    def _read(self):
-        for line in self.process.stderr:
-            self.raw_log.append(line)
-            try:
-                self.lines.append(json.loads(line))
-            except json.JSONDecodeError:
-                self.lines.append({"event": "not JSON", "text": line})
+    lines: list[dict]
 
     def events(self, name):
         return [line for line in list(self.lines) if line["event"] == name]
 
     def wait_for_event(self, name, count=1):
-        def enough():
-            if self.process.poll() is not None and len(self.events(name)) < count:
-                self._reader.join(5.0)
-                if len(self.events(name)) < count:
-                    pytest.fail("the service ended:\n" + "".join(self.raw_log))
-            return len(self.events(name)) >= count
-
-        wait_until(enough, lambda: f"event {name!r} ({count}), log:\n" + "".join(self.raw_log))
+        wait_until(lambda: len(self.events(name)) >= count, f"event {name!r} ({count}); log: {self.lines[-20:]}")
         return self.events(name)[count - 1]
 
-    def wait_until_ready(self):
-        wait_until(self._is_ready, lambda: "readiness")
-        return self
-
-    def _is_ready(self):
-        try:
-            return self.client.get("/v2/health/ready").json()["ready"]
-        except httpx.TransportError:
-            return False
-
-    def living_workers(self):
-        dead = {event["worker"] for event in self.events("worker died")}
-        return [event["worker"] for event in self.events("worker started") if event["worker"] not in dead]
-
-    def ask(self, said, times=1, path="/v1/calibrate"):
-        """Asks on fresh connections, so that every worker gets some."""
-        return [httpx.post(f"{self.url}{path}", json=said, timeout=PATIENCE_SECONDS) for _ in range(times)]
-
     def load(self, name="model", token=TOKEN):
-        return self.client.post(f"/v1/models/{name}/load", headers={"authorization": f"Bearer {token}"})
+        return self.post(f"/v1/models/{name}/load", headers={"authorization": f"Bearer {token}"})
 
     def metric(self, name, **labels):
         """Returns the value of a metric; NaN and absence differ: absence is None."""
         expected = {f'{key}="{value}"' for key, value in labels.items()}
-        for line in httpx.get(f"{self.admin_url}/metrics", timeout=PATIENCE_SECONDS).text.splitlines():
+        for line in self.scrape().splitlines():
             head, _, value = line.rpartition(" ")
             found, _, inside = head.partition("{")
             if found == name and expected == set(filter(None, inside.rstrip("}").split(","))):
                 return float(value)
         return None
 
-    def stop(self):
-        """Asks for a graceful end and returns the exit code."""
-        self.client.close()
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(PATIENCE_SECONDS)
-        self._reader.join(5.0)
-        return code
+    def get(self, path, **others):
+        return self.request("GET", path, **others)
+
+    def post(self, path, **others):
+        return self.request("POST", path, **others)
+
+
+class Here(Service, logging.Handler):
+    """A service inside this process: its event loop turns in a thread, requests go in without a socket."""
+
+    def __init__(self, settings):
+        from monocal.serving import create_app
+
+        logging.Handler.__init__(self, logging.INFO)
+        self.lines = []
+        self.setFormatter(JsonLines())
+        LOGGER.addHandler(self)
+        LOGGER.setLevel(logging.INFO)
+        self.app = create_app(settings)
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self.lifespan = self.app.router.lifespan_context(self.app)
+        self._do(self.lifespan.__aenter__())
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://service")
+
+    def emit(self, record):
+        self.lines.append(json.loads(self.format(record)))
+
+    def _do(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE_SECONDS)
+
+    def request(self, method, path, **others):
+        return self._do(self.client.request(method, path, **others))
+
+    def scrape(self):
+        return self.get("/metrics").text
 
     def end(self):
-        self.client.close()
+        self._do(self.client.aclose())
+        self._do(self.lifespan.__aexit__(None, None, None))
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+        LOGGER.removeHandler(self)
+
+
+class Process(Service):
+    """A service in processes of its own, with a loopback socket and JSON logs."""
+
+    def __init__(self, model, **settings):
+        program = f"import monocal.serving as serving; serving.serve({str(model)!r}, port=0, **{settings!r})"
+        environment = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-c", program]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        self.lines = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        listening = self.wait_for_event("listening")
+        self.port = listening["port"]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.admin_url = f"http://127.0.0.1:{listening.get('admin_port', self.port)}"
+        self.wait_for_event("model switched", settings.get("workers", 1))
+        wait_until(self.is_ready, "readiness")
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(json.loads(line) if line.startswith("{") else {"event": "not JSON", "text": line})
+
+    def is_ready(self):
+        try:
+            return self.get("/healthz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def request(self, method, path, **others):
+        """Asks on a fresh connection, so that every worker gets some."""
+        return httpx.request(method, self.url + path, timeout=PATIENCE_SECONDS, **others)
+
+    def scrape(self):
+        return httpx.get(f"{self.admin_url}/metrics", timeout=PATIENCE_SECONDS).text
+
+    def workers(self):
+        """Returns the processes that began to serve and were not seen dead."""
+        dead = {line["event"].partition("[")[2].partition("]")[0] for line in self.lines if "died" in line["event"]}
+        started = [event["process"] for event in self.events("Application startup complete.")]
+        return [process_id for process_id in started if str(process_id) not in dead]
+
+    def end(self):
+        """Asks for a graceful end and returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(30.0)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        try:
+            code = self.process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
         self._reader.join(5.0)
         self.process.stderr.close()
+        return code
 
 
 def wait_until(condition, what):
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            pytest.fail(f"waited {PATIENCE_SECONDS:g} s in vain for {what()}")
-        time.sleep(0.05)
+            pytest.fail(f"waited {PATIENCE_SECONDS:g} s in vain for {what}")
+        time.sleep(0.02)
 
 
-def launch(model_folder, environment=None, **settings):
-    program = f"import monocal.serving as serving; serving.serve({str(model_folder)!r}, **{settings!r})"
-    paths = [str(Path(monocal.__file__).parents[1]), *filter(None, [(environment or {}).get("PYTHONPATH")])]
-    environment = {
-        **os.environ,
-        **(environment or {}),
-        "PYTHONPATH": os.pathsep.join(paths),
-        "OMP_NUM_THREADS": "1",
-    }
-    return subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment)
+@pytest.fixture(scope="session")
+def wait():
+    return wait_until
 
 
-@pytest.fixture(scope="module")
-def start():
-    """Starts services and ends them with the module."""
+def starter(make):
     running = []
 
-    def start_one(model_folder, environment=None, **settings):
-        process = launch(model_folder, environment, **{"port": 0, **settings})
-        try:
-            running.append(Running(process))
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
+    def start_one(model, **settings):
+        running.append(make(model, **settings))
         return running[-1]
 
     yield start_one
     for service in running:
         service.end()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_patience():
+    """A folder that is gone does not come again in these tests."""
+    from monocal.serving import service
+
+    service._PATIENCE_SECONDS = 0.1
+
+
+@pytest.fixture(scope="module")
+def serve_here():
+    """Starts services inside this process and ends them with the module."""
+    yield from starter(lambda model, **settings: Here(Settings(model, **settings)))
+
+
+@pytest.fixture(scope="module")
+def start():
+    """Starts services in processes of their own and ends them with the module."""
+    yield from starter(Process)
+
+
+@pytest.fixture(scope="session")
+def service(models):
+    """The service of all contracts: three tasks, six fields, a fusion rule, no token."""
+    found = Here(Settings(models / "one", name="model", max_rows=50, access_log=True))
+    yield found
+    found.end()
 
 
 @pytest.fixture(scope="session")
@@ -220,8 +270,3 @@ def body():
         }
 
     return body_of
-
-
-@pytest.fixture(scope="session")
-def wait():
-    return lambda condition, what: wait_until(condition, lambda: what)

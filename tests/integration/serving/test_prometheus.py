@@ -45,7 +45,7 @@ tests:
           - exp_labels: {severity: page, instance: a, task: click}
             exp_annotations:
               summary: >-
-                Recent forecasts of click are more than 10 % away from the labels that came back, beyond chance.
+                Recent forecasts of click are more than 10 % away from the labels that arrived, beyond chance.
               runbook: guides/runbook.html#monocalmiscalibrated
       - eval_time: 30m
         alertname: MonocalErrors
@@ -137,7 +137,6 @@ def prometheus(alerts, tmp_path):
 
 def test_a_planted_bias_fires_and_a_right_forecast_does_not(start, models, prometheus, wait):
     service = start(models / "one")
-    service.wait_until_ready()
     url = prometheus(service.admin_url.removeprefix("http://"))
 
     def query(path):

@@ -1,69 +1,55 @@
-"""Exchanging the model under traffic, and everything that must not take the old one down."""
+"""Another model under traffic: whole or not at all, and whatever lies in the folder."""
 
 import shutil
 import threading
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import monocal
+from monocal.models import Fusion
+from monocal.monitoring.registry import Step, promote, read_registry, rollback, write_history
 
 TOKEN = "a token for the tests only"
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("published") / "model"
+def folder(tmp_path_factory, publish):
+    return publish("one", tmp_path_factory.mktemp("published") / "model")
 
 
 @pytest.fixture(scope="module")
-def service(start, publish, folder):
-    publish("one", folder)
-    return start(folder, token=TOKEN).wait_until_ready()
-
-
-@pytest.fixture(scope="module")
-def watching(start, publish, tmp_path_factory):
-    folder = publish("one", tmp_path_factory.mktemp("watched") / "model")
-    return start(folder, watch=True, watch_seconds=0.1).wait_until_ready(), folder
+def service(serve_here, folder):
+    return serve_here(folder, token=TOKEN)
 
 
 def version_of(service, body, log):
-    answer = service.client.post("/v1/calibrate", json=body(log.slice(0, 1)))
+    answer = service.post("/v1/calibrate", json=body(log.slice(0, 1)))
     assert answer.status_code == 200, answer.text
     return answer.json()["version"]
 
 
 @pytest.fixture(autouse=True)
 def _back_to_the_first(service, publish, folder, versions):
+    yield
+    shutil.rmtree(folder, ignore_errors=True)
     publish("one", folder)
-    answer = service.load().json()
-    assert answer["version"] == versions["one"]
+    assert service.load().json()["version"] == versions["one"]
 
 
 def test_a_published_model_is_switched_to_by_an_admin_call(service, publish, folder, body, log, versions):
+    n_drained = len(service.events("model drained"))
     publish("two", folder)
     assert version_of(service, body, log) == versions["one"]
     answer = service.load()
-    assert answer.status_code == 200
-    assert answer.json() == {
-        "model": "model",
-        "outcome": "switched",
-        "version": versions["two"],
-        "workers": {"pending": 0, "switched": 1, "unchanged": 0, "refused": 0},
-    }
+    assert answer.json() == {"model": "model", "outcome": "switched", "version": versions["two"]}
     assert version_of(service, body, log) == versions["two"]
     assert service.load().json()["outcome"] == "unchanged"
     assert service.metric("monocal_model_info", model="model", version=versions["two"]) == 1.0
-
-
-def test_the_old_model_is_freed_once_its_requests_are_done(service, publish, folder, versions):
-    before = len(service.events("model drained"))
-    publish("two", folder)
-    service.load()
-    drained = service.wait_for_event("model drained", before + 1)
-    assert drained["version"] == versions["one"]
+    # the old engine is freed once its requests are done
+    assert service.wait_for_event("model drained", n_drained + 1)["version"] == versions["one"]
 
 
 def test_under_traffic_every_answer_is_whole_and_comes_from_one_model(service, publish, folder, models, log, body):
@@ -73,24 +59,17 @@ def test_under_traffic_every_answer_is_whole_and_comes_from_one_model(service, p
     for name in ("one", "two"):
         model = monocal.load(models / name)
         rows = {**table.to_pydict(), "device": [said["shared"]["device"]] * 20}
-        answers = {task: column.tolist() for task, column in model.predict(rows).items()}
-        expected[monocal.models.read_manifest(models / name)["fingerprint"]] = answers
+        expected[model.fingerprint] = {task: column.tolist() for task, column in model.predict(rows).items()}
     stop = threading.Event()
     wrong, seen = [], set()
 
     def ask():
-        import httpx
-
-        with httpx.Client(base_url=service.url, timeout=120.0) as client:
-            while not stop.is_set():
-                answer = client.post("/v1/calibrate", json=said)
-                if answer.status_code != 200:
-                    wrong.append(answer.text)
-                    continue
-                got = answer.json()
-                seen.add(got["version"])
-                if got["probabilities"] != expected[got["version"]]:
-                    wrong.append(got)
+        while not stop.is_set():
+            answer = service.post("/v1/calibrate", json=said)
+            got = answer.json()
+            seen.add(got.get("version"))
+            if answer.status_code != 200 or got["probabilities"] != expected[got["version"]]:
+                wrong.append(answer.text)
 
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
@@ -105,58 +84,49 @@ def test_under_traffic_every_answer_is_whole_and_comes_from_one_model(service, p
     assert seen == set(expected)
 
 
-def test_a_damaged_artefact_leaves_the_old_one_serving_and_says_why(
-    service, damage, folder, models, body, log, versions
+def falling(log, models):
+    tasks = {"click": ("click", "pctr"), "effective_view": ("click", "pev"), "long_view": ("click", "plv")}
+    model = monocal.fit(log, method="wide_logistic", tasks=tasks, fields=FIELDS).with_fusion(Fusion({"click": 1.0}))
+    model.task("click").calibrator.slope_ = -0.5
+    return replace(model, canary={})
+
+
+def forgetful(log, models):
+    model = monocal.load(models / "two")
+    return replace(model, canary={**model.canary, "answer0": model.canary["answer0"] + 0.01})
+
+
+REFUSED = {
+    "damaged": "model/state.safetensors: the contents do not match the manifest's fingerprint",
+    "gone": "the model folder cannot be read: it does not exist",
+    "for other requests": "the new model asks for other requests than the one serving: fields [] instead of",
+    "other canary answers": "canary rows differ by 1.00e-02",
+    "falls": "task 'click': the prediction falls",
+}
+
+
+@pytest.mark.parametrize("lies_there", REFUSED)
+def test_what_is_not_sound_leaves_the_old_one_serving_and_says_why(
+    service, publish, damage, folder, models, body, log, versions, lies_there
 ):
-    damage(models / "two", folder)
+    n_refused = len(service.events("model refused"))
+    if lies_there == "damaged":
+        damage(models / "two", folder)
+    elif lies_there == "gone":
+        shutil.rmtree(folder)
+    elif lies_there == "for other requests":
+        publish("platt", folder)
+    else:
+        (falling if lies_there == "falls" else forgetful)(log, models).save(folder)
     answer = service.load()
     assert answer.status_code == 409
     said = answer.json()
-    assert said["error"].startswith("model/state.safetensors: the contents do not match the manifest's fingerprint")
+    assert REFUSED[lies_there] in said["error"]
     assert said["version"] == versions["one"]
     assert str(folder.parent) not in answer.text
     assert version_of(service, body, log) == versions["one"]
-    assert service.client.get("/v1/models/model").json()["last_refusal"] in said["error"]
-    assert service.events("model refused")[-1]["level"] == "error"
-    assert service.metric("monocal_model_loads_total", model="model", outcome="refused") >= 1.0
-
-
-def test_a_model_with_other_canary_answers_is_refused(service, folder, models, body, log, versions):
-    model = monocal.load(models / "two")
-    moved = {**model.canary, "answer0": model.canary["answer0"] + 0.01}
-    replace(model, canary=moved).save(folder)
-    answer = service.load()
-    assert answer.status_code == 409
-    assert "canary rows differ by 1.00e-02" in answer.json()["error"]
-    assert version_of(service, body, log) == versions["one"]
-
-
-def test_a_model_that_falls_somewhere_is_refused(service, folder, log, body, versions):
-    tasks = {"click": ("click", "pctr"), "effective_view": ("click", "pev"), "long_view": ("click", "plv")}
-    model = monocal.fit(log, method="wide_logistic", tasks=tasks, fields=FIELDS)
-    model = model.with_fusion(monocal.models.Fusion({"click": 1.0}))
-    model.task("click").calibrator.slope_ = -0.5
-    replace(model, canary={}).save(folder)
-    answer = service.load()
-    assert answer.status_code == 409
-    assert "task 'click': the prediction falls" in answer.json()["error"]
-    assert version_of(service, body, log) == versions["one"]
-
-
-def test_a_model_that_would_turn_right_requests_into_wrong_ones_is_refused(service, publish, folder, body, log):
-    publish("platt", folder)
-    answer = service.load()
-    assert answer.status_code == 409
-    assert "the new model asks for other requests than the one serving: fields [] instead of" in answer.json()["error"]
-    version_of(service, body, log)
-
-
-def test_a_folder_that_is_gone_leaves_the_old_one_serving(service, publish, folder, body, log, versions):
-    shutil.rmtree(folder)
-    answer = service.load()
-    assert answer.status_code == 409
-    assert "the model folder cannot be read: it does not exist" in answer.json()["error"]
-    assert version_of(service, body, log) == versions["one"]
+    assert service.get("/v1/models/model").json()["last_refusal"] in said["error"]
+    assert service.wait_for_event("model refused", n_refused + 1)["level"] == "error"
 
 
 @pytest.mark.parametrize(
@@ -170,40 +140,83 @@ def test_a_folder_that_is_gone_leaves_the_old_one_serving(service, publish, fold
         {"authorization": b"Bearer \xff\xfe"},
     ],
 )
-def test_an_admin_call_without_the_token_is_refused(service, publish, folder, body, log, versions, header):
+def test_a_call_without_the_token_is_refused(service, publish, folder, body, log, versions, header):
     publish("two", folder)
-    answer = service.client.post("/v1/models/model/load", headers=header)
-    assert answer.status_code == 401
-    assert answer.headers["www-authenticate"] == "Bearer"
+    for path, said in (("/v1/models/model/load", {}), ("/v1/feedback", {"labels": {}, "probabilities": {}})):
+        answer = service.post(path, headers=header, json=said)
+        assert (answer.status_code, answer.json()["kind"]) == (401, "no token")
+        assert answer.headers["www-authenticate"] == "Bearer"
     assert version_of(service, body, log) == versions["one"]
+    assert TOKEN not in str(service.lines)
 
 
 @pytest.mark.parametrize("name", ["..", "%2e%2e%2fother", "/etc", "model%00", "other"])
 def test_no_name_in_a_request_reaches_the_file_system(service, name):
-    answer = service.client.post(f"/v1/models/{name}/load", headers={"authorization": f"Bearer {TOKEN}"})
+    answer = service.post(f"/v1/models/{name}/load", headers={"authorization": f"Bearer {TOKEN}"})
     assert answer.status_code in (404, 405)
 
 
-def test_the_token_is_never_logged(service):
-    assert TOKEN not in "".join(service.raw_log)
-
-
-def test_a_watched_folder_is_loaded_when_it_changes(watching, publish, body, log, versions, wait):
-    service, folder = watching
+def test_a_watched_folder_is_followed_and_a_bad_model_in_it_is_refused(
+    serve_here, tmp_path, publish, damage, models, body, log, versions, wait
+):
+    folder = publish("one", tmp_path / "model")
+    service = serve_here(folder, watch=True, watch_seconds=0.02)
     publish("two", folder)
     wait(lambda: version_of(service, body, log) == versions["two"], "the watched model")
-
-
-def test_a_watched_folder_that_goes_bad_is_refused_once_and_loaded_when_it_is_good_again(
-    watching, publish, damage, models, body, log, versions, wait
-):
-    service, folder = watching
+    damage(models / "one", folder)
+    service.wait_for_event("model refused")
+    assert version_of(service, body, log) == versions["two"]
     publish("one", folder)
-    wait(lambda: version_of(service, body, log) == versions["one"], "the first model")
-    n_refused = len(service.events("model refused"))
-    damage(models / "two", folder)
-    service.wait_for_event("model refused", n_refused + 1)
+    wait(lambda: version_of(service, body, log) == versions["one"], "the good model")
+
+
+def test_a_registry_is_followed_and_what_was_not_promoted_is_not_served(
+    serve_here, models, versions, tmp_path, body, log, wait
+):
+    registry = tmp_path / "ads"
+    promote(models / "one", registry)
+    service = serve_here(registry, watch_seconds=0.02)
+    promote(models / "two", registry)
+    wait(lambda: version_of(service, body, log) == versions["two"], "the promoted model")
+    rollback(registry)
+    wait(lambda: version_of(service, body, log) == versions["one"], "the earlier model")
+    assert service.get("/v1/models").json() == {
+        "models": [{"model": "ads", "version": versions["one"], "answers": True}]
+    }
+    # another model lies where the promoted one should
+    monocal.load(models / "two").save(read_registry(registry).folder / "models" / ("0" * 32))
+    forged = Step("promote", 3, "0" * 32, "2026-01-01T00:00:00+00:00")
+    write_history(registry, (*read_registry(registry).history, forged))
+    assert "was not promoted" in service.wait_for_event("model refused")["reason"]
+    (registry / "registry.json").write_text("{")
+    assert str(registry) not in service.wait_for_event("model refused", 2)["reason"]
     assert version_of(service, body, log) == versions["one"]
-    publish("two", folder)
-    wait(lambda: version_of(service, body, log) == versions["two"], "the good model")
-    assert len(service.events("model refused")) <= n_refused + 2
+
+
+def test_a_shadow_is_compared_and_never_answers(serve_here, publish, models, versions, log, body, tmp_path, wait):
+    beside = publish("two", tmp_path / "candidate")
+    service = serve_here(models / "one", name="model", shadow=beside, token=TOKEN)
+    said = body(log.slice(200, 40))
+    answer = service.post("/v1/calibrate", json=said).json()
+    rows = {**log.slice(200, 40).to_pydict(), "device": [said["shared"]["device"]] * 40}
+    one, two = (monocal.load(models / name).predict(rows)["click"] for name in ("one", "two"))
+    assert np.array_equal(answer["probabilities"]["click"], one)
+    assert "shadow" not in str(answer)
+    assert service.metric("monocal_shadow_rows_total", task="click") == 40
+    n_beyond = int(np.count_nonzero(np.abs(one - two) > 1e-3))
+    assert n_beyond > 0
+    assert service.metric("monocal_shadow_rows_beyond_total", task="click", difference="0.001") == n_beyond
+    for model, expected in (("active", one), ("shadow", two)):
+        got = service.metric("monocal_shadow_probability_total", task="click", model=model)
+        assert got == pytest.approx(expected.sum())
+    publish("one", beside)
+    assert service.load("shadow").json()["outcome"] == "switched"
+    assert service.get("/v1/models/shadow").json()["version"] == versions["one"]
+
+
+def test_a_shadow_that_cannot_be_compared_harms_no_answer(serve_here, models):
+    service = serve_here(models / "platt", shadow=models / "one", name="model")
+    for said, outcome in (({"ids": [[], []]}, "incomparable"), ({}, "compared")):
+        answer = service.post("/v1/calibrate", json={"scores": {"click": [0.1, 0.2]}, **said})
+        assert answer.status_code == 200, answer.text
+        assert service.metric("monocal_shadow_requests_total", outcome=outcome) == 1.0

@@ -385,7 +385,7 @@ def test_the_engine_needs_no_torch(model, tmp_path):
         "import sys; from monocal.serving import Engine, Request;"
         f"engine = Engine.load({str(folder)!r}, missing_fields='unseen');"
         "engine.calibrate(Request({'click': [0.5]}));"
-        "print([name for name in ('torch', 'starlette', 'orjson') if name in sys.modules])"
+        "print([name for name in ('torch', 'starlette', 'msgspec') if name in sys.modules])"
     )
     found_at = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1])}
     done = subprocess.run(

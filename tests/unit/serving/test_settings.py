@@ -1,39 +1,55 @@
-"""Settings are checked once, and a worker gets the same ones."""
+"""Settings are checked once; what is not given comes from the environment."""
 
+import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-import monocal.serving
+import monocal
 from monocal.core.errors import InvalidInput
 from monocal.serving import Settings
 
+TOKEN = "0123456789abcdefgh"
+
 
 def test_settings_survive_the_way_to_a_worker():
-    settings = Settings(
-        Path("a/model"), token="t" * 20, workers=3, shadow_folder=Path("b"), missing_fields="unseen", watch=True
-    )
-    assert Settings.from_json(settings.to_json()) == settings
+    settings = Settings(Path("a/model"), token=TOKEN, workers=3, shadow="b", missing_fields="unseen", watch=True)
+    assert pickle.loads(pickle.dumps(settings)) == settings
 
 
 def test_the_token_is_not_shown():
-    assert "secret" not in repr(Settings(Path("model"), token="secret" * 4))
+    assert TOKEN not in repr(Settings(Path("model"), token=TOKEN))
+
+
+@pytest.mark.parametrize("token", [f"{TOKEN}\n", f" {TOKEN}\r\n", f"{TOKEN}\t"])
+def test_white_space_around_a_token_does_not_belong_to_it(token):
+    assert Settings(Path("model"), token=token).token == TOKEN
+
+
+@pytest.mark.parametrize("token", [f"{TOKEN}ß", f"{TOKEN}\n{TOKEN}", f"{TOKEN}\0", f"{TOKEN}\udcff"])
+def test_a_token_that_no_header_can_carry_is_refused(token):
+    with pytest.raises(InvalidInput, match="token: got characters that no HTTP header can carry; expected printable"):
+        Settings(Path("model"), token=token)
 
 
 def test_defaults_are_the_safe_ones():
     settings = Settings(Path("model"))
-    assert settings.host == "127.0.0.1"
-    assert settings.token is None
-    assert settings.missing_fields == "refuse"
+    assert (settings.host, settings.admin_host) == ("127.0.0.1", "127.0.0.1")
+    assert (settings.token, settings.missing_fields) == (None, "refuse")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"token": "short"}, "token: got 5 characters; expected at least 16"),
-        ({"port": 70_000}, "port: got 70000; expected 0 to 65535"),
-        ({"workers": 0}, "workers: got 0; expected a positive number"),
-        ({"max_rows": -1}, "max_rows: got -1; expected a positive number"),
+        ({"port": 70_000}, "port: got 70000; expected int <= 65535"),
+        ({"workers": 0}, "workers: got 0; expected int >= 1"),
+        ({"workers": "two"}, "workers: got two; expected int"),
+        ({"max_rows": -1}, "max_rows: got -1; expected int >= 1"),
+        ({"body_seconds": 0.0}, "body_seconds: got 0.0; expected float > 0.0"),
         ({"name": "../etc"}, "name: got '../etc'; expected letters, digits, dots and dashes"),
         ({"name": "shadow"}, "name: got 'shadow'"),
         ({"missing_fields": "ignore"}, "missing_fields: got 'ignore'; expected one of refuse, unseen"),
@@ -44,16 +60,24 @@ def test_a_setting_that_makes_no_sense_is_refused(changes, message):
         Settings(Path("model"), **changes)
 
 
-def test_the_package_offers_its_names_without_loading_the_web_server():
-    import subprocess
-    import sys
+def test_what_is_not_given_comes_from_the_environment(monkeypatch):
+    for name, value in (("WORKERS", "3"), ("WATCH", "true"), ("TOKEN", f"{TOKEN}\n"), ("MAX_ROWS", "7")):
+        monkeypatch.setenv(f"MONOCAL_{name}", value)
+    settings = Settings.from_environment("model", max_rows=9, watch=None)
+    assert (settings.workers, settings.watch, settings.token, settings.max_rows) == (3, True, TOKEN, 9)
+    with pytest.raises(InvalidInput, match="setting: got 'max_row'; .* did you mean 'max_rows'"):
+        Settings.from_environment("model", max_row=9)
 
-    root = str(Path(monocal.__file__).parents[1])
+
+def test_the_package_offers_its_names_without_loading_the_web_server():
     program = (
-        f"import sys; sys.path.insert(0, {root!r}); import monocal.serving;"
-        "print([name for name in ('starlette', 'uvicorn', 'sklearn', 'torch') if name in sys.modules])"
+        "import sys; import monocal.serving;"
+        "print([name for name in ('starlette', 'uvicorn', 'msgspec', 'sklearn', 'torch') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
+    found_at = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300, env=found_at
+    )
     assert done.stdout.strip() == "[]"
     assert set(dir(monocal.serving)) >= {"Engine", "Settings", "serve", "create_app"}
     with pytest.raises(AttributeError, match="has no attribute 'Server'; it has"):

@@ -10,10 +10,8 @@ import pytest
 import monocal
 from monocal.core.errors import InvalidInput
 from monocal.serving.engine import Engine, Request
-from monocal.serving.http.calibrate_bodies import calibrate_request
-from monocal.serving.http.json_bodies import parse_object
-from monocal.serving.http.open_inference_bodies import request_of
-from monocal.serving.http.refusals import Refusal
+from monocal.serving.limits import Refusal
+from monocal.serving.schemas import calibrate_request
 
 N_BYTES = 1 << 22
 TIMES_A_PLAIN_ONE = 40
@@ -90,7 +88,7 @@ def answered(engine, body):
     for _ in range(3):
         start = time.process_time()
         with suppress(InvalidInput, Refusal):
-            engine.calibrate(calibrate_request(parse_object(body), 10_000, engine))
+            engine.calibrate(calibrate_request(body, 10_000, engine))
         taken.append(time.process_time() - start)
     return min(taken)
 
@@ -131,25 +129,3 @@ def test_one_short_request_with_a_zero_byte_costs_what_another_does(engine):
     body = {text: json.dumps(natural(device=[text])).encode() for text in ("z" * 4_000, "\0" + "z" * 4_000)}
     plain, strange = (min(answered(engine, said) for _ in range(5)) for said in body.values())
     assert strange < TIMES_A_PLAIN_ONE * plain
-
-
-def test_a_tensor_of_text_with_zero_bytes_costs_what_a_plain_one_does(engine):
-    def seconds(text):
-        content = len(text).to_bytes(4, "little") + text
-        inputs = [
-            {"name": "score.click", "shape": [1], "datatype": "FP64", "data": [0.2]},
-            {"name": "field.site", "shape": [1], "datatype": "BYTES", "data": ["news"]},
-            {"name": "field.price", "shape": [1], "datatype": "FP64", "data": [1.0]},
-            {
-                "name": "field.device",
-                "shape": [1],
-                "datatype": "BYTES",
-                "parameters": {"binary_data_size": len(content)},
-            },
-        ]
-        start = time.process_time()
-        engine.calibrate(request_of({"inputs": inputs}, content, 10_000, engine))
-        return time.process_time() - start
-
-    plain = min(seconds(b"z" * N_BYTES) for _ in range(3))
-    assert min(seconds(b"\0" + b"z" * N_BYTES) for _ in range(3)) < TIMES_A_PLAIN_ONE * plain

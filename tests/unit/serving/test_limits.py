@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from monocal.serving.http.limits import Limits
+from monocal.serving.limits import Limits
 from monocal.serving.settings import Settings
 
 
@@ -106,7 +106,7 @@ def test_a_request_whose_body_is_still_coming_takes_no_place():
         return found
 
     assert asyncio.run(run())[0] == 200
-    assert (app.n_in_flight, app.bodies.n_bytes) == (0, 0)
+    assert (app.n_in_flight, app.n_body_bytes) == (0, 0)
 
 
 def test_a_client_that_does_not_read_its_answer_holds_no_place():
@@ -151,7 +151,7 @@ def test_large_bodies_share_a_bound_and_small_ones_pass_beside_them():
 
         waiting = asyncio.ensure_future(app(scope_of("/x"), large, None))
         await asyncio.sleep(0.01)
-        assert app.bodies.n_bytes == 200_000
+        assert app.n_body_bytes == 200_000
         found = [await acall(app, body=b"x" * 200_000), await acall(app, body=b"x" * 60_000)]
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
@@ -160,7 +160,7 @@ def test_large_bodies_share_a_bound_and_small_ones_pass_beside_them():
     refused, small, after = asyncio.run(run())
     assert (refused[0], small[0], after[0]) == (429, 200, 200)
     assert b"bodies in hand: got more than 300000 bytes" in refused[1]
-    assert app.bodies.n_bytes == 0
+    assert app.n_body_bytes == 0
 
 
 def test_refused_requests_do_not_count_as_in_hand():

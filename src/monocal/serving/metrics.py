@@ -1,28 +1,34 @@
 """What a service says about itself at `/metrics`, in Prometheus' text form.
 
 Several workers share one port, so a scrape reaches one of them by chance. prometheus-client's multiprocess mode (a
-folder of memory-mapped files, set up by the supervisor) lets that one answer for all: counters add up over workers and
-survive a worker's death, and running sums add up over the living ones. Ratios such as drift and PCOC are worked out
-from the added sums at scrape time, never averaged.
+folder of memory-mapped files, named by `PROMETHEUS_MULTIPROC_DIR`) lets that one answer for all: counters add up over
+workers and survive a worker's death, and running sums add up over the living ones. Ratios such as drift and PCOC are
+worked out from the added sums at scrape time, never averaged.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from monocal.core.spaces import Floats
 from monocal.metrics.drift import stability_index
 from monocal.serving.engine import Answer, Engine
-from monocal.serving.runtime.metric_files import METRICS_FOLDER_VARIABLE
-from monocal.serving.runtime.recent_sums import RecentSums, running_pcoc
+
+METRICS_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+"""Where prometheus-client looks for the folder in which workers add up their metrics."""
+
+WINDOW_ROWS = 100_000
+"""About how many recent rows the running numbers look back on."""
 
 LATENCY_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _ROWS_AT_ONCE = 2048
@@ -38,14 +44,9 @@ class LiveMetrics:
 
     Answers wait until there are enough rows for arrays to pay, are added up at once, and handed to Prometheus once a
     second and at each scrape: 21 labelled counters per request would cost more than the calibration.
-
-    Arguments:
-        n_workers: Workers of the service. Several share a folder of files; without one (the disk was full when the
-            service started) a scrape tells about the worker that answers it alone, and says so.
     """
 
-    def __init__(self, n_workers: int = 1) -> None:
-        self._covers_all = n_workers == 1 or METRICS_FOLDER_VARIABLE in os.environ
+    def __init__(self) -> None:
         self.registry = CollectorRegistry()
         make: dict[str, Any] = {"registry": self.registry}
         self.requests = Counter("monocal_requests", "Requests by outcome.", ["endpoint", "status"], **make)
@@ -67,7 +68,7 @@ class LiveMetrics:
             multiprocess_mode="livesum",
             **make,
         )
-        self.feedback = Counter("monocal_feedback_rows", "Labels that came back.", ["task"], **make)
+        self.feedback = Counter("monocal_feedback_rows", "Labels that were sent back.", ["task"], **make)
         self.feedback_sums = Gauge(
             "monocal_feedback_window_sum",
             "Recent sums of predictions and of labels.",
@@ -142,7 +143,7 @@ class LiveMetrics:
                 bins.add(np.bincount(places, minlength=bins.values.size).astype(np.float64), places.size)
 
     def observe_feedback(self, task: str, probabilities: Floats, labels: Floats) -> None:
-        """Counts labels that came back with the probabilities they belong to."""
+        """Counts labels that were sent back with the probabilities they belong to."""
         if not labels.size:
             return
         self.feedback.labels(task).inc(labels.size)
@@ -150,6 +151,18 @@ class LiveMetrics:
         sums.add(np.array([probabilities.sum(), labels.sum()]), labels.size)
         for name, value in zip(("predictions", "labels"), sums.values, strict=True):
             self.feedback_sums.labels(task, name).set(float(value))
+
+    def observe_difference(self, task: str, active: Floats, shadow: Floats) -> None:
+        """Counts how far a shadow model's answers are from those that were sent."""
+        self.shadow_rows.labels(task).inc(active.size)
+        self.shadow_sums.labels(task, "active").inc(float(active.sum()))
+        self.shadow_sums.labels(task, "shadow").inc(float(shadow.sum()))
+        differences = np.abs(active - shadow)
+        for threshold in DIFFERENCES:
+            if n_beyond := int(np.count_nonzero(differences > threshold)):
+                self.shadow_beyond.labels(task, f"{threshold:g}").inc(n_beyond)
+        if active.argmax() != shadow.argmax():
+            self.shadow_first.labels(task).inc()
 
     def flush(self) -> None:
         """Hands what was added up to Prometheus."""
@@ -177,12 +190,7 @@ class LiveMetrics:
         folder = os.environ.get(METRICS_FOLDER_VARIABLE)
         source = self.registry if folder is None else MultiProcessCollector(None, folder)  # type: ignore[no-untyped-call]
         found = [*source.collect()]
-        covers_all = GaugeMetricFamily(
-            "monocal_metrics_cover_all_workers",
-            "1 if these numbers are those of all workers, 0 if of one alone.",
-            value=float(self._covers_all),
-        )
-        return generate_latest(_Fixed([*found, *self._derived(found), _info(versions), covers_all]))
+        return generate_latest(_Fixed([*found, *self._derived(found), _info(versions)]))
 
     def _derived(self, found: Iterable[Metric]) -> list[Metric]:
         sums = {_key(sample.name, **sample.labels): sample.value for metric in found for sample in metric.samples}
@@ -201,7 +209,7 @@ class LiveMetrics:
             predicted, positives = (
                 sums.get(_key("monocal_feedback_window_sum", task=task, of=of), 0.0) for of in ("predictions", "labels")
             )
-            pcoc.add_metric([task], running_pcoc(predicted, positives))
+            pcoc.add_metric([task], predicted / positives if positives > 0.0 else math.nan)
         return [unseen, pcoc, *self._drift(sums)]
 
     def _drift(self, sums: Mapping[tuple[str, Any], float]) -> list[Metric]:
@@ -219,6 +227,45 @@ class LiveMetrics:
             psi.add_metric([task], found.value)
             noise.add_metric([task], found.noise)
         return [psi, noise]
+
+
+@final
+class RecentSums:
+    """Sums over about the last `WINDOW_ROWS` rows: whenever they cover twice as many, everything is halved.
+
+    Halving keeps ratios as they are, needs no memory of single rows, and lets the sums of several workers be added.
+
+    Example:
+        >>> sums = RecentSums(2, window_rows=100)
+        >>> for _ in range(1000):
+        ...     sums.add(np.array([1.0, 0.5]), 1)
+        >>> total, half = sums.values.tolist()
+        >>> 100 <= total <= 200, half / total
+        (True, 0.5)
+    """
+
+    def __init__(self, n_sums: int, window_rows: float = WINDOW_ROWS) -> None:
+        self.values: Floats = np.zeros(n_sums)
+        self.window_rows = window_rows
+        self._n_rows = 0.0
+
+    def add(self, values: Floats, n_rows: int) -> None:
+        self.values += values
+        self._n_rows += n_rows
+        while self._n_rows > 2 * self.window_rows:
+            self.values *= 0.5
+            self._n_rows *= 0.5
+
+
+def forget_dead_workers() -> None:
+    """Removes the gauges of workers that are gone, which would be added to those of the living ones."""
+    folder = os.environ.get(METRICS_FOLDER_VARIABLE)
+    for path in Path(folder).glob("gauge_live*_*.db") if folder else ():
+        process_id = int(path.stem.rpartition("_")[2])
+        try:
+            os.kill(process_id, 0)
+        except ProcessLookupError:
+            mark_process_dead(process_id)  # type: ignore[no-untyped-call]
 
 
 @final

@@ -1,22 +1,25 @@
 """Counting traffic without slowing it down."""
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
 import pytest
 
+import monocal
 from monocal.core.errors import MonocalWarning
-from monocal.metrics.drift import stability_index
 from monocal.reports.data import build_report
 from monocal.serving import Engine, Request
-from monocal.serving.runtime.live_metrics import LiveMetrics
-from monocal.serving.runtime.recent_sums import RecentSums, running_pcoc
+from monocal.serving.metrics import LiveMetrics
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 
 
-def told(metrics):
+def scraped(metrics):
     """Returns a scrape as name with labels to value."""
     lines = metrics.exposition({"model": "v1"}).decode().splitlines()
     return {
@@ -39,16 +42,16 @@ def answer_of(model, scores, **fields):
 def test_unseen_share_is_of_values_per_field(model, metrics):
     metrics.observe(answer_of(model, [0.1] * 3, site_id="site_1"))
     metrics.observe(answer_of(model, [0.1], site_id="never seen"))
-    found = told(metrics)
+    found = scraped(metrics)
     assert found['monocal_field_unseen_share{field="site_id"}'] == pytest.approx(0.25)
     assert found["monocal_rows_total"] == 4.0
 
 
 def test_a_new_model_starts_the_drift_comparison_anew(model, metrics):
     metrics.observe(answer_of(model, [0.99] * 50))
-    assert told(metrics)['monocal_score_drift_psi{task="click"}'] > 1.0
+    assert scraped(metrics)['monocal_score_drift_psi{task="click"}'] > 1.0
     metrics.follow(Engine(model, version="another"))
-    found = told(metrics)
+    found = scraped(metrics)
     assert math.isnan(found['monocal_score_drift_psi{task="click"}'])
     assert found["monocal_rows_total"] == 50.0
 
@@ -57,7 +60,7 @@ def test_answers_of_a_model_that_is_gone_are_not_held_against_the_new_one(model,
     late = answer_of(model, [0.99])
     metrics.follow(Engine(model, version="another"))
     metrics.observe(late)
-    assert math.isnan(told(metrics)['monocal_score_drift_psi{task="click"}'])
+    assert math.isnan(scraped(metrics)['monocal_score_drift_psi{task="click"}'])
 
 
 def test_score_bins_are_those_of_the_fit(model, metrics, log):
@@ -67,7 +70,7 @@ def test_score_bins_are_those_of_the_fit(model, metrics, log):
         rows = log.slice(start, 500).to_pydict()
         fields = {name: rows[name] for name in FIELDS}
         metrics.observe(engine.calibrate(Request({"click": scores[start : start + 500]}, fields=fields)))
-    found = told(metrics)
+    found = scraped(metrics)
     counts = [found[f'monocal_score_window_rows{{bin="{place}",task="click"}}'] for place in range(20)]
     expected = np.array(model.info["tasks"]["click"]["score_shares"]) * 4000
     assert counts == pytest.approx(expected)
@@ -79,7 +82,7 @@ def test_the_service_and_the_report_find_the_same_drift(model, metrics, log):
     rows = low.to_pydict()
     request = Request({"click": rows["pctr"]}, fields={name: rows[name] for name in FIELDS})
     metrics.observe(Engine(model).calibrate(request))
-    found = told(metrics)
+    found = scraped(metrics)
     with pytest.warns(MonocalWarning, match="fitted on about"):
         reported = build_report(model, low, n_bootstrap=2, n_floor=2).task().drift.score_shift
     assert found['monocal_score_drift_psi{task="click"}'] == pytest.approx(reported.value, rel=1e-6)
@@ -87,40 +90,34 @@ def test_the_service_and_the_report_find_the_same_drift(model, metrics, log):
     assert reported.value > 0.5
 
 
-def test_pcoc_is_undefined_until_a_positive_comes_back(metrics):
+def test_pcoc_is_undefined_until_there_is_a_positive(metrics):
     metrics.observe_feedback("click", np.array([0.2, 0.4]), np.zeros(2))
-    assert math.isnan(told(metrics)['monocal_pcoc{task="click"}'])
+    assert math.isnan(scraped(metrics)['monocal_pcoc{task="click"}'])
     metrics.observe_feedback("click", np.array([0.6]), np.ones(1))
-    assert told(metrics)['monocal_pcoc{task="click"}'] == pytest.approx(1.2)
+    assert scraped(metrics)['monocal_pcoc{task="click"}'] == pytest.approx(1.2)
 
 
 def test_every_model_is_named_with_its_version(metrics):
-    assert told(metrics)['monocal_model_info{model="model",version="v1"}'] == 1.0
+    assert scraped(metrics)['monocal_model_info{model="model",version="v1"}'] == 1.0
 
 
-def test_recent_sums_forget_what_is_long_ago():
-    sums = RecentSums(1, window_rows=100)
-    for _ in range(50):
-        sums.add(np.array([1000.0]), 100)
-    for _ in range(50):
-        sums.add(np.array([0.0]), 100)
-    assert sums.values[0] < 1e-6
+WORKER = """
+import sys
+from monocal.serving.metrics import LiveMetrics, forget_dead_workers
+forget_dead_workers()
+metrics = LiveMetrics()
+metrics.rows.inc(3)
+metrics.feedback_sums.labels("click", "labels").set(2.0)
+if sys.argv[1] == "last":
+    print(metrics.exposition({}).decode())
+"""
 
 
-def test_drift_is_the_library_s_stability_index_of_the_counts(model, metrics):
-    metrics.observe(answer_of(model, [0.02] * 30 + [0.6] * 70))
-    found = told(metrics)
-    counts = [found[f'monocal_score_window_rows{{bin="{place}",task="click"}}'] for place in range(20)]
-    facts = model.info["tasks"]["click"]
-    expected = stability_index(np.array(facts["score_shares"]) * facts["n_rows"], counts)
-    assert found['monocal_score_drift_psi{task="click"}'] == pytest.approx(expected.value)
-    assert found['monocal_score_drift_noise{task="click"}'] == pytest.approx(expected.noise)
-
-
-def test_a_scrape_says_whether_it_is_about_all_workers(metrics):
-    assert told(metrics)["monocal_metrics_cover_all_workers"] == 1.0
-    assert told(LiveMetrics(n_workers=2))["monocal_metrics_cover_all_workers"] == 0.0
-
-
-def test_running_pcoc_of_nothing_is_nan():
-    assert math.isnan(running_pcoc(0.0, 0.0))
+def test_counters_of_all_workers_add_up_and_gauges_of_dead_ones_are_forgotten(tmp_path):
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    environment["PYTHONPATH"] = str(Path(monocal.__file__).parents[1])
+    for turn in ("first", "last"):
+        command = [sys.executable, "-c", WORKER, turn]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
+    assert "monocal_rows_total 6.0" in done.stdout
+    assert 'monocal_feedback_window_sum{of="labels",task="click"} 2.0' in done.stdout

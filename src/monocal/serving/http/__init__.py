@@ -1,1 +1,0 @@
-"""The service as seen from the network: calls, bodies, bounds and refusals."""

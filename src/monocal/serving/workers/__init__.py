@@ -1,1 +1,0 @@
-"""Processes: a worker, and the supervisor that starts, watches and replaces workers."""
