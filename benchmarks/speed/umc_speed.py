@@ -27,8 +27,8 @@ import numpy as np
 import torch
 from paper_formula import PaperUmc, bce
 
-from monocal.compiled.predictor import FoldedPredictor
-from monocal.compiled.umc_predictor import umc_predictor
+from monocal.compiled.knots import umc_predictor
+from monocal.compiled.rows import FoldedPredictor
 from monocal.core.files import atomic_file
 from monocal.lab.exact_concat.integral import integrate, pack_integrand
 from monocal.lab.exact_concat.predictor import concat_predictor

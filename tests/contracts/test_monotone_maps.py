@@ -8,7 +8,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-from monocal.compiled.umc_predictor import umc_predictor
+from monocal.compiled.knots import umc_predictor
 from monocal.core.monotonicity import NotMonotone, probe_logits
 from monocal.neural import maps
 from monocal.neural.torch_map import MonotoneMap, assert_monotone

@@ -113,7 +113,7 @@ def test_compiled_loops_that_are_named_by_text_are_there():
                 found.append(module)
                 assert callable(getattr(importlib.import_module(module), function))
     assert sorted(found) == [
-        "monocal.compiled.field_effects",
-        "monocal.compiled.wide_loss",
+        "monocal.compiled.wide",
+        "monocal.compiled.wide",
         "monocal.lab.reconstructions.mlplatt_loop",
     ]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.compiled.field_sums import number_values
+from monocal.compiled.first_layer import number_values
 from monocal.lab.exact_concat.torch_map import ConcatMap
 from monocal.neural import maps
 from monocal.neural.modules.blocked_mlp import BLOCK_ROWS, blocked_mlp

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from monocal.calibrators.row_scorer import RowScorer
-from monocal.compiled.predictor import FoldedPredictor
+from monocal.compiled.rows import FoldedPredictor
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.neural.fitted import Weights, curve_weights, network_share
@@ -27,7 +27,7 @@ class CompiledUmc:
     """
 
     def __init__(self, weights: Weights, predictor: Callable[..., Any] | None = None) -> None:
-        from monocal.compiled.umc_predictor import umc_predictor
+        from monocal.compiled.knots import umc_predictor
 
         sizes = sizes_of(weights)
         state = curve_weights(weights)

@@ -87,7 +87,7 @@ def arrays_below(arrays: Arrays, name: str) -> dict[str, NDArray[Any]]:
 def _products() -> Callable[[Floats32, Floats32, Floats32], None]:
     if not numba_is_installed():
         return add_products
-    from monocal.compiled.dense_layer import add_products as compiled
+    from monocal.compiled.dense import add_products as compiled
 
     found: Callable[[Floats32, Floats32, Floats32], None] = compiled
     return found

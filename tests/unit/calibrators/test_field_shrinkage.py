@@ -7,7 +7,7 @@ from monocal.calibrators import calibrator
 from monocal.calibrators.statistical import compiled_loops
 from monocal.calibrators.statistical.field_shrinkage import LARGEST_PENALTY, solve_shrunk
 from monocal.calibrators.statistical.wide_solver import add_loss_and_gradient, field_offsets, solve_wide
-from monocal.compiled.wide_loss import add_loss_and_gradient as compiled
+from monocal.compiled.wide import add_loss_and_gradient as compiled
 from monocal.core.errors import InvalidInput
 
 

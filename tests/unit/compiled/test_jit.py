@@ -16,12 +16,12 @@ pytest.importorskip("numba")
 SOURCE = Path(monocal.__file__).parent
 USE = """
 import numpy as np
-from monocal.compiled.dense_layer import add_products
+from monocal.compiled.dense import add_products
 out = np.zeros((1, 2), np.float32)
 add_products(np.float32([[1, 2]]), np.float32([[3, 4], [5, 6]]), out)
 print(out.tolist(), type(add_products._cache).__name__)
 """
-FILES = ["__init__.py", "compiled/__init__.py", "compiled/jit.py", "compiled/dense_layer.py", "compiled/lanes.py"]
+FILES = ["__init__.py", "compiled/__init__.py", "compiled/jit.py", "compiled/dense.py"]
 
 
 def copy_of_the_kernels(folder):

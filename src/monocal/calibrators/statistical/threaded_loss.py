@@ -42,7 +42,7 @@ def add_in_threads(
         do_all: Does jobs at once.
         n_threads: Among how many the fields are divided.
     """
-    from monocal.compiled.wide_loss import add_residuals, losses_and_residuals
+    from monocal.compiled.wide import add_residuals, losses_and_residuals
 
     n_fields = len(offsets) - 1
     edges = np.linspace(0, n_fields, min(n_threads, n_fields) + 1).round().astype(np.int64)

@@ -187,7 +187,7 @@ def _search(
     scaling = CommonDirections(curvature, together, penalty, starts, slope_is_free=slope_is_free)
     # one loop for all members of a team: it must not depend on who has how many rows
     n_cells = np.inf if rows.shards.n > 1 else rows.features.shape[0] * len(rows.columns)
-    add_rows = loop_for(n_cells, add_loss_and_gradient, "monocal.compiled.wide_loss")
+    add_rows = loop_for(n_cells, add_loss_and_gradient, "monocal.compiled.wide")
     n_threads = 1 if add_rows is add_loss_and_gradient else allowed_threads()
     held = np.append(starts[:-1], [] if slope_is_free else [n_shifts]).astype(np.int64)
 
@@ -267,7 +267,7 @@ def add_loss_and_gradient(
     theta: Floats,
     gradient: NDArray[Any],
 ) -> float:
-    """What `monocal.compiled.wide_loss` does, by numpy."""
+    """What `monocal.compiled.wide` does, by numpy."""
     n_shifts = theta.shape[0] - 2
     features = features if len(columns) == features.shape[1] else features[:, columns]
     z = add_shifts(theta[n_shifts] * logits + theta[n_shifts + 1], features, theta[:n_shifts], offsets)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.compiled.alignment import aligned
+from monocal.compiled.fold import aligned
 from monocal.compiled.jit import LANES
 from monocal.lab.exact_concat.kernel import integrate_rows, pull_rows
 from monocal.lab.exact_concat.walk import CAP

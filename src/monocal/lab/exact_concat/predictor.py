@@ -8,12 +8,20 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.compiled.folded_net import DEFAULT_TABLE_BYTES, N_COLUMNS, N_WIDEST, FoldedNet, fold
-from monocal.compiled.folded_rows import BLOCK, run_layers, sum_fields
+from monocal.compiled.fold import (
+    DEFAULT_TABLE_BYTES,
+    N_COLUMNS,
+    N_WIDEST,
+    FoldedNet,
+    State,
+    constant_layer,
+    fold,
+    layer_of,
+    layers_of,
+)
 from monocal.compiled.jit import LANES, Ids, Matrix, Vector, compiled
-from monocal.compiled.predictor import FoldedPredictor, mixed, on_line
-from monocal.compiled.rescaling import bounded_scale
-from monocal.compiled.umc_predictor import State, constant_layer, layer_of, layers_of
+from monocal.compiled.knots import bounded_scale
+from monocal.compiled.rows import BLOCK, FoldedPredictor, mixed, on_line, run_layers, sum_fields
 from monocal.lab.exact_concat.integral import IntegrandWeights, pack_integrand
 from monocal.lab.exact_concat.kernel import integrate_row
 from monocal.lab.exact_concat.walk import CAP, N_IDS, N_SCRATCH

@@ -80,7 +80,7 @@ class _FieldLinear(torch.autograd.Function):
         weights: Tensor,
         biases: Tensor,
     ) -> Tensor:
-        from monocal.compiled.field_sums import number_values, sum_rows
+        from monocal.compiled.first_layer import number_values, sum_rows
 
         batch = number_values(field_ids.numpy(), field_sizes.numpy())
         rows = torch.from_numpy(batch.rows)
@@ -97,7 +97,7 @@ class _FieldLinear(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        from monocal.compiled.field_sums import scatter_rows
+        from monocal.compiled.first_layer import scatter_rows
 
         rows, vectors, weights, table = ctx.saved_tensors
         pulled = vectors.new_zeros(rows.shape[0], weights.shape[0])

@@ -45,14 +45,14 @@ class FieldEffects:
     def __getitem__(self, rows: slice, /) -> Floats:
         ids = np.ascontiguousarray(self.features[rows])
         found = np.empty(ids.shape)
-        loop_for(self.features.shape[0] * ids.shape[1], write_effects, "monocal.compiled.field_effects")(
+        loop_for(self.features.shape[0] * ids.shape[1], write_effects, "monocal.compiled.wide")(
             ids, self.shifts, self.offsets, found
         )
         return found
 
 
 def write_effects(features: Ids, shifts: Floats, offsets: NDArray[np.int64], found: Floats) -> None:
-    """What `monocal.compiled.field_effects` does, by numpy."""
+    """What `monocal.compiled.wide` does, by numpy."""
     for field, offset in enumerate(offsets[:-1]):
         found[:, field] = shifts[offset + features[:, field]]
 

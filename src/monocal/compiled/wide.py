@@ -1,5 +1,7 @@
-"""The logistic loss of a logit with one shift per field value, and its gradient: in one pass over the rows, or in two
-whose work threads can share without changing a bit."""
+"""What the wide logistic regression does per row: shifts of field values, the loss of their sum and its gradient.
+
+The loss comes in one pass over the rows, or in two whose work threads can share without changing a bit.
+"""
 
 from __future__ import annotations
 
@@ -103,3 +105,18 @@ def add_residuals(
     for row in range(features.shape[0]):
         for f in range(first, end):
             gradient[offsets[f] + features[row, columns[f]]] += residuals[row]
+
+
+@compiled()
+def write_effects(features: Any, shifts: Any, offsets: Any, found: Any) -> None:
+    """Writes what each field adds on each row.
+
+    Arguments:
+        features: Field ids `(n, F)`, each below its field's size.
+        shifts: Of all ids, field after field.
+        offsets: Where each field starts among them.
+        found: `(n, F)`, overwritten.
+    """
+    for row in range(features.shape[0]):
+        for field in range(features.shape[1]):
+            found[row, field] = shifts[offsets[field] + features[row, field]]

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from monocal.compiled import folded_net
-from monocal.compiled.folded_net import Layer, fold
-from monocal.compiled.umc_predictor import umc_predictor
+from monocal.compiled import fold as folding
+from monocal.compiled.fold import Layer, fold
+from monocal.compiled.knots import umc_predictor
 
 
 @pytest.mark.parametrize("budget", [1 << 20, 40 * 8 * 4])
@@ -18,7 +18,7 @@ def test_folding_in_blocks_gives_the_same_table(monkeypatch, budget):
     sizes, vectors = (7, 20, 50), rng.normal(size=(77, 4))
     layers = [Layer(rng.normal(size=(8, 12)), rng.normal(size=8)), Layer(rng.normal(size=(2, 8)), rng.normal(size=2))]
     whole = fold(sizes, vectors, layers, max_table_bytes=budget)
-    monkeypatch.setattr(folded_net, "_FOLDED_AT_ONCE", 6)
+    monkeypatch.setattr(folding, "_FOLDED_AT_ONCE", 6)
     blocks = fold(sizes, vectors, layers, max_table_bytes=budget)
     assert len(whole.table) == (77 if budget > 10_000 else 27)
     for name in ("plan", "table", "vectors", "projections", "weights"):
@@ -70,7 +70,7 @@ def test_no_rows_give_no_results_and_ids_of_another_schema_are_refused():
 def test_predicting_needs_no_torch():
     code = (
         "import sys, numpy as np\n"
-        "from monocal.compiled.umc_predictor import umc_predictor\n"
+        "from monocal.compiled.knots import umc_predictor\n"
         "state = {'beta': np.zeros(()), 'knots': np.array([-1.0, 1.0]), 'constants': np.zeros(4)}\n"
         "p = umc_predictor(state, field_sizes=[3], wide_shifts=np.array([0.0, 1.0, 2.0]))\n"
         "print(p.score(np.array([0.5, 3.0]), np.array([[1], [2]])).tolist(), 'torch' in sys.modules)\n"

@@ -11,15 +11,44 @@ Every row is summed in the same order whatever batch it is in, so its result doe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.compiled.alignment import aligned, aligned_room
 from monocal.compiled.jit import LANES
+
+CACHE_LINE = 64
+
+
+def aligned(values: NDArray[Any]) -> NDArray[np.float32]:
+    """Copies values into a float32 array on a cache line boundary.
+
+    A vector that straddles two lines takes two loads; rows of a multiple of 8 numbers then never do. Worth a fifth of
+    a layer's time.
+
+    Example:
+        >>> aligned(np.ones((3, 8))).ctypes.data % 64
+        0
+    """
+    result = aligned_room(values.shape)
+    result[...] = values
+    return result
+
+
+def aligned_room(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Returns a float32 array on a cache line boundary whose values are yet to be written."""
+    n_bytes = 4 * int(np.prod(shape))
+    room = np.empty(n_bytes + CACHE_LINE, np.uint8)
+    start = -room.ctypes.data % CACHE_LINE
+    result: NDArray[np.float32] = room[start : start + n_bytes].view(np.float32).reshape(shape)
+    return result
+
+
+State = Mapping[str, NDArray[Any]]
+"""What a map learned, by name."""
 
 Floats32 = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -233,3 +262,19 @@ def _later_layers(layers: Sequence[Layer], start: Floats32) -> tuple[Floats32, l
         place += parts[-1].size
         widest = max(widest, n_padded, n_out)
     return np.concatenate(parts), plan, widest
+
+
+def constant_layer(values: NDArray[Any], n_inputs: int) -> Layer:
+    """Returns a layer that makes the same numbers of every row."""
+    return Layer(np.zeros((len(values), n_inputs)), values)
+
+
+def layers_of(state: State, name: str) -> list[Layer]:
+    """Returns the layers of one of a map's networks."""
+    n_layers = sum(key.startswith(f"{name}.layers.") and key.endswith(".weight") for key in state)
+    return [layer_of(state, f"{name}.layers.{i}") for i in range(n_layers)]
+
+
+def layer_of(state: State, name: str) -> Layer:
+    """Returns one affine layer by name."""
+    return Layer(np.asarray(state[f"{name}.weight"]), np.asarray(state[f"{name}.bias"]))
