@@ -7,9 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from monocal.cli import arguments
 from monocal.core.errors import InvalidInput
@@ -19,39 +17,6 @@ if TYPE_CHECKING:
 
 ENGINES = ("local", "spark")
 FIT_ENGINES = (*ENGINES, "torchrun")
-
-Engine = Annotated[
-    str,
-    typer.Option(
-        metavar="local|spark",
-        help="Where the work is done. With spark, TABLE is a path or a table's name that the Spark session knows.",
-    ),
-]
-TableEngine = Annotated[
-    str,
-    typer.Option(
-        metavar="local|spark",
-        help="With spark, TABLE is a path or a table's name of the Spark session; the columns needed are brought here.",
-    ),
-]
-FitEngine = Annotated[
-    str,
-    typer.Option(
-        metavar="local|spark|torchrun",
-        help="Where the work is done: here, on Spark, or by the processes that torchrun started.",
-    ),
-]
-Workers = Annotated[
-    int, typer.Option(min=1, help="With --engine spark: tasks that fit one model together, one slot each.")
-]
-Master = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="With --engine spark: the cluster, if no session is running yet."),
-]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="With --engine spark: a setting of Spark; once per setting."),
-]
 
 _NO_PARQUET = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _UNUSABLE = {

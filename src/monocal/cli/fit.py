@@ -5,40 +5,19 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import asdict, replace
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
-
-import typer
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from monocal.cli import arguments
 from monocal.cli.engines import (
     FIT_ENGINES,
-    Conf,
-    Engine,
-    FitEngine,
-    Master,
-    Workers,
     check_new_folder,
     folder_is_there,
     is_spark,
     joined_team,
     spark_table,
 )
-from monocal.cli.options import (
-    LATE,
-    SCORED,
-    Holdout,
-    Json,
-    MaxSize,
-    Method,
-    MinCount,
-    ModelArgument,
-    ModelPlace,
-    Out,
-    Set,
-    TableArgument,
-    with_columns,
-)
+from monocal.cli.options import LATE, SCORED, Count, Pairs, Range, Settings, Share, with_columns
 from monocal.cli.output import folded, print_json, print_lines, print_table, remark
 from monocal.core.errors import InvalidInput
 from monocal.core.numbers import significant
@@ -78,28 +57,21 @@ monocal export model/ --out model.onnx --tolerance 1e-5 --n-nodes 400
 
 @with_columns(*SCORED, "tasks", "fields", "numeric", "time", *LATE)
 def fit(
-    tables: TableArgument,
-    out: Out,
-    method: Method = "umc",
-    options: Set = None,
-    min_count: MinCount = 1,
-    max_size: MaxSize = None,
-    holdout: Holdout = 0.2,
-    refit: Annotated[
-        bool, typer.Option("--refit", help="After the evaluation, fit once more on all rows and save that model.")
-    ] = False,
-    engine: FitEngine = "local",
-    n_shards: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Parts that a fit is summed up by, by default one per process; the same number gives the same bits.",
-        ),
-    ] = None,
-    workers: Workers = 2,
-    master: Master = None,
-    conf: Conf = None,
-    as_json: Json = False,
+    table: list[str],
+    *,
+    out: str,
+    method: str = "umc",
+    settings: Settings = None,
+    min_count: Count = 1,
+    max_size: Count | None = None,
+    holdout: Share = 0.2,
+    refit: bool = False,
+    engine: str = "local",
+    n_shards: Count | None = None,
+    workers: Count = 2,
+    master: str | None = None,
+    conf: list[str] | None = None,
+    as_json: bool = False,
     **columns: Any,
 ) -> None:
     """Fits a calibrator on a table with scores and saves the model.
@@ -109,24 +81,31 @@ def fit(
     TABLE may also be the folder of a ranked log: then its calibration part is fitted and its test part evaluates.
     With torchrun every process reads its part of a prepared log:
     torchrun --nproc-per-node 2 -m monocal fit ranked/ --method umc --engine torchrun --out model/
-    On Spark all rows are fitted and none is held out; `monocal evaluate --engine spark` judges the model on others.
+    On Spark all rows are fitted and none is held out; `monocal evaluate --engine spark` evaluates the model on others.
+
+    Arguments:
+        refit: After the evaluation, fit once more on all rows and save that model.
+        engine (local|spark|torchrun): Where the work is done: here, on Spark, or by the processes that torchrun
+            started.
+        n_shards: Parts that a fit is summed up by, by default one per process; the same number gives the same bits.
+        workers: With --engine spark: tasks that fit one model together, one slot each.
     """
     from monocal.calibrators import calibrator
     from monocal.evaluation.table import fit_and_evaluate
     from monocal.models.artefact import MODEL_FOLDER
 
-    chosen = calibrator(method, **cast("dict[str, Any]", options or {}))
+    chosen = calibrator(method, **(settings or {}))
     MODEL_FOLDER.check_target(out)
-    table = arguments.table(tables)
-    settings: dict[str, Any] = {"method": chosen, "min_count": min_count, "max_size": max_size}
+    given = arguments.table(table)
+    options: dict[str, Any] = {"method": chosen, "min_count": min_count, "max_size": max_size}
     on_one_machine = ("group", "label_time", "numeric")
     not_on_spark = {"refit": refit, "n_shards": n_shards, **{name: columns[name] for name in on_one_machine}}
     if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
         from monocal.spark import fit as fit_on_spark
 
         columns["fields"] = arguments.chosen_fields(columns["fields"])
-        given = {name: value for name, value in columns.items() if name not in (*on_one_machine, *LATE)}
-        model = fit_on_spark(spark_table(table, master, conf), workers=workers, **settings, **given)
+        others = {name: value for name, value in columns.items() if name not in (*on_one_machine, *LATE)}
+        model = fit_on_spark(spark_table(given, master, conf), workers=workers, **options, **others)
         model.save(out)
         if as_json:
             print_json({"out": out, "fields": model.field_names, "n_rows": model.info["n_rows"]})
@@ -134,10 +113,10 @@ def fit(
             remark(f"fitted {model.info['n_rows']:,} rows and saved the model to {out}")
         return
     columns["numeric"] = columns["numeric"] or []
-    columns["fields"] = _fields_to_fit(table, chosen, columns)
-    with joined_team(engine, table) as team:
+    columns["fields"] = _fields_to_fit(given, chosen, columns)
+    with joined_team(engine, given) as team:
         found = fit_and_evaluate(
-            table, holdout=holdout, refit=refit, team=team, n_shards=n_shards, **settings, **columns
+            given, holdout=holdout, refit=refit, team=team, n_shards=n_shards, **options, **columns
         )
     if team is not None and team.rank > 0:
         return
@@ -185,37 +164,31 @@ def _fields_to_fit(table: str | list[str], method: Calibrator, columns: dict[str
 
 @with_columns("sampling_rate")
 def apply(
-    model: ModelPlace,
-    tables: TableArgument,
-    out: Out,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME|TASK=NAME",
-            help="The column to add, by default the score's name with _calibrated behind it.",
-        ),
-        partial(arguments.pairs, "--column"),
-    ] = None,
-    interval: Annotated[
-        float | None,
-        typer.Option(
-            metavar="LEVEL",
-            help="Add columns _lower and _upper: where the true probability lies so often, such as 0.9.",
-        ),
-    ] = None,
-    n_threads: Annotated[int, typer.Option(min=1, help="Threads that score; reading has its own.")] = 2,
-    engine: Engine = "local",
-    master: Master = None,
-    conf: Conf = None,
-    as_json: Json = False,
+    model: str,
+    table: list[str],
+    *,
+    out: str,
+    column: Pairs = None,
+    interval: float | None = None,
+    n_threads: Count = 2,
+    engine: str = "local",
+    master: str | None = None,
+    conf: list[str] | None = None,
+    as_json: bool = False,
     **columns: Any,
 ) -> None:
     """Adds calibrated probabilities to a table of any size.
 
     All other columns are kept, memory is bounded, and the output appears whole or not at all. On Spark the output is a
     folder of Parquet files that must not be there yet; it is whole when it holds _SUCCESS.
+
+    Arguments:
+        model (MODEL): The folder of a saved model, or its URI.
+        column (NAME|TASK=NAME): The column to add, by default the score's name with _calibrated behind it.
+        interval (LEVEL): Add columns _lower and _upper: where the true probability lies so often, such as 0.9.
+        n_threads: Threads that score; reading has its own.
     """
-    table = arguments.table(tables)
+    given = arguments.table(table)
     from monocal.models import load_model
     from monocal.models.apply import apply_model
 
@@ -223,7 +196,7 @@ def apply(
     if rate is not None:
         loaded = replace(loaded, sampling_rate=rate)
     if is_spark(engine, master, conf):
-        df = spark_table(table, master, conf)
+        df = spark_table(given, master, conf)
         # workers read a model that is too large to travel from its place, where it has the rate that it was saved with
         added = _apply_on_spark(model if rate is None else loaded, df, out, column, interval)
         if as_json:
@@ -231,7 +204,7 @@ def apply(
         else:
             remark(f"wrote {', '.join(added)} to {out}")
         return
-    done = apply_model(loaded, table, out, column=cast("Any", column), n_threads=n_threads, interval=interval)
+    done = apply_model(loaded, given, out, column=column, n_threads=n_threads, interval=interval)
     if as_json:
         print_json(done.as_dict())
         return
@@ -264,28 +237,24 @@ def _apply_on_spark(model: Model | str, df: Any, out: str, column: Any, interval
 
 
 def export(
-    model: ModelArgument,
-    out: Out,
-    to: Annotated[Literal["onnx"], typer.Option(help="The format.")] = "onnx",
-    inputs: Annotated[
-        Literal["values", "ids"],
-        typer.Option(help="Whether the graph takes raw field values or ids of the model's vocabulary."),
-    ] = "values",
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            help="Largest difference to predict that is accepted; 1e-6 if not given, 1e-4 with fixed nodes.",
-        ),
-    ] = None,
-    n_nodes: Annotated[
-        int, typer.Option(min=1, help="Nodes of an integral that ONNX cannot express (umc_concat).")
-    ] = 128,
-    as_json: Json = False,
+    model: Path,
+    *,
+    out: str,
+    to: Literal["onnx"] = "onnx",
+    inputs: Literal["values", "ids"] = "values",
+    tolerance: Annotated[float, Range(0.0)] | None = None,
+    n_nodes: Count = 128,
+    as_json: bool = False,
 ) -> None:
     """Writes a model as ONNX and proves that it agrees.
 
     The graph is run on thousands of rows beside the model; beyond the tolerance nothing is written.
+
+    Arguments:
+        to: The format.
+        inputs: Whether the graph takes raw field values or ids of the model's vocabulary.
+        tolerance: Largest difference to predict that is accepted; 1e-6 if not given, 1e-4 with fixed nodes.
+        n_nodes: Nodes of an integral that ONNX cannot express (umc_concat).
     """
     from monocal.core.files import check_output, output_file
     from monocal.models import load_model

@@ -8,30 +8,11 @@ from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated, Any, cast
-
-import typer
+from typing import Any
 
 from monocal.cli import arguments
-from monocal.cli.engines import Conf, Engine, Master, is_spark, spark_table
-from monocal.cli.options import (
-    LATE,
-    SCORED,
-    By,
-    Holdout,
-    Json,
-    Labels,
-    MaxSize,
-    MetricNames,
-    MinCount,
-    ModelArgument,
-    Out,
-    Seed,
-    Since,
-    TableArgument,
-    Until,
-    with_columns,
-)
+from monocal.cli.engines import is_spark, spark_table
+from monocal.cli.options import LATE, SCORED, Count, Names, Natural, Pairs, SettingsByMethod, Share, with_columns
 from monocal.cli.output import first_line, folded, print_json, print_lines, print_table, remark, wrapped
 
 EXAMPLES = {
@@ -76,31 +57,30 @@ monocal metrics --json
 
 @with_columns(*SCORED, "tasks", "fields", "time", *LATE)
 def evaluate(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="[MODEL] TABLE", help="A model and a table, or a table with a score.")
-    ],
-    by: By = None,
-    since: Since = None,
-    until: Until = None,
-    metrics: MetricNames = None,
-    seed: Seed = 0,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="With --engine spark: AUC from all rows instead of a sketch.")
-    ] = False,
-    intervals: Annotated[
-        bool,
-        typer.Option("--intervals", help="With --engine spark: intervals and floors, too, of metrics that are sums."),
-    ] = False,
-    engine: Engine = "local",
-    master: Master = None,
-    conf: Conf = None,
-    as_json: Json = False,
+    paths: list[str],
+    *,
+    by: Names = None,
+    since: str | None = None,
+    until: str | None = None,
+    metrics: Names = None,
+    seed: Natural = 0,
+    exact: bool = False,
+    intervals: bool = False,
+    engine: str = "local",
+    master: str | None = None,
+    conf: list[str] | None = None,
+    as_json: bool = False,
     **columns: Any,
 ) -> None:
     """Measures a model or a score column against its noise floor.
 
     With a model every metric is shown before and after calibration, and whether the difference is more than noise.
     On Spark intervals and floors are shown if asked for, and only of metrics that are sums or means over groups.
+
+    Arguments:
+        paths ([MODEL] TABLE): A model and a table, or a table with a score.
+        exact: With --engine spark: AUC from all rows instead of a sketch.
+        intervals: With --engine spark: intervals and floors, too, of metrics that are sums.
     """
     from monocal.evaluation.table import evaluate_table
     from monocal.metrics import METRICS
@@ -141,27 +121,16 @@ def evaluate(
 
 @with_columns(*SCORED, "fields", "numeric", "time", *LATE)
 def compare(
-    tables: TableArgument,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAMES", help="Which methods, with commas; by default all of them."),
-        arguments.names,
-    ] = None,
-    options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="METHOD.NAME=VALUE",
-            help="An argument of one method, as TOML or JSON.",
-        ),
-        arguments.settings_by_method,
-    ] = None,
-    metric: Annotated[str, typer.Option(metavar="NAME", help="What to sort by, and to call the best.")] = "log_loss",
-    min_count: MinCount = 1,
-    max_size: MaxSize = None,
-    holdout: Holdout = 0.2,
-    seed: Seed = 0,
-    as_json: Json = False,
+    table: list[str],
+    *,
+    methods: Names = None,
+    settings: SettingsByMethod = None,
+    metric: str = "log_loss",
+    min_count: Count = 1,
+    max_size: Count | None = None,
+    holdout: Share = 0.2,
+    seed: Natural = 0,
+    as_json: bool = False,
     **columns: Any,
 ) -> None:
     """Fits several methods and says which win and which tie.
@@ -169,18 +138,23 @@ def compare(
     The older rows are fitted, the most recent evaluate, by log-loss. Methods are fitted as `monocal fit` fits them;
     --set changes one, and --fields auto takes the categorical columns found. TABLE may be the folder of a ranked log;
     --label then chooses one of its tasks.
+
+    Arguments:
+        methods (NAMES): Which methods, with commas; by default all of them.
+        settings (METHOD.NAME=VALUE): An argument of one method, as TOML or JSON.
+        metric (NAME): What to sort by, and to call the best.
     """
-    table = arguments.table(tables)
+    given = arguments.table(table)
     from monocal.evaluation.compare_methods import compare_methods
 
     columns["numeric"] = columns["numeric"] or []
     others = {name: value for name, value in columns.items() if name != "fields"}
     found = compare_methods(
-        table,
+        given,
         methods,
-        fields=arguments.proposed_fields(table, columns["fields"], others),
+        fields=arguments.proposed_fields(given, columns["fields"], others),
         metric=metric,
-        arguments=cast("Any", options),
+        arguments=settings,
         min_count=min_count,
         max_size=max_size,
         holdout=holdout,
@@ -200,31 +174,34 @@ def compare(
 
 @with_columns("fields", "time", "group", "weight", "value", "sampling_rate", *LATE)
 def report(
-    model: ModelArgument,
-    tables: TableArgument,
-    out: Out,
-    label: Labels = None,
-    since: Since = None,
-    until: Until = None,
-    title: Annotated[str | None, typer.Option(help="The headline of the page.")] = None,
-    seed: Seed = 0,
-    as_json: Json = False,
+    model: Path,
+    table: list[str],
+    *,
+    out: str,
+    label: Pairs = None,
+    since: str | None = None,
+    until: str | None = None,
+    title: str | None = None,
+    seed: Natural = 0,
+    as_json: bool = False,
     **columns: Any,
 ) -> None:
     """Writes one HTML page on what calibration changed.
 
     Before and after on every section, with intervals and noise floors. The file needs no network and can be forwarded.
+
+    Arguments:
+        title (TEXT): The headline of the page.
     """
-    table = arguments.table(tables)
     from monocal.models import load_model
     from monocal.reports import write_report
 
     rate = columns.pop("sampling_rate")
     written = write_report(
         model if rate is None else replace(load_model(model), sampling_rate=rate),
-        table,
+        arguments.table(table),
         out,
-        label=cast("Any", label),
+        label=label,
         title=title,
         command=shlex.join(["monocal", *sys.argv[1:]]),
         seed=seed,
@@ -239,14 +216,13 @@ def report(
         remark(f"wrote {written} ({n_bytes / 1e6:.1f} MB); open it in a browser")
 
 
-def inspect(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved model, a prepared log, or a registry.")],
-    history: Annotated[
-        bool, typer.Option("--history", help="The generations of a model: where it came from and what moved.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Says what is in a model, a log or a registry."""
+def inspect(folder: Path, *, history: bool = False, as_json: bool = False) -> None:
+    """Says what is in a model, a log or a registry.
+
+    Arguments:
+        folder (FOLDER): A saved model, a prepared log, or a registry.
+        history: The generations of a model: where it came from and what moved.
+    """
     from monocal.models.inspect import inspect_folder, inspect_history
     from monocal.monitoring.registry import inspect_registry, is_registry
 
@@ -260,15 +236,13 @@ def inspect(
         print_lines(folded(found.text))
 
 
-def methods(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Explain one method and its arguments.", show_default=False)
-    ] = None,
-    as_json: Json = False,
-) -> None:
+def methods(name: str | None = None, *, as_json: bool = False) -> None:
     """Lists the calibration methods and their guarantees.
 
     With a name, explains one method and its arguments.
+
+    Arguments:
+        name (NAME): Explain one method and its arguments.
     """
     from monocal.calibrators import methods as every_method
 
@@ -314,13 +288,13 @@ def _explain_method(name: str, as_json: bool) -> None:
     print_lines("\n".join(lines))
 
 
-def metrics(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Explain one metric.", show_default=False)] = None,
-    as_json: Json = False,
-) -> None:
+def metrics(name: str | None = None, *, as_json: bool = False) -> None:
     """Lists the metrics and what they want.
 
     With a name, explains one.
+
+    Arguments:
+        name (NAME): Explain one metric.
     """
     from monocal.metrics import METRICS, metric
 

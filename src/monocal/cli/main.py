@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from monocal.cli.exits import MEANINGS, Terminated, run_guarded
-from monocal.cli.options import Debug, with_options
+from monocal.cli.options import remember_debug, with_options
 from monocal.core.version import __version__
 
 LABORATORY = "lab"
@@ -107,7 +107,9 @@ def _every_command(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and stop.", callback=_show_version, is_eager=True)
     ] = False,
-    debug: Debug = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where an error came from.", callback=remember_debug, is_eager=True)
+    ] = False,
 ) -> None:
     pass
 

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from monocal.cli.engines import Conf, Master, TableEngine, table_at
+from monocal.cli.engines import table_at
 from monocal.cli.exits import ALARM, REFUSED
-from monocal.cli.options import (
-    LATE,
-    By,
-    Json,
-    MaxHarm,
-    ModelArgument,
-    Out,
-    Registry,
-    Set,
-    Since,
-    TableArgument,
-    Until,
-    with_columns,
-)
+from monocal.cli.options import LATE, Count, Names, Range, Settings, with_columns
 from monocal.cli.output import folded, print_json, print_lines, remark
 
 if TYPE_CHECKING:
-    from monocal.monitoring.registry import Registry as FoundRegistry
+    from monocal.monitoring.registry import Registry
 
 EXAMPLES = {
     "refresh": """
@@ -63,37 +50,38 @@ monocal serve registry/ --workers 2
 
 @with_columns("label", "weight", "time", *LATE)
 def refresh(
-    model: ModelArgument,
-    tables: TableArgument,
-    out: Out,
-    gate: Annotated[
-        bool, typer.Option("--gate", help="Write nothing unless a refresh on the older rows passes on the newest.")
-    ] = False,
-    by: By = None,
-    max_harm: MaxHarm = 0.002,
-    since: Since = None,
-    until: Until = None,
-    scores_are: Annotated[
-        Literal["probability", "logit"] | None,
-        typer.Option(help="The space of the scores; another one than the model's is refused."),
-    ] = None,
-    engine: TableEngine = "local",
-    master: Master = None,
-    conf: Conf = None,
-    as_json: Json = False,
+    model: Path,
+    table: list[str],
+    *,
+    out: str,
+    gate: bool = False,
+    by: Names = None,
+    max_harm: float = 0.002,
+    since: str | None = None,
+    until: str | None = None,
+    scores_are: Literal["probability", "logit"] | None = None,
+    engine: str = "local",
+    master: str | None = None,
+    conf: list[str] | None = None,
+    as_json: bool = False,
     **columns: Any,
 ) -> None:
     """Goes on from a model with newer rows.
 
     Level, slope and shifts move as far as the rows and what was known before say; new field values get a shift, values
     unseen for long fade. The model itself stays as it is. Exit code 3: the gate failed.
+
+    Arguments:
+        gate: Write nothing unless a refresh on the older rows passes on the newest.
+        by (COLUMNS): Guarded columns of the gate: every value of them is evaluated.
+        scores_are (probability|logit): The space of the scores; another one than the model's is refused.
     """
-    table = table_at(tables, engine, master, conf)
+    given = table_at(table, engine, master, conf)
     from monocal.models.inspect import history_lines
     from monocal.monitoring.refresh import refresh as refresh_folder
 
     period: dict[str, Any] = {"since": since, "until": until, "scores_are": scores_are}
-    done = refresh_folder(model, table, out, gate=gate, by=tuple(by or ()), max_harm=max_harm, **period, **columns)
+    done = refresh_folder(model, given, out, gate=gate, by=tuple(by or ()), max_harm=max_harm, **period, **columns)
     if done.late_labels is not None:
         remark(str(done.late_labels))
     if as_json:
@@ -109,31 +97,38 @@ def refresh(
 
 @with_columns("label", "group", "weight", "time", *LATE)
 def gate(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="The folder of the active model.", show_default=False)],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder of the candidate.", show_default=False)],
-    tables: TableArgument,
-    by: By = None,
-    max_harm: MaxHarm = 0.002,
-    since: Since = None,
-    until: Until = None,
-    html: Annotated[str | None, typer.Option(metavar="FILE", help="Write the verdict as one page, too.")] = None,
-    engine: TableEngine = "local",
-    master: Master = None,
-    conf: Conf = None,
-    as_json: Json = False,
+    old: Path,
+    new: Path,
+    table: list[str],
+    *,
+    by: Names = None,
+    max_harm: float = 0.002,
+    since: str | None = None,
+    until: str | None = None,
+    html: str | None = None,
+    engine: str = "local",
+    master: str | None = None,
+    conf: list[str] | None = None,
+    as_json: bool = False,
     **columns: Any,
 ) -> None:
     """Says whether a new model may replace the old one.
 
     Both are compared row by row on rows that neither has seen. Exit code 0: it may. Exit code 3: it is worse, overall
     or in a guarded segment, or there are too few rows to exclude that; the message says how many it takes.
+
+    Arguments:
+        old (OLD): The folder of the active model.
+        new (NEW): The folder of the candidate.
+        by (COLUMNS): Guarded columns: every value of them is evaluated.
+        html (FILE): Write the verdict as one page, too.
     """
     from monocal.core.files import output_file
     from monocal.monitoring.gate import gate as gate_models
 
     page = None if html is None else output_file(html, "html")
-    table = table_at(tables, engine, master, conf)
-    found = gate_models(old, new, table, by=by or [], max_harm=max_harm, since=since, until=until, **columns)
+    given = table_at(table, engine, master, conf)
+    found = gate_models(old, new, given, by=by or [], max_harm=max_harm, since=since, until=until, **columns)
     if page is not None:
         from monocal.reports.page import write_gate_page
 
@@ -146,7 +141,7 @@ def gate(
         raise typer.Exit(REFUSED)
 
 
-def promote(model: ModelArgument, registry: Registry, as_json: Json = False) -> None:
+def promote(model: Path, *, registry: str, as_json: bool = False) -> None:
     """Makes a model the active one of a registry.
 
     The model is checked and copied; then one file is replaced, which says what generation is active. Promoting the
@@ -157,25 +152,21 @@ def promote(model: ModelArgument, registry: Registry, as_json: Json = False) -> 
     _print_registry(promote_model(model, registry), as_json)
 
 
-def rollback(
-    registry: Registry,
-    generation: Annotated[
-        int | None,
-        typer.Option(min=1, help="Only if this generation is the active one, so that a repeated call goes back once."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+def rollback(*, registry: str, generation: Count | None = None, as_json: bool = False) -> None:
     """Returns to the model that was active before.
 
     That is the one that was active when the current generation was promoted; it is checked first. A generation that
     was rolled back is not returned to.
+
+    Arguments:
+        generation: Only if this generation is the active one, so that a repeated call goes back once.
     """
     from monocal.monitoring.registry import rollback as roll_back
 
     _print_registry(roll_back(registry, generation=generation), as_json)
 
 
-def _print_registry(found: FoundRegistry, as_json: bool) -> None:
+def _print_registry(found: Registry, as_json: bool) -> None:
     if as_json:
         print_json(found.facts())
     else:
@@ -184,35 +175,23 @@ def _print_registry(found: FoundRegistry, as_json: bool) -> None:
 
 @with_columns("label", "sampling_rate", "label_time", "window")
 def watch(
-    model: ModelArgument,
-    tables: TableArgument,
-    time: Annotated[str, typer.Option(metavar="COLUMN", help="When a row happened.")],
-    by: By = None,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Where the watch is kept from run to run; by default beside the model, with .watch added.",
-            show_default=False,
-        ),
-    ] = None,
-    every: Annotated[
-        str | None, typer.Option(metavar="LENGTH", help="The length of a period: 1d, 12h; a number for numbers.")
-    ] = None,
-    false_alarm_rate: Annotated[float, typer.Option(help="The chance of any false alarm, ever, in any chart.")] = 0.05,
-    tolerance: Annotated[float, typer.Option(min=0.0, help="Relative error of a forecast that is tolerated.")] = 0.05,
-    max_unseen: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="Alarm, too, beyond this share of unseen.")
-    ] = None,
-    max_drift: Annotated[
-        float | None, typer.Option(metavar="PSI", help="Alarm, too, beyond this drift of scores.")
-    ] = None,
-    since: Since = None,
-    until: Until = None,
-    engine: TableEngine = "local",
-    master: Master = None,
-    conf: Conf = None,
-    as_json: Json = False,
+    model: Path,
+    table: list[str],
+    *,
+    time: str,
+    by: Names = None,
+    state: str | None = None,
+    every: str | None = None,
+    false_alarm_rate: float = 0.05,
+    tolerance: Annotated[float, Range(0.0)] = 0.05,
+    max_unseen: float | None = None,
+    max_drift: float | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    engine: str = "local",
+    master: str | None = None,
+    conf: list[str] | None = None,
+    as_json: bool = False,
     **columns: Any,
 ) -> None:
     """Says every day whether a model in use is still calibrated.
@@ -220,14 +199,24 @@ def watch(
     PCOC and log-loss are followed overall and by slice. The chance of any false alarm, in any chart on any day since
     the watch began, is at most the stated rate. Every day is read once. Exit code 4 is an alarm, 0 none. Days without
     labels show what the forecast expects of itself, and are read again when their labels are there.
+
+    Arguments:
+        time (COLUMN): When a row happened.
+        by (COLUMNS): Every value of these columns gets charts of its own.
+        state (FOLDER): Where the watch is kept from run to run; by default beside the model, with .watch added.
+        every (LENGTH): The length of a period: 1d, 12h; a number for numbers.
+        false_alarm_rate: The chance of any false alarm, ever, in any chart.
+        tolerance: Relative error of a forecast that is tolerated.
+        max_unseen (SHARE): Alarm, too, beyond this share of unseen values.
+        max_drift (PSI): Alarm, too, beyond this drift of scores.
     """
-    table = table_at(tables, engine, master, conf)
+    given = table_at(table, engine, master, conf)
     from monocal.models import load_model
     from monocal.monitoring.watch import watch as watch_table
 
     found = watch_table(
         load_model(model),
-        table,
+        given,
         time=time,
         by=by or [],
         state=state or model.with_name(f"{model.resolve().name}.watch"),
@@ -251,34 +240,41 @@ def watch(
 
 
 def serve(
-    model: ModelArgument,
-    host: Annotated[str | None, typer.Option(help="Address to listen on; this machine alone by default.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port; 8080 by default, 0 takes a free one.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes that share the port; 1 by default.")] = None,
-    admin_port: Annotated[int | None, typer.Option(help="A port of its own for admin calls and metrics.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Take over a new model when the folder changes.")] = False,
-    shadow: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help="A second model that scores the traffic without answering.")
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Secret of admin calls and feedback; or set MONOCAL_TOKEN."),
-    ] = None,
-    options: Set = None,
+    model: Path,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    workers: int | None = None,
+    admin_port: int | None = None,
+    watch: bool = False,
+    shadow: Path | None = None,
+    token_file: Path | None = None,
+    settings: Settings = None,
 ) -> None:
     """Answers calibration requests over HTTP until stopped.
 
     Of a registry the service serves the active generation, and follows every promotion and rollback.
     SIGTERM and Ctrl-C let requests in hand finish. Logs are JSON lines on standard error. Admin calls are off without a
-    token, which is never taken from the command line, where other users could read it. --set max_rows=1000 changes
-    another setting of the service; what is not given is taken from a variable such as MONOCAL_MAX_ROWS.
+    token, which is never taken from the command line, where other users could read it. What is not given is taken from
+    a variable such as MONOCAL_MAX_ROWS.
+
+    Arguments:
+        host: Address to listen on; this machine alone by default.
+        port: Port; 8080 by default, 0 takes a free one.
+        workers: Processes that share the port; 1 by default.
+        admin_port: A port of its own for admin calls and metrics.
+        watch: Take over a new model when the folder changes.
+        shadow (MODEL): A second model that scores the traffic without answering.
+        token_file (FILE): Secret of admin calls and feedback; or set MONOCAL_TOKEN.
+        settings (NAME=VALUE): Another setting of the service, such as max_rows=1000.
     """
-    from monocal.serving import Settings, run
+    from monocal.serving import Settings as ServiceSettings
+    from monocal.serving import run
 
     token = None if token_file is None else token_file.read_text(encoding="utf-8")
     given: dict[str, Any] = {"host": host, "port": port, "workers": workers, "admin_port": admin_port, "shadow": shadow}
-    given |= {"watch": watch or None, "token": token, **cast("dict[str, Any]", options or {})}
-    run(Settings.from_environment(model, **given))
+    given |= {"watch": watch or None, "token": token, **(settings or {})}
+    run(ServiceSettings.from_environment(model, **given))
 
 
 VERBS = {

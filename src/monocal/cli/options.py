@@ -1,126 +1,102 @@
-"""The options of the command line: declared once, spelled like the arguments of the library that they stand for.
+"""Verbs are functions; their options are made from signatures and docstrings, and spelled like the parameters.
 
-Columns are not declared here at all. `with_columns` makes an option of every role that a verb names, from the type and
-the docstring of `monocal.tables.roles.Roles`; a new role is an option as soon as a verb names it.
+A positional parameter of a verb is an argument of the command, any other an option. Its meaning, with the word that
+stands for its value, is in the verb's docstring, or below if several verbs have it. Columns are not declared by verbs
+at all: `with_columns` takes their types and meanings from `monocal.tables.roles.Roles`, so that a new role is an option
+as soon as a verb names it.
+
+Arguments:
+    table (TABLE): Parquet or CSV: files, a folder, a glob, a URI, or - for standard input.
+    model (MODEL): The folder of a saved model.
+    registry (FOLDER): The registry: a folder of models, one of them active.
+    out (PATH): What to write.
+    since (MOMENT): Only rows at or after this moment: 2024-05-01, or a number.
+    until (MOMENT): Only rows before this moment.
+    by (COLUMNS): Evaluate every value of these columns.
+    label (COLUMN|TASK=COLUMN): The outcome, if not the column of the fit.
+    method (NAME): How to calibrate; `monocal methods` lists them.
+    settings (NAME=VALUE): An argument of the method, as TOML or JSON; `monocal methods NAME` lists them. Give it once
+        per argument.
+    holdout (SHARE): The most recent share of rows that is kept from the fit and evaluates it.
+    min_count: Field values with fewer rows count as unseen.
+    max_size: The most values a field may have; rarer ones count as unseen.
+    metrics (NAMES): Which metrics, with commas; `monocal metrics` lists them.
+    max_harm (SHARE): The increase that is tolerated, as a share of the log-loss.
+    seed: Another seed draws differently.
+    engine (local|spark): Where the work is done. With spark, TABLE is a path or a table's name that the Spark session
+        knows.
+    master (URL): With --engine spark: the cluster, if no session is running yet.
+    conf (KEY=VALUE): With --engine spark: a setting of Spark; once per setting.
+    as_json: Print the result as one JSON document.
+    debug: Show where an error came from.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import ParameterInfo
 
 from monocal.cli import arguments
 from monocal.cli.exits import SETTINGS
 
 
-def _remember_debug(debug: bool) -> bool:
-    SETTINGS.debug = SETTINGS.debug or debug
-    return debug
+class Range(NamedTuple):
+    """The numbers that an option may have."""
+
+    low: float | None = None
+    high: float | None = None
 
 
-def _complete_method(incomplete: str) -> list[str]:
-    from monocal.calibrators import CALIBRATORS
+if TYPE_CHECKING:  # what a verb receives; below, what a user types
+    Names = list[str] | None
+    Pairs = str | Mapping[str, str] | None
+    Settings = Mapping[str, Any] | None
+    SettingsByMethod = Mapping[str, Mapping[str, Any]] | None
+else:
+    Names = Annotated[list[str] | None, arguments.names]
+    Pairs = Annotated[list[str] | None, arguments.pairs]
+    Settings = Annotated[list[str] | None, arguments.settings]
+    SettingsByMethod = Annotated[list[str] | None, arguments.settings_by_method]
 
-    return [name for name in CALIBRATORS if name.startswith(incomplete)]
-
-
-def _complete_metric(incomplete: str) -> list[str]:
-    from monocal.metrics import METRICS
-
-    return [name for name in METRICS if name.startswith(incomplete)]
-
-
-TableArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="TABLE",
-        help="Parquet or CSV: files, a folder, a glob, a URI, or - for standard input.",
-        show_default=False,
-    ),
-]
-ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="The folder of a saved model.", show_default=False)
-]
-ModelPlace = Annotated[
-    str, typer.Argument(metavar="MODEL", help="The folder of a saved model, or its URI.", show_default=False)
-]
-Registry = Annotated[str, typer.Option(metavar="FOLDER", help="The registry: a folder of models, one of them active.")]
-Out = Annotated[str, typer.Option(metavar="PATH", help="What to write.")]
-
-Since = Annotated[
-    str | None, typer.Option(metavar="MOMENT", help="Only rows at or after this moment: 2024-05-01, or a number.")
-]
-Until = Annotated[str | None, typer.Option(metavar="MOMENT", help="Only rows before this moment.")]
-By = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMNS", help="Evaluate every value of these columns."),
-    arguments.names,
-]
-Labels = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN|TASK=COLUMN", help="The outcome, if not the column of the fit."),
-    partial(arguments.pairs, "--label"),
-]
-
-Method = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="How to calibrate; `monocal methods` lists them.", autocompletion=_complete_method
-    ),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="An argument of the method, as TOML or JSON; `monocal methods NAME` lists them. Once per argument.",
-    ),
-    arguments.settings,
-]
-Holdout = Annotated[
-    float,
-    typer.Option(
-        min=0.0,
-        max=0.9,
-        metavar="SHARE",
-        help="The most recent share of rows that is kept from the fit and evaluates it.",
-    ),
-]
-MinCount = Annotated[int, typer.Option(min=1, help="Field values with fewer rows count as unseen.")]
-MaxSize = Annotated[
-    int | None, typer.Option(min=1, help="The most values a field may have; rarer ones count as unseen.")
-]
-MetricNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Which metrics, with commas; `monocal metrics` lists them.",
-        autocompletion=_complete_metric,
-    ),
-    arguments.names,
-]
-MaxHarm = Annotated[
-    float, typer.Option(metavar="SHARE", help="The increase that is tolerated, as a share of the log-loss.")
-]
-Seed = Annotated[int, typer.Option(min=0, help="Another seed draws differently.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
-Debug = Annotated[
-    bool, typer.Option("--debug", help="Show where an error came from.", callback=_remember_debug, is_eager=True)
-]
+Count = Annotated[int, Range(1)]
+Natural = Annotated[int, Range(0)]
+Share = Annotated[float, Range(0.0, 0.9)]
 
 SCORED = ("score", "label", "weight", "group", "sampling_rate", "scores_are", "soft_labels")
 """The columns of a table with scores."""
 LATE = ("event_time", "label_time", "window")
 """Columns of a table whose labels may still arrive."""
 
-_METAVARS = {"window": "LENGTH", "tasks": "LABEL:SCORE", "sampling_rate": "NUMBER|COLUMN", "scores_are": "SPACE"}
-_READERS: dict[str, Callable[[Any], Any]] = {"tasks": arguments.tasks, "sampling_rate": arguments.number_or_column}
+_FLAGS = {"as_json": "--json", "settings": "--set"}
+"""Options that would hide a name of Python's own, or read worse in full."""
+
+_METAVARS = {"window": "LENGTH", "tasks": "LABEL:SCORE", "sampling_rate": "NUMBER|COLUMN"}
+
+
+class Meaning(NamedTuple):
+    """What a docstring says about a parameter: the word that stands for its value, and what it does."""
+
+    metavar: str | None
+    text: str
+
+
+def described(documented: Any) -> dict[str, Meaning]:
+    """Returns the meaning of each parameter, from the section "Arguments:" of a docstring.
+
+    Example:
+        >>> described(with_columns)["names"].text
+        'Roles, as Roles and Roles.of call them.'
+    """
+    section = inspect.cleandoc(documented.__doc__ or "").partition("Arguments:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^ {4}(\w+)(?: \(([^)]*)\))?: ((?:.+\n?)(?: {8}.+\n?)*)", section, re.M)
+    return {name: Meaning(word or None, " ".join(text.replace("`", "").split())) for name, word, text in entries}
 
 
 def with_columns(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -138,82 +114,126 @@ def with_columns(*names: str) -> Callable[[Callable[..., None]], Callable[..., N
 
 
 def with_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Returns a verb whose roles are options of their own, before the verb's other options, and that has --debug.
+    """Returns a verb as typer takes it: all options declared, its columns before the others, and --debug.
 
     Example:
         >>> @with_columns("time", "fields")
-        ... def show(table: str, seed: int = 0, **columns: str) -> None:
+        ... def show(table: str, *, seed: int = 0, **columns: str) -> None:
         ...     print(table, seed, columns)
         >>> list(inspect.signature(with_options(show)).parameters)
         ['table', 'time', 'fields', 'seed', 'debug']
     """
+    meanings = described(sys.modules[__name__]) | described(verb)
     own = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        _declared(parameter, meanings)
         for parameter in inspect.signature(verb, eval_str=True).parameters.values()
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     n_required = sum(parameter.default is inspect.Parameter.empty for parameter in own)
-    debug = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
     columns = _columns(vars(verb).get("columns", ()))
-    parameters = [*own[:n_required], *columns, *own[n_required:], debug]
-
-    readers = {parameter.name: _reader(parameter.annotation) for parameter in parameters}
+    debug = typer.Option("--debug", help=meanings["debug"].text, callback=remember_debug, is_eager=True)
+    parameters = [*own[:n_required], *columns, *own[n_required:], _parameter("debug", False, bool, debug)]
+    readers = {parameter.name: _reader(parameter) for parameter in parameters}
 
     def flat(debug: bool, **given: Any) -> None:
         del debug  # remembered when it was read, for errors before this call
         verb(**{name: readers[name](value) for name, value in given.items()})
 
-    flat.__doc__, flat.__name__ = verb.__doc__, verb.__name__
+    flat.__name__, flat.__doc__ = verb.__name__, inspect.cleandoc(verb.__doc__ or "").partition("\nArguments:\n")[0]
     flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     vars(flat)["__signature__"] = inspect.Signature(parameters)
     return flat
 
 
-def _reader(annotation: Any) -> Callable[[Any], Any]:
-    """Returns what turns the texts of an option into a value: a function beside its declaration, if there is one."""
-    beside = [each for each in get_args(annotation)[1:] if inspect.isfunction(each) or isinstance(each, partial)]
-    return beside[0] if beside else lambda value: value
+def _declared(parameter: inspect.Parameter, meanings: Mapping[str, Meaning]) -> inspect.Parameter:
+    """Returns a parameter of a verb as an argument or an option, unless it says itself what it is."""
+    name, annotation = parameter.name, parameter.annotation
+    kind, beside = _parts(annotation)
+    if any(isinstance(each, ParameterInfo) for each in beside):
+        return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    metavar, text = meanings[name]
+    info: Any
+    if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+        info = typer.Argument(metavar=metavar, help=text, show_default=False)
+    else:
+        limits = next((each for each in beside if isinstance(each, Range)), Range())
+        flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
+        complete = _COMPLETE.get(name)
+        info = typer.Option(flag, metavar=metavar, help=text, min=limits.low, max=limits.high, autocompletion=complete)
+    return _parameter(name, parameter.default, kind, info, *beside)
+
+
+def _parts(annotation: Any) -> tuple[Any, Sequence[Any]]:
+    """Returns a type and what stands beside it, also where the type may be None."""
+    if get_origin(annotation) is Annotated:
+        kind, *beside = get_args(annotation)
+        return kind, beside
+    inner = next((member for member in get_args(annotation) if get_origin(member) is Annotated), None)
+    if inner is None:
+        return annotation, ()
+    kind, *beside = get_args(inner)
+    return kind | None, beside
 
 
 def _columns(names: Sequence[str]) -> list[inspect.Parameter]:
+    """Returns the options of roles: flags, one of several words, names with commas, or a column."""
     if not names:
         return []
     from monocal.tables.roles import Roles
 
-    hints = get_type_hints(Roles) | {"score": str, "label": str, "tasks": dict}
+    hints = get_type_hints(Roles) | {"score": str, "label": str}
     meanings = described(Roles) | described(Roles.of)
-    return [_option(name, hints[name], meanings[name]) for name in names]
+    found = []
+    for name in names:
+        hint = hints.get(name)
+        metavar: str | None = _METAVARS.get(name, "COLUMN")
+        kind: Any = str | None
+        default: Any = None
+        reader: Any = arguments.number_or_column if name == "sampling_rate" else None
+        if hint is bool:
+            kind, default, metavar = bool, False, None
+        elif get_origin(hint) is Literal:
+            kind, default, metavar = hint, get_args(hint)[0], "|".join(get_args(hint))
+        elif get_origin(hint) is tuple:
+            kind, metavar, reader = list[str] | None, "COLUMNS", arguments.names
+        elif name == "tasks":
+            kind, reader = list[str] | None, arguments.tasks
+        option = typer.Option(f"--{name.replace('_', '-')}", metavar=metavar, help=meanings[name].text)
+        found.append(_parameter(name, default, kind, option, reader))
+    return found
 
 
-def described(documented: Any) -> dict[str, str]:
-    """Returns the meaning of each argument, from the section "Arguments:" of a docstring.
-
-    Example:
-        >>> described(with_columns)
-        {'names': 'Roles, as Roles and Roles.of call them.'}
-    """
-    section = inspect.cleandoc(documented.__doc__ or "").partition("Arguments:\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^ {4}(\w+): ((?:.+\n?)(?: {8}.+\n?)*)", section, re.M)
-    return {name: " ".join(text.replace("`", "").split()) for name, text in entries}
-
-
-def _option(name: str, hint: Any, meaning: str) -> inspect.Parameter:
-    """Returns the option of a role: a flag, one of several words, names with commas, or a column."""
-    flag = f"--{name.replace('_', '-')}"
-    settings: dict[str, Any] = {"help": meaning, "metavar": _METAVARS.get(name, "COLUMN")}
-    kind: Any = str | None
-    reader = _READERS.get(name)
-    default: Any = None
-    if hint is bool:
-        kind, default = bool, False
-        settings["metavar"] = None
-    elif get_origin(hint) is Literal:
-        kind, default = hint, get_args(hint)[0]
-        settings["metavar"] = "|".join(get_args(hint))
-    elif get_origin(hint) is tuple:
-        kind, reader = list[str] | None, arguments.names
-        settings["metavar"] = "COLUMNS"
-    elif name == "tasks":
-        kind = list[str] | None
-    annotation = Annotated[kind, typer.Option(flag, **settings), reader]
+def _parameter(name: str, default: Any, kind: Any, *beside: Any) -> inspect.Parameter:
+    annotation = Annotated[(kind, *beside)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _reader(parameter: inspect.Parameter) -> Callable[[Any], Any]:
+    """Returns what turns the texts of an option into a value: a function beside its type, if there is one."""
+    beside = [each for each in get_args(parameter.annotation)[1:] if inspect.isfunction(each)]
+    if not beside:
+        return lambda value: value
+    if "option" in inspect.signature(beside[0]).parameters:
+        return partial(beside[0], f"--{parameter.name.replace('_', '-')}")
+    return beside[0]
+
+
+def remember_debug(debug: bool) -> bool:
+    """Keeps what --debug says for errors, wherever in the command it stands."""
+    SETTINGS.debug = SETTINGS.debug or debug
+    return debug
+
+
+def _complete_method(incomplete: str) -> list[str]:
+    from monocal.calibrators import CALIBRATORS
+
+    return [name for name in CALIBRATORS if name.startswith(incomplete)]
+
+
+def _complete_metric(incomplete: str) -> list[str]:
+    from monocal.metrics import METRICS
+
+    return [name for name in METRICS if name.startswith(incomplete)]
+
+
+_COMPLETE = {"method": _complete_method, "metrics": _complete_metric}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from monocal.cli import arguments
-from monocal.cli.options import Json, MaxSize, Out, Set, with_columns
+from monocal.cli.options import Count, Names, Range, Settings, with_columns
 from monocal.cli.output import folded, print_json, print_lines, print_table, remark
 from monocal.core.errors import InvalidInput, UnknownName
 
@@ -45,50 +45,38 @@ monocal lab bench my_study.toml --out runs/mine --data-dir logs/ --workers 2
 
 @with_columns("tasks", "fields", "time", "group", "weight", "sampling_rate", "scores_are")
 def prepare(
-    raw: Annotated[
-        str,
-        typer.Argument(metavar="RAW", help="A table (Parquet, CSV, a folder, a glob), or a source's raw files."),
-    ],
-    out: Out,
-    source: Annotated[
-        str | None,
-        typer.Option("--source", metavar="NAME", help="A public data set in its raw format: avazu, criteo, …"),
-    ] = None,
-    schema: Annotated[
-        Path | None, typer.Option("--schema", metavar="FILE", help="A TOML file that says which column is what.")
-    ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option("--label", metavar="COLUMNS", help="The 0/1 outcome; one per task, with commas.")
-    ] = None,
-    min_count: Annotated[int, typer.Option("--min-count", min=1, help="Rarer values count as unseen.")] = 2,
-    max_size: MaxSize = None,
-    hashed_fields: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FIELD=BUCKETS", help="Hash the values of a huge field instead of listing them."),
-    ] = None,
-    shares: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=SHARE", help="Parts in time order; by default train 3, calibration 1, test 1."),
-    ] = None,
-    cuts: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=MOMENT", help="Where a part begins, instead of shares.")
-    ] = None,
-    history: Annotated[
-        str | None,
-        typer.Option("--history", metavar="COLUMN", help="Keep what each row's user did before, for the ranker qin."),
-    ] = None,
-    fit_on: Annotated[
-        Literal["train", "all"], typer.Option("--fit-on", help="Which rows the vocabulary may see.")
-    ] = "train",
-    on_error: Annotated[
-        Literal["raise", "skip"] | None, typer.Option("--on-error", help="What to do with malformed rows.")
-    ] = None,
-    as_json: Json = False,
+    raw: str,
+    *,
+    out: str,
+    source: str | None = None,
+    schema: Path | None = None,
+    label: Names = None,
+    min_count: Count = 2,
+    max_size: Count | None = None,
+    hashed_fields: list[str] | None = None,
+    shares: list[str] | None = None,
+    cuts: list[str] | None = None,
+    history: str | None = None,
+    fit_on: Literal["train", "all"] = "train",
+    on_error: Literal["raise", "skip"] | None = None,
+    as_json: bool = False,
     **columns: Any,
 ) -> None:
     """Encodes a raw log of any size as ids on disk.
 
     Interrupted work goes on with the same command; finished work is not repeated.
+
+    Arguments:
+        raw (RAW): A table (Parquet, CSV, a folder, a glob), or a source's raw files.
+        source (NAME): A public data set in its raw format: avazu, criteo, …
+        schema (FILE): A TOML file that says which column is what.
+        label (COLUMNS): The 0/1 outcome; one per task, with commas.
+        hashed_fields (FIELD=BUCKETS): Hash the values of a huge field instead of listing them.
+        shares (NAME=SHARE): Parts in time order; by default train 3, calibration 1, test 1.
+        cuts (NAME=MOMENT): Where a part begins, instead of shares.
+        history (COLUMN): Keep what each row's user did before, for the ranker qin.
+        fit_on: Which rows the vocabulary may see.
+        on_error: What to do with malformed rows.
     """
     from monocal.lab.prepare.encoder import encode_log
 
@@ -144,7 +132,7 @@ def _schema(file: Path | None, label: list[str] | None, columns: dict[str, Any],
             raise InvalidInput.of("schema", "a file and columns", "one of the two", "put every column into the file")
         return Roles.from_toml(file)
     tasks = columns.pop("tasks") or {}
-    labels = {name: name for name in arguments.names(label) or ()} | {name: pair[0] for name, pair in tasks.items()}
+    labels = {name: name for name in label or ()} | {name: pair[0] for name, pair in tasks.items()}
     if not labels:
         if needed or is_named:
             raise InvalidInput.of("label", None, "the label column", "write --label click, or --schema schema.toml")
@@ -159,44 +147,29 @@ def _moment(text: str) -> int | str:
 
 
 def rank(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="A prepared log.", show_default=False)],
-    out: Out,
-    ranker: Annotated[
-        str | None,
-        typer.Option(
-            "--ranker",
-            metavar="NAME",
-            help="precomputed, hashed_logistic, deepfm, multitask_deepfm or qin; by default hashed_logistic, "
-            "with --loss deepfm.",
-        ),
-    ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="What a network minimises: log_loss, jrc, rcr, calsoftmax, clid, sbcr or bbp."
-        ),
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMNS",
-            help="Fields whose values make a list, for losses that compare rows of a list; for bbp user and item.",
-        ),
-    ] = None,
-    reference: Annotated[
-        Path | None,
-        typer.Option(metavar="RANKED", help="Another ranker's scores of the same rows, for clid and sbcr."),
-    ] = None,
-    negative_rate: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Learn from this share of the negatives; scores are corrected for it."),
-    ] = None,
-    options: Set = None,
-    as_json: Json = False,
+    log: Path,
+    *,
+    out: str,
+    ranker: str | None = None,
+    loss: str | None = None,
+    group: Names = None,
+    reference: Path | None = None,
+    negative_rate: float | None = None,
+    settings: Settings = None,
+    as_json: bool = False,
 ) -> None:
     """Trains a ranker on a prepared log and scores all of it.
 
     It learns from the part called train. Killed work goes on from its last checkpoint; finished work is not repeated.
+
+    Arguments:
+        log (LOG): A prepared log.
+        ranker (NAME): precomputed, hashed_logistic, deepfm, multitask_deepfm or qin; by default hashed_logistic, with
+            --loss deepfm.
+        loss (NAME): What a network minimises: log_loss, jrc, rcr, calsoftmax, clid, sbcr or bbp.
+        group (COLUMNS): Fields whose values make a list, for losses that compare rows of a list; for bbp user and item.
+        reference (RANKED): Another ranker's scores of the same rows, for clid and sbcr.
+        negative_rate (SHARE): Learn from this share of the negatives; scores are corrected for it.
     """
     from monocal.lab.prepare.encoded_log import EncodedLog
     from monocal.lab.rankers import RANKERS, ScoredLog, rank_log
@@ -204,15 +177,15 @@ def rank(
 
     if ranker is None:
         ranker = "hashed_logistic" if loss is None else "deepfm"
-    settings: dict[str, Any] = {**cast("dict[str, Any]", options or {})}
-    given = {"loss": loss, "group": arguments.names(group), "negative_rate": negative_rate}
+    chosen = dict(settings or {})
+    given = {"loss": loss, "group": group, "negative_rate": negative_rate}
     for name, value in given.items():
         if value is not None:
             if ranker in RANKERS and name not in RANKERS[ranker]().get_params(deep=False):
                 raise InvalidInput.of(name, value, f"no {name} with {ranker}", "add --ranker deepfm")
-            settings[name] = value
+            chosen[name] = value
     teacher = None if reference is None else ScoredLog.open(reference)
-    scored = rank_log(EncodedLog.open(log), make_ranker(ranker, **settings), out, reference=teacher)
+    scored = rank_log(EncodedLog.open(log), make_ranker(ranker, **chosen), out, reference=teacher)
     if as_json:
         facts = {"out": out, "ranker": ranker, "n_rows": scored.n_rows, "tasks": scored.tasks, "notes": scored.notes}
         print_json({**facts, "fingerprint": scored.fingerprint})
@@ -223,49 +196,38 @@ def rank(
 
 
 def bench(
-    study: Annotated[
-        str | None,
-        typer.Argument(metavar="STUDY", help="A TOML file, or the name of a shipped study.", show_default=False),
-    ] = None,
-    out: Annotated[
-        str,
-        typer.Option("--out", metavar="FOLDER", help="Keeps cells and results; the same folder resumes."),
-    ] = "runs",
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="FOLDER", help="The folder of real logs.")
-    ] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Cells at once, one thread each.")] = 2,
-    memory_gib: Annotated[
-        float, typer.Option("--memory-gib", min=0.1, help="Memory of all running cells together.")
-    ] = 16.0,
-    rows: Annotated[
-        int | None, typer.Option("--rows", min=100, help="At most so many rows per part and one seed: a smoke run.")
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option("--data", metavar="NAME", help="Only this data set of the study; may be repeated."),
-    ] = None,
-    calibrator: Annotated[
-        list[str] | None,
-        typer.Option("--calibrator", metavar="NAME", help="Only this calibrator of the study; may be repeated."),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option("--epochs", min=1, help="Passes of published recipes, instead of their own number; rows say so."),
-    ] = None,
-    finished_only: Annotated[
-        bool, typer.Option("--finished-only", help="Run nothing; write the table of the cells that are finished.")
-    ] = False,
-    retry_skipped: Annotated[
-        bool, typer.Option("--retry-skipped", help="Try cells again that were skipped before.")
-    ] = False,
+    study: str | None = None,
+    *,
+    out: str = "runs",
+    data_dir: Path | None = None,
+    workers: Count = 2,
+    memory_gib: Annotated[float, Range(0.1)] = 16.0,
+    rows: Annotated[int, Range(100)] | None = None,
+    data: list[str] | None = None,
+    calibrator: list[str] | None = None,
+    epochs: Count | None = None,
+    finished_only: bool = False,
+    retry_skipped: bool = False,
     list_studies: Annotated[bool, typer.Option("--list", help="List the shipped studies and stop.")] = False,
-    as_json: Json = False,
+    as_json: bool = False,
 ) -> None:
     """Runs a study and writes its leaderboard.
 
     A study is data × calibrators × seeds, or an online experiment with simulated users. Finished cells are never
     repeated: an interrupted study goes on with the same command.
+
+    Arguments:
+        study (STUDY): A TOML file, or the name of a shipped study.
+        out (FOLDER): Keeps cells and results; the same folder resumes.
+        data_dir (FOLDER): The folder of real logs.
+        workers: Cells at once, one thread each.
+        memory_gib: Memory of all running cells together.
+        rows: At most so many rows per part and one seed: a smoke run.
+        data (NAME): Only this data set of the study; may be repeated.
+        calibrator (NAME): Only this calibrator of the study; may be repeated.
+        epochs: Passes of published recipes, instead of their own number; rows say so.
+        finished_only: Run nothing; write the table of the cells that are finished.
+        retry_skipped: Try cells again that were skipped before.
     """
     from monocal.lab.studies.cell_runner import RunOptions
     from monocal.lab.studies.run_study import run_file

@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from monocal.cli.arguments import names
-from monocal.cli.options import Json, Seed
+from monocal.cli.options import Names, Natural, Range
 from monocal.cli.output import print_json, print_table, remark
 from monocal.core.errors import InvalidInput
 
@@ -31,16 +30,17 @@ monocal simulate --list
 
 
 def demo(
-    out: Annotated[str, typer.Option("--out", metavar="FOLDER", help="What to write.")] = "runs/demo",
-    rows: Annotated[int, typer.Option("--rows", min=5000, help="Rows of the simulated log.")] = 150_000,
-    seed: Seed = 0,
-    as_json: Json = False,
+    *, out: str = "runs/demo", rows: Annotated[int, Range(5000)] = 150_000, seed: Natural = 0, as_json: bool = False
 ) -> None:
     """Goes all the way once, on a simulated log.
 
     A click log is simulated, ranked and calibrated with many methods; a model is saved. The oldest 60 % of
     the rows train the ranker; then the page changes and the ranker does not. The next 20 % fit calibrators, the
     newest 20 % judge them.
+
+    Arguments:
+        out (FOLDER): What to write.
+        rows: Rows of the simulated log.
     """
     from monocal.lab.demo import LEFT_OUT, SAVED_METHOD, run_demo
 
@@ -79,22 +79,25 @@ def demo(
 
 
 def simulate(
-    path: Annotated[
-        str | None, typer.Argument(metavar="PATH", help="The Parquet file to write.", show_default=False)
-    ] = None,
-    rows: Annotated[str, typer.Option("--rows", metavar="NUMBER", help="How many impressions.")] = "100_000",
-    world: Annotated[str, typer.Option("--world", metavar="NAME", help="Which kind of log; see --list.")] = "default",
-    tasks: Annotated[
-        list[str] | None, typer.Option("--tasks", metavar="NAMES", help="click, effective_view, long_view.")
-    ] = None,
-    seed: Seed = 0,
+    path: str | None = None,
+    *,
+    rows: str = "100_000",
+    world: str = "default",
+    tasks: Names = None,
+    seed: Natural = 0,
     list_worlds: Annotated[bool, typer.Option("--list", help="List the worlds and stop.")] = False,
-    as_json: Json = False,
+    as_json: bool = False,
 ) -> None:
     """Writes a click log whose true probabilities are known.
 
     Columns: timestamp, user_id, one per field, then for each task a score (pctr, pev, plv), a label (click, …) and
     the truth (true_p, …).
+
+    Arguments:
+        path (PATH): The Parquet file to write.
+        rows (NUMBER): How many impressions.
+        world (NAME): Which kind of log; see --list.
+        tasks (NAMES): click, effective_view, long_view.
     """
     from monocal.lab.simulator import WORLDS, write_simulated_log
     from monocal.lab.simulator.search import FIELDS
@@ -112,7 +115,7 @@ def simulate(
         given = None if path is None else repr(path)
         raise InvalidInput.of("PATH", given, "a file ending in .parquet", "write monocal simulate log.parquet")
     n_rows = _count(rows)
-    write_simulated_log(path, n_rows, seed=seed, world=world, tasks=tuple(names(tasks) or ()) or None)
+    write_simulated_log(path, n_rows, seed=seed, world=world, tasks=tuple(tasks or ()) or None)
     if as_json:
         print_json({"out": path, "n_rows": n_rows, "world": world, "seed": seed})
     else:

@@ -30,12 +30,13 @@ class Roles:
         labels: Task name to 0/1 column. One column name, or several, stand for tasks of the same name. A null
             label means that the task was not observed in that row.
         fields: Categorical columns that a model may use, in the order of their ids.
-        time: Column that orders the rows: whole numbers, timestamps or dates.
+        time: Column that orders the rows: whole numbers, timestamps or dates. Without it they are taken to be in time
+            order, oldest first.
         group: Column of the user, query or session, for metrics within groups.
         weight: Column that says how often a row counts.
-        sampling_rate: Share of negatives kept: one number in (0, 1], or a column of them.
+        sampling_rate: Share of the negatives that the ranker was trained on: a number in (0, 1], or a column of them.
         scores: Task name to the column of an existing ranker's score; one column name if there is one task.
-        scores_are: The space of those scores.
+        scores_are: The space of the scores.
         slices: Categorical columns that rows are judged by beside the fields.
         value: Column with what one positive of a row is worth, such as the bid.
         event_time: Column that says when a row happened, where its label may come later.
@@ -114,9 +115,10 @@ class Roles:
         """Returns the roles of a table with scores: one task by `score` and `label`, or several by `tasks`.
 
         Arguments:
-            score: Column of the one task's score.
-            label: Column of its label, which names the task.
-            tasks: Task to (label column, score column).
+            score: Column of the ranker's score.
+            label: Column of the 0/1 label, which names the task.
+            tasks: Several tasks in their place: task to (label column, score column). A null label is a row
+                without that task.
             others: The other roles, by name; rows are in the order of `event_time` unless `time` is given.
 
         Example:
