@@ -30,7 +30,7 @@ IMPORTS = {
     "torch": ("torch",),
     "numba": ("numba",),
     "pandas, which arrow loads where it is installed": ("pandas",),
-    "the training": ("monocal.training", "monocal.neural.torch_map"),
+    "the training": ("monocal.training", "monocal.neural.network"),
 }
 PHASES = {
     "reading": ("monocal.evaluation.table", "rows_to_fit"),

@@ -33,9 +33,9 @@ from monocal.core.files import atomic_file
 from monocal.lab.exact_concat.integral import integrate, pack_integrand
 from monocal.lab.exact_concat.predictor import concat_predictor
 from monocal.lab.exact_concat.torch_map import ConcatMap
+from monocal.neural.context import ContextEncoder
 from monocal.neural.maps import umc, umc_parts
-from monocal.neural.modules.context_encoder import ContextEncoder
-from monocal.neural.torch_map import MonotoneMap
+from monocal.neural.network import MonotoneMap
 
 _MARK = "<!-- reading -->"
 """What stands below it is written by hand and kept."""

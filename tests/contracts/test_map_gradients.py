@@ -16,7 +16,7 @@ from monocal.lab.reconstructions.adacalib_map import AdaCalibMap, interpolate
 from monocal.lab.reconstructions.adacalib_statistics import value_statistics
 from monocal.lab.reconstructions.mcnet_map import McnetMap
 from monocal.neural import maps
-from monocal.neural.torch_map import MonotoneMap
+from monocal.neural.network import MonotoneMap
 from monocal.ops.torch_ops import TorchOps
 
 KNOTS = [-2.5, -1.0, 0.0, 0.7, 2.0]

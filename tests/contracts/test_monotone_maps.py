@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from monocal.compiled.knots import umc_predictor
 from monocal.core.monotonicity import NotMonotone, probe_logits
 from monocal.neural import maps
-from monocal.neural.torch_map import MonotoneMap, assert_monotone
+from monocal.neural.network import MonotoneMap, assert_monotone
 from monocal.ops.numpy_ops import NumpyOps
 from monocal.ops.onnx_graph import GraphBuilder
 from monocal.ops.onnx_ops import Node, OnnxOps

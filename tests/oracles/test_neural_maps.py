@@ -6,8 +6,8 @@ import torch
 
 from monocal.lab.reconstructions.adacalib_map import AdaCalibMap, interpolate
 from monocal.neural import maps
-from monocal.neural.modules.context_encoder import ContextEncoder
-from monocal.neural.torch_map import MonotoneMap, disorder
+from monocal.neural.context import ContextEncoder
+from monocal.neural.network import MonotoneMap, disorder
 from monocal.ops.numpy_ops import NUMPY, NumpyOps
 
 

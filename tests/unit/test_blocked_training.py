@@ -7,10 +7,9 @@ import torch
 from monocal.compiled.first_layer import number_values
 from monocal.lab.exact_concat.torch_map import ConcatMap
 from monocal.neural import maps
-from monocal.neural.modules.blocked_mlp import BLOCK_ROWS, blocked_mlp
-from monocal.neural.modules.context_encoder import ContextEncoder
-from monocal.neural.modules.mlp import Mlp, generator_of, linear
-from monocal.neural.torch_map import MonotoneMap
+from monocal.neural.context import ContextEncoder
+from monocal.neural.mlp import BLOCK_ROWS, Mlp, blocked_mlp, generator_of, linear
+from monocal.neural.network import MonotoneMap
 
 SIZES = [4, 200, 3000, 7]
 N_ROWS = 3 * BLOCK_ROWS + 17

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from monocal.neural.modules.context_encoder import ContextEncoder, field_offsets
-from monocal.neural.modules.wide_shift import WideShift
+from monocal.neural.context import ContextEncoder, field_offsets
+from monocal.neural.network import WideShift
 
 SIZES = [3, 2, 4]
 IDS = torch.tensor([[1, 1, 3], [0, 0, 0], [2, 0, 1]], dtype=torch.int32)

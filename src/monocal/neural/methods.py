@@ -12,8 +12,7 @@ from monocal.calibrators.tags import Tags
 from monocal.compiled.jit import numba_is_installed
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.neural import maps
-from monocal.neural.compiled_umc import CompiledUmc
-from monocal.neural.fitted import FittedMap, Weights, network_share
+from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_share
 from monocal.neural.fitting.map_inputs import MapInputs
 from monocal.neural.fitting.presets import FitSettings
 from monocal.neural.neural_calibrator import NeuralCalibrator

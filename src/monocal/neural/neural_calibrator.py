@@ -41,7 +41,7 @@ from monocal.ops.operations import Ops, Values
 if TYPE_CHECKING:
     from torch import nn
 
-    from monocal.neural.torch_map import MonotoneMap
+    from monocal.neural.network import MonotoneMap
 
 CHUNK_ROWS = 65_536
 """Rows predicted at a time, which bounds the memory of context rows."""
@@ -83,7 +83,7 @@ class NeuralCalibrator(NeuralArguments):
 
     def _build(self, inputs: MapInputs) -> MonotoneMap:
         """Returns the map as the torch module to train; for maps that are trained otherwise than applied."""
-        from monocal.neural.torch_map import MonotoneMap
+        from monocal.neural.network import MonotoneMap
 
         return MonotoneMap(self._parts(inputs), self._curve, context_width=inputs.context_width, seed=self.seed)
 
@@ -211,8 +211,8 @@ class NeuralCalibrator(NeuralArguments):
         Arguments beside those of `TrainMap`:
             sizes: How many ids each field has among all rows of the fit.
         """
-        from monocal.neural.modules.field_map import ChosenValues, FieldMap
-        from monocal.neural.modules.wide_shift import WideShift
+        from monocal.neural.context import ChosenValues
+        from monocal.neural.network import FieldMap, WideShift
         from monocal.training import train
 
         settings = self._settings()

@@ -5,7 +5,7 @@ import pytest
 
 from monocal.calibrators import calibrator
 from monocal.lab.simulator import Compose, Drifting, Field, Lasting, World, simulate_log
-from monocal.neural.compiled_umc import CompiledUmc
+from monocal.neural.fitted import CompiledUmc
 
 QUICK = {"size": "small", "n_epochs": 2, "n_threads": 1, "show_progress": False}
 

@@ -10,10 +10,9 @@ import torch
 from monocal.core.errors import ArtefactError
 from monocal.core.samples import Samples
 from monocal.losses import CrossEntropy, Loss, SmoothCalibrationLoss
+from monocal.neural.context import ContextEncoder
 from monocal.neural.maps import umc, umc_parts
-from monocal.neural.modules.context_encoder import ContextEncoder
-from monocal.neural.modules.field_map import FieldMap
-from monocal.neural.torch_map import MonotoneMap
+from monocal.neural.network import FieldMap, MonotoneMap
 from monocal.training import TrainingDiverged, TrainingOptions, evaluate, train
 
 KNOTS = [-2.0, -1.0, 0.0, 1.0]

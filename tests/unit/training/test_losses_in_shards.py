@@ -9,7 +9,7 @@ from monocal.core.team import Alone, Shards
 from monocal.lab.reconstructions.mcnet_map import McnetMap
 from monocal.losses import CrossEntropy, FieldCalibrationLoss, SmoothCalibrationLoss, SquaredError, WeightedSum
 from monocal.losses.base import BatchPart
-from monocal.neural.modules.field_map import FieldMap
+from monocal.neural.network import FieldMap
 from monocal.testing.teams import run_team
 from monocal.training import TrainingOptions
 from monocal.training.calibration_objective import CalibrationObjective

@@ -12,8 +12,7 @@ from monocal.calibrators.row_scorer import RowScorer
 from monocal.compiled.limits import LOG_SCALE_LIMIT
 from monocal.core.errors import UnknownName
 from monocal.core.samples import Samples
-from monocal.neural.compiled_umc import CompiledUmc
-from monocal.neural.fitted import FittedMap, Weights, network_share
+from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_share
 from monocal.neural.fitting.map_inputs import MapInputs
 from monocal.neural.fitting.presets import FitSettings
 from monocal.neural.maps import broken_line, line_parts
@@ -25,7 +24,7 @@ from monocal.ops.operations import Ops, Values
 if TYPE_CHECKING:
     from torch import nn
 
-    from monocal.neural.torch_map import MonotoneMap
+    from monocal.neural.network import MonotoneMap
 
 Integral = Literal["exact", "clenshaw_curtis", "gauss_legendre", "umnn"]
 _AUTHORS_BIAS_SCALE = 1e-4
@@ -80,7 +79,7 @@ class UmcConcatCalibrator(NeuralCalibrator):
 
     def _build(self, inputs: MapInputs) -> MonotoneMap:
         from monocal.lab.exact_concat.torch_map import ConcatMap
-        from monocal.neural.torch_map import MonotoneMap
+        from monocal.neural.network import MonotoneMap
 
         integral = self._integral_in_use()
         if self.size not in SIZES:

@@ -16,12 +16,10 @@ from torch import Tensor, nn
 from monocal.compiled.limits import LOG_SCALE_LIMIT
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.lab.exact_concat.walk import CAP
+from monocal.neural.context import joined, runs_compiled
 from monocal.neural.maps import positive
-from monocal.neural.modules.blocked_mlp import blocked_mlp, runs_in_blocks
-from monocal.neural.modules.compiled_path import runs_compiled
-from monocal.neural.modules.field_context import joined
-from monocal.neural.modules.mlp import Mlp, generator_of, linear, zero_
-from monocal.neural.torch_map import Context, MonotoneMap
+from monocal.neural.mlp import Mlp, blocked_mlp, generator_of, linear, runs_in_blocks, zero_
+from monocal.neural.network import Context, MonotoneMap
 from monocal.ops.torch_ops import TorchOps, held_between
 
 Integral = Literal["exact", "clenshaw_curtis", "gauss_legendre", "umnn"]

@@ -20,7 +20,7 @@ from monocal.ops.operations import Ops, Values
 if TYPE_CHECKING:
     from torch import nn
 
-    from monocal.neural.torch_map import MonotoneMap
+    from monocal.neural.network import MonotoneMap
 
 
 PROBABILITY_FLOOR = 1e-6
@@ -69,7 +69,7 @@ class AdaCalibrator(NeuralCalibrator):
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
 
     def _encoder(self, _samples: Samples, sizes: Sequence[int]) -> nn.Module | None:
-        from monocal.neural.modules.field_map import OneField
+        from monocal.lab.reconstructions.adacalib_map import OneField
 
         if not 0 <= self.field < len(sizes):
             raise InvalidInput.of("field", self.field, f"a position in 0 … {len(sizes) - 1}", "count fields from 0")

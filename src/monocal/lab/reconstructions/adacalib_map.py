@@ -11,8 +11,8 @@ from torch.nn import functional
 
 from monocal.core.errors import InvalidInput
 from monocal.lab.reconstructions.adacalib import PROBABILITY_FLOOR, value_lines
-from monocal.neural.modules.mlp import Mlp, generator_of
-from monocal.neural.torch_map import Context, MonotoneMap, disorder
+from monocal.neural.mlp import Mlp, generator_of
+from monocal.neural.network import Context, MonotoneMap, disorder
 from monocal.ops.torch_ops import held_between
 
 N_STATISTICS = 4
@@ -160,3 +160,19 @@ def interpolate(places: Tensor, values: Tensor, at: Tensor) -> Tensor:
     share = held_between((at - left) / (right - left), 0.0, 1.0)
     inside = low + share * (high - low)
     return torch.where((high >= low) & (inside > high), high, inside)
+
+
+@final
+class OneField(nn.Module):
+    """Hands the ids of one field on as they are, for maps that look them up themselves.
+
+    Arguments:
+        field: The field's column.
+    """
+
+    def __init__(self, field: int) -> None:
+        super().__init__()
+        self.field = field
+
+    def forward(self, field_ids: Tensor) -> Tensor:
+        return field_ids[:, self.field : self.field + 1]

@@ -16,7 +16,7 @@ from monocal.neural.methods import KnotsCalibrator
 
 if TYPE_CHECKING:
     from monocal.losses import Loss
-    from monocal.neural.torch_map import MonotoneMap
+    from monocal.neural.network import MonotoneMap
 
 
 @final

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from monocal.neural.maps import Parts, umc
-from monocal.neural.torch_map import Context, MonotoneMap
+from monocal.neural.network import Context, MonotoneMap
 from monocal.training.trainable import BatchPenalty
 
 

@@ -16,7 +16,7 @@ from monocal.neural.fitted import Weights
 from monocal.neural.fitting.field_values import slots_of_common_values
 
 if TYPE_CHECKING:
-    from monocal.neural.modules.field_map import ChosenValues
+    from monocal.neural.context import ChosenValues
 
 Embeddings = Literal["auto", "own", "ranker", "none"]
 
@@ -38,9 +38,7 @@ def own_encoder(
     """Returns trainable vectors for the values that have at least `min_count` rows, and for the knots of numbers."""
     import torch
 
-    from monocal.neural.modules.context_encoder import ContextEncoder
-    from monocal.neural.modules.field_map import ChosenValues
-    from monocal.neural.modules.knot_vectors import between_knots_
+    from monocal.neural.context import ChosenValues, ContextEncoder, between_knots_
 
     found = slots_of_common_values(features, sizes, min_count, weights, numeric_knots, shards)
     is_large = sum(found.sizes) * n_dimensions > SPARSE_FROM_NUMBERS and numeric_knots is None
@@ -54,8 +52,7 @@ def ranker_encoder(tables: Sequence[NDArray[np.float32]], n_fields: int) -> Chos
     """Returns a ranker's frozen vectors."""
     import torch
 
-    from monocal.neural.modules.context_encoder import ContextEncoder
-    from monocal.neural.modules.field_map import ChosenValues
+    from monocal.neural.context import ChosenValues, ContextEncoder
 
     shapes = [np.shape(table) for table in tables]
     if len(tables) != n_fields or any(len(shape) != 2 or shape[1] != shapes[0][1] for shape in shapes):

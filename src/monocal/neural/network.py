@@ -1,25 +1,26 @@
-"""A map as a torch module: its learned parts, and the one function that they are for, on tensors."""
+"""A map as a torch module, and the whole network of a calibrator: the map, what makes its context, shifts beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, final
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, final
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from monocal.core.errors import InvalidInput
 from monocal.core.monotonicity import MonotoneCheck
 from monocal.core.monotonicity import assert_monotone as assert_predict_monotone
 from monocal.core.spaces import Floats
+from monocal.neural.context import FieldContext, check_field_ids, field_offsets, rows_of_ids
 from monocal.neural.maps import Curve, Drawn, Fixed, Network, Numbers, Parts
-from monocal.neural.modules.field_context import FieldContext
-from monocal.neural.modules.mlp import Mlp, generator_of
+from monocal.neural.mlp import Mlp, generator_of
 from monocal.ops.numpy_ops import NumpyOps
 from monocal.ops.torch_ops import TorchOps
-from monocal.training.trainable import BatchPenalty
+from monocal.training.trainable import BatchPenalty, Trainable
 
 Context = Tensor | FieldContext | None
 """What a map conditions on: joined vectors, the same vectors still as ids, or nothing."""
@@ -162,3 +163,107 @@ def assert_monotone(
         return result
 
     return assert_predict_monotone(swept, context, logits=logits, tolerance=tolerance)
+
+
+@final
+class WideShift(nn.Module):
+    r"""Sums one scalar per field value: :math:`\sum_f v_f[x_f]`, a logit shift that does not depend on the score.
+
+    Added to a monotone map it keeps the map monotone, because for a fixed row it is a constant.
+    Every shift starts at 0, so a fresh module changes nothing.
+
+    Arguments:
+        field_sizes: How many ids each field has, id 0 (unseen) included.
+        sparse: Makes gradients sparse, for optimisers that support it.
+
+    Example:
+        >>> import torch
+        >>> wide = WideShift([3, 2])
+        >>> wide.set_([[0.0, 0.5, -1.0], [0.0, 0.25]])
+        >>> wide(torch.tensor([[1, 1], [2, 0], [0, 0]])).tolist()
+        [0.75, -1.0, 0.0]
+    """
+
+    field_sizes: Tensor
+    offsets: Tensor
+
+    def __init__(self, field_sizes: Sequence[int], *, sparse: bool = False) -> None:
+        super().__init__()
+        self.register_buffer("field_sizes", torch.as_tensor(list(field_sizes), dtype=torch.int64), persistent=False)
+        self.register_buffer("offsets", field_offsets(field_sizes), persistent=False)
+        self.sparse = sparse
+        self.shifts = nn.Parameter(torch.zeros(int(sum(field_sizes)), 1))
+
+    @classmethod
+    def frozen(cls, field_sizes: Sequence[int], shifts: Floats | None) -> Self | None:
+        """Returns shifts that stay while a map beside them is trained; None if there are none.
+
+        Arguments:
+            field_sizes: How many ids each field has.
+            shifts: One per id, field after field.
+        """
+        if shifts is None:
+            return None
+        wide = cls(field_sizes)
+        ends = np.cumsum(field_sizes)[:-1]
+        wide.set_([part.tolist() for part in np.split(shifts, ends)])
+        wide.requires_grad_(False)
+        return wide
+
+    def forward(self, field_ids: Tensor) -> Tensor:
+        check_field_ids(field_ids, self.field_sizes)
+        rows = rows_of_ids(field_ids, self.field_sizes, self.offsets)
+        return functional.embedding(rows, self.shifts, sparse=self.sparse).sum(dim=(1, 2))
+
+    @torch.no_grad()
+    def set_(self, shifts: Sequence[Sequence[float]]) -> None:
+        """Starts from given shifts, one list per field (for example those of a fitted logistic regression)."""
+        values = torch.cat([torch.as_tensor(list(field), dtype=torch.float32) for field in shifts])
+        self.shifts.copy_(values.reshape(-1, 1))
+
+
+_FIRST_TEMPERATURE, _LAST_TEMPERATURE = 1.0, 0.1
+
+
+@final
+class FieldMap(Trainable):
+    """Maps logits and field ids to calibrated logits: a curve chosen by the context, plus one shift per value.
+
+    For a fixed feature row the context and the shift are constants, so the whole is as monotone as the curve.
+
+    Arguments:
+        curve: The monotone map.
+        encoder: Makes the curve's context from field ids; None for a curve of the score alone.
+        wide: Shifts per field value; None for none.
+
+    Example:
+        >>> import torch
+        >>> from monocal.neural.maps import umc, umc_parts
+        >>> wide = WideShift([3])
+        >>> wide.set_([[0.0, 0.5, -1.0]])
+        >>> network = FieldMap(MonotoneMap(umc_parts(0, [-1.0, 1.0], ()), umc), wide=wide)
+        >>> network(torch.tensor([-2.0, -2.0]), torch.tensor([[1], [2]])).tolist()
+        [-1.5, -3.0]
+    """
+
+    def __init__(self, curve: MonotoneMap, *, encoder: nn.Module | None = None, wide: WideShift | None = None) -> None:
+        super().__init__()
+        self.curve = curve
+        self.encoder = encoder
+        self.wide = wide
+
+    def forward(self, logits: Tensor, field_ids: Tensor | None = None) -> Tensor:
+        context = None if self.encoder is None else self.encoder(field_ids)
+        values: Tensor = self.curve(logits, context)
+        return values if self.wide is None else values + self.wide(field_ids).to(values.dtype)
+
+    def penalty(self) -> Tensor:
+        return self.curve.penalty()
+
+    def batch_penalty(self) -> BatchPenalty | None:
+        return self.curve.batch_penalty()
+
+    def set_progress(self, share: float) -> None:
+        soften = getattr(self.curve, "set_temperature_", None)
+        if soften is not None:
+            soften(_FIRST_TEMPERATURE * (_LAST_TEMPERATURE / _FIRST_TEMPERATURE) ** share)
