@@ -7,8 +7,8 @@ import torch
 from monocal.compiled.first_layer import number_values
 from monocal.lab.exact_concat.torch_map import ConcatMap
 from monocal.neural import maps
-from monocal.neural.context import ContextEncoder
-from monocal.neural.mlp import BLOCK_ROWS, Mlp, blocked_mlp, generator_of, linear
+from monocal.neural.context import ContextEncoder, generator_of
+from monocal.neural.mlp import BLOCK_ROWS, Mlp, blocked_mlp, linear
 from monocal.neural.network import MonotoneMap
 
 SIZES = [4, 200, 3000, 7]

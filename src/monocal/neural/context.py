@@ -19,7 +19,6 @@ from torch.nn.utils import parametrize
 from monocal.compiled.jit import numba_is_installed
 from monocal.core.errors import InvalidInput
 from monocal.core.numeric_ids import FIRST_ID, STEPS
-from monocal.neural.mlp import generator_of
 
 
 def runs_compiled(tensor: Tensor) -> bool:
@@ -138,6 +137,19 @@ def _by_field(starts: NDArray[np.int64], n_dimensions: int) -> list[tuple[slice,
         (slice(int(starts[f]), int(starts[f + 1])), slice(f * n_dimensions, (f + 1) * n_dimensions))
         for f in range(len(starts) - 1)
     ]
+
+
+def generator_of(seed: int) -> torch.Generator:
+    """Returns a fresh generator, so that building a module never touches torch's global one.
+
+    Example:
+        >>> import torch
+        >>> before = torch.random.get_rng_state()
+        >>> _ = torch.randn(3, generator=generator_of(0))
+        >>> bool((torch.random.get_rng_state() == before).all())
+        True
+    """
+    return torch.Generator().manual_seed(seed)
 
 
 def field_offsets(field_sizes: Sequence[int]) -> Tensor:

@@ -38,7 +38,8 @@ def blocked_mlp(
 
     Example:
         >>> import torch
-        >>> from monocal.neural.mlp import generator_of, linear
+        >>> from monocal.neural.context import generator_of
+        >>> from monocal.neural.mlp import linear
         >>> layers = [linear(3, 4, generator_of(0)), linear(4, 2, generator_of(1))]
         >>> x = torch.linspace(-1, 1, 3 * 2000).reshape(2000, 3)
         >>> nothing, result = blocked_mlp(x, layers)
@@ -126,19 +127,6 @@ class _BlockedTail(torch.autograd.Function):
         return d_first, None, *gradients
 
 
-def generator_of(seed: int) -> torch.Generator:
-    """Returns a fresh generator, so that building a module never touches torch's global one.
-
-    Example:
-        >>> import torch
-        >>> before = torch.random.get_rng_state()
-        >>> layer = linear(3, 2, generator_of(0))
-        >>> bool((torch.random.get_rng_state() == before).all())
-        True
-    """
-    return torch.Generator().manual_seed(seed)
-
-
 def linear(n_in: int, n_out: int, generator: torch.Generator, bias_scale: float = 0.0) -> nn.Linear:
     r"""Builds one affine layer with Xavier-normal weights of gain :math:`\sqrt 2`.
 
@@ -149,6 +137,7 @@ def linear(n_in: int, n_out: int, generator: torch.Generator, bias_scale: float 
         bias_scale: Standard deviation of the biases; 0 starts them at zero.
 
     Example:
+        >>> from monocal.neural.context import generator_of
         >>> layer = linear(3, 2, generator_of(0))
         >>> tuple(layer.weight.shape), layer.bias.tolist()
         ((2, 3), [0.0, 0.0])
@@ -187,6 +176,7 @@ class Mlp(nn.Module):
 
     Example:
         >>> import torch
+        >>> from monocal.neural.context import generator_of
         >>> net = Mlp(3, (8, 4), 2, generator_of(0), zero_last=True)
         >>> net(torch.ones(5, 3)).abs().sum().item()
         0.0

@@ -15,9 +15,9 @@ from monocal.core.errors import InvalidInput
 from monocal.core.monotonicity import MonotoneCheck
 from monocal.core.monotonicity import assert_monotone as assert_predict_monotone
 from monocal.core.spaces import Floats
-from monocal.neural.context import FieldContext, check_field_ids, field_offsets, rows_of_ids
+from monocal.neural.context import FieldContext, check_field_ids, field_offsets, generator_of, rows_of_ids
 from monocal.neural.maps import Curve, Drawn, Fixed, Network, Numbers, Parts
-from monocal.neural.mlp import Mlp, generator_of
+from monocal.neural.mlp import Mlp
 from monocal.ops.numpy_ops import NumpyOps
 from monocal.ops.torch_ops import TorchOps
 from monocal.training.trainable import BatchPenalty, Trainable

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from monocal.compiled.limits import LOG_SCALE_LIMIT
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.lab.exact_concat.walk import CAP
-from monocal.neural.context import joined, runs_compiled
+from monocal.neural.context import generator_of, joined, runs_compiled
 from monocal.neural.maps import positive
-from monocal.neural.mlp import Mlp, blocked_mlp, generator_of, linear, runs_in_blocks, zero_
+from monocal.neural.mlp import Mlp, blocked_mlp, linear, runs_in_blocks, zero_
 from monocal.neural.network import Context, MonotoneMap
 from monocal.ops.torch_ops import TorchOps, held_between
 

@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from monocal.core.errors import InvalidInput
 from monocal.lab.reconstructions.adacalib import PROBABILITY_FLOOR, value_lines
-from monocal.neural.mlp import Mlp, generator_of
+from monocal.neural.context import generator_of
+from monocal.neural.mlp import Mlp
 from monocal.neural.network import Context, MonotoneMap, disorder
 from monocal.ops.torch_ops import held_between
 
