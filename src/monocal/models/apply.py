@@ -20,7 +20,7 @@ from monocal.core.files import check_output
 from monocal.core.progress import progress
 from monocal.core.row_intervals import RowIntervals, check_level
 from monocal.core.spaces import ScoreSpace
-from monocal.models.model import Model, batch_known
+from monocal.models.model import Model, batch_intervals
 from monocal.tables.categories import categories_of_text
 from monocal.tables.columns import numbers_in
 from monocal.tables.csv import typed_columns
@@ -99,7 +99,7 @@ def scored_columns(
         if interval is None:
             answers = model.predict_batch(rows.batch)
         else:
-            ends = batch_known(model, rows.batch, interval)
+            ends = batch_intervals(model, rows.batch, interval)
             answers = {name: found.probabilities for name, found in ends.items()}
     except InvalidInput as error:
         raise placed_error(numeric_columns(model), rows) or error from error
@@ -135,11 +135,11 @@ def ranges(
     return columns
 
 
-def wish_of(low: float, high: float) -> str:
+def describe_range(low: float, high: float) -> str:
     """Returns a range in words.
 
     Example:
-        >>> wish_of(0.0, 1.0), wish_of(float(np.nextafter(0.0, 1.0)), 1.0)
+        >>> describe_range(0.0, 1.0), describe_range(float(np.nextafter(0.0, 1.0)), 1.0)
         ('numbers from 0 to 1', 'numbers above 0 and up to 1')
     """
     if 0.0 < low < np.finfo(np.float64).tiny:
@@ -183,8 +183,8 @@ def placed_error(columns: Mapping[str, tuple[str, float, float]], rows: RawRows)
                 f"{role} column {column!r}",
                 f"{shown} in {rows.unit} {int(rows.numbers[bad[0]]):,} of {rows.file}"
                 + f" ({bad.size} such rows in this batch)" * (bad.size > 1),
-                wish_of(low, high) if is_number else FINITE,
-                "mend or drop those rows" + ", or fit on logits if these are logits" * (is_number and role == "score"),
+                describe_range(low, high) if is_number else FINITE,
+                "fix or drop those rows" + ", or fit on logits if these are logits" * (is_number and role == "score"),
             )
     return None
 

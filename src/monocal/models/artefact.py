@@ -49,21 +49,16 @@ def save_model(model: Model, folder: str | Path) -> Path:
     Fields with many values bring `indexes.arrow` along, which every process of a machine maps instead of building its
     own. A folder that is there is replaced if it holds a model and nothing else; any other is refused and left alone.
     """
-    from safetensors.numpy import save_file
-
     folder = local_path(folder, "output folder")
     with MODEL_FOLDER.writing(folder) as temporary:
-        save_file(_arrays(model), temporary / _STATE)
-        model.vocabulary.save(temporary / _VOCABULARY)
-        if indexes := write_indexes(model.vocabulary):
-            (temporary / _INDEXES).write_bytes(indexes)
-        MODEL_FOLDER.seal(temporary, _entries(model))
+        for name, content in model_files(model).items():
+            (temporary / name).write_bytes(content)
     return folder
 
 
 def fingerprint_of(model: Model) -> str:
     """Returns the fingerprint that the model's folder has, or would have if it were saved now."""
-    return str(_manifest(model, _contents(model))["fingerprint"])
+    return str(_entries_and_contents(model)[0]["fingerprint"])
 
 
 def model_files(model: Model) -> dict[str, bytes]:
@@ -75,8 +70,21 @@ def model_files(model: Model) -> dict[str, bytes]:
         >>> load_model(model_files(model)).fingerprint == model.fingerprint
         True
     """
-    contents = _contents(model)
-    return {MODEL_FOLDER.manifest: MODEL_FOLDER.manifest_text(_manifest(model, contents)).encode(), **contents}
+    entries, contents = _entries_and_contents(model)
+    return {MODEL_FOLDER.manifest: MODEL_FOLDER.manifest_text(entries).encode(), **contents}
+
+
+def _entries_and_contents(model: Model) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Returns the manifest's entries, and the files beside it."""
+    from safetensors.numpy import save
+
+    contents = {_STATE: save(_arrays(model)), _VOCABULARY: model.vocabulary.to_bytes()}
+    if indexes := write_indexes(model.vocabulary):
+        contents[_INDEXES] = indexes
+    facts = {
+        name: {"n_bytes": len(content), "fingerprint": fingerprint_bytes(content)} for name, content in contents.items()
+    }
+    return MODEL_FOLDER.entries(_entries(model), dict(sorted(facts.items()))), contents
 
 
 def load_model(folder: str | Path | ModelFiles, *, verify: bool = True) -> Model:
@@ -148,24 +156,6 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     return MODEL_FOLDER.read(folder)
 
 
-def check_canary(model: Model, tolerance: float) -> float:
-    """Scores the canary rows again and compares with the answers stored at fit time."""
-    if not model.canary:
-        return 0.0
-    scores = {task.name: model.canary[f"score{index}"] for index, task in enumerate(model.tasks)}
-    rates = model.canary.get("sampling_rate", model.sampling_rate)
-    answers = model.predict_ids(model.canary["ids"], scores, rates)
-    # numpy's maximum keeps a NaN of any task; python's would drop it behind a number
-    worst = float(
-        np.max([np.abs(answers[task.name] - model.canary[f"answer{i}"]).max() for i, task in enumerate(model.tasks)])
-    )
-    if not worst <= tolerance:
-        raise ArtefactError(
-            f"the stored canary rows differ by {worst:.2e} from their answers at fit time (allowed {tolerance:.0e})"
-        )
-    return worst
-
-
 def _load_task(folder: Path, index: int, facts: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> TaskModel:
     if facts["method"] not in CALIBRATORS:
         raise ArtefactError(
@@ -176,21 +166,6 @@ def _load_task(folder: Path, index: int, facts: Mapping[str, Any], arrays: dict[
     fitted = calibrator(facts["method"], **facts["parameters"])
     fitted.restore(CalibratorState(without_prefix(f"task{index}", arrays), dict(facts["values"])))
     return TaskModel(facts["name"], facts["score"], facts["label"], fitted)
-
-
-def _contents(model: Model) -> dict[str, bytes]:
-    from safetensors.numpy import save
-
-    contents = {_STATE: save(_arrays(model)), _VOCABULARY: model.vocabulary.to_bytes()}
-    indexes = write_indexes(model.vocabulary)
-    return {**contents, _INDEXES: indexes} if indexes else contents
-
-
-def _manifest(model: Model, contents: Mapping[str, bytes]) -> dict[str, Any]:
-    facts = {
-        name: {"n_bytes": len(content), "fingerprint": fingerprint_bytes(content)} for name, content in contents.items()
-    }
-    return MODEL_FOLDER.entries(_entries(model), dict(sorted(facts.items())))
 
 
 def _arrays(model: Model) -> dict[str, NDArray[Any]]:

@@ -165,6 +165,24 @@ _PROBES = probe_logits(n_points=321, n_chains=12, chain_length=8)
 _FEW_PROBES = probe_logits(n_points=33, n_chains=2, chain_length=4)
 
 
+def check_canary(model: Model, tolerance: float) -> float:
+    """Scores the canary rows again and compares with the answers stored at fit time."""
+    if not model.canary:
+        return 0.0
+    scores = {task.name: model.canary[f"score{index}"] for index, task in enumerate(model.tasks)}
+    rates = model.canary.get("sampling_rate", model.sampling_rate)
+    answers = model.predict_ids(model.canary["ids"], scores, rates)
+    # numpy's maximum keeps a NaN of any task; python's would drop it behind a number
+    worst = float(
+        np.max([np.abs(answers[task.name] - model.canary[f"answer{i}"]).max() for i, task in enumerate(model.tasks)])
+    )
+    if not worst <= tolerance:
+        raise ArtefactError(
+            f"the stored canary rows differ by {worst:.2e} from their answers at fit time (allowed {tolerance:.0e})"
+        )
+    return worst
+
+
 def verify(model: Model) -> None:
     """Refuses a model that does not give the answers of its fit, or gives a higher score a lower probability.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -237,21 +237,33 @@ class Model(Tabular):
                 the place of an array then, with the same `probabilities`, and `lower` and `upper`. Against simulated
                 truth intervals of 0.9 hold .81 to .98 of it, least where errors depend on three or more columns
                 together (.81 to .91): see the guide on row intervals before bidding by the lower end.
+
+        Example:
+            >>> import monocal
+            >>> log = monocal.simulate_log(20_000).table()
+            >>> model = monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["device"])
+            >>> found = model.predict(log.slice(0, 2), interval=0.9)
+            >>> bool((found.lower < found.probabilities).all() and (found.probabilities < found.upper).all())
+            True
         """
         if interval is not None:
-            return predict_known(self, table, interval, task)
+            check_level(interval)
         stream = open_table(table)
         self.check_columns(stream.column_names)
         wanted = self.task_names if task is None else (self.task(task).name,)
-        parts: dict[str, list[Floats]] = {name: [] for name in wanted}
+        parts: dict[str, list[Any]] = {name: [] for name in wanted}
         with progress("calibrating", stream.n_rows) as bar:
             texts = self.vocabulary.category_names
             for batch in stream.batches(self.columns, PREDICT_BATCH_ROWS, dictionary_columns=texts):
-                answers = self.predict_batch(batch, wanted)
+                answers: Mapping[str, Any] = (
+                    self.predict_batch(batch, wanted)
+                    if interval is None
+                    else batch_intervals(self, batch, interval, wanted)
+                )
                 for name in wanted:
                     parts[name].append(answers[name])
                 bar.advance(batch.num_rows)
-        joined = {name: np.concatenate(found) if found else np.zeros(0) for name, found in parts.items()}
+        joined = {name: _joined(found, with_ends=interval is not None) for name, found in parts.items()}
         return joined[wanted[0]] if len(wanted) == 1 else joined
 
     def predict_batch(self, batch: pa.RecordBatch, tasks: tuple[str, ...] | None = None) -> dict[str, Floats]:
@@ -337,7 +349,7 @@ class Model(Tabular):
 
     def verify_canary(self, tolerance: float = 1e-6) -> float:
         """Scores the stored rows again and returns the largest difference; beyond `tolerance` it raises."""
-        from monocal.models.artefact import check_canary
+        from monocal.models.facts import check_canary
 
         return check_canary(self, tolerance)
 
@@ -348,10 +360,10 @@ class Model(Tabular):
         return save_model(self, folder)
 
     def carried(self, task: str) -> list[str]:
-        """Returns what a task's fit carries forward, as lines for people; none if the method believes everything."""
+        """Returns what a task's fit carries forward, as lines; none if the method shrinks nothing by time."""
         fitted = vars(self.task(task).calibrator)
-        believed = fitted.get("carry_")
-        lines = [] if believed is None else carried_lines(believed, self.field_names)
+        carry_over = fitted.get("carry_")
+        lines = [] if carry_over is None else carried_lines(carry_over, self.field_names)
         return lines + curve_remarks(fitted.get("base_"))
 
     def describe(self) -> str:
@@ -382,39 +394,15 @@ class Model(Tabular):
         return "\n".join(lines)
 
 
-def predict_known(model: Model, table: TableLike, level: float, task: str | None = None) -> Any:
-    """Returns rows of a table with intervals: one answer, or one per task if there are several.
-
-    Arguments:
-        model: The model.
-        table: A path or data frame with the score and field columns.
-        level: How often the true probability is meant to lie inside, in (0, 1).
-        task: Which task; None means all.
-
-    Example:
-        >>> import monocal
-        >>> log = monocal.simulate_log(20_000).table()
-        >>> model = monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["device"])
-        >>> found = predict_known(model, log.slice(0, 2), 0.9)
-        >>> bool((found.lower < found.probabilities).all() and (found.probabilities < found.upper).all())
-        True
-    """
-    check_level(level)
-    stream = open_table(table)
-    model.check_columns(stream.column_names)
-    wanted = model.task_names if task is None else (model.task(task).name,)
-    parts: dict[str, list[RowIntervals]] = {name: [_NOTHING] for name in wanted}
-    texts = model.vocabulary.category_names
-    with progress("calibrating", stream.n_rows) as bar:
-        for batch in stream.batches(model.columns, PREDICT_BATCH_ROWS, dictionary_columns=texts):
-            for name, found in batch_known(model, batch, level, wanted).items():
-                parts[name].append(found)
-            bar.advance(batch.num_rows)
-    joined = {name: RowIntervals(*map(np.concatenate, zip(*found, strict=True))) for name, found in parts.items()}
-    return joined[wanted[0]] if len(wanted) == 1 else joined
+def _joined(parts: Sequence[Any], *, with_ends: bool) -> Any:
+    """Returns answers of batches as one array, or as one set of intervals."""
+    if not with_ends:
+        return np.concatenate([np.zeros(0), *parts])
+    columns = zip(*parts, strict=True) if parts else [()] * 3
+    return RowIntervals(*(np.concatenate([np.zeros(0), *column]) for column in columns))
 
 
-def batch_known(
+def batch_intervals(
     model: Model, batch: pa.RecordBatch, level: float, tasks: tuple[str, ...] | None = None
 ) -> dict[str, RowIntervals]:
     """Returns the intervals of one batch of raw rows."""
@@ -442,6 +430,3 @@ def known_logits(
         )
         for name, column in scores.items()
     }
-
-
-_NOTHING = RowIntervals(np.zeros(0), np.zeros(0), np.zeros(0))

@@ -65,8 +65,8 @@ def ranker_scores(ranker: Any, X: Any, score_from: ScoreFrom = "auto") -> tuple[
             )
         # CatBoostRanker answers with the raw sum and does not take the word for it
         taken = inspect.signature(ranker.predict).parameters
-        wish = {} if library == "catboost" and "prediction_type" not in taken else _RAW[library]
-        answer = ranker.predict(_matrix(ranker, rows), **wish)
+        options = {} if library == "catboost" and "prediction_type" not in taken else _RAW[library]
+        answer = ranker.predict(_matrix(ranker, rows), **options)
     elif not hasattr(ranker, score_from):
         raise InvalidInput.of(
             "score_from",
@@ -129,7 +129,7 @@ _WORDS = ("qid", "group_id", "group")
 
 
 def learns_from_lists(ranker: Any) -> bool:
-    """Returns whether a ranker must be told which rows belong together."""
+    """Returns whether a ranker needs to know which rows belong together."""
     return type(ranker).__name__.endswith("Ranker") and _word(ranker) is not None
 
 

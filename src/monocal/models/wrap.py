@@ -90,7 +90,7 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             y: Two labels; the second in sorted order is the event.
             sample_weight: How often each row counts.
             groups: The list of each row (a query, a session). Rows of a list share their fold, and a ranker that learns
-                from lists (LGBMRanker, XGBRanker, CatBoostRanker) is told them.
+                from lists (LGBMRanker, XGBRanker, CatBoostRanker) is given them.
         """
         name, arguments = method_and_arguments(wrap, self.method, self.arguments or {})
         method = calibrator(name, **arguments)

@@ -15,9 +15,9 @@ from monocal.models.apply import (
     OnError,
     added_columns,
     check_on_error,
+    describe_range,
     numeric_columns,
     scored_columns,
-    wish_of,
 )
 from monocal.models.model import Model, known_logits
 from monocal.spark.placed import placed
@@ -120,8 +120,8 @@ def check_rows(df: DataFrame, model: Model | str | Path) -> None:
                 f"{row & ((1 << _ROW_BITS) - 1):,} of partition {row >> _ROW_BITS}"
                 + f" ({where['file']})" * bool(where["file"])
                 + f", {first['n']:,} such rows" * (first["n"] > 1),
-                wish_of(low, high),
-                'mend or drop those rows; monocal.spark.apply with on_error="null" gives them a null',
+                describe_range(low, high),
+                'fix or drop those rows; monocal.spark.apply with on_error="null" gives them a null',
             )
 
 
