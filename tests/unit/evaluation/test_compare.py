@@ -30,14 +30,8 @@ def test_equal_forecasts_tie(log):
     labels, truth = log
     result = compare(evaluate(labels, truth, n_bootstrap=40), evaluate(labels, truth, n_bootstrap=40))
     assert {entry["verdict"] for entry in result.as_dict().values()} == {"tie"}
-
-
-def test_equally_good_forecasts_tie(log):
-    labels, truth = log
-    rng = np.random.default_rng(1)
-    one, other = (np.clip(truth * rng.uniform(0.9, 1.1, truth.shape), 0.0, 1.0) for _ in range(2))
-    first, second = (evaluate(labels, p, metrics=["brier"]) for p in (one, other))
-    assert compare(first, second).verdict("brier") == "tie"
+    with pytest.raises(UnknownName, match="did you mean 'ece'"):
+        result.verdict("ecee")
 
 
 def test_pcoc_is_judged_by_its_distance_from_one(log):
@@ -75,6 +69,7 @@ def test_a_verdict_names_its_size(log):
     assert found.describe("pcoc").startswith("better by 0.1")
     assert found.describe("auc") == "tie"
     assert found.as_dict()["ece"]["size"] == pytest.approx(-share)
+    assert " better by " in next(line for line in str(found).splitlines() if line.startswith("ece"))
 
 
 def test_ranking_metrics_want_more(log):
@@ -83,17 +78,6 @@ def test_ranking_metrics_want_more(log):
     blurred = np.clip(truth + noise, 0.0, 1.0)
     first, second = (evaluate(labels, p, metrics=["auc"], n_bootstrap=40) for p in (blurred, truth))
     assert compare(first, second).verdict("auc") == "better"
-
-
-def test_the_table_reads_well(log):
-    labels, truth = log
-    expected = ["auc", "gauc", "ece"]
-    first, second = (evaluate(labels, p, metrics=expected, n_bootstrap=40) for p in (1.2 * truth, truth))
-    table = str(compare(first, second))
-    line = next(line for line in table.splitlines() if line.startswith("ece"))
-    assert line.endswith(" %")
-    assert " better by " in line
-    assert "gauc" not in table
 
 
 def test_other_rows_are_refused(log):
@@ -107,12 +91,6 @@ def test_other_rows_are_refused(log):
         compare(first, evaluate(labels, truth, weights=np.ones_like(truth)))
     with pytest.raises(InvalidInput, match="second: got seed 1 and n_bootstrap 200; expected those of the first"):
         compare(first, evaluate(labels, truth, seed=1))
-
-
-def test_unknown_metric_is_refused(log):
-    labels, truth = log
-    with pytest.raises(UnknownName, match="did you mean 'ece'"):
-        compare(evaluate(labels, truth), evaluate(labels, truth)).verdict("ecee")
 
 
 @pytest.mark.parametrize(

@@ -48,14 +48,6 @@ def test_metric_fields_tell_unseen_values_apart():
         assert len(np.unique(rows.test.fields["site_id"].ids[unseen])) > 1
 
 
-def test_rows_and_logs_in_memory_are_held_out_alike():
-    table = Table.read(LOG, Roles.of(**COLUMNS))
-    one, other = hold_out(table, min_count=3), hold_out(table.encoded(), min_count=3)
-    assert one.fit.vocabulary.fingerprint == other.fit.vocabulary.fingerprint
-    np.testing.assert_array_equal(one.fit.features, other.fit.features)
-    np.testing.assert_array_equal(one.features, other.features)
-
-
 def test_a_log_with_parts_is_split_by_them(tmp_path):
     rows = Table.read(LOG, Roles.of(**COLUMNS)).encoded()
     log = save_encoded(replace(rows, parts={"calibration": (6_000, 8_000), "test": (8_000, 10_000)}), tmp_path / "log")

@@ -49,6 +49,9 @@ def test_few_rows_of_the_fit_among_many_others_are_no_matter(model, log):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         judge(model, log.slice(3_900))  # 100 of 2,100
+        judge(model, log.slice(4_000))
+    alike = {"p": [0.1, 0.2] * 500, "y": [0, 1] * 500}
+    assert monocal.fit(alike, method="platt", score="p", label="y").info["row_sample"] == {}
 
 
 def test_rows_of_a_refresh_and_of_the_fit_before_it_are_recognised(model, log):
@@ -98,24 +101,6 @@ def test_rows_of_the_fit_are_recognised_where_many_look_alike(leaves):
         warnings.simplefilter("error")
         judge(models[0], new)
         gate(*models, new)
-
-
-def test_later_rows_are_not_complained_about(model, log):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        judge(model, log.slice(4_000))
-
-
-def test_a_saved_model_remembers(model, log, tmp_path):
-    model.save(tmp_path / "model")
-    with pytest.warns(MonocalWarning, match="about 6[0-9]%"):
-        judge(monocal.load(tmp_path / "model"), log)
-
-
-def test_the_sample_is_small_and_empty_where_rows_look_alike(model):
-    assert len(model.info["row_sample"]["marks"]) == N_KEPT
-    alike = {"p": [0.1, 0.2] * 500, "y": [0, 1] * 500}
-    assert monocal.fit(alike, method="platt", score="p", label="y").info["row_sample"] == {}
 
 
 def test_the_report_says_it_among_its_facts_and_in_the_terminal(model, log, tmp_path, capsys):

@@ -1,12 +1,20 @@
-"""Per-value calibration that stays honest in the long tail."""
+"""Errors by value in the long tail: tests keep their level, intervals cover, and what is planted is found."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from monocal.core.errors import InvalidInput
-from monocal.evaluation.fields import field_table
-from monocal.evaluation.stats import MatchedCounts, discoveries, matched_counts, ratio_interval, two_sided_p_value
+from monocal.evaluation.fields import dispersion_of, field_table, sum_cells
+from monocal.evaluation.stats import (
+    MatchedCounts,
+    discoveries,
+    levelled,
+    matched_counts,
+    ratio_interval,
+    spread_of,
+    two_sided_p_value,
+)
 
 
 def test_columns_hold_what_they_say(t10):
@@ -21,6 +29,9 @@ def test_columns_hold_what_they_say(t10):
     assert np.isfinite(table["pcoc_shrunk"]).all()
     assert table["bias"] == pytest.approx(table["mean_prediction"] - table["observed_rate"])
     assert table.as_dict()["z"] == ["a", "b", "c"]
+    assert str(table).splitlines()[0].split()[0] == "z"
+    with pytest.raises(InvalidInput, match=r"confidence: got 1\.5"):
+        field_table(t10.y, t10.s, t10.z, confidence=1.5)
 
 
 def test_equal_predictions_give_the_exact_binomial_test_and_interval():
@@ -83,23 +94,9 @@ def test_a_bad_value_in_the_tail_is_found():
     labels = rng.random(100_000) < np.where(site == bad, 0.25, p)
     table = field_table(labels, p, site)
     assert table.worst(5).values[0] == bad
-
-
-def test_worst_orders_by_promised_positives():
-    site = np.repeat([0, 1, 2], 2000)
-    labels = np.concatenate([np.arange(2000) < 200, np.arange(2000) < 100, np.arange(2000) < 40])
-    table = field_table(labels, np.full(6000, 0.1), site)
-    assert table.worst().values == [2, 1]
+    flagged = np.abs(table["predicted"] - table["positives"])[table["flagged"]]
     assert len(table.worst(1)) == 1
-
-
-def test_whole_table_is_shown_up_to_twenty_values():
-    site = np.arange(300) % 30
-    table = field_table(np.arange(300) % 3 == 0, np.full(300, 0.3), site, name="site")
-    assert repr(table) == "FieldTable of 30 values of site, 10 flagged; print it for the table"
-    text = str(table)
-    assert text.splitlines()[0].split()[0] == "site"
-    assert text.splitlines()[-1] == "… and 10 more values"
+    assert len(table.worst(10_000)) == flagged.size
 
 
 def test_uneven_weights_widen_the_interval():
@@ -154,6 +151,79 @@ def test_interval_and_test_agree():
     assert np.array_equal(excluded, two_sided_p_value(counts) < 0.05)
 
 
-def test_bad_confidence_is_refused():
-    with pytest.raises(InvalidInput, match=r"confidence: got 1\.5"):
-        field_table([0, 1], [0.1, 0.2], ["a", "b"], confidence=1.5)
+@pytest.fixture
+def world():
+    """True probabilities of 40,000 rows, labels drawn from them, and the generator that drew them."""
+    rng = np.random.default_rng(7)
+    truth = rng.uniform(0.01, 0.2, 40_000)
+    return truth, (rng.random(40_000) < truth).astype(float), rng
+
+
+def test_weight_k_is_the_row_k_times():
+    labels, p, ids = np.array([1.0, 0.0, 1.0]), np.array([0.2, 0.5, 0.7]), np.array([0, 1, 1])
+    weights, values = np.array([3.0, 1.0, 2.0]), np.array([5.0, 1.0, 2.0])
+    again = np.repeat(np.arange(3), weights.astype(int))
+    (weighted,) = sum_cells(labels, [p], ids, 2, weights=weights, values=values)
+    (plain,) = sum_cells(labels[again], [p[again]], ids[again], 2, values=values[again])
+    for name in ("weight", "observed", "predicted", "observed_value", "value_gap"):
+        assert getattr(weighted, name) == pytest.approx(getattr(plain, name))
+
+
+def test_groups_whose_rows_agree_widen_the_noise(world):
+    truth, labels, rng = world
+    whole = np.zeros(40_000, dtype=int)
+    assert dispersion_of(labels, truth, whole, groups=rng.integers(0, 20_000, 40_000)) == pytest.approx(1.0, abs=0.05)
+    copies = np.repeat(np.arange(10_000), 4)
+    assert dispersion_of(labels[copies], truth[copies], whole, groups=copies) == pytest.approx(4.0, abs=0.1)
+    assert dispersion_of(labels, truth, whole, groups=None) == 1.0
+
+
+def test_only_rows_of_one_group_in_the_same_cell_widen_it(world):
+    truth, labels, _ = world
+    copies = np.repeat(np.arange(10_000), 4)
+    rows = (labels[copies], truth[copies])
+    apart, attribute = np.tile(np.arange(4), 10_000), copies % 3
+    assert dispersion_of(*rows, apart, groups=copies) == pytest.approx(1.0, abs=0.05)
+    assert dispersion_of(*rows, attribute, groups=copies) == pytest.approx(4.0, abs=0.1)
+    assert dispersion_of(*rows, copies, groups=copies) == 1.0
+
+
+def counts_of(ids, p, labels, n_values):
+    sums = [np.bincount(ids, weights=column, minlength=n_values) for column in (labels, p, p * p)]
+    return matched_counts(*sums, np.ones(n_values))
+
+
+@pytest.mark.parametrize(("n_values", "exponent"), [(5, 1.0), (300, 1.1), (5_000, 0.6)])
+def test_chance_alone_is_rarely_called_an_error(n_values, exponent):
+    rng = np.random.default_rng(1)
+    popularity = np.arange(1, n_values + 1) ** -exponent
+    ids = rng.choice(n_values, 20_000, p=popularity / popularity.sum())
+    p = rng.beta(1.0, 15.0, 20_000)
+    found = [spread_of(counts_of(ids, p, rng.random(20_000) < p, n_values)) for _ in range(300)]
+    p_values = np.array([spread.p_value for spread in found])
+    # three standard errors around 5 %
+    assert 0.012 < np.mean(p_values < 0.05) < 0.088
+    assert 0.4 < p_values.mean() < 0.6
+    assert np.mean([spread.is_visible for spread in found]) < 0.06
+
+
+@pytest.mark.parametrize("n_values", [10, 400, 8_000])
+def test_a_planted_relative_error_is_recovered_at_any_sparsity(n_values):
+    rng = np.random.default_rng(2)
+    ids = rng.integers(0, n_values, 60_000)
+    p = rng.uniform(0.05, 0.15, 60_000)
+    off = rng.choice([0.7, 1.3], n_values)
+    found = spread_of(counts_of(ids, p, rng.random(60_000) < p * off[ids], n_values))
+    assert found.relative_error == pytest.approx(0.3, abs=0.03)
+    assert found.p_value < 1e-6
+    assert found.is_visible
+
+
+def test_levelling_takes_the_common_bias_out():
+    rng = np.random.default_rng(4)
+    ids, p = rng.integers(0, 50, 40_000), np.full(40_000, 0.2)
+    counts = counts_of(ids, p, rng.random(40_000) < 0.1, 50)
+    assert spread_of(counts).relative_error > 0.4
+    nothing = matched_counts(np.zeros(3), np.zeros(3), np.zeros(3), np.ones(3))
+    assert np.isnan(spread_of(nothing).relative_error)
+    assert not spread_of(levelled(counts)).is_visible

@@ -1,0 +1,29 @@
+"""The population stability index: its formula, its noise, and one definition everywhere."""
+
+import math
+
+import numpy as np
+import pytest
+
+from monocal.metrics.drift import stability_index
+
+
+def test_value_and_noise_are_their_formulas_and_both_samples_count_alike():
+    a, b = np.array([120.0, 60.0, 20.0]), np.array([30.0, 10.0, 0.0])
+    p, q = (a + 0.5) / (200.0 + 1.5), (b + 0.5) / (40.0 + 1.5)
+    found = stability_index(a, b)
+    assert found.value == pytest.approx(float(np.sum((q - p) * np.log(q / p))), rel=1e-12)
+    assert found.noise == pytest.approx(2.0 * (1.0 / 200.0 + 1.0 / 40.0), rel=1e-12)
+    assert stability_index(b, a) == pytest.approx(found)
+
+
+def test_noise_is_what_two_samples_of_one_distribution_show():
+    rng = np.random.default_rng(0)
+    shares = np.full(20, 0.05)
+    seen = [stability_index(rng.multinomial(3000, shares), rng.multinomial(2000, shares)) for _ in range(400)]
+    assert np.mean([found.value for found in seen]) == pytest.approx(seen[0].noise, rel=0.1)
+
+
+@pytest.mark.parametrize(("reference", "counts"), [([0, 0], [5, 5]), ([5, 5], [0, 0])])
+def test_undefined_if_either_side_has_no_rows(reference, counts):
+    assert all(map(math.isnan, stability_index(reference, counts)))
