@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from monocal.tables.source import ClusterTable
+from monocal.tables.cluster_table import ClusterTable
 
 TABLE = pa.table(
     {

@@ -17,7 +17,8 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.tables.source import open_place, open_table
+from monocal.tables.places import open_place
+from monocal.tables.source import open_table
 
 FIELDS = ["site_id", "country"]
 
@@ -229,7 +230,7 @@ def test_a_place_without_a_table_is_refused(tmp_path):
 
 
 def test_empty_standard_input_is_refused(monkeypatch):
-    from monocal.tables.source import spool_standard_input
+    from monocal.tables.places import spool_standard_input
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b""))))
     with pytest.raises(InvalidInput, match="empty standard input"):

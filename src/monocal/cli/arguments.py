@@ -179,7 +179,7 @@ def table(paths: Sequence[str]) -> Any:
         ('log.parquet', ['a.parquet', 'b.parquet'])
     """
     if STANDARD_INPUT in paths:
-        from monocal.tables.source import spool_standard_input
+        from monocal.tables.places import spool_standard_input
 
         if len(paths) > 1:
             raise InvalidInput.of("TABLE", f"- beside {len(paths) - 1} paths", "standard input alone", "pipe it all in")

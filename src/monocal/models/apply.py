@@ -256,7 +256,7 @@ def apply_model(
             probability is meant to lie inside, such as 0.9.
     """
     target, stream = output_table(out), open_table(table)
-    check_output(target, stream.local_files)
+    check_output(target, stream.paths)
     model.check_columns(stream.column_names)
     if interval is not None:
         check_level(interval)

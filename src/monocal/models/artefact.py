@@ -23,7 +23,7 @@ from monocal.core.replace import read_unchanged
 from monocal.core.version import __version__
 from monocal.models.facts import Counts
 from monocal.models.model import Fusion, Model, TaskModel
-from monocal.tables.source import open_place
+from monocal.tables.places import open_place
 from monocal.tables.vocabulary import Vocabulary, read_indexes, write_indexes
 
 SCHEMA_VERSION = 2

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.tables.source import brought
+from monocal.tables.cluster_table import brought
 
 
 def collected(df: Any) -> pa.Table:

@@ -70,8 +70,8 @@ class CsvFormat:
         )
 
 
-class TextFile(NamedTuple):
-    """A text file, wherever it lies.
+class DataFile(NamedTuple):
+    """A file of a table, wherever it lies.
 
     Attributes:
         path: Its place in the file system.
@@ -88,14 +88,19 @@ class TextFile(NamedTuple):
         """What errors call it."""
         return Path(self.path).name
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it lies on this machine."""
+        return self.system is None or getattr(self.system, "type_name", "") == "local"
+
     def open(self) -> Any:
-        return pa.OSFile(self.path, "rb") if self.system is None else self.system.open_input_file(self.path)
+        return pa.OSFile(self.path, "rb") if self.is_local else self.system.open_input_file(self.path)
 
 
-AnyTextFile = Path | TextFile
+AnyFile = Path | DataFile
 
 
-def csv_header(path: AnyTextFile, form: CsvFormat) -> list[str]:
+def csv_header(path: AnyFile, form: CsvFormat) -> list[str]:
     """Returns the column names of a file with a header line."""
     file = _text_file(path)
     block, _ = next(_blocks(file, 1 << 16, RowProblems(), _LONGEST_HEADER))
@@ -112,7 +117,7 @@ def csv_header(path: AnyTextFile, form: CsvFormat) -> list[str]:
     return names
 
 
-def csv_schema(path: AnyTextFile, form: CsvFormat) -> pa.Schema:
+def csv_schema(path: AnyFile, form: CsvFormat) -> pa.Schema:
     """Returns the columns with the types that the first rows suggest; malformed lines are passed over."""
     file = _text_file(path)
     names = _names(file, form)
@@ -129,7 +134,7 @@ def csv_schema(path: AnyTextFile, form: CsvFormat) -> pa.Schema:
 
 
 def csv_rows(
-    path: AnyTextFile,
+    path: AnyFile,
     form: CsvFormat,
     problems: RowProblems,
     columns: Sequence[str] | None = None,
@@ -216,7 +221,7 @@ class _Parser:
     """Blocks of one file into batches of text columns, with the number of every row's line."""
 
     def __init__(
-        self, file: TextFile, names: list[str], form: CsvFormat, columns: list[str], plain: Sequence[str]
+        self, file: DataFile, names: list[str], form: CsvFormat, columns: list[str], plain: Sequence[str]
     ) -> None:
         self._file, self._names, self._form = file, names, form
         coded = pa.dictionary(pa.int32(), pa.string())
@@ -326,7 +331,7 @@ def _whole_records(
     lines = body.split(b"\n")[:-1]
     quote, delimiter = (form.quote or "").encode(), form.delimiter.encode()
     one_row = _one_row(quote, delimiter, n_columns) if quote and quote in body else None
-    in_quotes = re.compile(b"%b[^%b]*+%b" % (quote, quote, quote))
+    in_quotes = re.compile(b"%b[^%b]*+%b" % (quote, quote, quote)) if quote else None
     is_text, place = _is_utf8(body), 0
     whole: list[bytes] = []
     numbers: list[int] = []
@@ -345,7 +350,7 @@ def _whole_records(
         if line in (b"", b"\r"):
             continue
         n_found = line.count(delimiter) + 1
-        if one_row is not None and not is_open:
+        if in_quotes is not None and not is_open:
             n_found -= sum(value[0].count(delimiter) for value in in_quotes.finditer(line))
         if not is_text and not _is_utf8(line):
             problems.report(file, "line", number, f"the bytes {_excerpt(line)}", "UTF-8 text")
@@ -405,11 +410,11 @@ def _excerpt(line: bytes) -> str:
     return f"{bytes_there!r} at byte {at + 1}"
 
 
-def _text_file(path: AnyTextFile) -> TextFile:
-    return path if isinstance(path, TextFile) else TextFile(str(path))
+def _text_file(path: AnyFile) -> DataFile:
+    return path if isinstance(path, DataFile) else DataFile(str(path))
 
 
-def _names(file: TextFile, form: CsvFormat) -> list[str]:
+def _names(file: DataFile, form: CsvFormat) -> list[str]:
     return list(form.names) if form.names is not None else csv_header(file, form)
 
 
@@ -419,7 +424,7 @@ def _without_header(block: bytes, form: CsvFormat) -> tuple[bytes, int]:
 
 
 def _blocks(
-    file: TextFile, n_bytes: int, problems: RowProblems, longest: int = _LONGEST_LINE
+    file: DataFile, n_bytes: int, problems: RowProblems, longest: int = _LONGEST_LINE
 ) -> Iterator[tuple[bytes, bool]]:
     """Yields blocks of whole lines, the last of them perhaps empty; says how far the file, packed or not, was read."""
     open_line: list[bytes] = []  # pieces, because joining them with every block would cost the square of their length
@@ -469,7 +474,7 @@ def _unpacked(file: pa.NativeFile, path: str) -> AbstractContextManager[Any]:
     return nullcontext(file)
 
 
-def _unreadable(file: TextFile, error: object) -> InvalidInput:
+def _unreadable(file: DataFile, error: object) -> InvalidInput:
     return InvalidInput.of(
         "table", f"{file.name}, which does not read as text rows ({error})", "a whole file", "fetch or write it again"
     )

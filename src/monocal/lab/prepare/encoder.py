@@ -27,9 +27,10 @@ from monocal.lab.prepare.steps import (
 from monocal.lab.prepare.work_folder import WorkFolder
 from monocal.tables.checks import warn_about_copies
 from monocal.tables.encoded import ENCODED_LOG, LogManifest
+from monocal.tables.places import is_parquet
 from monocal.tables.problems import OnError, warn_about_skipped
 from monocal.tables.roles import Roles
-from monocal.tables.source import TableLike, TableStream, is_parquet, open_table
+from monocal.tables.source import TableLike, TableStream, open_table
 from monocal.tables.vocabulary import VocabularyBuilder
 
 ENCODER_VERSION = 3
@@ -180,7 +181,7 @@ class EncodingInput:
                 "fit the table itself with numeric=, or leave them out",
             )
         stream = TableSource(roles).open_table(log, on_error=on_error or "raise")
-        is_text = not all(is_parquet(path) for path in stream.paths)
+        is_text = not all(is_parquet(path.name) for path in stream.paths)
         table = None if is_text or stream.on_error != "raise" else open_table(log)
         # the rows of a dataset of text are not counted before they are read
         direct = None if table is None or table.n_rows is None else table

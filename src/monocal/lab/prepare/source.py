@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.core.format import fingerprint
+from monocal.tables.places import find_files, is_parquet
 from monocal.tables.problems import OnError, RawRows, RowProblems
 from monocal.tables.roles import Roles
-from monocal.tables.source import TableLike, TableStream, find_files, is_parquet, open_table
+from monocal.tables.source import TableLike, TableStream, open_table
 
 
 @final
@@ -170,7 +171,7 @@ class TableSource(Source):
         files = find_files(str(raw_dir))
         for path in files:
             self._given.check_columns(open_table(path).column_names)
-        if all(is_parquet(path) for path in files):
+        if all(is_parquet(path.name) for path in files):
             open_table(str(raw_dir)).check_types(self._given.columns, self._given.category_columns)
         return files
 

@@ -1,0 +1,192 @@
+"""Where the files of a table lie: paths, folders, globs, partitioned folders, object stores, standard input."""
+
+from __future__ import annotations
+
+import atexit
+import glob
+import os
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from monocal.core.errors import InvalidInput
+from monocal.tables.csv import DataFile
+
+CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
+PARQUET_ENDINGS = (".parquet", ".pq")
+_PARQUET_START = b"PAR1"
+
+
+def find_files(pattern: str) -> list[Path]:
+    """Returns the files behind a path, a folder or a glob, sorted by name; refuses a pattern without any."""
+    path = Path(pattern)
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        files, expected = _files_below(path), "a folder with Parquet or CSV files"
+    else:
+        found = [Path(p) for p in sorted(glob.glob(pattern, recursive=True))]
+        files = [path for path in found if path.is_file()] or [file for path in found for file in _files_below(path)]
+        expected = "an existing file, folder or glob"
+    if not files:
+        raise InvalidInput.of("table", repr(pattern), expected, "check the path")
+    return files
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """The files of a folder and of those in it; in folders of values, as Hive writes them, also without an ending."""
+    found = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    visible = [path for path in found if not is_hidden(path.relative_to(folder).as_posix())]
+    of_values = [path for path in visible if "=" in path.parent.name]
+    return [path for path in visible if is_known(path.name)] or of_values
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a file, or a folder on the way to it, is one that Spark and others write beside a table.
+
+    Example:
+        >>> is_hidden("_temporary/0/part.parquet"), is_hidden("_day=1/part.parquet"), is_hidden("day=1/.part.crc")
+        (True, False, True)
+    """
+    return any(part.startswith((".", "_")) and "=" not in part for part in path.split("/") if part)
+
+
+def base_of(place: str) -> str:
+    """Returns the folder below which folders may say columns: the place itself, or what a glob begins with."""
+    path = Path(os.path.abspath(place))
+    if path.exists():
+        return str(path if path.is_dir() else path.parent)
+    at = next(at for at, part in enumerate(path.parts) if glob.has_magic(part))
+    return str(Path(*path.parts[:at]))
+
+
+def with_parts(names: list[str], base: str, system: Any, source: str) -> list[DataFile]:
+    """Returns files with the columns that folders below `base` say, as `day=1`; what folders above say is no column."""
+    below = names if system is not None else [os.path.abspath(name) for name in names]
+    if not any("=" in part for name in below for part in name[len(base) :].split("/")[:-1]):
+        return [DataFile(name, system) for name in names]
+    from pyarrow import dataset
+
+    kind = "csv" if is_text(names[0]) else "parquet"
+    try:
+        found = dataset.dataset(
+            sorted(below), filesystem=system, format=kind, partitioning="hive", partition_base_dir=base
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise _not_read(source, error) from error
+    return [data_file(fragment, found.schema) for fragment in found.get_fragments()]
+
+
+def data_file(fragment: Any, schema: pa.Schema) -> DataFile:
+    """Returns the file of a fragment of an Arrow dataset."""
+    from pyarrow.dataset import get_partition_keys
+
+    keys = get_partition_keys(fragment.partition_expression)
+    parts = {name: pa.scalar(value, schema.field(name).type) for name, value in keys.items()}
+    return DataFile(fragment.path, fragment.filesystem, parts)
+
+
+def files_at(uri: str) -> tuple[list[str], str, Any]:
+    """Returns the files behind a URI, the path that they are below, and their file system."""
+    from pyarrow import fs
+
+    system, path = open_place(uri, "table")
+    try:
+        (info,) = system.get_file_info([path])
+        names = [path]
+        if info.type == fs.FileType.Directory:
+            inside = system.get_file_info(fs.FileSelector(path, recursive=True))
+            names = [entry.path for entry in inside if entry.type == fs.FileType.File]
+            names = sorted(name for name in names if not is_hidden(name[len(path) :]))
+    except (pa.ArrowException, OSError) as error:
+        raise _not_read(uri, error) from error
+    if not names or info.type == fs.FileType.NotFound:
+        raise InvalidInput.of("table", repr(uri), "a place with Parquet or CSV files", "check the path")
+    return names, path, system
+
+
+def open_place(uri: str, argument: str) -> tuple[Any, str]:
+    """Returns the file system of a URI and the path in it: Arrow's own, else one of fsspec.
+
+    Arguments:
+        uri: Such as `s3://bucket/log/`, `gs://bucket/log.parquet`, `https://example.org/log.parquet`.
+        argument: What errors call it.
+
+    Example:
+        >>> open_place("file:///tmp/log.parquet", "table")[1]
+        '/tmp/log.parquet'
+    """
+    from pyarrow import fs
+
+    # Hadoop's names of the same store
+    known = re.sub(r"^s3[an]://", "s3://", uri)
+    scheme = known.partition("://")[0].lower()
+    try:
+        system, path = fs.FileSystem.from_uri(known)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if "Unrecognized filesystem type" not in str(error):
+            raise InvalidInput.of(
+                argument,
+                f"{uri!r}, which cannot be opened ({error})",
+                "a URI that pyarrow.fs knows",
+                "check the URI and the credentials, or copy it to a local folder",
+            ) from error
+        try:
+            import fsspec
+
+            system = fsspec.filesystem(scheme)
+        except (ImportError, ValueError) as missing:
+            raise InvalidInput.of(
+                argument,
+                f"{uri!r}, and nothing here opens {scheme}:// ({missing})",
+                "a scheme of pyarrow.fs (s3, gs, hdfs, abfs, file) or of an fsspec that is installed",
+                "pip install 'monocal[remote]', or copy it to a local folder",
+            ) from missing
+        return fs.PyFileSystem(fs.FSSpecHandler(system)), str(system._strip_protocol(known))
+    return system, str(path)
+
+
+def _not_read(source: str, error: Exception) -> InvalidInput:
+    return InvalidInput.of(
+        "table", f"{source!r}, which cannot be read ({error})", "readable Parquet or CSV", "check the place"
+    )
+
+
+def spool_standard_input() -> Path:
+    """Copies standard input to a file that lasts as long as this process, and returns its path.
+
+    It is Parquet by its first bytes, else CSV, or TSV if its first line has a tab. A file can be read more than once.
+    """
+    content = sys.stdin.buffer
+    start = content.peek(4)[:4] if hasattr(content, "peek") else b""
+    first = b"" if start == _PARQUET_START else content.readline()
+    ending = ".parquet" if start == _PARQUET_START else ".tsv" if b"\t" in first else ".csv"
+    folder = tempfile.TemporaryDirectory(prefix="monocal-")
+    atexit.register(folder.cleanup)
+    target = Path(folder.name) / f"standard_input{ending}"
+    with target.open("wb") as write:
+        write.write(first)
+        shutil.copyfileobj(content, write)
+    if not target.stat().st_size:
+        raise InvalidInput.of("table", "empty standard input", "Parquet or CSV", "pipe a table into the command")
+    return target
+
+
+def is_parquet(name: str) -> bool:
+    """Whether the ending of a file's name says Parquet."""
+    return name.lower().endswith(PARQUET_ENDINGS)
+
+
+def is_text(name: str) -> bool:
+    """Whether the ending of a file's name says delimited text, packed or not."""
+    return name.lower().endswith(CSV_ENDINGS)
+
+
+def is_known(name: str) -> bool:
+    """Whether the ending of a file's name says what is in it."""
+    return is_parquet(name) or is_text(name)
