@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from monocal.calibrators.arguments import check_arguments
 from monocal.calibrators.base import Calibrator, LogitCalibrator
+from monocal.calibrators.parameters import parameter_names
 from monocal.calibrators.registry import CALIBRATORS
 from monocal.calibrators.tags import Tags
 from monocal.core.errors import UnknownName
@@ -69,7 +70,7 @@ def calibrator(method: str, /, **arguments: Any) -> Calibrator:
         monocal.core.errors.UnknownName: method: got 'isotonik'; ... Hint: did you mean 'isotonic'?
     """
     kind = CALIBRATORS.named(method)
-    known = kind().get_params(deep=False)
+    known = parameter_names(kind)
     for name in arguments:
         if name not in known:
             raise UnknownName.among(f"argument of {method!r}", name, known)

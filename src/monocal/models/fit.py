@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast, final
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
+from monocal.calibrators.parameters import parameter_names
 from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.core.chosen_ids import ChosenIds
 from monocal.core.errors import InvalidInput
@@ -45,13 +47,14 @@ class FitOptions:
     min_count: int = 1
     max_size: int | None = None
     embeddings: Sequence[NDArray[np.float32]] | None = None
+    _made: Calibrator = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.calibrator()
+        object.__setattr__(self, "_made", calibrator(self.method, **self.arguments))
 
     def calibrator(self) -> Calibrator:
         """Returns a calibrator that is not fitted yet."""
-        return calibrator(self.method, **self.arguments)
+        return copy(self._made)
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -87,7 +90,7 @@ def method_and_arguments(
     if not isinstance(method, str):
         hint = 'write method="platt" or method=monocal.calibrator("platt", l2=1.0)'
         raise InvalidInput.of("method", repr(method), "the name of a method, or one with its arguments", hint)
-    known = CALIBRATORS.named(method)().get_params(deep=False)
+    known = parameter_names(CALIBRATORS.named(method))
     defaults = inspect.signature(caller).parameters
     for name, value in own.items():
         if name in known and value != defaults[name].default:
@@ -253,16 +256,7 @@ def fit(
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
     asked = FitOptions(chosen, arguments, min_count, max_size, embeddings=frozen_embeddings)
-    return fit_table(rows_of_fit(table, columns), asked)
-
-
-def fit_table(rows: Table, asked: FitOptions) -> Model:
-    """Fits one calibrator per task on all rows, see `fit`.
-
-    Arguments:
-        rows: Rows with scores, in time order.
-        asked: How to fit.
-    """
+    rows = rows_of_fit(table, columns)
     if rows.features is None:
         rows = rows.encoded(**asked.limits)  # columns of fields would stay during the fit beside their ids
     return fit_log(rows, asked)
@@ -284,29 +278,26 @@ def fit_log(
         n_shards: Into how many shards the rows are dealt; by default one per member. The same number gives the same
             bits whatever the team.
     """
-    method, arguments = asked.method, asked.arguments
     team = team or Alone()
     n_shards = n_shards or team.size
     if rows.maturity is not None:
-        check_late_method(method)
+        check_late_method(asked.method)
     if not rows.scores:
         raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
-    if isinstance(arguments.get("carry"), Mapping):
-        arguments = {**arguments, "carry": carry_by_position(arguments["carry"], rows.field_names)}
+    if isinstance(carry := asked.arguments.get("carry"), Mapping):
+        by_position = carry_by_position(carry, rows.field_names)
+        asked = replace(asked, arguments={**asked.arguments, "carry": by_position})
     features, vocabulary = rows.encoding
     embeddings = rows.embeddings if asked.embeddings is None else asked.embeddings
     trim_heap()  # what reading and encoding left behind
-
-    def make() -> Calibrator:
-        return calibrator(method, **arguments)
 
     tasks = []
     for task in rows.scores:
         fitted = _fit_task(
             # without a name here, so that they are gone after the fit
-            own_rows(rows, task, n_shards, team, looks_at_time=make().looks_at_time),
+            own_rows(rows, task, n_shards, team, looks_at_time=asked.calibrator().looks_at_time),
             task,
-            make,
+            asked.calibrator,
             embeddings,
             vocabulary.numeric_knots,
         )
