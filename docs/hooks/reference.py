@@ -61,7 +61,7 @@ def _methods() -> str:
 
 
 def _arguments(kind: type) -> str:
-    from monocal.calibrators.arguments import arguments_of
+    from monocal.calibrators.params import arguments_of
 
     rows = "".join(
         f"| `{argument.name}` | `{argument.default!r}` | {_in_a_table(argument.meaning)} | {argument.wish} |\n"

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from monocal.calibrators import CALIBRATORS, calibrator
-from monocal.calibrators.arguments import RANGES, arguments_of
+from monocal.calibrators.params import RANGES, arguments_of
 from monocal.cli.main import main
 from monocal.core.errors import InvalidInput
 
@@ -18,7 +18,7 @@ SCORES, LABELS, IDS_OF_FIELDS = [0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], [[1], [2], [
 def test_argument_is_explained(method, argument):
     assert argument.meaning, f"describe {argument.name} under 'Arguments:' in the docstring of {CALIBRATORS[method]}"
     if "a number" in argument.wish or "a whole number" in argument.wish:
-        assert argument.name in RANGES, f"say in monocal.calibrators.arguments.RANGES what {argument.name} may be"
+        assert argument.name in RANGES, f"say in monocal.calibrators.params.RANGES what {argument.name} may be"
 
 
 def impossible_values(argument):

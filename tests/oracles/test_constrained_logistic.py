@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from monocal.calibrators.statistical import GammaCalibrator
-from monocal.calibrators.statistical.logistic_solver import solve_logistic
+from monocal.calibrators.gauss_gamma import GammaCalibrator
+from monocal.calibrators.logistic import solve_logistic
 from monocal.core.log_loss import log_losses
 
 

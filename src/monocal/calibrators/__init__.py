@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from monocal.calibrators.arguments import check_arguments
 from monocal.calibrators.base import Calibrator, LogitCalibrator
-from monocal.calibrators.parameters import parameter_names
+from monocal.calibrators.contract import Tags
+from monocal.calibrators.params import check_arguments, parameter_names
 from monocal.calibrators.registry import CALIBRATORS
-from monocal.calibrators.tags import Tags
 from monocal.core.errors import UnknownName
 
 if TYPE_CHECKING:
-    from monocal.calibrators.classifier import as_classifier
-    from monocal.calibrators.not_fitted import NotFitted
+    from monocal.calibrators.classifier import NotFitted, as_classifier
 
 __all__ = [
     "CALIBRATORS",
@@ -32,7 +30,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Loads what needs scikit-learn when it is first used."""
-    homes = {"as_classifier": "classifier", "NotFitted": "not_fitted"}
+    homes = {"as_classifier": "classifier", "NotFitted": "classifier"}
     if name not in homes:
         raise AttributeError(f"module 'monocal.calibrators' has no attribute {name!r}")
     return getattr(import_module(f"monocal.calibrators.{homes[name]}"), name)

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.calibrators.arguments import check_arguments
 from monocal.calibrators.base_curve import BaseCurve
+from monocal.calibrators.contract import RowScorer, Tags, refusal
 from monocal.calibrators.fit_rows import (
     check_both_classes,
     check_features,
@@ -22,13 +22,10 @@ from monocal.calibrators.fit_rows import (
     samples_of_fit,
 )
 from monocal.calibrators.guard import GUARD_SHARE, is_worse
-from monocal.calibrators.parameters import Parameters
+from monocal.calibrators.params import Parameters, check_arguments
 from monocal.calibrators.raw_features import KnownValues, known_ids, learn_values
 from monocal.calibrators.recent_intercept import recent_intercept
-from monocal.calibrators.refusals import refusal
-from monocal.calibrators.row_scorer import RowScorer
 from monocal.calibrators.state import CalibratorState, pack, unpack
-from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Samples
@@ -418,7 +415,7 @@ class Calibrator(Parameters, ABC):
 
     def _check_fitted(self) -> None:
         if "recent_shift_" not in vars(self):
-            from monocal.calibrators.not_fitted import NotFitted
+            from monocal.calibrators.classifier import NotFitted
 
             raise NotFitted.of(type(self).__name__)
 

@@ -1,4 +1,4 @@
-"""A calibrator dressed as a scikit-learn classifier."""
+"""What needs scikit-learn: a calibrator dressed as a classifier, and the error of a prediction before a fit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,22 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
 
 from monocal.calibrators.base import Calibrator
+from monocal.core.errors import MonocalError
 from monocal.core.spaces import Floats
+
+
+class NotFitted(MonocalError, NotFittedError):  # type: ignore[misc]
+    """Predict was called before fit."""
+
+    @classmethod
+    def of(cls, name: str) -> NotFitted:
+        return cls(
+            f"{name}: got predict before fit; expected a fitted calibrator. "
+            "Hint: call fit(scores, labels) first, or monocal.load a saved model."
+        )
 
 
 @final
@@ -38,7 +51,7 @@ def as_classifier(calibrator: Calibrator) -> CalibratedScores:
     """Returns a scikit-learn classifier with `predict_proba (n, 2)` around a calibrator.
 
     Example:
-        >>> from monocal.calibrators.statistical import PlattCalibrator
+        >>> from monocal.calibrators.platt import PlattCalibrator
         >>> X = np.array([[0.1], [0.2], [0.7], [0.9]])
         >>> as_classifier(PlattCalibrator(l2=1.0)).fit(X, [0, 1, 0, 1]).predict_proba(X).shape
         (4, 2)

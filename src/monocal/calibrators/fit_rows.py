@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.calibrators.tags import Tags
+from monocal.calibrators.contract import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples, check_labels
 from monocal.core.samples import check_features as check_ids

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
-from monocal.calibrators.parameters import parameter_names
+from monocal.calibrators.params import parameter_names
 from monocal.calibrators.statistical.carry_over import carry_by_position
 from monocal.core.chosen_ids import ChosenIds
 from monocal.core.errors import InvalidInput

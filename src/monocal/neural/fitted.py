@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from monocal.calibrators.row_scorer import RowScorer
+from monocal.calibrators.contract import RowScorer
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.neural.maps import Curve

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, final
 
-from monocal.calibrators.row_scorer import RowScorer
+from monocal.calibrators.contract import RowScorer, Tags
 from monocal.calibrators.score_knots import score_knots
-from monocal.calibrators.tags import Tags
 from monocal.compiled.jit import numba_is_installed
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.neural import maps

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.calibrators.contract import Tags
 from monocal.calibrators.statistical.carry_over import carry_among, score_curve_beside
 from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, check_penalty
 from monocal.calibrators.statistical.row_variance import spread_or_refused
-from monocal.calibrators.tags import Tags
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats

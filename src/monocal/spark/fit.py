@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator, calibrator
+from monocal.calibrators.binned import HistogramCalibrator
 from monocal.calibrators.statistical.carry_over import carry_by_position
-from monocal.calibrators.statistical.histogram import HistogramCalibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.format import fingerprint
 from monocal.core.spaces import ScoreSpace

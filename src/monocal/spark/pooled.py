@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from monocal.calibrators.statistical.binning import bin_of
+from monocal.calibrators.binned import bin_of
 from monocal.core.spaces import Floats
 from monocal.metrics.sums import sum_per_cell
 from monocal.spark.collecting import collected

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from monocal.calibrators import Calibrator
-from monocal.calibrators.not_fitted import NotFitted
+from monocal.calibrators.classifier import NotFitted
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.log_loss import log_loss
 from monocal.core.monotonicity import Predict, assert_monotone
@@ -33,7 +33,7 @@ def check_calibrator(calibrator: Calibrator) -> None:
         calibrator: Any calibrator, with any parameters. It is cloned, never fitted itself.
 
     Example:
-        >>> from monocal.calibrators.statistical import PlattCalibrator
+        >>> from monocal.calibrators.platt import PlattCalibrator
         >>> check_calibrator(PlattCalibrator())
     """
     for law in LAWS:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from monocal.calibrators.statistical.platt import PlattCalibrator
+from monocal.calibrators.platt import PlattCalibrator
 from monocal.core.errors import UnknownName
 from monocal.lab.simulator import simulate_search
 from monocal.lab.studies.cell_runner import RunOptions

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
-from monocal.calibrators.statistical import IsotonicCalibrator
+from monocal.calibrators.binned import IsotonicCalibrator
 
 SCORES = np.array([0.2, 0.2, 0.2, 0.4, 0.4, 0.4, 0.6, 0.6, 0.6])
 LABELS = np.array([0, 0, 1, 0, 1, 0, 1, 1, 0])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from monocal.calibrators.statistical.logistic_solver import solve_logistic
+from monocal.calibrators.logistic import solve_logistic
 from monocal.calibrators.statistical.wide_solver import field_offsets, recentred, solve_wide
 from monocal.ops.numpy_ops import add_shifts
 

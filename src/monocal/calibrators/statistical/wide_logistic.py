@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.base_curve import Base
-from monocal.calibrators.row_scorer import RowScorer
+from monocal.calibrators.contract import RowScorer, Tags
 from monocal.calibrators.statistical.carry_over import (
     Carry,
     ScoreCurve,
@@ -31,7 +31,6 @@ from monocal.calibrators.statistical.row_variance import (
     value_variances,
 )
 from monocal.calibrators.statistical.wide_solver import solve_wide
-from monocal.calibrators.tags import Tags
 from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, sigmoid

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, final, get_args
 
 import numpy as np
 
-from monocal.calibrators.row_scorer import RowScorer
+from monocal.calibrators.contract import RowScorer
 from monocal.compiled.limits import LOG_SCALE_LIMIT
 from monocal.core.errors import UnknownName
 from monocal.core.samples import Samples

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from monocal.calibrators.arguments import check_arguments
+from monocal.calibrators.params import check_arguments
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.folder import FolderFormat
 from monocal.core.format import fingerprint, read_tensors, write_tensors

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from monocal.calibrators.tags import Tags
+from monocal.calibrators.contract import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
 from monocal.core.spaces import sigmoid

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from monocal.calibrators.base import Calibrator
+from monocal.calibrators.contract import Tags
 from monocal.calibrators.statistical.wide_solver import field_offsets
-from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.log_loss import log_loss
 from monocal.core.samples import Ids, Samples

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.base import Calibrator
-from monocal.calibrators.tags import Tags
+from monocal.calibrators.contract import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, logit, sigmoid

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
+from monocal.calibrators.contract import Tags
 from monocal.calibrators.score_knots import score_knots
-from monocal.calibrators.tags import Tags
 from monocal.neural.fitting.map_inputs import MapInputs
 from monocal.neural.fitting.objective import Auxiliary
 from monocal.neural.fitting.presets import FitSettings

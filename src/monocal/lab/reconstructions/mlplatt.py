@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.statistical.logistic_solver import solve_logistic
+from monocal.calibrators.contract import Tags
+from monocal.calibrators.logistic import solve_logistic
 from monocal.calibrators.statistical.wide_solver import field_offsets
-from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from monocal.calibrators.logistic import solve_logistic
 from monocal.calibrators.statistical.common_directions import CommonDirections
 from monocal.calibrators.statistical.compiled_loops import loop_for
-from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.core.log_loss import log_losses
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid

@@ -8,10 +8,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.calibrators.logistic import solve_logistic
 from monocal.calibrators.recent_intercept import solve_shift
 from monocal.calibrators.statistical.carry_over.believed import CarryOver
 from monocal.calibrators.statistical.field_shrinkage import LARGEST_PENALTY, N_ROUNDS, solve_shrunk
-from monocal.calibrators.statistical.logistic_solver import solve_logistic
 from monocal.calibrators.statistical.wide_solver import WideParameters, field_offsets, solve_wide
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators.statistical.logistic_solver import solve_logistic
+from monocal.calibrators.logistic import solve_logistic
 from monocal.calibrators.statistical.refreshing.filtering import moved_on, seen
 from monocal.calibrators.statistical.refreshing.posterior import Posterior, values_information
 from monocal.calibrators.statistical.refreshing.rates import (

@@ -1,4 +1,4 @@
-"""Platt scaling."""
+"""Methods that move the logit by two or three numbers: none at all, Platt scaling, a temperature, beta calibration."""
 
 from __future__ import annotations
 
@@ -8,12 +8,35 @@ from typing import Literal, final
 import numpy as np
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.statistical.logistic_solver import solve_logistic
+from monocal.calibrators.contract import Tags
+from monocal.calibrators.logistic import solve_logistic
 from monocal.calibrators.statistical.refreshing import centred, known_at_fit, refresh_effects, resumed
-from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
+from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
+
+
+@final
+class NoneCalibrator(LogitCalibrator):
+    """Leaves the score as it is (after the sampling correction, if a rate is given).
+
+    The bar that every other method has to clear.
+
+    Example:
+        >>> NoneCalibrator().fit([0.2, 0.7], [0, 1]).predict([0.3]).round(6).tolist()
+        [0.3]
+    """
+
+    name = "none"
+    class_tags = Tags(monotone="strict")
+
+    def _fit(self, samples: Samples) -> None:
+        pass
+
+    def _map(self, _ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        return logits
+
 
 _NO_FIELDS = np.zeros(1, dtype=np.int64)
 
@@ -96,3 +119,84 @@ class PlattCalibrator(LogitCalibrator):
 
     def _map(self, _ops: Ops, logits: Values, _ids: Values | None) -> Values:
         return logits * self.slope_ + self.intercept_
+
+
+_LARGEST_TEMPERATURE = 1e6
+
+
+@final
+class TemperatureCalibrator(LogitCalibrator):
+    r"""Divides logits by one temperature.
+
+    .. math:: p = \sigma(z / T), \qquad T > 0
+
+    Order is kept and 0.5 stays 0.5, so an offset cannot be corrected: for click rates prefer Platt. If the data
+    ask for a negative temperature, T is 1,000,000 and the map is all but constant.
+
+    References:
+        Guo et al. On calibration of modern neural networks. ICML 2017.
+
+    Example:
+        >>> z = np.linspace(-4, 4, 801)
+        >>> y = (np.arange(801) * 0.618034) % 1 < 1 / (1 + np.exp(-z / 2))
+        >>> round(TemperatureCalibrator().fit(z, y, scores_are="logit").temperature_, 1)
+        2.0
+    """
+
+    name = "temperature"
+    class_tags = Tags(monotone="strict")
+
+    def _fit(self, samples: Samples) -> None:
+        (slope,) = solve_logistic(
+            samples.logits[:, None], samples.known_labels, samples.weights_or_ones, constraints=np.array([[1.0]])
+        )
+        self.temperature_ = 1.0 / max(float(slope), 1.0 / _LARGEST_TEMPERATURE)
+
+    def _map(self, _ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        return logits / self.temperature_
+
+
+@final
+class BetaCalibrator(LogitCalibrator):
+    r"""Bends the two ends of the score independently.
+
+    .. math:: p = \sigma(a \ln s - b \ln(1-s) + c), \qquad a, b \ge 0
+
+    The exact posterior when the scores of both classes are beta-distributed; contains Platt (a = b). Strictly
+    increasing unless a = b = 0; logits less than 2e-13 apart count as equal. The free intercept makes PCOC 1 on the
+    fitting rows.
+
+    References:
+        Kull, Silva Filho, Flach. Beta calibration. AISTATS 2017.
+
+    Example:
+        >>> s = np.tile([0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99], 2)
+        >>> truth = s**2 / (s**2 + (1 - s) ** 0.5)
+        >>> calibrator = BetaCalibrator().fit(
+        ...     s, np.repeat([0, 1], 7), weights=np.where(np.arange(14) < 7, 1 - truth, truth)
+        ... )
+        >>> round(calibrator.a_, 3), round(calibrator.b_, 3), abs(round(calibrator.c_, 3))
+        (2.0, 0.5, 0.0)
+    """
+
+    name = "beta"
+    class_tags = Tags(monotone="strict", keeps_mean=True)
+
+    def _fit(self, samples: Samples) -> None:
+        design = np.column_stack([*_log_parts(NUMPY, samples.logits), np.ones(samples.n_rows)])
+        a, b, c = solve_logistic(design, samples.known_labels, samples.weights_or_ones, constraints=np.eye(3)[:2])
+        self.a_, self.b_, self.c_ = max(float(a), 0.0), max(float(b), 0.0), float(c)
+
+    def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        log_score, minus_log_rest = _log_parts(ops, logits)
+        return log_score * self.a_ + minus_log_rest * self.b_ + self.c_
+
+
+def _log_parts(ops: Ops, logits: Values) -> tuple[Values, Values]:
+    """Returns ln s and −ln(1 − s), both increasing in the logit, in float64, too, and exact at both ends.
+
+    `logaddexp` would add a falling correction to a rising number and fall by a unit in the last place here and
+    there; logits are at most 40, so nothing overflows without it.
+    """
+    z = ops.rounded(logits)
+    return -ops.softplus(-z), ops.softplus(z)

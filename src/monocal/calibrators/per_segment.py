@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.base import Calibrator
+from monocal.calibrators.contract import Tags
 from monocal.calibrators.state import CalibratorState, pack, unpack, with_prefix, without_prefix
-from monocal.calibrators.tags import Tags
 from monocal.core.errors import InvalidInput
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats

@@ -1,0 +1,298 @@
+"""Methods that start from rates of bins or blocks of the score: histogram, isotonic regression, smoothed isotonic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, final, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monocal.calibrators.base import Calibrator
+from monocal.calibrators.contract import Tags
+from monocal.calibrators.statistical.refreshing import kept_or_refused
+from monocal.calibrators.statistical.refreshing.merged_curves import merge_day, weights_of_knots
+from monocal.core.errors import InvalidInput
+from monocal.core.samples import Samples
+from monocal.core.spaces import SCORE_EPSILON, Floats, logit, sigmoid
+from monocal.ops.numpy_ops import NUMPY
+from monocal.ops.operations import Ops, Values
+
+Binning = Literal["width", "mass"]
+Variant = Literal["monocal", "authors"]
+
+
+def bin_edges(probabilities: Floats, weights: Floats, n_bins: int, binning: str) -> Floats:
+    """Returns `n_bins + 1` edges from 0 to 1: equally wide, or with equal weight in each bin.
+
+    Example:
+        >>> bin_edges(np.array([0.1, 0.2, 0.3, 0.9]), np.ones(4), 2, "mass").tolist()
+        [0.0, 0.2, 1.0]
+    """
+    if n_bins < 1:
+        raise InvalidInput.of("n_bins", n_bins, "at least 1 bin", "10 is the usual choice")
+    if binning not in get_args(Binning):
+        raise InvalidInput.of("binning", repr(binning), '"width" or "mass"', "choose one of the two")
+    if binning == "width":
+        return np.linspace(0.0, 1.0, n_bins + 1)
+    order = np.argsort(probabilities, kind="stable")
+    mass = np.cumsum(weights[order])
+    wanted = mass[-1] * np.arange(1, n_bins) / n_bins
+    inner = probabilities[order][np.searchsorted(mass, wanted * (1.0 - 1e-12))]
+    return np.unique(np.concatenate([[0.0], inner, [1.0]]))
+
+
+def check_variant(variant: str) -> None:
+    if variant not in get_args(Variant):
+        raise InvalidInput.of("variant", repr(variant), '"monocal" or "authors"', "authors reproduces the paper's code")
+
+
+def bin_of(logits: Floats, edges: Floats) -> NDArray[np.int64]:
+    """Returns the bin `(low, high]` of every row, 0 … K − 1; a score of exactly 0 is in the first.
+
+    Edges are taken to logit space, as the scores were, so a score that equals an edge still does.
+    """
+    return np.digitize(logits, logit(edges[1:-1]), right=True)
+
+
+def was_zero(ops: Ops, logits: Values) -> Values:
+    """Tells which scores were exactly 0 before clipping; the authors' scripts give those the last bin."""
+    return ops.sigmoid(logits) <= SCORE_EPSILON * (1.0 + 1e-9)
+
+
+class BinnedCalibrator(Calibrator):
+    """A method that starts from bins of the score.
+
+    Arguments:
+        n_bins: Number of bins.
+        binning: `"width"` for equally wide bins, `"mass"` for equally filled ones.
+        variant: `"authors"` reproduces the UMC authors' script.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_bins: int = 10,
+        binning: Binning = "width",
+        variant: Variant = "monocal",
+        recent_share: float = 0.0,
+        guard: bool = False,
+    ) -> None:
+        super().__init__(recent_share=recent_share, guard=guard)
+        self.n_bins = n_bins
+        self.binning = binning
+        self.variant = variant
+
+
+@final
+class HistogramCalibrator(BinnedCalibrator):
+    """Replaces a score by the observed rate of its bin.
+
+    Bins are `(low, high]`. An empty bin takes the value interpolated between its neighbours' centres. Nothing
+    keeps bin rates in order, so the map is not monotone, and it has at most `n_bins` distinct values, so AUC drops.
+    The mean prediction equals the observed rate on the fitting rows.
+
+    References:
+        Zadrozny, Elkan. Obtaining calibrated probability estimates from decision trees and naive Bayesian
+        classifiers. 2001.
+
+    Arguments:
+        n_bins: Number of bins.
+        binning: `"width"` for equally wide bins, `"mass"` for equally filled ones.
+        variant: `"authors"` reproduces the UMC authors' script: empty bins give 0 and a score of 0 gets the *last*
+            bin's value.
+
+    Example:
+        >>> calibrator = HistogramCalibrator(n_bins=2).fit([0.1, 0.2, 0.3, 0.8], [0, 1, 0, 1])
+        >>> calibrator.rates_.round(3).tolist()
+        [0.333, 1.0]
+    """
+
+    name = "histogram"
+    class_tags = Tags(monotone="none", keeps_mean=True)
+
+    def _fit(self, samples: Samples) -> None:
+        check_variant(self.variant)
+        p, w = sigmoid(samples.logits), samples.weights_or_ones
+        self.edges_ = bin_edges(p, w, self.n_bins, self.binning)
+        index = bin_of(samples.logits, self.edges_)
+        n_bins = len(self.edges_) - 1
+        counts = np.bincount(index, w, n_bins)
+        positives = np.bincount(index, w * samples.known_labels, n_bins)
+        filled = counts > 0.0
+        rates = np.divide(positives, counts, out=np.zeros(n_bins), where=filled)
+        if self.variant == "monocal" and not np.all(filled):
+            centres = 0.5 * (self.edges_[1:] + self.edges_[:-1])
+            rates = np.interp(centres, centres[filled], rates[filled])
+        self.rates_: Floats = rates
+
+    def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        place = ops.count_below(logits, logit(self.edges_[1:-1]))
+        if self.variant == "authors":
+            place = ops.where(was_zero(ops, logits), len(self.edges_) - 2, place)
+        return ops.look_up(self.rates_, place)
+
+
+@final
+class IsotonicCalibrator(Calibrator):
+    r"""Fits the non-decreasing function of the score that is closest to the labels.
+
+    .. math:: \min_{g\ \text{non-decreasing}} \sum_i w_i (y_i - g(s_i))^2
+
+    Solved by pooling adjacent violators; between the block ends the map is linear, outside the fitted range
+    constant. Flat pieces make ties. The mean prediction equals the observed rate on the fitting rows.
+
+    References:
+        Zadrozny, Elkan. Transforming classifier scores into accurate multiclass probability estimates. 2002.
+
+    Example:
+        >>> calibrator = IsotonicCalibrator().fit([0.2, 0.2, 0.4, 0.6], [1, 0, 0, 1])
+        >>> calibrator.predict([0.2, 0.4, 0.5, 0.6]).round(4).tolist()
+        [0.3333, 0.3333, 0.6667, 1.0]
+    """
+
+    name = "isotonic"
+    class_tags = Tags(monotone="weak", keeps_mean=True)
+
+    def _fit(self, samples: Samples) -> None:
+        scores, weights = sigmoid(samples.logits), samples.weights_or_ones
+        self.knots_, self.rates_ = _solve(scores, samples.known_labels, weights)
+        self.posterior_ = {"weights": weights_of_knots(self.knots_, self.rates_, scores, weights)}
+
+    def _refresh(self, samples: Samples) -> None:
+        state = kept_or_refused(vars(self).get("posterior_"), self.name)
+        # the last intercept, if there is one, goes on with the curve
+        scores, weights = sigmoid(samples.logits), samples.weights_or_ones
+        knots, rates = _solve(scores, samples.known_labels, weights)
+        found, self.posterior_, discount = merge_day(
+            state,
+            (self.knots_, self.rates_, state["weights"]),
+            (knots, rates, weights_of_knots(knots, rates, scores, weights)),
+            (scores, samples.known_labels, weights),
+            _solve,
+            NUMPY.interpolate,
+        )
+        before = float(np.average(self._predict(samples), weights=weights))
+        self.knots_, self.rates_, _ = found
+        after = float(np.average(self._predict(samples), weights=weights))
+        level = float(np.diff(logit(np.array([before, after])))[0])
+        self.moved_ = {"level": {"moved": level}, "kept": discount, "fields": []}
+
+    def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        return ops.interpolate(ops.sigmoid(logits), self.knots_, self.rates_)
+
+
+def _solve(scores: Floats, targets: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    from sklearn.isotonic import IsotonicRegression  # a second to load, and other methods go without
+
+    solver = IsotonicRegression(y_min=0.0, y_max=1.0, increasing=True, out_of_bounds="clip")
+    solver.fit(scores, targets, sample_weight=weights)
+    return np.asarray(solver.X_thresholds_, dtype=np.float64), np.asarray(solver.y_thresholds_, dtype=np.float64)
+
+
+_AUTHORS_EPSILON = 1e-4
+
+
+@final
+class SirCalibrator(BinnedCalibrator):
+    """Bins the score, pools bins until their rates increase, and joins the bin centres with straight lines.
+
+    The line starts at (0, 0) and ends at (1, 1). Without the flats of isotonic regression inside a bin, fewer
+    ties; non-decreasing because the knots are.
+
+    References:
+        Deng et al. Calibrating user response predictions in online advertising. ECML-PKDD 2020.
+
+    Arguments:
+        n_bins: Number of bins; the UMC authors use 10 (Avazu) and 15 (AliCCP).
+        binning: `"width"` or `"mass"`.
+        variant: `"authors"` reproduces the UMC authors' script with its stale merge weights, its single pass and its
+            slope epsilon; a score of 0 gets the last line's value, so order is not promised. It refuses data on which
+            that script fails.
+
+    Example:
+        >>> calibrator = SirCalibrator(n_bins=2).fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1])
+        >>> calibrator.predict([0.15, 0.3, 0.7]).round(3).tolist()
+        [0.25, 0.5, 0.5]
+    """
+
+    name = "sir"
+    class_tags = Tags(monotone="weak")
+
+    def _tags(self) -> Tags:
+        return replace(self.class_tags, monotone="weak" if self.variant == "monocal" else "none")
+
+    def _fit(self, samples: Samples) -> None:
+        check_variant(self.variant)
+        p, w = sigmoid(samples.logits), samples.weights_or_ones
+        edges = bin_edges(p, w, self.n_bins, self.binning)
+        index, n_bins = bin_of(samples.logits, edges), len(edges) - 1
+        counts: Floats = np.bincount(index, w, n_bins).astype(np.float64)
+        positives = np.bincount(index, w * samples.known_labels, n_bins)
+        low, high = np.full(n_bins, np.inf), np.full(n_bins, -np.inf)
+        np.minimum.at(low, index, p)
+        np.maximum.at(high, index, p)
+        filled = counts > 0.0
+        rates = positives[filled] / counts[filled]
+        centres = 0.5 * (low[filled] + high[filled])
+        if self.variant == "authors":
+            self._take_authors_knots(rates, centres, counts[filled])
+        else:
+            self._take_knots(rates, centres, counts[filled])
+
+    def _take_knots(self, rates: Floats, centres: Floats, counts: Floats) -> None:
+        x, y = pool_violators(centres, rates, counts)
+        knots, values = np.concatenate([[0.0], x, [1.0]]), np.concatenate([[0.0], y, [1.0]])
+        distinct = np.concatenate([[True], np.diff(knots) > 1e-12])
+        self.knots_: Floats = knots[distinct]
+        self.rates_: Floats = values[distinct]
+
+    def _take_authors_knots(self, rates: Floats, centres: Floats, counts: Floats) -> None:
+        a, m, c = list(rates), list(centres), list(counts)
+        i = 0
+        while i < len(a) - 1:
+            if a[i] > a[i + 1]:
+                total = c[i] + c[i + 1]
+                a[i] = (a[i] * c[i] + a[i + 1] * c[i + 1]) / total
+                m[i] = (m[i] * c[i] + m[i + 1] * c[i + 1]) / total
+                # the merged bin keeps its old count: that is the script's behaviour, not ours
+                del a[i + 1], m[i + 1], c[i + 1]
+            else:
+                i += 1
+        if np.any(np.diff(a) < 0.0):
+            raise InvalidInput.of(
+                "variant", '"authors" on these labels', "bin rates that one merging pass puts in order",
+                'use variant="monocal", which pools until they are',
+            )  # fmt: skip
+        self.knots_ = np.array([0.0, *m, 1.0])
+        self.rates_ = np.array([0.0, *a, 1.0])
+
+    def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
+        p = ops.sigmoid(logits)
+        if self.variant == "monocal":
+            return ops.interpolate(p, self.knots_, self.rates_)
+        slopes = np.diff(self.rates_) / (np.diff(self.knots_) + _AUTHORS_EPSILON)
+        intercepts = self.rates_[1:] - slopes * self.knots_[1:]
+        last = len(slopes) - 1
+        segment = ops.minimum(ops.count_below(p, self.knots_[1:]), last)
+        segment = ops.where(was_zero(ops, logits), last, segment)
+        return ops.clip(ops.look_up(slopes, segment) * p + ops.look_up(intercepts, segment), 0.0, 1.0)
+
+
+def pool_violators(centres: Floats, rates: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Merges neighbouring bins, weighted by count, while a left rate exceeds its right one; equal rates stay apart.
+
+    Example:
+        >>> x, y = pool_violators(np.array([0.1, 0.3, 0.5, 0.7]), np.array([0.2, 0.6, 0.5, 0.1]), np.ones(4))
+        >>> x.round(3).tolist(), y.round(3).tolist()
+        ([0.1, 0.5], [0.2, 0.4])
+    """
+    blocks: list[tuple[float, float, float]] = []
+    for centre, rate, count in zip(centres, rates, counts, strict=True):
+        block = (float(centre), float(rate), float(count))
+        while blocks and blocks[-1][1] > block[1]:
+            x, y, c = blocks.pop()
+            total = c + block[2]
+            block = ((x * c + block[0] * block[2]) / total, (y * c + block[1] * block[2]) / total, total)
+        blocks.append(block)
+    return np.array([x for x, _, _ in blocks]), np.array([y for _, y, _ in blocks])

@@ -1,0 +1,91 @@
+"""What a calibrator promises, and the errors of what it cannot do; the contract tests hold it to every word."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal, Protocol
+
+from monocal.core.errors import InvalidInput
+from monocal.core.samples import Ids
+from monocal.core.spaces import Floats
+
+
+@dataclass(frozen=True)
+class Tags:
+    """Promises of one calibrator.
+
+    Attributes:
+        monotone: Whether a higher score never gets a lower probability *for a fixed feature row*: `strict` (a
+            higher one wherever float64 can tell them apart), `weak` (ties allowed) or `none`.
+            With features two impressions may still swap, so AUC can move.
+        features: Whether field ids are `unused`, `optional` or `required`.
+        keeps_mean: The mean prediction on the fitting rows equals their observed rate: PCOC there is 1.
+        deterministic: The same rows and seed give the same numbers.
+        weights_exactly: Integer weights give the same fit as repeated rows. Where false (training by mini-batches),
+            weights enter every loss and statistic that way, but the batches differ.
+        reconstruction: No released code exists; this follows public summaries.
+    """
+
+    monotone: Literal["strict", "weak", "none"]
+    features: Literal["unused", "optional", "required"] = "unused"
+    keeps_mean: bool = False
+    deterministic: bool = True
+    weights_exactly: bool = True
+    reconstruction: bool = False
+
+    @property
+    def uses_features(self) -> bool:
+        return self.features != "unused"
+
+    def as_dict(self) -> dict[str, str | bool]:
+        return asdict(self)
+
+
+class RowScorer(Protocol):
+    """A fitted calibrator as one function, for thousands of small calls a second.
+
+    Rows were checked already: finite logits after the sampling correction, ids ≥ 0 in the field order of `fit`
+    (ids that were not there count as unseen). A row's answer depends on that row alone: neither on the rows beside
+    it nor on how many there are. Hence offline and online numbers agree to the last bit.
+    """
+
+    def __call__(self, logits: Floats, ids: Ids, /) -> Floats:
+        """Returns probabilities.
+
+        Arguments:
+            logits: One per row, float64.
+            ids: Field ids `(n, F)`, int32, C-contiguous; F = 0 for a model without fields.
+        """
+        ...
+
+
+_REFUSALS = {
+    "numbers": (
+        "numeric",
+        "one that can use numeric fields: umc, sbcr, fac, desc, mcnet or wide_logistic",
+        "choose one of them, or put the numbers into classes and name those under fields=",
+    ),
+    "refresh": (
+        "model",
+        "one that can go on from its last fit",
+        "fit it anew on a window of recent rows, or use umc, wide_logistic, platt or isotonic",
+    ),
+    "interval": ("interval", "one with intervals of rows", "use wide_logistic, umc or another network"),
+    "onnx": (
+        "model",
+        "one that can be exported to ONNX",
+        "serve it with monocal serve, or give its class the method _map",
+    ),
+}
+"""What is asked for to the argument that asks, what was expected and a hint."""
+
+
+def refusal(asked: Literal["numbers", "refresh", "interval", "onnx"], method: str) -> InvalidInput:
+    """Returns the error of a method that has no use for fields of numbers, or cannot do one of the others.
+
+    Example:
+        >>> str(refusal("interval", "platt")).split("; ")[0]
+        "interval: got the method 'platt'"
+    """
+    argument, wanted, hint = _REFUSALS[asked]
+    return InvalidInput.of(argument, f"the method {method!r}", wanted, hint)
