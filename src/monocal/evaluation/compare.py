@@ -269,7 +269,7 @@ def paired_losses(
     Arguments:
         labels: 0.0 or 1.0 per row.
         first: Probabilities of the reference.
-        second: Probabilities of the challenger.
+        second: Of the other.
         cells: The cell of each row, from 0; None puts all rows into one.
         n_cells: How many cells there are.
         weights: How often each row counts.

@@ -213,7 +213,7 @@ def compare_methods(
     label_time: str | None = None,
     window: str | None = None,
 ) -> MethodComparison:
-    """Fits several methods on the same older rows and judges them on the same recent ones.
+    """Fits several methods on the same older rows and evaluates them on the same recent ones.
 
     The table is sorted by log-loss, unless another metric is asked for. Differences are paired: both methods see the
     same resampled rows. Where the interval of a difference includes zero, or the difference is below
@@ -235,7 +235,7 @@ def compare_methods(
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have.
-        holdout: The most recent share of rows, which judges.
+        holdout: The most recent share of rows, which is evaluated.
         metric: What to sort by and to call the best: log-loss. A calibration error may be asked for, of which a
             forecast that tells no rows apart can have the smallest.
         metrics: Further metrics to report; by default the headline ones.

@@ -94,7 +94,7 @@ class Evaluation(Tabular):
         no_interval: Why metrics without rows and replicates have no interval.
         before: The same rows with the score before calibration, if this is a calibrated forecast.
         by: Field to errors by value, for the fields that were asked for.
-        seen: Field to errors by how often values were seen in the fit; empty if that is not known.
+        times_seen: Field to errors by how often values were seen in the fit; empty if that is not known.
     """
 
     metrics: Mapping[str, AnyMetric]
@@ -107,7 +107,7 @@ class Evaluation(Tabular):
     no_interval: str = "not asked for"
     before: Evaluation | None = None
     by: Mapping[str, FieldTable] = field(default_factory=dict)
-    seen: Mapping[str, list[SeenBand]] = field(default_factory=dict)
+    times_seen: Mapping[str, list[SeenBand]] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:

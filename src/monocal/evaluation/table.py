@@ -70,7 +70,7 @@ def evaluation_roles(
 
 
 def check_fields(fields: Sequence[str], available: Sequence[str]) -> None:
-    """Refuses a missing column by the argument that named it: fields of a judgement are read as slices.
+    """Refuses a missing column by the argument that named it: fields of an evaluation are read as slices.
 
     Example:
         >>> check_fields(["sites"], ["site", "click"])
@@ -123,7 +123,7 @@ def evaluate_rows(
             name: by_times_seen(counts[known], part.labels[task], stages, part.weights)
             for name, counts in (times_seen or {}).items()
         }
-        found[task] = replace(evaluated[-1], before=None if calibrated is None else evaluated[0], seen=seen)
+        found[task] = replace(evaluated[-1], before=None if calibrated is None else evaluated[0], times_seen=seen)
     return found
 
 
@@ -187,7 +187,7 @@ class TableEvaluation(Tabular):
                         for name in evaluation.by
                     },
                     "new_and_rare_values": {
-                        name: [band.as_dict() for band in bands] for name, bands in evaluation.seen.items()
+                        name: [band.as_dict() for band in bands] for name, bands in evaluation.times_seen.items()
                     },
                 }
                 for task, evaluation in self.tasks.items()
@@ -237,12 +237,12 @@ def evaluate_table(
 
     Arguments:
         table: Anything `open_table` takes.
-        model: Judged beside its own score; it brings its tasks, fields, score space and sampling rate along.
+        model: Evaluated beside its own score; it brings its tasks, fields, score space and sampling rate along.
         score: The score column, without a model.
         label: The 0/1 column; with a model the one it was fitted on unless said otherwise.
         tasks: Several tasks: name to (label column, score column).
         fields: Categorical columns for field-wise metrics; None means the model's.
-        by: Fields of which every value is judged.
+        by: Fields of which every value is evaluated.
         group: Users, queries or sessions.
         weight: How often each row counts.
         time: Needed for since and until.
@@ -276,13 +276,13 @@ def evaluate_table(
     delays = None if model is None else known_delays(model)
     rows = Table.read(stream, roles, since=since, until=until, delays=delays)
     labels = rows.late_labels
-    judged, calibrated, seen = rows if fields is None else rows.with_fields([*fields, *by]), None, None
+    chosen, calibrated, seen = rows if fields is None else rows.with_fields([*fields, *by]), None, None
     if model is not None:
         warn_about_fitted(model.info, model.vocabulary, rows)
         calibrated, seen = model.predict_rows(rows), rows_seen(model, rows)
-        judged = binned(judged, model.vocabulary)
+        chosen = binned(chosen, model.vocabulary)
     options = EvaluationOptions(metrics, by, n_bootstrap=n_bootstrap, seed=seed)
-    return TableEvaluation(evaluate_rows(judged, calibrated, options, seen), rows.n_table_rows, labels)
+    return TableEvaluation(evaluate_rows(chosen, calibrated, options, seen), rows.n_table_rows, labels)
 
 
 def rows_seen(model: Model, rows: Table) -> dict[str, NDArray[np.int64]]:
@@ -352,11 +352,11 @@ def fit_and_evaluate(
     window: str | None = None,
     **arguments: Any,
 ) -> FitResult:
-    """Fits on the older rows and judges on the most recent ones, which the fit has not seen.
+    """Fits on the older rows and evaluates on the most recent ones, which the fit has not seen.
 
     Arguments:
         table: A table with scores, or a prepared log with scores or its folder. A log that knows its parts is fitted
-            on "calibration" and judged on "test".
+            on "calibration" and evaluated on "test".
         method: Name of the calibrator, or one with its arguments, as in `monocal.fit`.
         score: As in `monocal.fit`, like the following columns.
         label: The 0/1 column.
@@ -371,11 +371,11 @@ def fit_and_evaluate(
         soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have.
-        holdout: The most recent share of rows that judges; 0 fits on all rows and judges nothing.
+        holdout: The most recent share of rows, which is evaluated; 0 fits on all rows and evaluates nothing.
         refit: Whether to fit once more on all rows afterwards. The numbers then belong to the first fit.
         n_bootstrap: Replicates behind an interval.
         seed: Seed of resampling; a network's own is given as `method=monocal.calibrator("umc", seed=5)`.
-        team: Who fits together, see `fit_log`; only the first member judges.
+        team: Who fits together, see `fit_log`; only the first member evaluates.
         n_shards: Into how many shards the rows are dealt.
         event_time: Where labels may still come, as in `monocal.fit`; metrics are those of the labels that have come.
         label_time: When a positive label came.
@@ -385,8 +385,8 @@ def fit_and_evaluate(
     Example:
         >>> from monocal.lab.simulator import simulate_log
         >>> log = simulate_log(20_000, world="affine").table()
-        >>> judged = fit_and_evaluate(log, method="platt", score="pctr", label="click", time="timestamp")
-        >>> judged.tasks["click"].change.verdict("log_loss"), judged.holdout.n_test
+        >>> found = fit_and_evaluate(log, method="platt", score="pctr", label="click", time="timestamp")
+        >>> found.tasks["click"].change.verdict("log_loss"), found.holdout.n_test
         ('better', 4000)
     """
     chosen, arguments = method_and_arguments(fit_and_evaluate, method, arguments, min_count=min_count, seed=seed)

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from monocal.core.numbers import percent, ratio, significant
 from monocal.core.spaces import Floats
+from monocal.evaluation.cells import Cells, sum_cells
 from monocal.evaluation.compare import compare
 from monocal.evaluation.compare_methods import MethodComparison
-from monocal.evaluation.fields import Cells, sum_cells
 from monocal.evaluation.stats import Spread, spread_of
 
 N_BANDS = 10

@@ -19,7 +19,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.locks import turn_in
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import Floats, logit
-from monocal.evaluation.fields import Cells
+from monocal.evaluation.cells import Cells
 from monocal.metrics.drift import Expected, StabilityIndex, expected_performance, stability_index
 from monocal.models.late import known_delays
 from monocal.models.model import Model
@@ -206,7 +206,7 @@ def sums_by_period(
         probabilities: Task to the forecast that its labels are held against.
         by: Fields or slices whose values are looked at.
         length: The length of a period in the unit of the time column.
-        tolerance: See `evidence`.
+        tolerance: See `monocal.monitoring.evalues`.
     """
     if rows.times is None:
         raise InvalidInput.of("time", None, "the column that says when a row happened", 'name it, time="timestamp"')

@@ -150,7 +150,7 @@ class TaskReport:
     @property
     def seen(self) -> dict[str, list[SeenBand]]:
         """Field to errors by how often its values were seen in the fit, where some were seen less often."""
-        return {name: bands for name, bands in self.metrics.seen.items() if len(bands) > 1}
+        return {name: bands for name, bands in self.metrics.times_seen.items() if len(bands) > 1}
 
 
 @final

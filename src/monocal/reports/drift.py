@@ -13,7 +13,7 @@ from scipy import special
 
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
-from monocal.evaluation.fields import Cells
+from monocal.evaluation.cells import Cells
 from monocal.evaluation.stats import MatchedCounts, Spread, joint_discoveries, levelled, spread_of, two_sided_p_value
 from monocal.metrics.drift import StabilityIndex, stability_index
 from monocal.reports.rows import BeforeAfter, FieldColumn, TaskRows

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
-from monocal.evaluation.fields import Cells, dispersion_of, sum_cells
+from monocal.evaluation.cells import Cells, dispersion_of, sum_cells
 from monocal.tables.column import EncodedColumn, IdColumn
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary

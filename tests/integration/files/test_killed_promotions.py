@@ -118,9 +118,7 @@ def quick_place(tmp_path):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("before", "after"), [(0, 1), (1, 2), (2, 1)], ids=["first promotion", "promotion", "rollback"]
-)
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 2), (2, 1)])
 def test_killed_at_every_call_the_old_generation_or_the_new_one_is_active(quick_place, before, after):
     child = run(KILL_EVERYWHERE, quick_place, before)
     found = json.loads(child.communicate()[0])

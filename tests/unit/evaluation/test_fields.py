@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from monocal.core.errors import InvalidInput
-from monocal.evaluation.fields import dispersion_of, field_table, sum_cells
+from monocal.evaluation.cells import dispersion_of, sum_cells
+from monocal.evaluation.fields import field_table
 from monocal.evaluation.stats import (
     MatchedCounts,
     discoveries,

@@ -76,9 +76,9 @@ def test_parents_lower_the_loss_where_values_are_new(older: dict[str, Any], mode
         evaluate_table(later, model=each, metrics=["log_loss", "pcoc"], n_bootstrap=10).tasks["click"]
         for each in (model, alone)
     )
-    (never,) = with_parent.seen["ad"]
+    (never,) = with_parent.times_seen["ad"]
     assert (never.title, never.n_rows) == ("never", 6_000)
-    assert never.log_loss["after"] < without.seen["ad"][0].log_loss["after"] - 0.05
+    assert never.log_loss["after"] < without.times_seen["ad"][0].log_loss["after"] - 0.05
     assert abs(never.pcoc["after"] - 1.0) < 0.1
     assert never.log_loss["after"] == pytest.approx(with_parent.value("log_loss"), rel=1e-9)
 
