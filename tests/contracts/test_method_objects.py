@@ -20,7 +20,9 @@ SHARED = [
     (function, method, name)
     for function, call in FUNCTIONS.items()
     for method, kind in CALIBRATORS.items()
-    for name in inspect.signature(call).parameters.keys() & inspect.signature(kind).parameters.keys() - {"method"}
+    for name in sorted(
+        inspect.signature(call).parameters.keys() & inspect.signature(kind).parameters.keys() - {"method"}
+    )
 ]
 
 

@@ -3,7 +3,7 @@
 import inspect
 
 import monocal
-from monocal.lab import demo, demo_world
+from monocal.lab import demo
 from monocal.lab.demo import RIVAL, SAVED_METHOD, run_demo
 
 N_ROWS = 50_000
@@ -50,7 +50,7 @@ def test_the_saved_model_is_the_one_that_was_judged(monkeypatch, monocal_command
 
 def test_where_the_page_does_not_change_no_reason_is_made_up(monkeypatch, monocal_command, tmp_path):
     """A weak ranker leaves something to umc here, too, but nothing that one field and the score together explain."""
-    monkeypatch.setattr(demo_world, "AFTER", demo_world.BEFORE)
+    monkeypatch.setattr(demo, "AFTER", demo.BEFORE)
     text, found = _run(monkeypatch, monocal_command, tmp_path)
     assert not found.lead.is_visible
     assert str(found.lead) in text

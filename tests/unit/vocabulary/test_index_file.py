@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.core import manifest
+from monocal.core import folder
 from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.tables.value_index import ValueIndex
 from monocal.tables.vocabulary import FieldVocabulary, ValueCounts, Vocabulary, read_indexes, write_indexes
@@ -58,7 +58,7 @@ def test_an_index_of_other_values_is_refused():
 
 def test_a_model_with_many_values_maps_its_index(tmp_path, monkeypatch):
     monkeypatch.setattr(write_indexes, "__defaults__", (100,))
-    monkeypatch.setattr(manifest, "MAPPED_BYTES", 1_000)
+    monkeypatch.setattr(folder, "MAPPED_BYTES", 1_000)
     rng = np.random.default_rng(0)
     log = pa.table({"p": rng.uniform(0.1, 0.3, 4_000), "y": rng.integers(0, 2, 4_000), "user": (TEXTS * 4)})
     model = monocal.fit(log, method="wide_logistic", score="p", label="y", fields=["user"])
