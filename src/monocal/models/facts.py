@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from monocal.core.team import BLOCK_ROWS, Shards, Team
 from monocal.tables.table import Table
 
 if TYPE_CHECKING:
-    from monocal.models.model import Model, TaskModel
+    from monocal.models.model import Model
 
 _SCORE_BINS = 20
 _SHARES = np.linspace(0.0, 1.0, _SCORE_BINS + 1)[1:-1]
@@ -188,12 +188,13 @@ def verify(model: Model) -> None:
 
     The stored canary rows are scored again. Then, for the features of every canary row and for a row of unseen
     values, the score sweeps the logit axis: answers must be probabilities and must never fall, unless the method
-    says that it is not monotone.
+    says that it is not monotone. A method of several maps, such as one per segment, is swept map by map.
     """
     model.verify_canary(CANARY_TOLERANCE)
     rows = _rows(model)
     for task in model.tasks:
-        _sweep(task, rows, _PROBES, task.calibrator.row_scorer())
+        for part in _parts(task.calibrator):
+            _sweep(task.name, part, rows if part is task.calibrator else rows[:1], _PROBES, part.row_scorer())
 
 
 def verify_quickly(model: Model) -> None:
@@ -214,12 +215,21 @@ def verify_quickly(model: Model) -> None:
     model.verify_canary(CANARY_TOLERANCE)
     rows = _rows(model)
     for task in model.tasks:
-        calibrator = task.calibrator
+        for part in _parts(task.calibrator):
 
-        def predict(logits: Floats, ids: Ids, calibrator: Calibrator = calibrator) -> Floats:
-            return calibrator.predict_samples(Samples(logits, features=ids if ids.shape[1] else None))
+            def predict(logits: Floats, ids: Ids, part: Calibrator = part) -> Floats:
+                return part.predict_samples(Samples(logits, features=ids if ids.shape[1] else None))
 
-        _sweep(task, rows, _FEW_PROBES, predict)
+            _sweep(task.name, part, rows if part is task.calibrator else rows[:1], _FEW_PROBES, predict)
+
+
+def _parts(calibrator: Calibrator) -> Iterator[Calibrator]:
+    """Yields a calibrator and those that it learned to hand rows to."""
+    yield calibrator
+    for learned in vars(calibrator).values():
+        for part in learned if isinstance(learned, list) else [learned]:
+            if isinstance(part, Calibrator):
+                yield from _parts(part)
 
 
 def _rows(model: Model) -> Ids:
@@ -229,15 +239,17 @@ def _rows(model: Model) -> Ids:
     return rows
 
 
-def _sweep(task: TaskModel, rows: Ids, probes: Floats, predict: Callable[[Floats, Ids], Floats]) -> None:
+def _sweep(
+    task: str, calibrator: Calibrator, rows: Ids, probes: Floats, predict: Callable[[Floats, Ids], Floats]
+) -> None:
     """Predicts all rows at all scores in one call, and looks at the curves one by one."""
     answers = predict(np.tile(probes, len(rows)), np.repeat(rows, probes.size, axis=0))
     if not (np.isfinite(answers).all() and answers.min() >= 0.0 and answers.max() <= 1.0):
-        raise ArtefactError(f"task {task.name!r}: some answers are not probabilities")
-    if task.calibrator.tags.monotone == "none":
+        raise ArtefactError(f"task {task!r}: some answers are not probabilities")
+    if calibrator.tags.monotone == "none":
         return
     curves = iter(answers.reshape(len(rows), probes.size))
     try:
         assert_monotone(lambda _logits, _ids: next(curves), rows, logits=probes)
     except NotMonotone as error:
-        raise ArtefactError(f"task {task.name!r}: {error}, though {task.calibrator.name} is monotone") from error
+        raise ArtefactError(f"task {task!r}: {error}, though {calibrator.name} is monotone") from error

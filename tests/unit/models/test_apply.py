@@ -79,15 +79,6 @@ def test_fused_scores_are_a_column(tmp_path):
     np.testing.assert_allclose(table["fused_score"].to_numpy(), 2.0 * table["pctr_calibrated"].to_numpy())
 
 
-def test_an_error_names_the_row_of_the_table(tmp_path):
-    scores = LOG["pctr"].to_pylist()
-    scores[250] = 1.5
-    table = LOG.set_column(LOG.column_names.index("pctr"), "pctr", pa.array(scores))
-    with pytest.raises(InvalidInput, match=r"score column 'pctr': got 1\.5 in row 250 of the table"):
-        apply_model(MODEL, table, tmp_path / "a.parquet", batch_rows=100)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_error_names_the_file_and_the_row_in_it(tmp_path):
     (tmp_path / "days").mkdir()
     pq.write_table(LOG, tmp_path / "days/monday.parquet")

@@ -1,126 +1,152 @@
+"""A saved model: the same numbers in any form; whatever is damaged, resealed or foreign is refused by name."""
+
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import monocal
 from monocal.cli.main import main
-from monocal.core.errors import ArtefactError
-from monocal.core.format import fingerprint
+from monocal.core.errors import ArtefactError, InvalidInput
+from monocal.core.format import fingerprint, fingerprint_file
+from monocal.models.artefact import MODEL_FOLDER, model_files
+from monocal.models.inspect import inspect_folder
+from monocal.reports.data import build_report
+from monocal.serving.engine import Engine
+from monocal.tables.vocabulary import Vocabulary
+
+# what is shown is asked here, not how good a model is: rows of its fit will do
+pytestmark = pytest.mark.filterwarnings("ignore:the model was fitted on about")
 
 V0_2 = Path(__file__).parents[2] / "goldens" / "v0_2"
-
-LOG = {
-    "pctr": np.linspace(0.02, 0.6, 200),
-    "click": (np.arange(200) * 0.618034) % 1 < np.linspace(0.02, 0.3, 200),
-    "site": [f"s{k % 7}" for k in range(200)],
-}
+LOG = monocal.simulate_log(600, seed=4).table()
+COLUMNS = {"score": "pctr", "label": "click", "fields": ["device", "site_id"]}
+MODEL = monocal.fit(LOG, method="wide_logistic", **COLUMNS)
 
 
 @pytest.fixture
 def saved(tmp_path):
-    model = monocal.fit(LOG, method="wide_logistic", score="pctr", label="click", fields=["site"])
-    model.save(tmp_path / "m")
-    return tmp_path / "m"
+    return MODEL.save(tmp_path / "m")
 
 
-def edit_manifest(folder, **changes):
+def reseal(folder, **changes):
+    """What somebody would do who knows the format: new sizes, new fingerprints."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text()) | changes
+    for name, facts in manifest["files"].items():
+        if (folder / name).is_file():
+            facts |= {"n_bytes": (folder / name).stat().st_size, "fingerprint": fingerprint_file(folder / name)}
     manifest.pop("fingerprint")
-    manifest["fingerprint"] = fingerprint(manifest)
-    path.write_text(json.dumps(manifest))
+    path.write_text(json.dumps(manifest | {"fingerprint": fingerprint(manifest)}))
 
 
-def test_round_trip_gives_identical_numbers(saved):
-    before = monocal.fit(LOG, method="wide_logistic", score="pctr", label="click", fields=["site"])
-    after = monocal.load(saved)
-    np.testing.assert_array_equal(after.predict(LOG), before.predict(LOG))
-    assert after.verify_canary() == 0.0
-    assert after.describe() == before.describe()
+def change_state(folder, change):
+    arrays = load_file(folder / "state.safetensors")
+    save_file({name: change(name, array) for name, array in arrays.items()}, folder / "state.safetensors")
+    reseal(folder)
 
 
-@pytest.mark.parametrize(
-    ("method", "arguments"),
-    [
-        ("confcalib", {}),
-        ("confcalib", {"fusion": "logit", "field_weights": (0.5,)}),
-        ("mlplatt", {"query_side_fields": (0,), "recent_share": 0.2}),
-    ],
-)
-def test_round_trip_of_methods_with_one_table_per_field(tmp_path, method, arguments):
-    before = monocal.fit(LOG, method=method, score="pctr", label="click", fields=["site"], **arguments)
-    before.save(tmp_path / "m")
-    after = monocal.load(tmp_path / "m")
-    np.testing.assert_array_equal(after.predict(LOG), before.predict(LOG))
-    assert after.verify_canary() == 0.0
-    assert np.ptp(after.predict(LOG | {"pctr": np.full(200, 0.2)})) > 0.0  # the sites matter
+def tasks_of(folder, **changes):
+    return [json.loads((folder / "manifest.json").read_text())["tasks"][0] | changes]
 
 
-def test_round_trip_of_trees(tmp_path):
-    # one site clicks thrice as often as its scores say: a cut that any judge accepts
-    rng = np.random.default_rng(0)
-    site, p = rng.integers(0, 2, 4_000), rng.uniform(0.05, 0.3, 4_000)
-    log = {"pctr": p, "click": rng.random(4_000) < p * np.where(site == 0, 1.0, 3.0), "site": site.astype(str)}
-    before = monocal.fit(log, method="mbct", score="pctr", label="click", fields=["site"], min_rows=200, n_trees=3)
-    before.save(tmp_path / "m")
-    after = monocal.load(tmp_path / "m")
-    np.testing.assert_array_equal(after.predict(log), before.predict(log))
-    assert after.verify_canary() == 0.0
-    assert np.ptp(after.predict(log | {"pctr": np.full(4_000, 0.2)})) > 0.0  # the sites matter
+def test_folder_bytes_and_uri_hold_the_same_model(saved):
+    assert model_files(MODEL) == {path.name: path.read_bytes() for path in saved.iterdir()}
+    for place in (saved, model_files(MODEL), saved.as_uri()):
+        loaded = monocal.load(place)
+        np.testing.assert_array_equal(loaded.predict(LOG), MODEL.predict(LOG))
+        assert loaded.verify_canary() == 0.0
+        assert loaded.describe() == MODEL.describe()
+        assert loaded.fingerprint == MODEL.fingerprint
 
 
-def test_truncated_weights_are_refused(saved):
-    path = saved / "state.safetensors"
-    path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(ArtefactError, match=r"state.safetensors: \d+ bytes instead of \d+; nothing was loaded"):
-        monocal.load(saved)
+def test_one_fingerprint_in_inspect_report_and_service(saved):
+    loaded = monocal.load(saved)
+    page = dict(build_report(saved, LOG, n_bootstrap=5, n_floor=5).provenance.facts)
+    assert {
+        json.loads((saved / "manifest.json").read_text())["fingerprint"],
+        replace(loaded, info=loaded.info).fingerprint,
+        inspect_folder(saved).facts["fingerprint"],
+        Engine.load(saved).version,
+        page["Model fingerprint"],
+    } == {MODEL.fingerprint}
+    assert replace(loaded, sampling_rate=0.5).fingerprint != MODEL.fingerprint
 
 
-def test_tampered_weights_are_refused(saved):
-    path = saved / "state.safetensors"
-    contents = bytearray(path.read_bytes())
-    contents[-1] ^= 1
-    path.write_bytes(bytes(contents))
-    with pytest.raises(ArtefactError, match="do not match the manifest's fingerprint; nothing was loaded"):
-        monocal.load(saved)
+def edit(name, change):
+    def damage(folder):
+        (folder / name).write_bytes(change((folder / name).read_bytes()))
+
+    return damage
 
 
-def test_missing_file_is_refused(saved):
-    (saved / "vocabulary.arrow").unlink()
-    with pytest.raises(ArtefactError, match="vocabulary.arrow: missing; nothing was loaded"):
-        monocal.load(saved)
+DAMAGES = {
+    "truncated": (edit("state.safetensors", lambda b: b[:-3]), r"state.safetensors: \d+ bytes instead of \d+"),
+    "longer": (edit("state.safetensors", lambda b: b + b"x" * 100_000), r"state.safetensors: \d+ bytes instead of"),
+    "altered": (edit("state.safetensors", lambda b: b[:-1] + bytes([b[-1] ^ 1])), "do not match the manifest's finger"),
+    "missing": (lambda folder: (folder / "vocabulary.arrow").unlink(), "vocabulary.arrow: "),
+    "edited manifest": (edit("manifest.json", lambda b: b.replace(b'"pctr"', b'"other"')), "do not match their finger"),
+    "half a manifest": (edit("manifest.json", lambda b: b[:-20]), "not a whole JSON file"),
+    "nan": (lambda f: change_state(f, lambda n, a: a * np.nan if n.startswith("task0") else a), "nothing was loaded"),
+    "nan canary": (lambda f: change_state(f, lambda n, a: a * np.nan if "answer" in n else a), "rows differ by nan"),
+    "empty arrays": (lambda f: change_state(f, lambda n, a: a[:0] if n.startswith("task0") else a), "was loaded"),
+    "unknown method": (lambda f: reseal(f, tasks=tasks_of(f, method="crystal_ball")), "uses the method 'crystal_ball'"),
+    "unknown parameter": (lambda f: reseal(f, tasks=tasks_of(f, parameters={"nonsense": 1})), "damaged"),
+    "newer": (lambda f: reseal(f, schema_version=99, written_by="monocal 9.9.0"), "written by monocal 9.9.0 .*upgrade"),
+}
 
 
-def test_edited_manifest_is_refused(saved):
-    path = saved / "manifest.json"
-    path.write_text(path.read_text().replace('"pctr"', '"other"'))
-    with pytest.raises(ArtefactError, match="the contents do not match their fingerprint; nothing was loaded"):
-        monocal.load(saved)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_damaged_or_resealed_is_refused_as_folder_and_as_uri(saved, damage):
+    change, message = DAMAGES[damage]
+    change(saved)
+    for place in (saved, saved.as_uri()):
+        with pytest.raises(ArtefactError, match=message) as refused:
+            monocal.load(place)
+        assert str(place).removeprefix("file://") in str(refused.value)
+
+
+def test_unverified_nonsense_is_loaded_on_request_and_its_canary_notices(saved):
+    change_state(saved, lambda name, array: array + 1.0 if "shifts" in name else array)
+    loaded = monocal.load(saved, verify=False)
+    with pytest.raises(ArtefactError, match="the stored canary rows differ by"):
+        loaded.verify_canary()
+
+
+def test_a_resealed_negative_slope_is_refused_even_without_a_canary(tmp_path):
+    model = monocal.fit(LOG, method="platt", score="pctr", label="click")
+    model.tasks[0].calibrator.slope_ = -1.0
+    folder = replace(model, canary={}).save(tmp_path / "m")
+    with pytest.raises(ArtefactError, match="though platt is monotone; nothing was loaded"):
+        monocal.load(folder)
+
+
+def test_a_resealed_segment_that_falls_is_refused_although_no_canary_row_is_in_it(tmp_path):
+    log = monocal.simulate_log(4_000, seed=4).table()
+    model = monocal.fit(log, method="per_segment", **COLUMNS)
+    model.tasks[0].calibrator.segments_[-1].slope_ = -1.0
+    folder = replace(model, canary={}).save(tmp_path / "m")
+    with pytest.raises(ArtefactError, match="though platt is monotone; nothing was loaded"):
+        monocal.load(folder)
 
 
 def test_a_manifest_beyond_its_bound_is_refused_before_it_is_parsed(saved, monkeypatch):
     size = (saved / "manifest.json").stat().st_size
-    monkeypatch.setattr("monocal.core.folder.LARGEST_MANIFEST_BYTES", size)
-    monocal.load(saved)
     monkeypatch.setattr("monocal.core.folder.LARGEST_MANIFEST_BYTES", size - 1)
     with pytest.raises(ArtefactError, match=r"manifest\.json: larger than 0 MiB; nothing was loaded"):
         monocal.load(saved)
 
 
-def test_half_written_manifest_is_refused(saved):
-    path = saved / "manifest.json"
-    path.write_text(path.read_text()[:-20])
-    with pytest.raises(ArtefactError, match="not a whole JSON file"):
-        monocal.load(saved)
-
-
-def test_newer_schema_version_is_refused(saved):
-    edit_manifest(saved, schema_version=99, written_by="monocal 9.9.0")
-    with pytest.raises(ArtefactError, match="written by monocal 9.9.0 .*nothing was loaded.*Hint: upgrade monocal"):
-        monocal.load(saved)
+def test_a_manifest_that_names_files_outside_is_refused(saved):
+    for name in ("../outside", "/etc/passwd", "a/../../b", ""):
+        reseal(saved, files={name: {"n_bytes": 0, "fingerprint": ""}})
+        with pytest.raises(ArtefactError, match="damaged"):
+            monocal.load(saved)
 
 
 def test_a_model_of_version_0_2_says_so_and_stays_as_it_is(tmp_path, capsys):
@@ -135,22 +161,76 @@ def test_a_model_of_version_0_2_says_so_and_stays_as_it_is(tmp_path, capsys):
     assert {path.name: path.read_bytes() for path in old.iterdir()} == before
 
 
-def test_unknown_method_is_refused(saved):
-    tasks = json.loads((saved / "manifest.json").read_text())["tasks"]
-    edit_manifest(saved, tasks=[tasks[0] | {"method": "crystal_ball"}])
-    with pytest.raises(ArtefactError, match="uses the method 'crystal_ball', which neither monocal .* has"):
-        monocal.load(saved)
+@pytest.mark.parametrize(
+    ("place", "error", "message"),
+    [
+        ("nothing", ArtefactError, "nothing: there is no such folder; a saved model is a folder with"),
+        (Path(__file__).parent, ArtefactError, r"manifest\.json: there is no such file; a saved model is a folder"),
+        ("nowhere://bucket/model", InvalidInput, "nothing here opens nowhere://"),
+        ("file:///there/is/no/model", ArtefactError, "manifest.json: cannot be read"),
+        ({"state.safetensors": b""}, InvalidInput, "expected manifest.json among them"),
+        ({"../manifest.json": b"{}"}, InvalidInput, "expected plain file names"),
+    ],
+)
+def test_what_is_no_model_is_refused(place, error, message):
+    with pytest.raises(error, match=message):
+        monocal.load(place)
 
 
-def test_a_missing_folder_and_a_missing_manifest_are_told_apart(tmp_path):
-    with pytest.raises(ArtefactError, match="nothing: there is no such folder; a saved model is a folder with"):
-        monocal.load(tmp_path / "nothing")
-    with pytest.raises(ArtefactError, match=r"manifest\.json: there is no such file; a saved model is a folder"):
-        monocal.load(tmp_path)
+def test_a_copy_takes_what_the_manifest_names_and_no_byte_more(saved, tmp_path):
+    n_bytes = (saved / "state.safetensors").stat().st_size
+    (saved / "notes.md").write_text("x" * 1000)
+    edit("state.safetensors", lambda content: content + b"x" * 100_000)(saved)
+    (tmp_path / "copy").mkdir()
+    MODEL_FOLDER.copy(saved, tmp_path / "copy")
+    assert (tmp_path / "copy" / "state.safetensors").stat().st_size == n_bytes + 1
+    assert not (tmp_path / "copy" / "notes.md").exists()
+    with pytest.raises(ArtefactError, match="bytes instead of"):
+        monocal.load(tmp_path / "copy")
 
 
-def test_canary_notices_other_answers(saved):
-    model = monocal.load(saved)
-    model.tasks[0].calibrator.intercept_ += 0.01
-    with pytest.raises(ArtefactError, match="the stored canary rows differ by"):
-        model.verify_canary()
+def test_a_reader_goes_on_with_the_new_model_if_the_folder_is_replaced_meanwhile(saved, monkeypatch):
+    other = monocal.fit(LOG, method="none", **COLUMNS)
+    real, calls = type(MODEL_FOLDER).read_file, []
+
+    def replaced_at_first(self, *arguments):
+        if not calls:
+            calls.append(1)
+            shutil.rmtree(saved)
+            other.save(saved)
+        return real(self, *arguments)
+
+    monkeypatch.setattr(type(MODEL_FOLDER), "read_file", replaced_at_first)
+    assert monocal.load(saved).fingerprint == other.fingerprint
+
+
+def test_a_compressed_vocabulary_is_refused_before_it_expands():
+    """Few bytes that would expand to 400 MB."""
+    schema = pa.schema([("field", pa.string()), ("values", pa.large_list(pa.string())), ("n_buckets", pa.int64())])
+    text = pa.array(["a" * (1 << 20)]).take(pa.array(np.zeros(400, dtype=np.int32)))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        row = [pa.array(["site"]), pa.LargeListArray.from_arrays([0, 400], text), pa.array([None], pa.int64())]
+        writer.write_batch(pa.RecordBatch.from_arrays(row, schema=schema))
+    contents = sink.getvalue().to_pybytes()
+    assert len(contents) < 200_000
+    before = pa.total_allocated_bytes()
+    with pytest.raises(ArtefactError, match="its buffers are compressed"):
+        Vocabulary.of_bytes(contents)
+    assert pa.total_allocated_bytes() - before < 1 << 20
+
+
+def test_no_change_of_a_vocabulary_file_crashes_the_process():
+    """Bad offsets, lengths and texts: refused, or a vocabulary that can be used."""
+    contents = Vocabulary.of_table(LOG, ["device", "site_id"]).to_bytes()
+    random = np.random.default_rng(0)
+    n_refused = 0
+    for _ in range(2000):
+        changed = np.frombuffer(contents, dtype=np.uint8).copy()
+        changed[random.integers(0, changed.size, random.integers(1, 4))] = random.integers(0, 256)
+        try:
+            for field in Vocabulary.of_bytes(changed.tobytes()).fields:
+                field.values.to_pylist()
+        except ArtefactError:
+            n_refused += 1
+    assert n_refused > 300

@@ -1,10 +1,6 @@
-import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 import pytest
 
 import monocal
@@ -22,37 +18,6 @@ TABLE = pa.table(
     }
 )
 ARGUMENTS = {"method": "wide_logistic", "score": "pctr", "label": "click", "fields": ["site_id", "hour"]}
-
-
-@pytest.fixture
-def expected():
-    return monocal.fit(TABLE, **ARGUMENTS).predict(TABLE)
-
-
-@pytest.mark.parametrize(
-    "convert",
-    [lambda t: t.to_pandas(), pl.from_arrow, lambda t: duckdb.from_arrow(t), lambda t: t.to_pydict()],
-    ids=["pandas", "polars", "duckdb", "mapping"],
-)
-def test_any_table_gives_the_same_numbers(convert, expected):
-    table = convert(TABLE)
-    np.testing.assert_allclose(monocal.fit(table, **ARGUMENTS).predict(convert(TABLE)), expected, atol=1e-12)
-
-
-def test_files_give_the_same_numbers(tmp_path, expected):
-    pq.write_table(TABLE, tmp_path / "log.parquet")
-    pa_csv.write_csv(TABLE, tmp_path / "log.csv")
-    (tmp_path / "parts").mkdir()
-    pq.write_table(TABLE.slice(0, 150), tmp_path / "parts" / "0.parquet")
-    pq.write_table(TABLE.slice(150), tmp_path / "parts" / "1.parquet")
-    for path in ("log.parquet", "log.csv", "parts", "parts/*.parquet"):
-        model = monocal.fit(str(tmp_path / path), **ARGUMENTS)
-        np.testing.assert_allclose(model.predict(tmp_path / path), expected, atol=1e-12)
-
-
-def test_dictionary_columns_are_the_same_values(expected):
-    encoded = TABLE.set_column(2, "site_id", TABLE["site_id"].combine_chunks().dictionary_encode())
-    np.testing.assert_array_equal(monocal.fit(encoded, **ARGUMENTS).predict(TABLE), expected)
 
 
 def test_time_column_orders_the_rows():
@@ -97,11 +62,6 @@ def test_renamed_field_at_predict_names_both_sides():
         model.predict(renamed)
 
 
-def test_field_of_the_wrong_type():
-    with pytest.raises(InvalidInput, match="field 'price': got .* in a column of type double; expected a categorical"):
-        monocal.fit(TABLE, **(ARGUMENTS | {"fields": ["price"]}))
-
-
 def test_score_column_that_is_text_or_null():
     text = TABLE.set_column(0, "pctr", pa.array(["high"] * N))
     with pytest.raises(InvalidInput, match="score column 'pctr': got 'high' at row 0 of the table; expected a number"):
@@ -109,22 +69,6 @@ def test_score_column_that_is_text_or_null():
     gap = TABLE.set_column(0, "pctr", pa.array([None, *np.full(N - 1, 0.1)]))
     with pytest.raises(InvalidInput, match="score column 'pctr': got null at row 0"):
         monocal.fit(gap, **ARGUMENTS)
-
-
-def test_a_path_that_is_not_there():
-    with pytest.raises(InvalidInput, match="table: got 'nowhere.parquet'; expected an existing file, folder or glob"):
-        monocal.fit("nowhere.parquet", **ARGUMENTS)
-
-
-def test_a_broken_file_is_refused(tmp_path):
-    (tmp_path / "log.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(InvalidInput, match="log.parquet, which does not read as Parquet"):
-        monocal.fit(tmp_path / "log.parquet", **ARGUMENTS)
-
-
-def test_not_a_table_at_all():
-    with pytest.raises(InvalidInput, match="table: got an object of type int"):
-        monocal.fit(7, **ARGUMENTS)
 
 
 def test_unseen_values_are_defined():
@@ -169,15 +113,3 @@ def test_pandas_frame_with_an_odd_index_keeps_row_order():
     model = monocal.fit(TABLE, **ARGUMENTS)
     expected = model.predict(TABLE)[frame.index.to_numpy()]
     np.testing.assert_array_equal(model.predict(frame), expected)
-
-
-def test_leading_zeros_of_a_csv_field_are_part_of_its_value(tmp_path):
-    from monocal.models.apply import apply_model
-
-    rows = "\n".join(f"{0.1 + 0.001 * (k % 300)},{int(k % 7 == 0)},{k % 3:02d}" for k in range(300))
-    (tmp_path / "log.csv").write_text(f"p,y,hour\n{rows}\n")
-    model = monocal.fit(tmp_path / "log.csv", method="wide_logistic", score="p", label="y", fields=["hour"])
-    assert model.vocabulary["hour"].values.to_pylist() == ["00", "01", "02"]
-    apply_model(model, tmp_path / "log.csv", tmp_path / "out.csv")
-    applied = pa_csv.read_csv(tmp_path / "out.csv")["p_calibrated"].to_numpy()
-    np.testing.assert_allclose(applied, model.predict(tmp_path / "log.csv"), rtol=1e-12)

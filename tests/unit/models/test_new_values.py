@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -58,17 +57,6 @@ def test_an_unseen_value_takes_exactly_the_shift_of_its_parent(model: Model) -> 
     assert shifts["cars"] - shifts["toys"] == pytest.approx(3.0, abs=0.4)
 
 
-def test_a_rare_value_stays_near_its_parent_and_a_frequent_one_may_leave_it() -> None:
-    ads = ["rare"] * 3 + ["often"] * 3000 + [f"other {i % 40}" for i in range(3000)]
-    rates = np.array([1.0] * 3 + [0.5] * 3000 + [0.1] * 3000)
-    clicks = (np.arange(6003) * 0.618034) % 1 < rates
-    log = {"pctr": np.full(6003, 0.1), "click": clicks.astype(int), "ad": ads, "category": ["cars"] * 6003}
-    fitted = monocal.fit(log, method="wide_logistic", fields=["ad", "category"], **ROLES)
-    rare, often, new = (fitted.predict(_one(ad, "cars"))[0] for ad in ("rare", "often", "new"))
-    assert often == pytest.approx(0.5, abs=0.03)
-    assert abs(rare - new) < 0.25 * (1.0 - new)
-
-
 def test_parents_lower_the_loss_where_values_are_new(older: dict[str, Any], model: Model) -> None:
     alone = monocal.fit(older, method="wide_logistic", l2="auto", fields=["ad"], **ROLES)
     later = _log(6_000, 1, first_ad=1000)  # no ad of the fit
@@ -81,13 +69,6 @@ def test_parents_lower_the_loss_where_values_are_new(older: dict[str, Any], mode
     assert never.log_loss["after"] < without.times_seen["ad"][0].log_loss["after"] - 0.05
     assert abs(never.pcoc["after"] - 1.0) < 0.1
     assert never.log_loss["after"] == pytest.approx(with_parent.value("log_loss"), rel=1e-9)
-
-
-def test_bands_hold_every_row_once_and_are_in_the_json_of_evaluate(model: Model) -> None:
-    found = evaluate_table(_log(3_000, 2), model=model, metrics=["log_loss"], n_bootstrap=10)
-    plain = json.loads(json.dumps(found.as_dict()))["tasks"]["click"]["new_and_rare_values"]["ad"]
-    assert sum(band["n_rows"] for band in plain) == 3_000
-    assert [band["least"] for band in plain] == [0, 1, 10, 100, 1000]
 
 
 def test_counts_are_saved_and_grow_with_a_refresh(model: Model, older: dict[str, Any], tmp_path: Any) -> None:

@@ -121,33 +121,6 @@ def test_the_penalty_is_on_second_differences(log):
     assert np.abs(np.diff(values, 2)).max() < 0.03 * np.ptp(values)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "knots"),
-    [([1, 2, 2, 9], (1.0, 2.0, 9.0)), ([5, 5, 5, 5], (5.0,)), ([None, None, None, None], ())],
-)
-def test_few_distinct_numbers_have_few_knots(numbers, knots):
-    table = {"pctr": [0.2, 0.4] * 100, "click": [0, 1, 1, 0, 0] * 40, "x": pa.array(numbers * 50, pa.float64())}
-    fitted = monocal.fit(table, method="wide_logistic", score="pctr", label="click", numeric=["x"])
-    assert fitted.vocabulary["x"].knots == knots
-    assert np.isfinite(fitted.predict({"pctr": [0.2] * 3, "x": pa.array([1.0, 77.0, None])})).all()
-
-
-def test_heavy_ties_make_no_knot_twice():
-    knots = learn_knots([0.0, *np.arange(1.0, 100.0)], [900, *np.ones(99)])
-    assert list(knots) == sorted(set(knots))
-    assert len(knots) >= 3
-    assert knots[0] == 0.0
-
-
-def test_a_saved_model_gives_the_same_numbers(model, log, tmp_path):
-    model.save(tmp_path / "model")
-    loaded = monocal.load(tmp_path / "model")
-    assert np.array_equal(loaded.predict(log), model.predict(log))
-    assert loaded.vocabulary["price"] == model.vocabulary["price"]
-    assert loaded.fingerprint == model.fingerprint
-    assert "numeric field: price (17 knots" in loaded.describe()
-
-
 def test_knots_that_do_not_rise_are_refused():
     falling = Vocabulary((NumericField("price", (2.0, 1.0)),)).to_bytes()
     with pytest.raises(ArtefactError, match="the knots of field 'price' do not rise"):
@@ -174,18 +147,6 @@ def test_a_lasting_effect_is_carried(log):
     shares = dict(zip(fitted.field_names, fitted.tasks[0].calibrator.carry_["share"], strict=True))
     assert shares["price"] > 0.8
     assert fitted.tasks[0].calibrator.carry_["returning"].tolist() == [1.0, 1.0]
-
-
-REFUSING = [name for name, kind in CALIBRATORS.items() if kind.class_tags.uses_features and not kind.uses_numbers]
-
-
-@pytest.mark.parametrize("name", REFUSING)
-def test_methods_that_cannot_use_numbers_say_so(name):
-    kind = CALIBRATORS[name]
-    with pytest.raises(
-        InvalidInput, match=f"numeric: got the method '{name}'; expected .*umc, sbcr, fac, desc, mcnet or wide_logistic"
-    ):
-        kind().fit([0.1, 0.2], [0, 1], features=[[2], [3]], numeric_knots=[2])
 
 
 def test_the_list_of_methods_in_that_refusal_is_the_whole():
