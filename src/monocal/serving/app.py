@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext,
 from pathlib import Path
 from typing import Any, final
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -26,25 +26,31 @@ from monocal.core.errors import UnknownName
 from monocal.core.version import __version__
 from monocal.serving.engine import Answer, Request
 from monocal.serving.limits import (
-    CONFLICT,
     HEALTH,
     LIVE,
     METRICS,
     MODELS,
-    NO_TOKEN,
-    NOT_ALLOWED,
-    NOT_FOUND,
     OPENAPI,
     READY,
-    TOO_MANY,
-    WRONG_ENCODING,
-    WRONG_METHOD,
     Limits,
     Refusal,
 )
 from monocal.serving.logs import log_event
 from monocal.serving.open_inference import BINARY_HEADER, PLATFORM, infer_request, inferred, metadata
-from monocal.serving.schemas import Calibrated, Counted, Loaded, calibrate_request, encode, feedback_rows, openapi
+from monocal.serving.schemas import (
+    CalibrateBody,
+    Calibrated,
+    Call,
+    Counted,
+    FeedbackBody,
+    InferBody,
+    Inferred,
+    Loaded,
+    calibrate_request,
+    encode,
+    feedback_rows,
+    openapi,
+)
 from monocal.serving.service import ModelStore, Service
 from monocal.serving.settings import Settings
 
@@ -180,7 +186,7 @@ async def infer(http: HttpRequest) -> Response:
     name = _check_model(http)
     if BINARY_HEADER in http.headers:
         raise Refusal(
-            WRONG_ENCODING,
+            415,
             f"{BINARY_HEADER}: got binary tensors; expected JSON. Hint: tell the client to send no binary data.",
         )
     engine = service.engine
@@ -203,7 +209,7 @@ async def feedback(http: HttpRequest) -> Response:
     n_rows = {task: int(labels.size) for task, (_, labels) in found.items()}
     if settings.token is None and not service.feedback_rate.take(sum(n_rows.values())):
         raise Refusal(
-            TOO_MANY,
+            429,
             f"feedback without a token: got more than {settings.feedback_rows_per_second} labels per second; "
             "expected at most that. Hint: send fewer at a time, or start the service with a token.",
             {"retry-after": "1"},
@@ -244,20 +250,22 @@ async def load(http: HttpRequest) -> Response:
     """Loads what lies in the configured folder; other workers follow. The call says which model, never from where."""
     token = _service(http).settings.token
     if token is None:
-        raise Refusal(NOT_ALLOWED, "admin calls are switched off. Hint: start the service with a token.")
+        raise Refusal(403, "admin calls are switched off. Hint: start the service with a token.")
     _check_token(http, token)
     store = _store(http)
     done = await store.load()
     if done.outcome == "refused":
-        raise Refusal(CONFLICT, f"{done.reason}; {done.version} goes on serving.", facts={"version": done.version})
+        raise Refusal(409, f"{done.reason}; {done.version} goes on serving.", facts={"version": done.version})
     return _json(Loaded(store.name, done.outcome, done.version))  # type: ignore[arg-type]
 
 
 async def live(_http: HttpRequest) -> Response:
+    """Says that the server runs."""
     return _json({"live": True})
 
 
 async def ready(http: HttpRequest) -> Response:
+    """Says whether models are loaded."""
     return _json({"ready": _service(http).store.is_ready})
 
 
@@ -270,15 +278,18 @@ async def healthy(http: HttpRequest) -> Response:
 
 
 async def server_metadata(_http: HttpRequest) -> Response:
+    """Names the server and its version."""
     return _json({"name": PLATFORM, "version": __version__, "extensions": []})
 
 
 async def describe_tensors(http: HttpRequest) -> Response:
+    """Describes the tensors that the model takes and gives."""
     name = _check_model(http)
     return _json(metadata(name, _service(http).engine))
 
 
 async def model_ready(http: HttpRequest) -> Response:
+    """Says that the model answers."""
     return _json({"name": _check_model(http), "ready": True})
 
 
@@ -292,8 +303,22 @@ async def metrics(http: HttpRequest) -> Response:
 async def describe_api(http: HttpRequest) -> Response:
     """Answers with the OpenAPI document of the model now serving."""
     service = _service(http)
-    settings = service.settings
-    return _json(openapi(settings.name, settings.max_rows, settings.token is not None, service.engine))
+    calls = []
+    for route in http.app.routes:
+        if route.path != OPENAPI and "{version}" not in route.path:
+            (method,) = route.methods - {"HEAD"}
+            summary = route.endpoint.__doc__.partition("\n")[0]
+            calls.append(Call(route.path, method, summary, *_TYPES.get(route.endpoint, ())))
+    return _json(openapi(calls, service.settings, service.engine))
+
+
+_TYPES: dict[Any, tuple[type[Struct] | None, type[Struct]]] = {
+    calibrate: (CalibrateBody, Calibrated),
+    feedback: (FeedbackBody, Counted),
+    infer: (InferBody, Inferred),
+    load: (None, Loaded),
+}
+"""Bodies and answers of the calls that have types."""
 
 
 def _service(http: HttpRequest) -> Service:
@@ -318,7 +343,7 @@ def _store(http: HttpRequest) -> ModelStore:
     stores = _service(http).stores
     name = http.path_params["name"]
     if name not in stores:
-        raise Refusal(NOT_FOUND, str(UnknownName.among("model", name, stores)))
+        raise Refusal(404, str(UnknownName.among("model", name, stores)))
     return stores[name]
 
 
@@ -329,7 +354,7 @@ def _check_model(http: HttpRequest) -> str:
     for part, asked in http.path_params.items():
         if asked != known[part]:
             kind = "model" if part == "name" else part
-            raise Refusal(NOT_FOUND, str(UnknownName.among(kind, asked, [known[part]])))
+            raise Refusal(404, str(UnknownName.among(kind, asked, [known[part]])))
     return service.settings.name
 
 
@@ -339,7 +364,7 @@ def _check_token(http: HttpRequest, token: str) -> None:
     is_right = hmac.compare_digest(sent.encode("utf-8", "replace"), token.encode())
     if scheme.lower() != "bearer" or not is_right:
         raise Refusal(
-            NO_TOKEN,
+            401,
             "authorization: got another token; expected the service's. Hint: send it as 'Bearer <token>'.",
             {"www-authenticate": "Bearer"},
         )
@@ -347,7 +372,7 @@ def _check_token(http: HttpRequest, token: str) -> None:
 
 async def _refuse(_http: HttpRequest, error: Any) -> Response:
     message = f"there is no such path. Hint: see {OPENAPI}."
-    if error.status_code == WRONG_METHOD:
+    if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "another method")
         message = f"method: got another one; expected {allowed}. Hint: see {OPENAPI}."
     return Refusal(error.status_code, message, error.headers).response()

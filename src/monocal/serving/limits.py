@@ -18,23 +18,20 @@ from monocal.core.threads import trim_heap
 from monocal.serving.logs import log_failure
 from monocal.serving.settings import Settings
 
-MALFORMED, NO_TOKEN, NOT_ALLOWED, NOT_FOUND, WRONG_METHOD, TOO_SLOW, CONFLICT = 400, 401, 403, 404, 405, 408, 409
-TOO_LARGE, WRONG_ENCODING, UNUSABLE, TOO_MANY, HEADERS_TOO_LARGE, OUR_FAULT = 413, 415, 422, 429, 431, 500
-
 KINDS = {
-    MALFORMED: "malformed",
-    NO_TOKEN: "no token",
-    NOT_ALLOWED: "not allowed",
-    NOT_FOUND: "not found",
-    WRONG_METHOD: "wrong method",
-    TOO_SLOW: "too slow",
-    CONFLICT: "conflict",
-    TOO_LARGE: "too large",
-    WRONG_ENCODING: "wrong encoding",
-    UNUSABLE: "unusable",
-    TOO_MANY: "too many requests",
-    HEADERS_TOO_LARGE: "headers too large",
-    OUR_FAULT: "internal error",
+    400: "malformed",
+    401: "no token",
+    403: "not allowed",
+    404: "not found",
+    405: "wrong method",
+    408: "too slow",
+    409: "conflict",
+    413: "too large",
+    415: "wrong encoding",
+    422: "unusable",
+    429: "too many requests",
+    431: "headers too large",
+    500: "internal error",
 }
 
 LIVE, READY, HEALTH, METRICS = "/v2/health/live", "/v2/health/ready", "/healthz", "/metrics"
@@ -136,11 +133,11 @@ class Limits:
         except Refusal as error:
             refusal = error
         except InvalidInput as error:
-            refusal = Refusal(UNUSABLE, str(error))
+            refusal = Refusal(422, str(error))
         except Exception as error:
             log_failure("request failed", error, path=scope["path"] if len(scope["path"]) < 100 else "(long)")
             message = "the service failed on this request and has logged it. Hint: tell its operator."
-            refusal = Refusal(OUR_FAULT, message)
+            refusal = Refusal(500, message)
         if not has_begun:
             await refusal.response()(scope, receive, send)
 
@@ -156,20 +153,20 @@ class Limits:
                 encoding = value
         if n_bytes > self.settings.max_header_bytes:
             raise Refusal(
-                HEADERS_TOO_LARGE,
+                431,
                 f"headers: got {n_bytes} bytes; expected at most {self.settings.max_header_bytes}. "
                 "Hint: send fewer or shorter headers.",
                 _CLOSE,
             )
         if encoding and encoding.lower() != b"identity":
             raise Refusal(
-                WRONG_ENCODING,
+                415,
                 "content-encoding: got a compressed body; expected it as it is. Hint: switch compression off.",
                 _CLOSE,
             )
         if length:
             if not length.isdigit():
-                raise Refusal(MALFORMED, "content-length: expected a number. Hint: let the client set it.", _CLOSE)
+                raise Refusal(400, "content-length: expected a number. Hint: let the client set it.", _CLOSE)
             if len(length) > 15 or int(length) > self.settings.max_body_bytes:
                 raise self._too_large()
 
@@ -182,7 +179,7 @@ class Limits:
         is_on_admin_port = (scope.get("server") or ("", None))[1] == admin_port
         if is_for_operator != is_on_admin_port and path not in (LIVE, READY, HEALTH, OPENAPI):
             message = "this call is not answered on this port. Hint: use the service's other port."
-            raise Refusal(NOT_FOUND, message, _CLOSE)
+            raise Refusal(404, message, _CLOSE)
 
     def _trim(self) -> None:
         """Hands what large bodies took back to the system, at most once a second."""
@@ -215,7 +212,7 @@ class Limits:
                             counted = n_bytes
             except TimeoutError:
                 message_ = f"body: not whole after {self.settings.body_seconds:g} seconds. Hint: send it faster."
-                raise Refusal(TOO_SLOW, message_, _CLOSE) from None
+                raise Refusal(408, message_, _CLOSE) from None
             body = parts[0] if len(parts) == 1 else b"".join(parts)
             parts.clear()
             yield body
@@ -228,7 +225,7 @@ class Limits:
     def _count(self, n_more: int) -> None:
         if self.n_body_bytes + n_more > self.settings.max_bytes_in_hand:
             raise Refusal(
-                TOO_MANY,
+                429,
                 f"bodies in hand: got more than {self.settings.max_bytes_in_hand} bytes in all; expected at most that. "
                 "Hint: try again after a moment, or send fewer candidates per request.",
                 _LATER | _CLOSE,
@@ -238,7 +235,7 @@ class Limits:
     async def _in_a_place(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self.n_in_flight >= self.settings.max_in_flight:
             raise Refusal(
-                TOO_MANY,
+                429,
                 f"requests in hand: got {self.n_in_flight}; expected fewer than {self.settings.max_in_flight}. "
                 "Hint: try again after a moment, or add workers.",
                 _LATER | _CLOSE,
@@ -264,7 +261,7 @@ class Limits:
     def _too_large(self) -> Refusal:
         limit = self.settings.max_body_bytes
         message = f"body: got more than {limit} bytes; expected at most that. Hint: send fewer candidates per request."
-        return Refusal(TOO_LARGE, message, _CLOSE)
+        return Refusal(413, message, _CLOSE)
 
 
 @final

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -48,44 +49,32 @@ class LiveMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        make: dict[str, Any] = {"registry": self.registry}
-        self.requests = Counter("monocal_requests", "Requests by outcome.", ["endpoint", "status"], **make)
+        counter = partial(Counter, registry=self.registry)
+        sums = partial(Gauge, registry=self.registry, multiprocess_mode="livesum")
+        self.requests = counter("monocal_requests", "Requests by outcome.", ["endpoint", "status"])
         self.seconds = Histogram(
             "monocal_request_seconds",
             "From the last header to the answer's first byte.",
             ["endpoint"],
             buckets=LATENCY_BUCKETS,
-            **make,
+            registry=self.registry,
         )
-        self.rows = Counter("monocal_rows", "Candidates calibrated.", **make)
-        self.in_flight = Gauge("monocal_in_flight", "Requests in hand.", multiprocess_mode="livesum", **make)
-        self.field_unseen = Counter("monocal_field_unseen", "Values without an id, by field.", ["field"], **make)
-        self.field_values = Counter("monocal_field_values", "Values, by field.", ["field"], **make)
-        self.score_rows = Gauge(
-            "monocal_score_window_rows",
-            "Recent scores per fit-time bin.",
-            ["task", "bin"],
-            multiprocess_mode="livesum",
-            **make,
-        )
-        self.feedback = Counter("monocal_feedback_rows", "Labels that were sent back.", ["task"], **make)
-        self.feedback_sums = Gauge(
-            "monocal_feedback_window_sum",
-            "Recent sums of predictions and of labels.",
-            ["task", "of"],
-            multiprocess_mode="livesum",
-            **make,
-        )
-        self.loads = Counter("monocal_model_loads", "Loads by outcome.", ["model", "outcome"], **make)
-        self.shadow_requests = Counter("monocal_shadow_requests", "Requests by outcome.", ["outcome"], **make)
-        self.shadow_rows = Counter("monocal_shadow_rows", "Candidates scored by both models.", ["task"], **make)
-        self.shadow_sums = Counter("monocal_shadow_probability", "Sum of probabilities.", ["task", "model"], **make)
-        self.shadow_beyond = Counter(
-            "monocal_shadow_rows_beyond", "Candidates whose answers differ by more.", ["task", "difference"], **make
-        )
-        self.shadow_first = Counter(
-            "monocal_shadow_first_changed", "Requests in which another candidate comes first.", ["task"], **make
-        )
+        self.rows = counter("monocal_rows", "Candidates calibrated.")
+        self.in_flight = sums("monocal_in_flight", "Requests in hand.")
+        self.field_unseen = counter("monocal_field_unseen", "Values without an id, by field.", ["field"])
+        self.field_values = counter("monocal_field_values", "Values, by field.", ["field"])
+        self.score_rows = sums("monocal_score_window_rows", "Recent scores per fit-time bin.", ["task", "bin"])
+        self.feedback = counter("monocal_feedback_rows", "Labels that were sent back.", ["task"])
+        text = "Recent sums of predictions and of labels."
+        self.feedback_sums = sums("monocal_feedback_window_sum", text, ["task", "of"])
+        self.loads = counter("monocal_model_loads", "Loads by outcome.", ["model", "outcome"])
+        self.shadow_requests = counter("monocal_shadow_requests", "Requests by outcome.", ["outcome"])
+        self.shadow_rows = counter("monocal_shadow_rows", "Candidates scored by both models.", ["task"])
+        self.shadow_sums = counter("monocal_shadow_probability", "Sum of probabilities.", ["task", "model"])
+        text = "Candidates whose answers differ by more."
+        self.shadow_beyond = counter("monocal_shadow_rows_beyond", text, ["task", "difference"])
+        text = "Requests in which another candidate comes first."
+        self.shadow_first = counter("monocal_shadow_first_changed", text, ["task"])
         self._engine: Engine | None = None
         self._waiting: list[Answer] = []
         self._n_waiting_rows = 0

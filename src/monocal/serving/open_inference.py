@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.serving.engine import Answer, Engine, Request
-from monocal.serving.limits import TOO_LARGE, Refusal
+from monocal.serving.limits import Refusal
 from monocal.serving.schemas import InferBody, InferOutput, Inferred, Output, Tensor, decode
 
 PLATFORM = "monocal"
@@ -65,7 +65,7 @@ def infer_request(content: bytes, max_rows: int, engine: Engine) -> tuple[InferB
             raise InvalidInput.of(f"input {tensor.name!r}", "two tensors", "one", "name every input once")
         if tensor.shape[0] > max_rows:
             message = f"inputs: got {tensor.shape[0]} candidates; expected at most {max_rows}. Hint: split them."
-            raise Refusal(TOO_LARGE, message)
+            raise Refusal(413, message)
         by_name[tensor.name] = tensor
     n_rows = next((tensor.shape[0] for name, tensor in by_name.items() if name.startswith(SCORE)), 0)
     scores: dict[str, list[Any]] = {}

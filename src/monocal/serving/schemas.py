@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated, Any, Literal, TypeVar, final
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, final
 
 import msgspec
 import numpy as np
@@ -16,7 +16,8 @@ from monocal.core.version import __version__
 from monocal.models.model import Fusion
 from monocal.serving.encode import Value
 from monocal.serving.engine import Engine, Request
-from monocal.serving.limits import KINDS, MALFORMED, OUR_FAULT, TOO_LARGE, Refusal
+from monocal.serving.limits import KINDS, METRICS, Refusal
+from monocal.serving.settings import Settings
 
 _Body = TypeVar("_Body")
 Id = Annotated[int, Meta(ge=0, le=2**32 - 1)]
@@ -151,6 +152,17 @@ class RefusalBody(Struct):
     kind: str
 
 
+@final
+class Call(NamedTuple):
+    """A path and a method, and what they take and answer."""
+
+    path: str
+    method: str
+    summary: str
+    body: type[Struct] | None = None
+    answer: type[Struct] | None = None
+
+
 _PARTS: dict[str, tuple[str, Any]] = {
     "scores": ("scores of", list[float]),
     "fields": ("field", list[Value]),
@@ -193,7 +205,7 @@ def decode(content: bytes, kind: type[_Body]) -> _Body:
         raise _explained(str(error), content, kind) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(
-            MALFORMED,
+            400,
             f"body: got malformed JSON ({error}); expected a JSON object. "
             "Hint: note that JSON has no NaN and no infinity.",
         ) from None
@@ -268,7 +280,7 @@ def check_lengths(columns: Iterable[tuple[str, list[Any]]], max_rows: int) -> No
     for what, column in columns:
         if len(column) > max_rows:
             message = f"{what[:200]}: got {len(column)} entries; expected at most {max_rows}. Hint: split the request."
-            raise Refusal(TOO_LARGE, message)
+            raise Refusal(413, message)
 
 
 def _ids(rows: list[list[int]], n_fields: int) -> Any:
@@ -325,7 +337,7 @@ def _entry(path: str, content: bytes) -> tuple[str, str]:
     return path, ""
 
 
-def openapi(name: str, max_rows: int, has_token: bool, engine: Engine) -> dict[str, Any]:
+def openapi(calls: Iterable[Call], settings: Settings, engine: Engine) -> dict[str, Any]:
     """Returns the OpenAPI document of a service, with the tasks and fields of the model now serving."""
     kinds = (CalibrateBody, Calibrated, FeedbackBody, Counted, InferBody, Inferred, Loaded, RefusalBody)
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
@@ -334,36 +346,27 @@ def openapi(name: str, max_rows: int, has_token: bool, engine: Engine) -> dict[s
     for part, names in (("scores", tasks), ("fields", fields), ("shared", fields)):
         entry = properties[part].pop("additionalProperties")
         if part != "shared":
-            entry["maxItems"] = max_rows
+            entry["maxItems"] = settings.max_rows
         properties[part] |= {"properties": dict.fromkeys(names, entry), "additionalProperties": False}
     schemas["CalibrateBody"]["example"] = {
         "scores": {task: [0.12, 0.05] for task in tasks},
         "shared": {field: 9.5 if field in engine.numeric_names else "a value" for field in fields[:1]},
         "fields": {field: [9.5, None] if field in engine.numeric_names else ["one", "another"] for field in fields[1:]},
     }
-    token: list[dict[str, list[str]]] = [{"token": []}]
-    model = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}, "example": name}
-    paths = {
-        "/v1/calibrate": {"post": _call("Calibrate candidates", Calibrated, CalibrateBody)},
-        "/v1/feedback": {"post": _call("Send labels back", Counted, FeedbackBody)},
-        "/v1/models": {"get": _call("The models and their versions")},
-        "/v1/models/{name}": {"get": _call("What the model is")},
-        "/v1/models/{name}/load": {"post": {**_call("Load what was published", Loaded), "security": token}},
-        "/v2": {"get": _call("About the server")},
-        "/v2/health/live": {"get": _call("Whether the server runs")},
-        "/v2/health/ready": {"get": _call("Whether models are loaded")},
-        "/v2/models/{name}": {"get": _call("Tensors the model takes and gives")},
-        "/v2/models/{name}/ready": {"get": _call("Whether the model answers")},
-        "/v2/models/{name}/infer": {"post": _call("Open Inference Protocol", Inferred, InferBody)},
-        "/healthz": {"get": _call("Whether models are loaded, by status alone: 200, or 503")},
-        "/metrics": {"get": _call("Prometheus metrics", media="text/plain")},
-    }
-    for path, calls in paths.items():
-        for call in calls.values():
-            if "{name}" in path:
-                call["parameters"] = [model]
-    if has_token:
-        paths["/v1/feedback"]["post"]["security"] = token
+    model = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}, "example": settings.name}
+    refusals = {str(status): _content(kind, RefusalBody) for status, kind in KINDS.items() if status < 500}
+    paths: dict[str, Any] = {}
+    for call in calls:
+        media = "text/plain" if call.path == METRICS else "application/json"
+        said: dict[str, Any] = {"summary": call.summary}
+        said["responses"] = {"200": _content("The answer", call.answer, media), **refusals}
+        if call.body is not None:
+            said["requestBody"] = {"required": True, **_content("", call.body)}
+        if "{name}" in call.path:
+            said["parameters"] = [model]
+        if call.path.endswith("/load") or (settings.token is not None and call.body is FeedbackBody):
+            said["security"] = [{"token": []}]
+        paths.setdefault(call.path, {})[call.method.lower()] = said
     return {
         "openapi": "3.1.0",
         "info": {
@@ -374,16 +377,6 @@ def openapi(name: str, max_rows: int, has_token: bool, engine: Engine) -> dict[s
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
-
-
-def _call(
-    summary: str, answer: type[Struct] | None = None, body: type[Struct] | None = None, media: str = "application/json"
-) -> dict[str, Any]:
-    refusals = {str(status): _content(kind, RefusalBody) for status, kind in KINDS.items() if status < OUR_FAULT}
-    call: dict[str, Any] = {"summary": summary, "responses": {"200": _content("The answer", answer, media), **refusals}}
-    if body is not None:
-        call["requestBody"] = {"required": True, **_content("", body)}
-    return call
 
 
 def _content(description: str, kind: type[Struct] | None, media: str = "application/json") -> dict[str, Any]:

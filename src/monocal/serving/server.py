@@ -30,11 +30,18 @@ BACKLOG = 2048
 _HEADER_ROOM = 4
 """Heads this many times longer than allowed are cut off unread; shorter ones get a worded refusal."""
 
+_REQUESTS_AHEAD = 16
+"""Requests that a client may send on one connection before the first of them is answered."""
+
 _BODY = b'{"error":"too many connections. Hint: try again, or add workers.","kind":"too many requests"}'
 _TOO_MANY = (
     b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
     b"content-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
 )
+
+
+class _Malformed(Exception):
+    """Ends the parsing of a request that must not go on; the client gets a 400."""
 
 
 class ServiceStopped(MonocalError):
@@ -107,19 +114,31 @@ class ServerConfig(uvicorn.Config):  # type: ignore[misc]
         )
 
 
+class Workers(Multiprocess):  # type: ignore[misc]
+    """uvicorn's supervisor, which notices the end of a worker at once."""
+
+    def keep_subprocess_alive(self) -> None:
+        for process in self.processes:
+            # with the worker's end of the pipe open here, too, a health check waits in vain for one that has died
+            process.child_conn.close()
+        super().keep_subprocess_alive()
+
+
 class BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
-    """uvicorn's HTTP protocol with three bounds that an application inside cannot set.
+    """uvicorn's HTTP protocol with bounds that an application inside cannot set.
 
     A connection beyond `max_connections` gets a 429 and is closed. A client that has not sent the whole head of a
     request `header_seconds` after its first byte (or after connecting) is cut off, however slowly it drips. So is one
     that sends more than four times `max_header_bytes` without completing a head, a piece of a body or a request: heads,
-    trailers and chunk extensions without end.
+    trailers and chunk extensions without end; and one that leaves its answer unread for `body_seconds`. A request
+    without exactly one host, or with `_REQUESTS_AHEAD` others before it, is answered with 400.
     """
 
     def __init__(self, config: ServerConfig, *arguments: Any, **others: Any) -> None:
         super().__init__(config, *arguments, **others)
         self._settings = config.settings
         self._head_timer: asyncio.TimerHandle | None = None
+        self._answer_timer: asyncio.TimerHandle | None = None
         self._n_bytes_without_end = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -146,7 +165,12 @@ class BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
 
     def on_headers_complete(self) -> None:
         self._n_bytes_without_end = 0
+        n_hosts = sum(name == b"host" for name, _ in self.headers)
+        if n_hosts > 1 or (not n_hosts and self.parser.get_http_version() == "1.1"):
+            raise _Malformed
         super().on_headers_complete()
+        if len(self.pipeline) > _REQUESTS_AHEAD:
+            raise _Malformed
         self._stop_head_timer()
 
     def on_body(self, body: bytes) -> None:
@@ -157,9 +181,21 @@ class BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
         self._n_bytes_without_end = 0
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        if self.transport.get_write_buffer_size() and self._answer_timer is None:
+            self._answer_timer = self.loop.call_later(self._settings.body_seconds, self._cut_off_unread)
+        super().on_response_complete()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head_timer()
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
         super().connection_lost(exc)
+
+    def _cut_off_unread(self) -> None:
+        self._answer_timer = None
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
 
     def _await_head(self) -> None:
         if self._head_timer is None:
@@ -205,7 +241,7 @@ def _run_workers(config: ServerConfig, sockets: list[socket.socket], home: Path)
     metrics.mkdir()
     # a request is scored on one thread; workers are the parallelism
     os.environ.update(PROMETHEUS_MULTIPROC_DIR=str(metrics), OMP_NUM_THREADS="1")
-    supervisor = Multiprocess(config, sockets)
+    supervisor = Workers(config, sockets)
     supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise ServiceStopped("a worker could not start; the log lines above say why")

@@ -12,8 +12,8 @@ import signal
 import tempfile
 import time
 import weakref
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import final
 import numpy as np
 
 from monocal.core.errors import ArtefactError, MonocalError
-from monocal.core.replace import identity_of
+from monocal.core.replace import read_unchanged
 from monocal.models.artefact import MODEL_FOLDER
 from monocal.monitoring.registry import REGISTRY, is_registry, read_registry
 from monocal.serving.engine import Answer, Engine, MissingFields, Request
@@ -31,13 +31,7 @@ from monocal.serving.logs import log_event, log_failure
 from monocal.serving.metrics import LiveMetrics, forget_dead_workers
 from monocal.serving.settings import SHADOW_NAME, Settings
 
-_STARTUP_FAILURE = 3
-"""By this exit code uvicorn's supervisor knows that a worker would fail again, and stops the service."""
-
 _TICK_SECONDS = 1.0
-_PATIENCE_SECONDS = 2.0
-"""How long a folder may be replaced again and again before a copy of it is given up."""
-
 Signature = tuple[tuple[str, int, int, int], ...]
 
 
@@ -174,8 +168,12 @@ class ModelStore:
         tried = _publication(self.folder)
         copy = None
         try:
-            folder, expected = _published(self.folder)
-            copy = _copied(folder, self._home)
+            with self._unnamed(self.folder):
+                folder, expected = _published(self.folder)
+            copy = Path(tempfile.mkdtemp(prefix="new-", dir=self._home))
+            with self._unnamed(folder, copy):
+                MODEL_FOLDER.read(folder)
+                read_unchanged(folder, lambda: MODEL_FOLDER.copy(folder, copy))
             engine = self._proved(copy)
             if expected not in ("", engine.version):
                 raise ArtefactError(
@@ -209,11 +207,19 @@ class ModelStore:
                 shutil.rmtree(old, ignore_errors=True)
 
     def _proved(self, folder: Path) -> Engine:
-        try:
+        with self._unnamed(folder):
             return Engine.load(folder, missing_fields=self._missing_fields)
+
+    @contextmanager
+    def _unnamed(self, *folders: Path) -> Iterator[None]:
+        """Keeps from errors where this machine has its files: clients learn what was wrong, and no more."""
+        try:
+            yield
         except MonocalError as error:
-            # clients learn what was wrong, not where this machine keeps its files
-            raise ArtefactError(str(error).replace(str(folder), self.name)) from error
+            message = str(error)
+            for folder in folders:
+                message = message.replace(str(folder), self.name)
+            raise ArtefactError(message) from error
 
     def _switch(self, engine: Engine) -> None:
         old, self._engine = self._engine, engine
@@ -347,14 +353,8 @@ class Service:
 
     def start(self) -> None:
         """Loads the models; raises if there is nothing sound to serve, and says so in the log."""
-        try:
-            for store in self.stores.values():
-                store.start()
-        except MonocalError:
-            if multiprocessing.parent_process() is not None:
-                # ends at once: a process that tears itself down answers no health check, and the supervisor would wait
-                os._exit(_STARTUP_FAILURE)
-            raise
+        for store in self.stores.values():
+            store.start()
 
     async def run(self) -> None:
         """Follows the models' folders and hands over metrics, until it is cancelled."""
@@ -394,11 +394,7 @@ def _published(folder: Path) -> tuple[Path, str]:
     """
     if not is_registry(folder):
         return folder, ""
-    try:
-        registry = read_registry(folder)
-    except ArtefactError as error:
-        # clients learn what was wrong, not where this machine keeps its files
-        raise ArtefactError(str(error).replace(str(folder), "the registry")) from error
+    registry = read_registry(folder)
     return registry.model_folder, registry.current.fingerprint
 
 
@@ -410,29 +406,6 @@ def _publication(folder: Path) -> Signature:
             facts = path.stat()
             found.append((path.name, facts.st_size, facts.st_mtime_ns, facts.st_ino))
     return tuple(entry for entry in found if entry[0] == REGISTRY.manifest) or tuple(found)
-
-
-def _copied(folder: Path, home: Path) -> Path:
-    """Copies the files that a model's manifest names, all from one folder even if a publisher replaces it meanwhile."""
-    copy = Path(tempfile.mkdtemp(prefix="new-", dir=home))
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        before = identity_of(folder)
-        try:
-            if (folder / MODEL_FOLDER.manifest).is_file():
-                with suppress(ArtefactError):  # the reader of the copy will say what is wrong with it
-                    MODEL_FOLDER.copy(folder, copy)
-                if identity_of(folder) == before:
-                    return copy
-                problem = "it is being replaced all the time"
-            else:
-                problem = "it has no manifest.json" if folder.exists() else "it does not exist"
-        except OSError as error:
-            problem = str(error.strerror)
-        if time.monotonic() > deadline:
-            shutil.rmtree(copy, ignore_errors=True)
-            raise ArtefactError(f"the model folder cannot be read: {problem}; nothing was loaded")
-        time.sleep(0.05)
 
 
 def _check_same_requests(old: Engine, new: Engine) -> None:

@@ -181,14 +181,6 @@ def starter(make):
         service.end()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _no_patience():
-    """A folder that is gone does not come again in these tests."""
-    from monocal.serving import service
-
-    service._PATIENCE_SECONDS = 0.1
-
-
 @pytest.fixture(scope="module")
 def serve_here():
     """Starts services inside this process and ends them with the module."""

@@ -3,10 +3,15 @@
 import json
 import socket
 import threading
+import time
 
 import httpx
 import psutil
 import pytest
+import uvicorn
+
+from monocal.serving import Settings
+from monocal.serving.server import BoundedProtocol
 
 MAX_BODY, MAX_HEADERS, IN_FLIGHT, CONNECTIONS = 300_000, 2000, 4, 12
 OK = {"scores": {"click": [0.25]}}
@@ -65,10 +70,12 @@ def head(n_bytes):
         (CHUNKED + 5 * (b"186a0\r\n" + b" " * 100_000 + b"\r\n"), b"413"),
         (b"GET /healthz HTTP/1.1\r\nhost: a\r\nx-long: " + b"a" * MAX_HEADERS + b"\r\n\r\n", b"431"),
         (head(100) + b"{", b"408"),
+        (b"GET /healthz HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n", b"400"),
         (b"", b""),
         (b"POST /v1/calibrate HTTP/1.1\r\nhost: a\r\nx-half", b""),
     ],
-    ids=["long body", "long chunks", "long headers", "half a body", "nothing", "half a head"],
+    ids=["long body", "long chunks", "long headers", "half a body", "no host", "two hosts", "nothing", "half a head"],
 )
 def test_what_is_too_long_or_too_slow_is_ended(connect, sent, status):
     connection = connect()
@@ -93,9 +100,13 @@ def test_lines_without_end_are_cut_off(connect, begin, more):
             connection.sendall(more)
 
 
-def test_requests_sent_ahead_are_answered_in_order(connect):
+def test_requests_sent_ahead_are_answered_in_order_or_cut_off(connect):
+    request = b"GET /v2/health/live HTTP/1.1\r\nhost: a\r\n\r\n"
+    many = connect()
+    many.sendall(10_000 * request)
+    assert read_all(many).count(b"HTTP/1.1 200 OK") < 10_000
     connection = connect()
-    connection.sendall(5 * b"GET /v2/health/live HTTP/1.1\r\nhost: a\r\n\r\n")
+    connection.sendall(5 * request)
     received = b""
     while received.count(b'{"live":true}') < 5:
         received += connection.recv(65536)
@@ -162,3 +173,27 @@ def test_a_connection_is_kept_for_more_requests(service, connect):
         while not received.endswith(b"]}}"):
             received += connection.recv(65536)
         assert b"200 OK" in received
+
+
+async def long_answer(_scope, _receive, send):
+    """More than any socket buffers hold."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"33554432")]})
+    await send({"type": "http.response.body", "body": bytes(32 << 20)})
+
+
+def test_a_client_that_never_reads_its_answer_is_cut_off(tmp_path):
+    config = uvicorn.Config(long_answer, http=BoundedProtocol, ws="none", lifespan="off", log_config=None)
+    config.settings = Settings(tmp_path, name="model", body_seconds=0.2)
+    server, listening = uvicorn.Server(config), socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    with socket.create_connection(listening.getsockname(), 60.0) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        # what was sent before stays in the way of the end, so it shows when something more is sent
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            for _ in range(6000):
+                connection.sendall(b"G")
+                time.sleep(0.01)
+    server.should_exit = server.force_exit = True
+    thread.join()
+    listening.close()

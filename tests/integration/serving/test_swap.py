@@ -98,7 +98,7 @@ def forgetful(log, models):
 
 REFUSED = {
     "damaged": "model/state.safetensors: the contents do not match the manifest's fingerprint",
-    "gone": "the model folder cannot be read: it does not exist",
+    "gone": "model: there is no such folder; a saved model is a folder with manifest.json in it",
     "for other requests": "the new model asks for other requests than the one serving: fields [] instead of",
     "other canary answers": "canary rows differ by 1.00e-02",
     "falls": "task 'click': the prediction falls",

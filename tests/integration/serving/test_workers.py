@@ -141,5 +141,5 @@ def test_a_service_without_a_sound_model_does_not_start(tmp_path):
     assert done.returncode == 1
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     reasons = {line["reason"] for line in lines if line["event"] == "model refused"}
-    assert reasons == {"the model folder cannot be read: it has no manifest.json; nothing was loaded"}
+    assert reasons == {"model/manifest.json: there is no such file; a saved model is a folder with manifest.json in it"}
     assert "ServiceStopped: a worker could not start" in done.stderr

@@ -45,14 +45,6 @@ def test_offline_and_online_numbers_are_bit_equal(model, log, n_rows):
     assert np.array_equal(answer.fused, model.fusion.fuse(offline))
 
 
-def test_columns_may_be_any_sequence(model, log):
-    table = log.slice(50, 7)
-    request = request_of(table)
-    tuples = Request(scores=request.scores, fields={name: tuple(column) for name, column in request.fields.items()})
-    found, expected = (Engine(model).calibrate(columns).probabilities["click"] for columns in (tuples, request))
-    assert found.tolist() == expected.tolist()
-
-
 def test_the_look_up_takes_at_most_64_bytes_per_value():
     vocabulary = Vocabulary((FieldVocabulary("site", pa.array([f"{place:050d}" for place in range(1025)])),))
     assert 16 * 1025 < FieldEncoder(vocabulary, refuses_missing=True).n_bytes <= 64 * 1025 + 24
@@ -155,14 +147,6 @@ def test_ids_instead_of_raw_values_give_the_same_numbers(model, log):
     by_id = engine.calibrate(Request(request_of(table).scores, ids=model.vocabulary.encode(table)))
     assert np.array_equal(by_value.ids, by_id.ids)
     assert np.array_equal(by_value.probabilities["click"], by_id.probabilities["click"])
-
-
-def test_ids_beyond_the_vocabulary_count_as_unseen(model):
-    engine = Engine(model)
-    scores = {"click": [0.2, 0.2]}
-    ids = np.array([[0] * 6, [2**31 + 5] * 6])
-    unseen, beyond = engine.calibrate(Request(scores, ids=ids)).probabilities["click"]
-    assert unseen == beyond
 
 
 def test_an_id_that_equals_the_size_of_its_table_counts_as_unseen(model):
@@ -351,32 +335,6 @@ def test_a_model_that_answers_with_no_number_has_no_fused_score(model):
     engine._scorers = {"click": lambda _logits, _ids: np.array([0.2, np.nan])}
     with pytest.raises(InvalidInput, match="expected finite fused scores"):
         engine.calibrate(refused(fusion=Fusion({"click": 1.0})))
-
-
-@pytest.mark.parametrize(
-    "odd", [[0.1, 1.5], [0.1, float("nan")], [0.1], [True, 0.2], np.array([True, False]), "0.1", []]
-)
-def test_a_task_that_is_wrong_is_refused_in_the_same_words_beside_others(model, odd):
-    said = []
-    for scores in ({"long_view": odd}, {"click": np.array([0.1, 0.2]), "long_view": odd}):
-        request = refused(scores=scores, fields={name: ["a"] * 2 for name in FIELDS})
-        with pytest.raises(InvalidInput) as caught:
-            Engine(model).calibrate(request)
-        said.append(str(caught.value))
-    if len(odd) == 2 or odd == "0.1":
-        assert said[0] == said[1]
-    else:
-        assert said[1].startswith(
-            f"scores of 'long_view': got {len(odd)} numbers; expected 2, as many as the other tasks"
-        )
-
-
-def test_unseen_values_do_not_grow_the_look_up(model):
-    engine = Engine(model)
-    before = engine.vocabulary_n_bytes
-    for number in range(200):
-        engine.calibrate(Request({"click": [0.2]}, shared=dict.fromkeys(FIELDS, f"new {number}")))
-    assert engine.vocabulary_n_bytes == before
 
 
 def test_the_engine_needs_no_torch(model, tmp_path):

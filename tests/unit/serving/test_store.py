@@ -86,23 +86,10 @@ def test_a_request_keeps_its_engine_and_the_old_one_is_freed_after_it(store, fol
         gc.enable()
 
 
-def test_a_refused_model_is_remembered_until_a_good_one_comes(store, folder, model):
-    assert asyncio.run(store.load()).outcome == "unchanged"
-    (folder / "manifest.json").write_text("{")
-    load = asyncio.run(store.load())
-    assert load.outcome == "refused"
-    assert load.reason.startswith("ads/manifest.json: not a whole JSON file")
-    assert store.last_refusal == load.reason
-    shutil.rmtree(folder)  # a save does not replace what it cannot recognise
-    other(model).save(folder)
-    assert asyncio.run(store.load()).outcome == "switched"
-    assert store.last_refusal == ""
-
-
 def test_a_store_without_any_sound_model_does_not_start(folder, make):
     (folder / "manifest.json").unlink()
     empty = make()
-    with pytest.raises(ArtefactError, match="the model folder cannot be read"):
+    with pytest.raises(ArtefactError, match="ads/manifest.json: there is no such file"):
         empty.start()
     assert not empty.is_ready
     with pytest.raises(ArtefactError, match="model 'ads': none is loaded yet"):
