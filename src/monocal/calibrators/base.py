@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self, final
 
@@ -283,6 +283,23 @@ class Calibrator(Parameters, ABC):
         return found.name
 
     @final
+    def broken_promise(self) -> str | None:
+        """Returns which learned numbers contradict the promise of order; None if all keep it.
+
+        Looks at everything that is stored, where a sweep of scores sees the curves of the rows that it takes.
+        """
+        self._check_fitted()
+        if self.fell_back_ or self.tags.monotone == "none":
+            return None
+        curve = self.base_curve
+        steps = {} if curve is None else {"a slope of base_": curve.slopes}
+        for name, numbers in {**steps, **self._never_negative()}.items():
+            values = np.asarray(numbers, dtype=np.float64)
+            if not np.all(values >= 0.0):
+                return f"{name} is {values.min():g}"
+        return None
+
+    @final
     def state(self) -> CalibratorState:
         """Returns everything learned as arrays and JSON values."""
         self._check_fitted()
@@ -337,6 +354,10 @@ class Calibrator(Parameters, ABC):
     def _row_scorer(self, _shift: float) -> RowScorer | None:
         """Returns a quick scorer that adds `shift` to its logits, or None if `_predict` is quick enough."""
         return None
+
+    def _never_negative(self) -> Mapping[str, ArrayLike]:
+        """Returns learned numbers, by name, that are never negative where order is kept."""
+        return {}
 
     def _map_shifted(self, ops: Ops, logits: Values, ids: Values | None, shift: float) -> Values:
         p = self._map(ops, logits, ids)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, final, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
@@ -178,6 +179,9 @@ class IsotonicCalibrator(Calibrator):
         level = float(np.diff(logit(np.array([before, after])))[0])
         self.moved_ = {"level": {"moved": level}, "kept": discount, "fields": []}
 
+    def _never_negative(self) -> Mapping[str, ArrayLike]:
+        return {"a step of knots_": np.diff(self.knots_), "a step of rates_": np.diff(self.rates_)}
+
     def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
         return ops.interpolate(ops.sigmoid(logits), self.knots_, self.rates_)
 
@@ -266,6 +270,9 @@ class SirCalibrator(BinnedCalibrator):
             )  # fmt: skip
         self.knots_ = np.array([0.0, *m, 1.0])
         self.rates_ = np.array([0.0, *a, 1.0])
+
+    def _never_negative(self) -> Mapping[str, ArrayLike]:
+        return {"a step of knots_": np.diff(self.knots_), "a step of rates_": np.diff(self.rates_)}
 
     def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
         p = ops.sigmoid(logits)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
@@ -108,6 +108,13 @@ class PerSegmentCalibrator(Calibrator):
             weights=samples.weights,
             scores_are="logit",
         )
+
+    def _never_negative(self) -> Mapping[str, ArrayLike]:
+        found: dict[str, ArrayLike] = {"a share": self.shares_, "1 - a share": 1.0 - self.shares_}
+        parts = {"global": self.global_, **{f"segment {k}": one for k, one in enumerate(self.segments_)}}
+        for name, one in parts.items():
+            found |= {f"{name}: {what}": numbers for what, numbers in one._never_negative().items()}
+        return found
 
     def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
         if isinstance(ops, OnnxOps) and len(self.segments_) > MAX_SEGMENTS_OF_A_GRAPH:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.contract import Tags
@@ -117,6 +119,9 @@ class PlattCalibrator(LogitCalibrator):
         self.posterior_ = found.posterior.as_arrays()
         self.moved_ = found.facts(shifts, offsets, "slope")
 
+    def _never_negative(self) -> Mapping[str, ArrayLike]:
+        return {"slope_": self.slope_}
+
     def _map(self, _ops: Ops, logits: Values, _ids: Values | None) -> Values:
         return logits * self.slope_ + self.intercept_
 
@@ -152,6 +157,9 @@ class TemperatureCalibrator(LogitCalibrator):
         )
         self.temperature_ = 1.0 / max(float(slope), 1.0 / _LARGEST_TEMPERATURE)
 
+    def _never_negative(self) -> Mapping[str, ArrayLike]:
+        return {"temperature_": self.temperature_}
+
     def _map(self, _ops: Ops, logits: Values, _ids: Values | None) -> Values:
         return logits / self.temperature_
 
@@ -186,6 +194,9 @@ class BetaCalibrator(LogitCalibrator):
         design = np.column_stack([*_log_parts(NUMPY, samples.logits), np.ones(samples.n_rows)])
         a, b, c = solve_logistic(design, samples.known_labels, samples.weights_or_ones, constraints=np.eye(3)[:2])
         self.a_, self.b_, self.c_ = max(float(a), 0.0), max(float(b), 0.0), float(c)
+
+    def _never_negative(self) -> Mapping[str, ArrayLike]:
+        return {"a_": self.a_, "b_": self.b_}
 
     def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
         log_score, minus_log_rest = _log_parts(ops, logits)

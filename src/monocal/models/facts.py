@@ -195,6 +195,7 @@ def verify(model: Model) -> None:
     for task in model.tasks:
         for part in _parts(task.calibrator):
             _sweep(task.name, part, rows if part is task.calibrator else rows[:1], _PROBES, part.row_scorer())
+    _check_promises(model)
 
 
 def verify_quickly(model: Model) -> None:
@@ -221,6 +222,7 @@ def verify_quickly(model: Model) -> None:
                 return part.predict_samples(Samples(logits, features=ids if ids.shape[1] else None))
 
             _sweep(task.name, part, rows if part is task.calibrator else rows[:1], _FEW_PROBES, predict)
+    _check_promises(model)
 
 
 def _parts(calibrator: Calibrator) -> Iterator[Calibrator]:
@@ -230,6 +232,14 @@ def _parts(calibrator: Calibrator) -> Iterator[Calibrator]:
         for part in learned if isinstance(learned, list) else [learned]:
             if isinstance(part, Calibrator):
                 yield from _parts(part)
+
+
+def _check_promises(model: Model) -> None:
+    """Refuses learned numbers that contradict a promise of order, in every segment and every stored curve."""
+    for task in model.tasks:
+        broken = task.calibrator.broken_promise()
+        if broken is not None:
+            raise ArtefactError(f"task {task.name!r}: {broken}, though {task.calibrator.name} is monotone")
 
 
 def _rows(model: Model) -> Ids:

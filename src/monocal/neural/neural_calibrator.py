@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.contract import Tags
 from monocal.calibrators.statistical.carry_over import carry_among, score_curve_beside
@@ -19,7 +19,7 @@ from monocal.core.row_intervals import KnownLogits
 from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 from monocal.core.threads import row_workers, threads_for_rows
-from monocal.neural.fitted import FittedMap, Weights, fitted_map, looked_up
+from monocal.neural.fitted import FittedMap, Weights, fitted_map, looked_up, network_share
 from monocal.neural.fitting.carry_over import Trained, fit_with_carry_over
 from monocal.neural.fitting.encoders import encoder_arrays, encoder_for
 from monocal.neural.fitting.field_values import field_sizes
@@ -271,6 +271,17 @@ class NeuralCalibrator(NeuralArguments):
         with row_workers() as do_all:
             do_all([partial(fill, rows) for rows in chunks])
         return result
+
+    def _never_negative(self) -> Mapping[str, ArrayLike]:
+        share = network_share(self.weights_)
+        found: dict[str, ArrayLike] = {
+            "the slope of affine": self.weights_["affine"][0],
+            "mix": share,
+            "1 - mix": 1.0 - share,
+        }
+        if "curve.knots" in self.weights_:
+            found["a step of knots"] = np.diff(self.weights_["curve.knots"])
+        return found
 
     def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
         chosen = None if ids is None else self._columns(self.n_fields_)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.base_curve import Base
@@ -189,6 +190,9 @@ class WideLogisticCalibrator(LogitCalibrator):
     def _tags(self) -> Tags:
         # blocks and cuts fall between rows, so a row that counts twice is not quite two rows
         return replace(self.class_tags, weights_exactly=False) if self._carries else self.class_tags
+
+    def _never_negative(self) -> Mapping[str, ArrayLike]:
+        return {"slope_": self.slope_}
 
     def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
         line = logits * self.slope_ + self.intercept_

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from monocal.calibrators.contract import Tags
 from monocal.core.errors import InvalidInput
@@ -121,6 +122,10 @@ class AdaCalibrator(NeuralCalibrator):
 
     def _context(self, ops: Ops, ids: Values | None) -> Values | None:
         return ops.column(ids, self.field)
+
+    def _never_negative(self) -> Mapping[str, ArrayLike]:
+        rises = {"a step of heights": np.diff(self.weights_["curve.heights"], axis=1)} if self.hard_monotone else {}
+        return {**super()._never_negative(), **rises}
 
     def _curve(self, ops: Ops, t: Values, context: Values | None) -> Values:
         return value_lines(ops, t, context)

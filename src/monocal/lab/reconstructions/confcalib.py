@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, final, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from monocal.calibrators.base import Calibrator
@@ -119,6 +119,9 @@ class ConfCalibCalibrator(Calibrator):
         for field, share in enumerate(shares):
             step += share * _deviations(_sums_without_the_row(samples, field, cells[field]), self.cap, self.fusion)
         return shares * _best_multiplier(samples, step, self.fusion, _LARGEST_MULTIPLIER * len(cells))
+
+    def _never_negative(self) -> Mapping[str, ArrayLike]:
+        return {} if self.fusion == "logit" else {"an effect": self.effects_}
 
     def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
         if self.fusion == "logit":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.contract import Tags
@@ -119,6 +119,9 @@ class MLPlattCalibrator(LogitCalibrator):
         if samples.features is None:
             return np.zeros((samples.n_rows, 0), dtype=np.int32)
         return samples.features[:, self.fields_]
+
+    def _never_negative(self) -> Mapping[str, ArrayLike]:
+        return {"slope_": self.slope_, "a factor": self.factors_}
 
     def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
         slopes, levels = logits * 0.0 + self.slope_, logits * 0.0 + self.intercept_
