@@ -1,11 +1,12 @@
-"""The population stability index: its formula, its noise, and one definition everywhere."""
+"""Before labels come: the population stability index, and what a forecast expects of itself."""
 
 import math
 
 import numpy as np
 import pytest
 
-from monocal.metrics.drift import stability_index
+from monocal.metrics import Forecast, metric
+from monocal.metrics.drift import expected_performance, stability_index
 
 
 def test_value_and_noise_are_their_formulas_and_both_samples_count_alike():
@@ -27,3 +28,11 @@ def test_noise_is_what_two_samples_of_one_distribution_show():
 @pytest.mark.parametrize(("reference", "counts"), [([0, 0], [5, 5]), ([5, 5], [0, 0])])
 def test_undefined_if_either_side_has_no_rows(reference, counts):
     assert all(map(math.isnan, stability_index(reference, counts)))
+
+
+def test_a_forecast_expects_what_labels_drawn_from_it_have():
+    rng = np.random.default_rng(8)
+    p = rng.beta(1, 6, 40_000).round(2)
+    drawn, found = Forecast.of(rng.random(p.size) < p, p), expected_performance(p)
+    assert found.auc == pytest.approx(metric("auc").of(drawn).number, abs=0.01)
+    assert found.log_loss == pytest.approx(metric("log_loss").of(drawn).number, abs=0.01)

@@ -91,6 +91,8 @@ def models(log):
 
 def test_better_passes_and_worse_does_not(log, models):
     fresh = log.slice(20_000)
+    itself = gate(models["platt"], models["platt"], fresh)
+    assert (itself.passed, itself.tasks["click"].overall.verdict) == (True, "tie")
     forward = gate(models["none"], models["platt"], fresh, by=["device"])
     assert forward.passed
     assert forward.tasks["click"].overall.verdict == "better"
@@ -100,11 +102,6 @@ def test_better_passes_and_worse_does_not(log, models):
     assert backward.tasks["click"].overall.verdict == "worse"
     assert backward.reasons()[0].startswith("click: worse by more than is tolerated: log-loss 0.")
     assert backward.tasks["click"].overall.difference == -forward.tasks["click"].overall.difference
-
-
-def test_a_model_against_itself_is_a_tie_that_passes(log, models):
-    found = gate(models["platt"], models["platt"], log.slice(20_000))
-    assert (found.passed, found.tasks["click"].overall.verdict) == (True, "tie")
 
 
 def test_too_few_rows_say_how_many_it_takes(log, models):
@@ -136,11 +133,9 @@ def test_nothing_is_claimed_on_a_handful_of_rows():
     [
         (-0.0008, -0.0002, "better", True, "better"),
         (-0.0008, 0.0, "tie", True, "tie"),
-        (0.0, 0.0, "tie", True, "tie"),
         (-0.0001, 0.0005, "tie", True, "tie"),
         (0.0001, 0.0005, "slightly worse", True, "slightly worse, within what is tolerated"),
         (0.00013, 0.0008, "worse", False, "worse, and more harm than is tolerated cannot be excluded"),
-        (0.0005, 0.0008, "worse", False, "worse, and more harm than is tolerated cannot be excluded"),
         (0.0006, 0.0008, "worse", False, "worse by more than is tolerated"),
         (0.0, 0.0008, "cannot tell", False, "too few rows to exclude harm"),
         (-0.0008, 0.0008, "cannot tell", False, "too few rows to exclude harm"),
