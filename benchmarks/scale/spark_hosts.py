@@ -25,7 +25,7 @@ from network_hosts import Hosts
 from several_hosts import SOURCE, bits_of, told
 
 import monocal
-from monocal.core.team import Alone, Shards
+from monocal.core.reduce import Local, Partition
 from monocal.evaluation.table import evaluate_table
 from monocal.lab.simulator import simulate_log
 from monocal.tables.roles import Roles
@@ -115,7 +115,7 @@ def _by_one_process(df: Any, settings: dict[str, Any], model: Any) -> str:
     table = dealt.withColumn("shard", F.spark_partition_id()).toArrow()
     edges = np.searchsorted(table["shard"].to_numpy(), range(N_TASKS + 1))
     rows = Table.read(table, roles)
-    shards = Shards(Alone(), N_TASKS, tuple(range(N_TASKS)), edges, rows.times)
+    shards = Partition(Local(), N_TASKS, tuple(range(N_TASKS)), edges, rows.times)
     found = monocal.calibrators.calibrator("umc", **settings)
     features = model.vocabulary.encode(table)
     found.fit(rows.scores["click"], rows.labels["click"], features=features, times=rows.times, shards=shards)

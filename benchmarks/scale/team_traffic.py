@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from monocal.training.sharded_objective import ShardedObjective
 
 from monocal.calibrators import calibrator
-from monocal.core.team import Shards
+from monocal.core.reduce import Partition
 from monocal.lab.simulator import simulate_log
 from monocal.tables.vocabulary import Vocabulary
 from monocal.testing.teams import ThreadTeam, run_team
-from monocal.training.sharded_objective import ShardedObjective
 
 FIELDS = ["site_id", "device", "hour"]
 
@@ -48,7 +48,7 @@ def main(n_members: int, n_rows: int, settings: dict[str, Any]) -> None:
     def fit(team: ThreadTeam) -> Counter[int]:
         noted = Noted(team)
         own = np.arange(team.rank, n_rows, team.size)
-        shards = Shards(noted, team.size, (team.rank,), np.array([0, len(own)]), own)
+        shards = Partition(noted, team.size, (team.rank,), np.array([0, len(own)]), own)
         fitted = calibrator("umc", n_epochs=1, **settings)
         fitted.fit(scores[own], labels[own], features=features[own], times=times[own], shards=shards)
         return noted.sizes

@@ -21,7 +21,7 @@ import pytest
 import monocal
 import monocal.spark as ms
 from monocal.calibrators import calibrator
-from monocal.core.team import DEALT_ROWS, Alone, Shards
+from monocal.core.reduce import DEALT_ROWS, Local, Partition
 from monocal.lab.prepare.splits import split_by_share
 from monocal.lab.simulator import simulate_log
 from monocal.spark.collecting import collected
@@ -252,7 +252,7 @@ def fitted_by_one_process():
         rows = Table.read(table, roles)
         times = rows.times if one.looks_at_time else None
         order = np.zeros(rows.n_rows, np.int64) if roles.time is None else times
-        shards = Shards(Alone(), len(numbers), numbers, edges, order)
+        shards = Partition(Local(), len(numbers), numbers, edges, order)
         given = {"features": known.encode(table), "weights": rows.weights, "times": times, "shards": shards}
         return one.fit(rows.scores["click"], rows.labels["click"], **given)
 

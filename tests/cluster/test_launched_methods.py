@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from monocal.core.team import Alone
+from monocal.core.reduce import Local
 from monocal.tables.encoded import open_encoded
 
 SCRIPT = Path(__file__).with_name("every_method.py")
@@ -21,7 +21,7 @@ def alone(prepared):
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     log = open_encoded(prepared).part("calibration")
-    yield lambda name: EVERY["found"](log, name, Alone())
+    yield lambda name: EVERY["found"](log, name, Local())
     torch.set_num_threads(before)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import monocal
-from monocal.core.team import DEALT_ROWS
+from monocal.core.reduce import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
 from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.encoded import open_encoded

@@ -7,9 +7,9 @@ import pytest
 
 import monocal
 from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import row_intervals
-from monocal.core.samples import Samples
 from monocal.core.spaces import logit, sigmoid
 from monocal.lab.simulator import WORLDS, simulate_log
 from monocal.neural.neural_calibrator import NeuralCalibrator
@@ -31,14 +31,14 @@ def fitted(method):
     if issubclass(CALIBRATORS[method], NeuralCalibrator):
         arguments["n_epochs"] = 1
     one = calibrator(method, **arguments).fit(log.scores, log.labels, features=features, times=log.times)
-    return one, Samples.of(log.scores[:200], features=features[:200])
+    return one, Dataset.of(log.scores[:200], features=features[:200])
 
 
 @pytest.mark.parametrize("method", WITH_INTERVAL)
 def test_ends_enclose_the_forecast_and_widen_with_the_level(method):
     one, rows = fitted(method)
-    before = one.predict_samples(rows)
-    known = one.known_logits(rows)
+    before = one.predict_data(rows)
+    known = one.logit_variance(rows)
     assert np.isfinite(known.variances).all()
     assert (known.variances > 0.0).all()
     found = [row_intervals(before, known, level) for level in (0.1, 0.5, 0.9, 0.99)]
@@ -48,16 +48,16 @@ def test_ends_enclose_the_forecast_and_widen_with_the_level(method):
     for narrow, wide in pairwise(found):
         assert (wide.lower <= narrow.lower).all()
         assert (wide.upper >= narrow.upper).all()
-    np.testing.assert_array_equal(one.predict_samples(rows), before)
+    np.testing.assert_array_equal(one.predict_data(rows), before)
     again = type(one)(**one.get_params(deep=False)).restore(one.state())
-    np.testing.assert_array_equal(again.known_logits(rows).variances, known.variances)
+    np.testing.assert_array_equal(again.logit_variance(rows).variances, known.variances)
 
 
 @pytest.mark.parametrize("method", [name for name in CALIBRATORS if name not in WITH_INTERVAL])
 def test_a_method_without_intervals_refuses_by_name(method):
     one, rows = fitted(method)
     with pytest.raises(InvalidInput, match=f"interval: got the method '{method}'"):
-        one.known_logits(rows)
+        one.logit_variance(rows)
 
 
 def test_an_unseen_value_is_known_less_than_a_rare_one_and_that_less_than_a_frequent_one():
@@ -66,8 +66,8 @@ def test_an_unseen_value_is_known_less_than_a_rare_one_and_that_less_than_a_freq
     one = calibrator("wide_logistic", l2="auto").fit(log.scores, log.labels, features=sites)
     counts = np.bincount(sites[:, 0])
     rare, frequent = int(np.flatnonzero(counts == counts[1:][counts[1:] > 0].min())[-1]), int(np.argmax(counts))
-    rows = Samples.of(np.full(3, 0.1), features=np.array([[0], [rare], [frequent]]))
-    unseen, once, often = one.known_logits(rows).variances
+    rows = Dataset.of(np.full(3, 0.1), features=np.array([[0], [rare], [frequent]]))
+    unseen, once, often = one.logit_variance(rows).variances
     assert unseen > once > often
 
 
@@ -78,9 +78,9 @@ def test_an_effect_that_is_half_carried_is_known_less_than_one_that_lasts():
     found = {}
     for share in (1.0, 0.5):
         one = calibrator("wide_logistic", l2=5.0, carry={0: share}).fit(log.scores, log.labels, features=sites)
-        one.spread_ = {**one.spread_, **dict.fromkeys(("of_time", "of_score", "of_fields"), np.zeros(1))}
-        rows = Samples.of(np.full(2, 0.1), features=np.array([[0], [int(np.argmax(np.bincount(sites[:, 0])))]]))
-        found[share] = one.known_logits(rows).variances
+        one.unexplained_ = {**one.unexplained_, **dict.fromkeys(("of_time", "of_score", "of_fields"), np.zeros(1))}
+        rows = Dataset.of(np.full(2, 0.1), features=np.array([[0], [int(np.argmax(np.bincount(sites[:, 0])))]]))
+        found[share] = one.logit_variance(rows).variances
     assert found[0.5][1] > 2.0 * found[1.0][1]
     assert found[0.5][0] == pytest.approx(0.5 * found[1.0][0], rel=0.05)
 
@@ -91,8 +91,8 @@ def known_of(world, seed, n_rows=50_000, **options):
     older, newer = (log.take(part) for part in (slice(0, n_rows * 4 // 5), slice(n_rows * 4 // 5, None)))
     one = calibrator("wide_logistic", l2="auto", carry="auto", **options)
     one.fit(older.scores, older.labels, features=older.features, times=older.times)
-    rows = Samples.of(newer.scores, features=newer.features)
-    p, known, truth = one.predict_samples(rows), one.known_logits(rows), newer.true_probabilities
+    rows = Dataset.of(newer.scores, features=newer.features)
+    p, known, truth = one.predict_data(rows), one.logit_variance(rows), newer.true_probabilities
     found = [row_intervals(p, known, level) for level in (0.9, 0.5)]
     return [((ends.lower <= truth) & (truth <= ends.upper))[np.argsort(p)] for ends in found]
 
@@ -142,13 +142,13 @@ def test_shocks_are_as_wide_as_they_were():
 
 def test_a_model_that_kept_nothing_for_intervals_says_so():
     one, rows = fitted("wide_logistic")
-    del one.spread_
+    del one.unexplained_
     with pytest.raises(InvalidInput, match="fit it once anew"):
-        one.known_logits(rows)
+        one.logit_variance(rows)
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -1.0, True, "0.9"])
 def test_a_level_is_a_share(level):
     one, rows = fitted("wide_logistic")
     with pytest.raises(InvalidInput, match="interval"):
-        row_intervals(one.predict_samples(rows), one.known_logits(rows), level)
+        row_intervals(one.predict_data(rows), one.logit_variance(rows), level)

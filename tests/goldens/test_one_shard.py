@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
-from monocal.core.team import Alone, Shards
+from monocal.core.dataset import Dataset
+from monocal.core.reduce import LOCAL, Partition
 
 FIRST_FOUR_AND_SUM = {
     "plain": (
@@ -23,9 +24,9 @@ FIRST_FOUR_AND_SUM = {
 }
 
 
-@pytest.mark.parametrize("shards", [None, Shards(Alone(), 1, (0,), np.array([0, 2_000]))], ids=["none", "one"])
+@pytest.mark.parametrize("partition", [None, Partition(LOCAL, 1, (0,), np.array([0, 2_000]))], ids=["none", "one"])
 @pytest.mark.parametrize("name", FIRST_FOUR_AND_SUM)
-def test_answers_are_those_of_the_version_without_shards(name, shards):
+def test_answers_are_those_of_the_version_without_shards(name, partition):
     arguments, first_four, total = FIRST_FOUR_AND_SUM[name]
     random, n_rows = np.random.default_rng(11), 2_000
     features = random.integers(0, 9, (n_rows, 3)).astype(np.int32)
@@ -33,8 +34,7 @@ def test_answers_are_those_of_the_version_without_shards(name, shards):
     truth = 1.0 / (1.0 + np.exp(-(0.8 * logits + 0.3 * (features[:, 0] - 4) / 4)))
     labels = (random.random(n_rows) < truth).astype(np.float64)
     weights = random.integers(0, 3, n_rows).astype(np.float64)
-    given = {"features": features, "scores_are": "logit"}
-    fitted = calibrator("wide_logistic", **arguments).fit(logits, labels, weights=weights, shards=shards, **given)
-    answers = fitted.predict(logits, **given)
+    data = Dataset.of(logits, labels, features=features, weights=weights, scores_are="logit", partition=partition)
+    answers = calibrator("wide_logistic", **arguments).fit_data(data).predict_data(data)
     assert answers[:4] == pytest.approx(first_four, rel=1e-12)
     assert answers.sum() == pytest.approx(total, rel=1e-12)

@@ -8,7 +8,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.core.numeric_ids import STEPS
+from monocal.core.fields import STEPS
 from monocal.core.spaces import logit, sigmoid
 from monocal.models.onnx import export_onnx
 from monocal.reports.data import build_report

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from monocal.calibrators.gauss_gamma import GammaCalibrator
 from monocal.calibrators.logistic import solve_logistic
+from monocal.calibrators.statistical import GammaCalibrator
+from monocal.core.dataset import Dataset
 from monocal.core.log_loss import log_losses
 
 
@@ -31,7 +32,8 @@ def test_of_all_allowed_parameters_the_best_are_found(seed):
     targets = (rng.random(200) < 1 / (1 + np.exp(2.0 * design[:, 0] + 0.7 * design[:, 1] - offset))).astype(float)
     weights, l2 = rng.exponential(size=200), 50.0 * rng.exponential(size=3)
     constraints = rng.normal(size=(2, 3)) + np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.5]])
-    theta = solve_logistic(design, targets, weights, l2=l2, constraints=constraints, offset=offset)
+    rows = Dataset(offset, targets, weights)
+    theta = solve_logistic(rows, lambda block: block.of(design), l2=l2, constraints=constraints, offset=offset)
     loss, least = best_loss(design, targets, weights, l2, constraints, offset)
     assert (constraints @ theta >= -1e-6).all()
     assert loss(theta) == pytest.approx(least, abs=1e-4)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.core.numeric_ids import NULL_ID, STEPS, n_numeric_ids
+from monocal.core.fields import NULL_ID, STEPS, n_numeric_ids
 from monocal.losses import (
     PRESETS,
     FieldCalibrationLoss,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Self, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,20 +14,18 @@ from monocal.calibrators.contract import RowScorer, Tags, refusal
 from monocal.calibrators.fit_rows import (
     check_both_classes,
     check_features,
-    check_shards,
-    has_both_classes,
+    check_partition,
     rate_to_use,
     remembered_rate,
-    samples_of_fit,
 )
 from monocal.calibrators.guard import GUARD_SHARE, is_worse
 from monocal.calibrators.params import Parameters, check_arguments
 from monocal.calibrators.raw_features import KnownValues, known_ids, learn_values
 from monocal.calibrators.recent_intercept import recent_intercept
 from monocal.calibrators.state import CalibratorState, pack, unpack
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.row_intervals import KnownLogits
-from monocal.core.samples import Samples
+from monocal.core.row_intervals import LogitVariance
 from monocal.core.sampling import SamplingRate
 from monocal.core.spaces import (
     SCORE_EPSILON,
@@ -39,7 +36,6 @@ from monocal.core.spaces import (
     shift_probabilities,
     sigmoid,
 )
-from monocal.core.team import Shards
 from monocal.core.threads import one_blas_thread
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.onnx_graph import GraphBuilder
@@ -65,8 +61,8 @@ class Calibrator(Parameters, ABC):
 
     name: ClassVar[str]
     class_tags: ClassVar[Tags]
-    fits_in_shards: ClassVar[bool] = False
-    """Whether `fit` can work on one of several shards, with a team that adds them up."""
+    fits_in_parts: ClassVar[bool] = False
+    """Whether a fit can work on rows of which several processes have parts."""
     uses_numbers: ClassVar[bool] = False
     """Whether fields of numbers (`numeric_knots` of `fit`) can be used."""
     field_values_: KnownValues | None = None
@@ -105,7 +101,6 @@ class Calibrator(Parameters, ABC):
         scores_are: ScoreSpace = "probability",
         sampling_rate: SamplingRate = None,
         embeddings: Sequence[NDArray[np.float32]] | None = None,
-        shards: Shards | None = None,
         soft_labels: bool = False,
         numeric_knots: Sequence[int] | None = None,
     ) -> Self:
@@ -121,25 +116,57 @@ class Calibrator(Parameters, ABC):
             scores_are: `"probability"` or `"logit"`; never guessed.
             sampling_rate: Share of negatives the ranker was trained on, one number or one per row.
             embeddings: A ranker's frozen table per field, for methods that can use it.
-            shards: With several of them, these rows are one member's part of a fit that a team does together; rows
-                are in time order within each shard then. Every member ends with the same calibrator.
             soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
-            numeric_knots: Knots per field whose ids stand for numbers (see `monocal.core.numeric_ids`), 0 for
-                categories; `monocal.fit(numeric=...)` does all of that.
+            numeric_knots: Knots per field whose ids stand for numbers (see `monocal.core.fields`), 0 for categories;
+                `monocal.fit(numeric=...)` does all of that.
         """
-        samples = self._begin_fit(
+        ids, known = learn_values(features)
+        data = Dataset.of(
             scores,
             labels,
-            shards,
-            embeddings,
-            {"features": features, "weights": weights, "times": times, "numeric_knots": numeric_knots},
-            {"scores_are": scores_are, "sampling_rate": sampling_rate, "soft_labels": soft_labels},
+            features=ids,
+            weights=weights,
+            times=times,
+            scores_are=scores_are,
+            sampling_rate=sampling_rate,
+            soft_labels=soft_labels,
         )
+        self.fit_data(data, numeric_knots, scores_are=scores_are, sampling_rate=sampling_rate, embeddings=embeddings)
+        if known is not None:
+            self.field_values_ = known
+        return self
+
+    @final
+    def fit_data(
+        self,
+        data: Dataset,
+        numeric_knots: Sequence[int] | None = None,
+        *,
+        scores_are: ScoreSpace = "probability",
+        sampling_rate: SamplingRate = None,
+        embeddings: Sequence[NDArray[np.float32]] | None = None,
+    ) -> Self:
+        """Learns from rows that were checked already, be they here or with several processes.
+
+        Every process that has parts of the rows calls this with its own, and ends with the same calibrator.
+
+        Arguments:
+            data: Rows in time order, with labels.
+            numeric_knots: As for `fit`.
+            scores_are: The space of scores that `predict` will be given.
+            sampling_rate: The rate that `predict` will assume; it is in the rows' logits already.
+            embeddings: As for `fit`.
+        """
+        data = self._begin_fit(data, numeric_knots)
+        self._receive_embeddings(embeddings)
+        self.scores_are_: ScoreSpace = scores_are
+        self.sampling_rate_ = remembered_rate(sampling_rate)
         with one_blas_thread():
-            self.fell_back_ = self.guard and self._does_harm(samples)
+            self.fell_back_ = self.guard and self._does_harm(data)
             if not self.fell_back_:
-                self._fit(samples)
-                self._end_fit(samples)
+                self._fit(data)
+                if self._recent_share() > 0.0:
+                    self.recent_shift_ = self._recent_shift(self._through_base_curve(data))
         return self
 
     @final
@@ -168,7 +195,7 @@ class Calibrator(Parameters, ABC):
             soft_labels: As for `fit`.
         """
         self._check_fitted()
-        samples = Samples.of(
+        data = Dataset.of(
             scores,
             labels,
             features=known_ids(features, self.field_values_),
@@ -178,19 +205,17 @@ class Calibrator(Parameters, ABC):
             sampling_rate=sampling_rate,
             soft_labels=soft_labels,
         )
-        check_both_classes(samples)
-        self._check_fields(samples)
+        check_both_classes(data)
+        self._check_fields(data)
         if self.fell_back_:
             raise InvalidInput.of(
                 "model", "a fit that fell back to the uncalibrated score", "a calibrator to go on from", "fit it anew"
             )
-        if samples.weights is not None and np.any(samples.weights == 0.0):
-            samples = samples.take(np.flatnonzero(samples.weights))
-        if "numeric_knots_" in vars(self):
-            samples = replace(samples, numeric_knots=tuple(self.numeric_knots_.tolist()))
+        if data.w is not None and np.any(data.w == 0.0):
+            data = data.take(np.flatnonzero(data.w))
         following = self.cloned().restore(self.state())
         with one_blas_thread():
-            following._refresh(self._through_base_curve(samples))
+            following._refresh(self._through_base_curve(data))
         return following
 
     @final
@@ -213,35 +238,35 @@ class Calibrator(Parameters, ABC):
         self._check_fitted()
         if scores_are is not None:
             check_score_space(scores_are)
-        samples = Samples.of(
+        data = Dataset.of(
             scores,
             features=known_ids(features, self.field_values_),
             scores_are=scores_are or self.scores_are_,
             sampling_rate=rate_to_use(sampling_rate, self.sampling_rate_),
         )
-        return self.predict_samples(samples)
+        return self.predict_data(data)
 
     @final
-    def predict_samples(self, samples: Samples) -> Floats:
+    def predict_data(self, data: Dataset) -> Floats:
         """Returns probabilities for rows that were validated already (models and the service come in here)."""
         self._check_fitted()
         if self.fell_back_:
-            return sigmoid(samples.logits)
-        self._check_fields(samples)
-        return self._predict_shifted(self._through_base_curve(samples), self.recent_shift_)
+            return sigmoid(data.z)
+        self._check_fields(data)
+        return self._predict_shifted(self._through_base_curve(data), self.recent_shift_)
 
     @final
-    def known_logits(self, samples: Samples) -> KnownLogits:
+    def logit_variance(self, data: Dataset) -> LogitVariance:
         """Returns how surely the calibrated logit of each row is known; a method without an answer refuses by name."""
         self._check_fitted()
         if self.fell_back_:
             raise refusal("interval", f"{self.name} that fell back to the uncalibrated score")
-        self._check_fields(samples)
-        return self._known_logits(self._through_base_curve(samples))
+        self._check_fields(data)
+        return self._logit_variance(self._through_base_curve(data))
 
     @final
     def row_scorer(self) -> RowScorer:
-        """Returns `predict_samples` as a function of logits and ids, without what need not be done on every call.
+        """Returns `predict_data` as a function of logits and ids, without what need not be done on every call.
 
         The numbers are the same to the last bit; only the time of a small request differs.
         """
@@ -251,7 +276,7 @@ class Calibrator(Parameters, ABC):
         quick, curve = self._row_scorer(self.recent_shift_), self.base_curve
         if quick is not None:
             return quick if curve is None else lambda logits, ids: quick(curve(logits), ids)
-        return lambda logits, ids: self.predict_samples(Samples(logits, features=ids if ids.shape[1] else None))
+        return lambda logits, ids: self.predict_data(Dataset(logits, ids=ids if ids.shape[1] else None))
 
     @final
     def probabilities(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
@@ -323,7 +348,7 @@ class Calibrator(Parameters, ABC):
     # Hooks
 
     @abstractmethod
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, data: Dataset) -> None:
         """Learns from rows that have labels of both classes and positive weights."""
 
     def _map(self, _ops: Ops, _logits: Values, _ids: Values | None) -> Values:
@@ -334,21 +359,21 @@ class Calibrator(Parameters, ABC):
         """
         raise refusal("onnx", self.name)
 
-    def _predict(self, samples: Samples) -> Floats:
+    def _predict(self, data: Dataset) -> Floats:
         """Returns probabilities."""
-        found: Floats = self._map(NUMPY, samples.logits, samples.features)
+        found: Floats = self._map(NUMPY, data.z, data.ids)
         return found
 
-    def _refresh(self, _samples: Samples) -> None:
+    def _refresh(self, _data: Dataset) -> None:
         """Goes on with newer rows."""
         raise refusal("refresh", self.name)
 
-    def _known_logits(self, _samples: Samples) -> KnownLogits:
+    def _logit_variance(self, _data: Dataset) -> LogitVariance:
         """Returns how surely every row's calibrated logit is known."""
         raise refusal("interval", self.name)
 
-    def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
-        probabilities = self._predict(samples)
+    def _predict_shifted(self, data: Dataset, shift: float) -> Floats:
+        probabilities = self._predict(data)
         return shift_probabilities(probabilities, shift) if shift != 0.0 else probabilities
 
     def _row_scorer(self, _shift: float) -> RowScorer | None:
@@ -389,50 +414,29 @@ class Calibrator(Parameters, ABC):
 
     # Shared steps
 
-    def _begin_fit(
-        self,
-        scores: ArrayLike,
-        labels: ArrayLike,
-        shards: Shards | None,
-        embeddings: Sequence[NDArray[np.float32]] | None,
-        columns: dict[str, Any],
-        given: dict[str, Any],
-    ) -> Samples:
-        """Checks what `fit` was given, forgets what an earlier fit learned, and returns the rows."""
-        numeric_knots = columns["numeric_knots"]
-        if numeric_knots is not None and any(numeric_knots) and self.class_tags.uses_features and not self.uses_numbers:
+    def _begin_fit(self, data: Dataset, numeric_knots: Sequence[int] | None) -> Dataset:
+        """Checks the rows of a fit, forgets what an earlier fit learned, and returns rows that count."""
+        numeric = numeric_knots is not None and any(numeric_knots)
+        if numeric and self.class_tags.uses_features and not self.uses_numbers:
             raise refusal("numbers", self.name)
-        if shards is not None and shards.n > 1:
-            check_shards(self.name, self.fits_in_shards, shards, self.looks_at_time)
-        alone = shards is None or shards.n == 1
-        features, known = learn_values(columns["features"]) if alone else (columns["features"], None)
-        samples = samples_of_fit(scores, labels, shards, **{**columns, "features": features}, **given)
-        check_features(self.name, self.class_tags, samples)
+        check_partition(self.name, self.fits_in_parts, self.looks_at_time, data)
+        check_both_classes(data)
+        check_features(self.name, self.class_tags, data)
         check_arguments(type(self), self.get_params(deep=False))
-        self._recent_share()
         for learned in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, learned)
-        if known is not None:
-            self.field_values_ = known
-        self._receive_embeddings(embeddings)
-        if samples.weights is not None and np.any(samples.weights == 0.0):
-            samples = samples.take(np.flatnonzero(samples.weights))
-        self.scores_are_: ScoreSpace = given["scores_are"]
-        self.sampling_rate_ = remembered_rate(given["sampling_rate"])
-        self.n_fields_ = 0 if samples.features is None else int(samples.features.shape[1])
-        if samples.numeric_knots is not None:
-            self.numeric_knots_ = np.array(samples.numeric_knots)
+        if data.w is not None and np.any(data.w == 0.0):
+            data = data.take(np.flatnonzero(data.w))
+        self.n_fields_ = 0 if data.ids is None else int(data.ids.shape[1])
+        if numeric:
+            self.numeric_knots_ = np.array(numeric_knots)
         self.recent_shift_ = 0.0
-        return samples
+        return data.with_knots(numeric_knots if numeric else None) if self.class_tags.uses_features else data
 
-    def _end_fit(self, samples: Samples) -> None:
-        if self._recent_share() > 0.0:
-            self.recent_shift_ = self._recent_shift(self._through_base_curve(samples))
-
-    def _through_base_curve(self, samples: Samples) -> Samples:
+    def _through_base_curve(self, data: Dataset) -> Dataset:
         """Returns the rows with their logits as they enter the method."""
         curve = self.base_curve
-        return samples if curve is None else samples.with_logits(curve(samples.logits))
+        return data if curve is None else data.with_z(curve(data.z))
 
     def _check_fitted(self) -> None:
         if "recent_shift_" not in vars(self):
@@ -440,40 +444,40 @@ class Calibrator(Parameters, ABC):
 
             raise NotFitted.of(type(self).__name__)
 
-    def _check_fields(self, samples: Samples) -> None:
-        check_features(self.name, self.class_tags, samples, self.n_fields_)
+    def _check_fields(self, data: Dataset) -> None:
+        check_features(self.name, self.class_tags, data, self.n_fields_)
 
-    def _does_harm(self, samples: Samples) -> bool:
-        older, recent = samples.split_recent(GUARD_SHARE)
-        if not has_both_classes(older):
+    def _does_harm(self, data: Dataset) -> bool:
+        older, recent = data.split_recent(GUARD_SHARE)
+        if not older.has_both_classes:
             return False
         trial = self.cloned().set_params(guard=False, recent_share=0.0)
         trial._receive_embeddings(self._embeddings)
         trial.n_fields_, trial.recent_shift_, trial.fell_back_ = self.n_fields_, 0.0, False
         trial._fit(older)
-        return is_worse(self.name, recent, trial.predict_samples(recent))
+        return is_worse(self.name, recent, trial.predict_data(recent))
 
-    def _recent_shift(self, samples: Samples) -> float:
-        _, recent = samples.split_recent(self._recent_share())
-        if not has_both_classes(recent):
+    def _recent_shift(self, data: Dataset) -> float:
+        _, recent = data.split_recent(self._recent_share())
+        if not recent.has_both_classes:
             return 0.0
         p = self._predict(recent)
-        return recent_intercept(logit(p), recent.known_labels, recent.weights, recent.shards)
+        return recent_intercept(recent, logit(p))
 
 
 class LogitCalibrator(Calibrator):
     """A calibrator whose natural output is a logit; nothing is lost to rounding before the last step."""
 
-    def _predict_logits(self, samples: Samples) -> Floats:
+    def _predict_logits(self, data: Dataset) -> Floats:
         """Returns calibrated logits."""
-        found: Floats = self._map(NUMPY, samples.logits, samples.features)
+        found: Floats = self._map(NUMPY, data.z, data.ids)
         return found
 
-    def _predict(self, samples: Samples) -> Floats:
-        return sigmoid(self._predict_logits(samples))
+    def _predict(self, data: Dataset) -> Floats:
+        return sigmoid(self._predict_logits(data))
 
-    def _predict_shifted(self, samples: Samples, shift: float) -> Floats:
-        return sigmoid(self._predict_logits(samples) + shift)
+    def _predict_shifted(self, data: Dataset, shift: float) -> Floats:
+        return sigmoid(self._predict_logits(data) + shift)
 
     def _map_shifted(self, ops: Ops, logits: Values, ids: Values | None, shift: float) -> Values:
         return ops.sigmoid(self._map(ops, logits, ids) + shift)

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
-from monocal.calibrators.statistical.refreshing import kept_or_refused
-from monocal.calibrators.statistical.refreshing.merged_curves import merge_day, weights_of_knots
+from monocal.calibrators.statistical.merged_curves import merge_day, weights_of_knots
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Samples
 from monocal.core.spaces import SCORE_EPSILON, Floats, logit, sigmoid
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
+from monocal.wide.refresh import require_posterior
 
 Binning = Literal["width", "mass"]
 Variant = Literal["monocal", "authors"]
@@ -112,14 +112,14 @@ class HistogramCalibrator(BinnedCalibrator):
     name = "histogram"
     class_tags = Tags(monotone="none", keeps_mean=True)
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, data: Dataset) -> None:
         check_variant(self.variant)
-        p, w = sigmoid(samples.logits), samples.weights_or_ones
+        p, w = sigmoid(data.z), data.weights
         self.edges_ = bin_edges(p, w, self.n_bins, self.binning)
-        index = bin_of(samples.logits, self.edges_)
+        index = bin_of(data.z, self.edges_)
         n_bins = len(self.edges_) - 1
         counts = np.bincount(index, w, n_bins)
-        positives = np.bincount(index, w * samples.known_labels, n_bins)
+        positives = np.bincount(index, w * data.labels, n_bins)
         filled = counts > 0.0
         rates = np.divide(positives, counts, out=np.zeros(n_bins), where=filled)
         if self.variant == "monocal" and not np.all(filled):
@@ -155,29 +155,29 @@ class IsotonicCalibrator(Calibrator):
     name = "isotonic"
     class_tags = Tags(monotone="weak", keeps_mean=True)
 
-    def _fit(self, samples: Samples) -> None:
-        scores, weights = sigmoid(samples.logits), samples.weights_or_ones
-        self.knots_, self.rates_ = _solve(scores, samples.known_labels, weights)
+    def _fit(self, data: Dataset) -> None:
+        scores, weights = sigmoid(data.z), data.weights
+        self.knots_, self.rates_ = _solve(scores, data.labels, weights)
         self.posterior_ = {"weights": weights_of_knots(self.knots_, self.rates_, scores, weights)}
 
-    def _refresh(self, samples: Samples) -> None:
-        state = kept_or_refused(vars(self).get("posterior_"), self.name)
+    def _refresh(self, data: Dataset) -> None:
+        state = require_posterior(vars(self).get("posterior_"), self.name)
         # the last intercept, if there is one, goes on with the curve
-        scores, weights = sigmoid(samples.logits), samples.weights_or_ones
-        knots, rates = _solve(scores, samples.known_labels, weights)
+        scores, weights = sigmoid(data.z), data.weights
+        knots, rates = _solve(scores, data.labels, weights)
         found, self.posterior_, discount = merge_day(
             state,
             (self.knots_, self.rates_, state["weights"]),
             (knots, rates, weights_of_knots(knots, rates, scores, weights)),
-            (scores, samples.known_labels, weights),
+            (scores, data.labels, weights),
             _solve,
             NUMPY.interpolate,
         )
-        before = float(np.average(self._predict(samples), weights=weights))
+        before = float(np.average(self._predict(data), weights=weights))
         self.knots_, self.rates_, _ = found
-        after = float(np.average(self._predict(samples), weights=weights))
+        after = float(np.average(self._predict(data), weights=weights))
         level = float(np.diff(logit(np.array([before, after])))[0])
-        self.moved_ = {"level": {"moved": level}, "kept": discount, "fields": []}
+        self.last_update_ = {"level": {"moved": level}, "kept": discount, "fields": []}
 
     def _never_negative(self) -> Mapping[str, ArrayLike]:
         return {"a step of knots_": np.diff(self.knots_), "a step of rates_": np.diff(self.rates_)}
@@ -226,13 +226,13 @@ class SirCalibrator(BinnedCalibrator):
     def _tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.variant == "monocal" else "none")
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, data: Dataset) -> None:
         check_variant(self.variant)
-        p, w = sigmoid(samples.logits), samples.weights_or_ones
+        p, w = sigmoid(data.z), data.weights
         edges = bin_edges(p, w, self.n_bins, self.binning)
-        index, n_bins = bin_of(samples.logits, edges), len(edges) - 1
+        index, n_bins = bin_of(data.z, edges), len(edges) - 1
         counts: Floats = np.bincount(index, w, n_bins).astype(np.float64)
-        positives = np.bincount(index, w * samples.known_labels, n_bins)
+        positives = np.bincount(index, w * data.labels, n_bins)
         low, high = np.full(n_bins, np.inf), np.full(n_bins, -np.inf)
         np.minimum.at(low, index, p)
         np.maximum.at(high, index, p)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal, Protocol
 
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats
 
 

@@ -11,8 +11,9 @@ from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.binned import Variant, check_variant
 from monocal.calibrators.contract import Tags
 from monocal.calibrators.logistic import solve_logistic
+from monocal.core.dataset import Block, Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Samples
+from monocal.core.spaces import Floats
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
 
@@ -58,16 +59,19 @@ class GaussCalibrator(LogitCalibrator):
         self.highest_logit = highest_logit
         self.l2 = l2
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, data: Dataset) -> None:
         if not self.lowest_logit < self.highest_logit:
             raise InvalidInput.of(
                 "lowest_logit", self.lowest_logit, f"less than highest_logit = {self.highest_logit}", "swap them"
             )
-        z = np.clip(samples.logits, self.lowest_logit, self.highest_logit)
+
+        def design(block: Block) -> Floats:
+            z = np.clip(block.z, self.lowest_logit, self.highest_logit)
+            return np.column_stack([z**2, z, np.ones_like(z)])
+
         a, b, c = solve_logistic(
-            np.column_stack([z**2, z, np.ones_like(z)]),
-            samples.known_labels,
-            samples.weights_or_ones,
+            data,
+            design,
             l2=np.array([self.l2, self.l2, 0.0]),
             constraints=np.array([[2.0 * self.lowest_logit, 1.0, 0.0], [2.0 * self.highest_logit, 1.0, 0.0]]),
         )
@@ -135,17 +139,15 @@ class GammaCalibrator(LogitCalibrator):
     def _tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.variant == "monocal" else "none")
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, data: Dataset) -> None:
         check_variant(self.variant)
-        r = _shifted(NUMPY, samples.logits)
         if self.variant == "authors":
             rows = np.array([[2.0 * _SMALLEST, 1.0, 0.0], [2.0 * _LARGEST, 1.0, 0.0]])
         else:
             rows = np.array([[1.0 / _SMALLEST, 1.0, 0.0], [1.0 / _LARGEST, 1.0, 0.0]])
         a, b, c = solve_logistic(
-            np.column_stack([np.log(r), r, np.ones_like(r)]),
-            samples.known_labels,
-            samples.weights_or_ones,
+            data,
+            _design,
             l2=np.array([self.l2, self.l2, 0.0]),
             constraints=rows,
         )
@@ -159,6 +161,11 @@ class GammaCalibrator(LogitCalibrator):
         if self.variant == "authors":
             return ops.log(r) * self.a_ + r * self.b_ + self.c_
         return _increasing_sum(ops, self.a_, self.b_, r) + self.c_
+
+
+def _design(block: Block) -> Floats:
+    r = _shifted(NUMPY, block.z)
+    return np.column_stack([np.log(r), r, np.ones_like(r)])
 
 
 def _shifted(ops: Ops, logits: Values) -> Values:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import warnings
 
+from monocal.core.dataset import Dataset
 from monocal.core.errors import MonocalWarning
-from monocal.core.log_loss import log_loss_of
-from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, logit, sigmoid
 
 GUARD_SHARE = 0.2
 """The most recent share of rows on which `guard=True` judges the fit."""
 
 
-def is_worse(method: str, recent: Samples, probabilities: Floats) -> bool:
+def is_worse(method: str, recent: Dataset, probabilities: Floats) -> bool:
     """Says, and warns, that probabilities have a larger log-loss than the scores they were made from.
 
     Arguments:
@@ -21,8 +20,8 @@ def is_worse(method: str, recent: Samples, probabilities: Floats) -> bool:
         recent: Rows that the fit has not seen.
         probabilities: What it predicts for them.
     """
-    before = log_loss_of(recent, logit(sigmoid(recent.logits)))
-    after = log_loss_of(recent, logit(probabilities))
+    before = recent.log_loss(logit(sigmoid(recent.z)))
+    after = recent.log_loss(logit(probabilities))
     if after <= before:
         return False
     warnings.warn(

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from monocal.calibrators.statistical.contributions import Contributions
+from monocal.core.dataset import Block, Dataset
 from monocal.core.errors import MonocalWarning
 from monocal.core.log_loss import log_losses
-from monocal.core.row_weights import weights_of
 from monocal.core.spaces import Floats, sigmoid
-from monocal.core.team import Shards
+
+Design = Callable[[Block], Floats]
+"""The columns of a block of rows, `(n, k)` with a small k."""
 
 _RIDGE = 1e-14
 
 
+def score_and_one(block: Block) -> Floats:
+    """The design of slope and intercept."""
+    return np.column_stack([block.z, np.ones(len(block))])
+
+
 def solve_logistic(
-    design: Contributions,
-    targets: Floats,
-    weights: Floats | None,
+    data: Dataset,
+    design: Design,
     *,
     l2: Floats | None = None,
     constraints: Floats | None = None,
     offset: Floats | None = None,
     max_iterations: int = 100,
-    shards: Shards | None = None,
 ) -> Floats:
     r"""Minimises :math:`\sum_i w_i\,\mathrm{NLL}(\sigma(x_i\theta + o_i), y_i) + \tfrac12\sum_k \lambda_k\theta_k^2`
     subject to :math:`C\theta \ge 0`.
@@ -37,25 +42,23 @@ def solve_logistic(
     A ridge of 1e-14 per unit of weight keeps separable data finite.
 
     Arguments:
-        design: Columns `(n, k)`, k small: an array, or what makes the rows that one asks for.
-        targets: Labels, or smoothed labels in [0, 1].
-        weights: How often each row counts; None means once.
+        data: The rows; labels may be smoothed, in [0, 1].
+        design: Makes the columns x of the rows that are asked for.
         l2: Penalty per parameter on the scale of the summed loss; None means none.
         constraints: Rows `(m, k)` with `constraints @ theta >= 0`.
         offset: o, a logit per row that stays as it is; None means 0.
         max_iterations: Newton steps allowed; a fit that needs more warns with its last gradient.
-        shards: How the rows are cut and with whom they are added up; all of them at once if not given.
 
     Example:
         Three rows in four positive: the intercept alone is ln 3.
 
-        >>> theta = solve_logistic(np.ones((4, 1)), np.array([0.0, 1.0, 1.0, 1.0]), np.ones(4))
+        >>> rows = Dataset(np.zeros(4), np.array([0.0, 1.0, 1.0, 1.0]))
+        >>> theta = solve_logistic(rows, lambda block: np.ones((len(block), 1)))
         >>> bool(np.isclose(theta[0], np.log(3.0)))
         True
     """
-    k = design.shape[1]
-    shards = shards or Shards.whole(design.shape[0])
-    total = shards.add_up(lambda rows: [float(weights_of(weights, rows, targets.shape[0]).sum())])[0]
+    k = design(Block(data, slice(0, 0))).shape[1]
+    total = data.sum(lambda block: [float(block.w.sum())])[0]
     penalty = np.full(k, _RIDGE * float(total))
     if l2 is not None:
         penalty = penalty + l2
@@ -65,12 +68,12 @@ def solve_logistic(
     for n_active in range(wanted.shape[0] + 1):
         for active in itertools.combinations(range(wanted.shape[0]), n_active):
             basis = _null_space(wanted[list(active)], k)
-            rows = _Rows(design, basis, offset, targets, weights, shards)
-            inside = _newton(rows, basis.T * penalty @ basis, max_iterations)
+            problem = _Problem(data, design, basis, offset)
+            inside = _newton(problem, basis.T * penalty @ basis, max_iterations)
             theta = basis @ inside
             slack = wanted @ theta
             if np.all(slack >= -1e-9 * (1.0 + np.abs(wanted) @ np.abs(theta))):
-                loss = rows.loss(inside) + 0.5 * float(penalty @ theta**2)
+                loss = problem.loss(inside) + 0.5 * float(penalty @ theta**2)
                 if loss < best_loss:
                     best, best_loss = theta, loss
         if best is not None and n_active == 0:
@@ -79,52 +82,48 @@ def solve_logistic(
     return best
 
 
-class _Rows(NamedTuple):
-    design: Contributions
+class _Problem(NamedTuple):
+    data: Dataset
+    design: Design
     basis: Floats
     offset: Floats | None
-    targets: Floats
-    weights: Floats | None
-    shards: Shards
 
-    def _some(self, rows: slice, theta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Returns the design of some rows within the basis, their scores, targets and weights."""
+    def _scores(self, block: Block, theta: Floats) -> tuple[Floats, Floats]:
+        """Returns the design of some rows within the basis, and their scores."""
         # without an active constraint the basis changes nothing
-        inside = self.design[rows] if self.basis.shape[0] == theta.size else self.design[rows] @ self.basis
-        given = np.zeros(inside.shape[0]) if self.offset is None else self.offset[rows]
-        return inside, given + inside @ theta, self.targets[rows], self.weights_of(rows)
-
-    def weights_of(self, rows: slice) -> Floats:
-        return weights_of(self.weights, rows, self.targets.shape[0])
+        columns = self.design(block)
+        inside = columns if self.basis.shape[0] == theta.size else columns @ self.basis
+        given = np.zeros(inside.shape[0]) if self.offset is None else block.of(self.offset)
+        return inside, given + inside @ theta
 
     def loss(self, theta: Floats) -> float:
-        def of(rows: slice) -> list[Floats | float]:
-            _, scores, targets, weights = self._some(rows, theta)
-            return [float(np.sum(weights * log_losses(scores, targets)))]
+        def of_block(block: Block) -> list[Floats | float]:
+            _, scores = self._scores(block, theta)
+            return [float(np.sum(block.w * log_losses(scores, block.y)))]
 
-        return float(self.shards.add_up(of)[0])
+        return float(self.data.sum(of_block)[0])
 
     def derivatives(self, theta: Floats) -> list[Floats]:
         """Returns gradient and second derivative."""
 
-        def of(rows: slice) -> list[Floats | float]:
-            inside, scores, targets, weights = self._some(rows, theta)
-            p = sigmoid(scores)
+        def of_block(block: Block) -> list[Floats | float]:
+            inside, scores = self._scores(block, theta)
+            p, weights = sigmoid(scores), block.w
             curvature = weights * np.maximum(p * (1.0 - p), 1e-12)
-            return [inside.T @ (weights * (p - targets)), (inside.T * curvature) @ inside]
+            return [inside.T @ (weights * (p - block.y)), (inside.T * curvature) @ inside]
 
-        return self.shards.add_up(of)
+        return self.data.sum(of_block)
 
 
-def _newton(rows: _Rows, penalty: Floats, max_iterations: int) -> Floats:
-    theta = np.zeros(rows.basis.shape[1])
+def _newton(problem: _Problem, penalty: Floats, max_iterations: int) -> Floats:
+    theta = np.zeros(problem.basis.shape[1])
     if theta.size == 0:
         return theta
-    loss = rows.loss(theta)
+    loss = problem.loss(theta)
     gradient = np.zeros_like(theta)
     last_decrement = np.inf
     for _ in range(max_iterations):
-        gradient, hessian = rows.derivatives(theta)
+        gradient, hessian = problem.derivatives(theta)
         gradient = gradient + penalty @ theta
         step = np.linalg.lstsq(hessian + penalty, gradient, rcond=None)[0]
         decrement = float(gradient @ step)
@@ -137,7 +136,7 @@ def _newton(rows: _Rows, penalty: Floats, max_iterations: int) -> Floats:
         scale = 1.0
         while scale > 1e-10:
             trial = theta - scale * step
-            trial_loss = rows.loss(trial) + 0.5 * float(trial @ penalty @ trial)
+            trial_loss = problem.loss(trial) + 0.5 * float(trial @ penalty @ trial)
             if trial_loss <= loss - 0.25 * scale * decrement or decrement < 1e-12 * (1.0 + abs(loss)):
                 break
             scale *= 0.5

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
 from monocal.calibrators.state import CalibratorState, pack, unpack, with_prefix, without_prefix
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 from monocal.ops.onnx_ops import OnnxOps
 from monocal.ops.operations import Ops, Values
@@ -80,17 +80,17 @@ class PerSegmentCalibrator(Calibrator):
             raise InvalidInput.of("method", repr(self.method), "another method inside", 'for example "isotonic"')
         return calibrator(self.method, **(self.options or {}))
 
-    def _fit(self, samples: Samples) -> None:
-        assert samples.features is not None
-        if not 0 <= self.field < samples.features.shape[1]:
+    def _fit(self, data: Dataset) -> None:
+        assert data.ids is not None
+        if not 0 <= self.field < data.ids.shape[1]:
             raise InvalidInput.of(
-                "field", self.field, f"a position in 0 … {samples.features.shape[1] - 1}", "count fields from 0"
+                "field", self.field, f"a position in 0 … {data.ids.shape[1] - 1}", "count fields from 0"
             )
-        self.global_ = self._fitted(samples)
-        ids = np.asarray(samples.features[:, self.field])
-        weights = samples.weights_or_ones
-        n_positive = np.bincount(ids, weights * samples.known_labels)
-        n_negative = np.bincount(ids, weights * (1.0 - samples.known_labels))
+        self.global_ = self._fitted(data)
+        ids = np.asarray(data.ids[:, self.field])
+        weights = data.weights
+        n_positive = np.bincount(ids, weights * data.labels)
+        n_negative = np.bincount(ids, weights * (1.0 - data.labels))
         events = np.minimum(n_positive, n_negative)
         own = np.flatnonzero((events >= max(self.min_events, 1)) & (np.arange(events.size) > 0))
         order = np.argsort(ids, kind="stable")
@@ -98,16 +98,10 @@ class PerSegmentCalibrator(Calibrator):
         ends = np.searchsorted(ids[order], own, side="right")
         self.values_: NDArray[np.int64] = own
         self.shares_: Floats = events[own] / (events[own] + self.shrinkage)
-        self.segments_ = [self._fitted(samples.take(order[a:b])) for a, b in zip(starts, ends, strict=True)]
+        self.segments_ = [self._fitted(data.take(order[a:b])) for a, b in zip(starts, ends, strict=True)]
 
-    def _fitted(self, samples: Samples) -> Any:
-        return self._inner().fit(
-            samples.logits,
-            samples.known_labels,
-            features=samples.features,
-            weights=samples.weights,
-            scores_are="logit",
-        )
+    def _fitted(self, data: Dataset) -> Any:
+        return self._inner().fit_data(Dataset(data.z, data.y, data.w, data.ids), scores_are="logit")
 
     def _never_negative(self) -> Mapping[str, ArrayLike]:
         found: dict[str, ArrayLike] = {"a share": self.shares_, "1 - a share": 1.0 - self.shares_}

@@ -11,12 +11,14 @@ from numpy.typing import ArrayLike
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.contract import Tags
-from monocal.calibrators.logistic import solve_logistic
-from monocal.calibrators.statistical.refreshing import centred, known_at_fit, refresh_effects, resumed
+from monocal.calibrators.logistic import score_and_one, solve_logistic
+from monocal.core.dataset import Block, Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Samples
+from monocal.core.spaces import Floats
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
+from monocal.wide.intervals import posterior_at_fit
+from monocal.wide.refresh import centred, refresh_effects, require_posterior, restore
 
 
 @final
@@ -33,14 +35,11 @@ class NoneCalibrator(LogitCalibrator):
     name = "none"
     class_tags = Tags(monotone="strict")
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, data: Dataset) -> None:
         pass
 
     def _map(self, _ops: Ops, logits: Values, _ids: Values | None) -> Values:
         return logits
-
-
-_NO_FIELDS = np.zeros(1, dtype=np.int64)
 
 
 @final
@@ -86,38 +85,37 @@ class PlattCalibrator(LogitCalibrator):
         self.targets = targets
         self.max_iterations = max_iterations
 
-    def _fit(self, samples: Samples) -> None:
-        y, w = samples.known_labels, samples.weights_or_ones
+    def _fit(self, data: Dataset) -> None:
+        rows = data.without_fields()
         if self.targets == "platt":
+            y, w = data.labels, data.weights
             n_positive, n_negative = float(w @ y), float(w @ (1.0 - y))
-            y = np.where(y == 1.0, (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0))
+            smoothed = np.where(y == 1.0, (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0))
+            rows = replace(rows, y=smoothed)
         elif self.targets != "labels":
             raise InvalidInput.of("targets", repr(self.targets), '"labels" or "platt"', "choose one of the two")
-        design = np.column_stack([samples.logits, np.ones(samples.n_rows)])
         slope, intercept = solve_logistic(
-            design,
-            y,
-            w,
+            rows,
+            score_and_one,
             l2=np.array([self.l2, 0.0]),
             constraints=np.array([[1.0, 0.0]]),
             max_iterations=self.max_iterations,
         )
         self.slope_, self.intercept_ = max(float(slope), 0.0), float(intercept)
-        nothing = np.zeros((samples.n_rows, 0), dtype=np.int32), _NO_FIELDS, np.zeros(0)
-        self.posterior_ = known_at_fit(self._predict_logits(samples), samples, *nothing)
+        self.posterior_ = posterior_at_fit(self._predict_logits(rows), rows, np.zeros(0))
 
-    def _refresh(self, samples: Samples) -> None:
-        samples = replace(samples, features=None)
-        known, shifts, offsets = resumed(vars(self).get("posterior_"), self.name, samples, np.zeros(0), _NO_FIELDS)
-        logits = self._predict_logits(samples) + self.recent_shift_
-        columns, centre = centred(samples.logits, logits, samples.weights_or_ones)
-        found = refresh_effects(logits, samples, columns, shifts, offsets, known)
+    def _refresh(self, data: Dataset) -> None:
+        data, state = data.without_fields(), require_posterior(vars(self).get("posterior_"), self.name)
+        known = restore(state, data, np.zeros(0), data.fields)
+        logits = self._predict_logits(data) + self.recent_shift_
+        columns, centre = centred(data.z, logits, data.weights)
+        found = refresh_effects(logits, data, columns, known)
         level, slope = (float(number) for number in found.single)
         slope = max(slope, -self.slope_)
         self.slope_ += slope
         self.intercept_ += level - slope * centre
         self.posterior_ = found.posterior.as_arrays()
-        self.moved_ = found.facts(shifts, offsets, "slope")
+        self.last_update_ = found.facts(known, "slope")
 
     def _never_negative(self) -> Mapping[str, ArrayLike]:
         return {"slope_": self.slope_}
@@ -151,10 +149,8 @@ class TemperatureCalibrator(LogitCalibrator):
     name = "temperature"
     class_tags = Tags(monotone="strict")
 
-    def _fit(self, samples: Samples) -> None:
-        (slope,) = solve_logistic(
-            samples.logits[:, None], samples.known_labels, samples.weights_or_ones, constraints=np.array([[1.0]])
-        )
+    def _fit(self, data: Dataset) -> None:
+        (slope,) = solve_logistic(data, lambda block: block.z[:, None], constraints=np.array([[1.0]]))
         self.temperature_ = 1.0 / max(float(slope), 1.0 / _LARGEST_TEMPERATURE)
 
     def _never_negative(self) -> Mapping[str, ArrayLike]:
@@ -190,9 +186,8 @@ class BetaCalibrator(LogitCalibrator):
     name = "beta"
     class_tags = Tags(monotone="strict", keeps_mean=True)
 
-    def _fit(self, samples: Samples) -> None:
-        design = np.column_stack([*_log_parts(NUMPY, samples.logits), np.ones(samples.n_rows)])
-        a, b, c = solve_logistic(design, samples.known_labels, samples.weights_or_ones, constraints=np.eye(3)[:2])
+    def _fit(self, data: Dataset) -> None:
+        a, b, c = solve_logistic(data, _log_design, constraints=np.eye(3)[:2])
         self.a_, self.b_, self.c_ = max(float(a), 0.0), max(float(b), 0.0), float(c)
 
     def _never_negative(self) -> Mapping[str, ArrayLike]:
@@ -201,6 +196,10 @@ class BetaCalibrator(LogitCalibrator):
     def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
         log_score, minus_log_rest = _log_parts(ops, logits)
         return log_score * self.a_ + minus_log_rest * self.b_ + self.c_
+
+
+def _log_design(block: Block) -> Floats:
+    return np.column_stack([*_log_parts(NUMPY, block.z), np.ones(len(block))])
 
 
 def _log_parts(ops: Ops, logits: Values) -> tuple[Values, Values]:

@@ -30,7 +30,7 @@ OWN = {
     "beta": "monocal.calibrators.platt:BetaCalibrator",
     "gauss": "monocal.calibrators.gauss_gamma:GaussCalibrator",
     "gamma": "monocal.calibrators.gauss_gamma:GammaCalibrator",
-    "wide_logistic": "monocal.calibrators.statistical.wide_logistic:WideLogisticCalibrator",
+    "wide_logistic": "monocal.wide.calibrator:WideLogisticCalibrator",
     "per_segment": "monocal.calibrators.per_segment:PerSegmentCalibrator",
     "umc": "monocal.neural.methods:UmcCalibrator",
     "fac": "monocal.neural.methods:FacCalibrator",

@@ -13,7 +13,7 @@ from monocal.cli import arguments
 from monocal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from monocal.core.team import Team
+    from monocal.core.reduce import Reducer
 
 ENGINES = ("local", "spark")
 FIT_ENGINES = (*ENGINES, "torchrun")
@@ -156,7 +156,7 @@ def _session(master: str | None, settings: dict[str, str]) -> Any:
 
 
 @contextmanager
-def joined_team(engine: str, table: str | list[str]) -> Iterator[Team | None]:
+def joined_team(engine: str, table: str | list[str]) -> Iterator[Reducer | None]:
     """Joins the processes of a launcher for a fit, and leaves them when it is done; None without a launcher.
 
     A process that ends without leaving may be aborted by threads of the team, upon which its launcher ends the others.

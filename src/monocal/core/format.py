@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.chosen_ids import ChosenIds
+from monocal.core.dataset import ChosenIds
 from monocal.core.errors import ArtefactError
 
 _BLOCK_BYTES = 1 << 22

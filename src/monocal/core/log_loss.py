@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 
 
@@ -33,23 +32,3 @@ def log_loss(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = N
         (0.41, 0.2685)
     """
     return float(np.average(log_losses(logits, labels), weights=None if weights is None else np.asarray(weights)))
-
-
-def log_loss_of(samples: Samples, logits: Floats) -> float:
-    """Returns the mean cross-entropy of rows that a team may have in shards, given the logit of each.
-
-    Example:
-        >>> rows = Samples.of([0.5, 0.5], [0, 1])
-        >>> round(log_loss_of(rows, np.array([-1.0, 1.0])), 4)
-        0.3133
-    """
-    labels, shards = samples.known_labels, samples.shards
-    if shards is None:
-        return log_loss(logits, labels, samples.weights)
-
-    def sums(rows: slice) -> list[Floats | float]:
-        weights = samples.weights_of(rows)
-        return [float(weights @ log_losses(logits[rows], labels[rows])), float(weights.sum())]
-
-    loss, weight = shards.add_up(sums)
-    return float(loss / weight)

@@ -11,23 +11,23 @@ from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats, logit, sigmoid
 
 
-class KnownLogits(NamedTuple):
+class LogitVariance(NamedTuple):
     """How surely the calibrated logits of rows are known.
 
     Attributes:
-        own: Variance that a row's own parameters leave.
-        missed: Variance of what the model does not know and the probability is a mean over, the same for all rows.
-        bent: Variance of what it does not know and what grows with the distance of the score from its middle.
+        parameters: Variance that a row's own parameters leave.
+        unexplained: Variance of what the model does not know and the probability is a mean over, the same for all rows.
+        slope: Variance of what it does not know and what grows with the distance of the score from its middle.
     """
 
-    own: Floats
-    missed: float
-    bent: Floats
+    parameters: Floats
+    unexplained: float
+    slope: Floats
 
     @property
     def variances(self) -> Floats:
         """Of every row's true logit around the calibrated one."""
-        return self.own + self.missed + self.bent
+        return self.parameters + self.unexplained + self.slope
 
 
 class RowIntervals(NamedTuple):
@@ -46,7 +46,7 @@ class RowIntervals(NamedTuple):
     upper: Floats
 
 
-def row_intervals(probabilities: Floats, known: KnownLogits, level: float) -> RowIntervals:
+def row_intervals(probabilities: Floats, known: LogitVariance, level: float) -> RowIntervals:
     r"""Returns :math:`\sigma(m \pm q s)` with the normal quantile q of the level, and p where it lies outside.
 
     A probability that is the mean over logits with variance τ² around m is about
@@ -57,16 +57,16 @@ def row_intervals(probabilities: Floats, known: KnownLogits, level: float) -> Ro
 
     Arguments:
         probabilities: The forecast.
-        known: s² of every row's logit, and of it the part τ² that is missed.
+        known: s² of every row's logit, and of it the part τ² that is unexplained.
         level: The share of rows whose true probability is meant to lie inside, in (0, 1).
 
     Example:
-        >>> found = row_intervals(np.array([0.1]), KnownLogits(np.array([0.25]), 0.0, np.zeros(1)), 0.9)
+        >>> found = row_intervals(np.array([0.1]), LogitVariance(np.array([0.25]), 0.0, np.zeros(1)), 0.9)
         >>> found.lower.round(3).tolist(), found.upper.round(3).tolist()
         ([0.047], [0.202])
     """
     check_level(level)
-    z = logit(probabilities) * np.sqrt(1.0 + np.pi * known.missed / 8.0)
+    z = logit(probabilities) * np.sqrt(1.0 + np.pi * known.unexplained / 8.0)
     reach = float(ndtri(0.5 + 0.5 * level)) * np.sqrt(known.variances)
     lower, upper = sigmoid(z - reach), sigmoid(z + reach)
     # a probability of 0 or 1 has no finite logit, and at a low level the mean may lie beside the middle

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from monocal.core.checks import check_weights
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.samples import check_weights
 from monocal.core.sampling import SamplingRate, sampling_shift
 from monocal.core.spaces import Floats, ScoreSpace, check_score_space, sigmoid, to_logits
 from monocal.metrics import (

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.reduce import Reducer
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.core.team import Team
 from monocal.evaluation.evaluate import Evaluation, EvaluationOptions, evaluate, headline_metrics
 from monocal.evaluation.fields import FieldTable, by_times_seen, field_tables
 from monocal.models.facts import times_seen
@@ -345,7 +345,7 @@ def fit_and_evaluate(
     refit: bool = False,
     n_bootstrap: int = 200,
     seed: int = 0,
-    team: Team | None = None,
+    team: Reducer | None = None,
     n_shards: int | None = None,
     event_time: str | None = None,
     label_time: str | None = None,

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple, final
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput
-from monocal.core.team import Shards
-from monocal.losses.added_sums import of_added_sums
 
 
 class GroupedRows(NamedTuple):
@@ -61,31 +57,6 @@ class AveragedGaps(nn.Module):
         """Returns the sum for one batch; in training mode the averages move on."""
         present, place = torch.unique(groups, return_inverse=True)
         return self._value(present, _sums(GroupedRows(place, probabilities, labels, weights), present.shape[0]))
-
-    def of_shards(
-        self, parts: Sequence[GroupedRows], masses: Sequence[float], shards: Shards, per_mass: float | None
-    ) -> list[Tensor]:
-        """Returns the same for a batch that lies in shards, as `Loss.of_shards` has it.
-
-        Arguments:
-            parts: The batch's rows of each own shard.
-            masses: Their weights.
-            shards: With whom they are added up.
-            per_mass: Divides the sum by the batch's weight times this; None leaves it.
-        """
-        marks = np.zeros(self.masses.shape[0])
-        for part in parts:
-            marks[part.groups.numpy()] = 1.0
-        present = torch.from_numpy(np.flatnonzero(shards.team.most(marks)))
-        sums = [
-            _sums(part._replace(groups=torch.searchsorted(present, part.groups)), present.shape[0]) for part in parts
-        ]
-
-        def value(total: Tensor, mass: float) -> Tensor:
-            found = self._value(present, total)
-            return found if per_mass is None else found / (mass * per_mass)
-
-        return of_added_sums(value, sums, masses, shards)
 
     def _value(self, present: Tensor, sums: Tensor) -> Tensor:
         """Returns the sum over groups, from the sizes, labels and predictions of each."""

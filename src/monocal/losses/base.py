@@ -3,33 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import final
 
 from torch import Tensor, nn
-
-from monocal.core.team import Shards
-
-
-@final
-@dataclass(frozen=True)
-class BatchPart:
-    """The rows of a batch that lie in one shard; there may be none.
-
-    Attributes:
-        logits: As in `Loss.forward`, like the other columns.
-        labels: 0 or 1 per row.
-        weights: How often each row counts; None means once.
-        field_ids: Field ids `(b, F)`.
-        mass: The weight of all rows together.
-    """
-
-    logits: Tensor
-    labels: Tensor
-    weights: Tensor | None
-    field_ids: Tensor | None
-    mass: float
 
 
 class Loss(nn.Module, ABC):
@@ -54,33 +30,12 @@ class Loss(nn.Module, ABC):
         return self._loss(logits, labels, weights, field_ids)
 
     @final
-    def of_shards(self, parts: Sequence[BatchPart], shards: Shards) -> list[Tensor]:
-        """Returns a scalar per own shard; their mean over all shards, by mass, is the loss of the whole batch.
-
-        The same holds for the gradients. What stands for a shard without rows means nothing.
-
-        Arguments:
-            parts: The batch's rows of each own shard.
-            shards: With whom they are added up.
-        """
-        return self._of_shards(parts, shards)
-
-    @final
     def start_epoch(self) -> None:
         """Tells the loss that the next batch is the first of a pass over the data."""
         self._start_epoch()
 
     @abstractmethod
     def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, field_ids: Tensor | None) -> Tensor: ...
-
-    def _of_shards(self, parts: Sequence[BatchPart], _shards: Shards) -> list[Tensor]:
-        """A mean over rows is that of the shards' means; other losses have more to tell each other."""
-        return [
-            self._loss(part.logits, part.labels, part.weights, part.field_ids)
-            if len(part.logits)
-            else part.logits.new_zeros(())
-            for part in parts
-        ]
 
     def _start_epoch(self) -> None:
         """Forgets what must not outlive an epoch; nothing by default."""

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from monocal.core.errors import InvalidInput
-from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
-from monocal.core.team import Shards
+from monocal.core.fields import FIRST_ID, NULL_ID, STEPS
 from monocal.losses.averaged_gaps import AveragedGaps, GroupedRows
-from monocal.losses.base import BatchPart, Loss
+from monocal.losses.base import Loss
 
 
 @final
@@ -57,10 +56,6 @@ class FieldCalibrationLoss(Loss):
         total: Tensor = self.gaps(*self._rows(logits, labels, weights, field_ids))
         n_rows = logits.shape[0] if weights is None else weights.to(torch.float64).sum()
         return total / (n_rows * self.sizes.shape[0])
-
-    def _of_shards(self, parts: Sequence[BatchPart], shards: Shards) -> list[Tensor]:
-        rows = [self._rows(part.logits, part.labels, part.weights, part.field_ids) for part in parts]
-        return self.gaps.of_shards(rows, [part.mass for part in parts], shards, float(self.sizes.shape[0]))
 
     def _rows(self, logits: Tensor, labels: Tensor, weights: Tensor | None, field_ids: Tensor | None) -> GroupedRows:
         """Returns every row once per field, as one of its value's group."""

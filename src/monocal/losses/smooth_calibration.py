@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -10,10 +9,8 @@ import torch
 from torch import Tensor
 
 from monocal.core.errors import UnknownName
-from monocal.core.spaces import Floats
-from monocal.core.team import Shards
-from monocal.losses.averaged_gaps import AveragedGaps, GroupedRows
-from monocal.losses.base import BatchPart, Loss
+from monocal.losses.averaged_gaps import AveragedGaps
+from monocal.losses.base import Loss
 
 
 @dataclass(frozen=True)
@@ -104,21 +101,6 @@ class SmoothCalibrationLoss(Loss):
         n_rows = logits.shape[0] if weights is None else weights.to(torch.float64).sum()
         return total / n_rows
 
-    def _of_shards(self, parts: Sequence[BatchPart], shards: Shards) -> list[Tensor]:
-        edges = None
-        if self.settings.bins == "mass":
-            logits = torch.from_numpy(shards.join([_numbers(part.logits) for part in parts]))
-            times = shards.join(
-                [_numbers(torch.ones_like(p.logits) if p.weights is None else p.weights) for p in parts]
-            )
-            edges = equal_mass_edges(logits.to(parts[0].logits.dtype), torch.from_numpy(times), self.n_bins)
-        rows = [
-            GroupedRows(self._bins(part.logits.detach(), edges), torch.sigmoid(part.logits), part.labels, part.weights)
-            for part in parts
-        ]
-        per_mass = None if self.settings.normalise == "none" else 1.0
-        return self.gaps.of_shards(rows, [part.mass for part in parts], shards, per_mass)
-
     def _start_epoch(self) -> None:
         if self.settings.reset == "epoch":
             self.gaps.reset()
@@ -145,8 +127,3 @@ def equal_mass_edges(values: Tensor, weights: Tensor | None, n_bins: int) -> Ten
     below = torch.cumsum(times[order], 0)
     wanted = below[-1] * torch.arange(1, n_bins, dtype=torch.float64, device=values.device) / n_bins
     return ordered[torch.searchsorted(below, wanted).clamp(max=values.shape[0] - 1)]
-
-
-def _numbers(column: Tensor) -> Floats:
-    result: Floats = column.detach().to(torch.float64).numpy()
-    return result

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import final
 
 from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput
-from monocal.core.team import Shards
-from monocal.losses.base import BatchPart, Loss
+from monocal.losses.base import Loss
 
 
 @final
@@ -36,21 +35,11 @@ class WeightedSum(Loss):
         self.losses = nn.ModuleList([loss for _, loss in parts])
 
     def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, field_ids: Tensor | None) -> Tensor:
-        return self._total([loss(logits, labels, weights, field_ids) for loss in self.losses])
-
-    def _of_shards(self, parts: Sequence[BatchPart], shards: Shards) -> list[Tensor]:
-        found = [loss.of_shards(parts, shards) for loss in self._each()]
-        return [self._total(values) for values in zip(*found, strict=True)]
-
-    def _total(self, values: Sequence[Tensor]) -> Tensor:
-        total: Tensor = sum(factor * value for factor, value in zip(self.factors, values, strict=True))  # type: ignore[assignment]
+        values = [loss(logits, labels, weights, field_ids) for loss in self.losses]
+        total: Tensor = sum(factor * value for factor, value in zip(self.factors, values, strict=True))
         return total
 
     def _start_epoch(self) -> None:
-        for loss in self._each():
-            loss.start_epoch()
-
-    def _each(self) -> Iterator[Loss]:
         for loss in self.losses:
             assert isinstance(loss, Loss)
-            yield loss
+            loss.start_epoch()

@@ -9,9 +9,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monocal.core.checks import check_labels, check_length, check_weights, cut_soft, has_soft
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import check_labels, check_length, check_weights
-from monocal.core.soft_labels import cut_soft, has_soft
 from monocal.core.spaces import Floats, as_float_column
 
 IdColumn = NDArray[np.integer[Any]]

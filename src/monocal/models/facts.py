@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import Calibrator
+from monocal.core.dataset import Dataset
 from monocal.core.errors import ArtefactError
+from monocal.core.fields import Ids
 from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
-from monocal.core.row_weights import weights_of
-from monocal.core.samples import Ids, Samples
-from monocal.core.shard_order import quantiles_of_shards
+from monocal.core.reduce import BLOCK_ROWS, Partition, Reducer
 from monocal.core.spaces import Floats, sigmoid
-from monocal.core.team import BLOCK_ROWS, Shards, Team
 from monocal.tables.table import Table
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ _SCORE_BINS = 20
 _SHARES = np.linspace(0.0, 1.0, _SCORE_BINS + 1)[1:-1]
 
 
-def fit_facts(rows: Table, shards: Shards | None = None) -> dict[str, dict[str, Any]]:
+def fit_facts(rows: Table, shards: Partition | None = None) -> dict[str, dict[str, Any]]:
     """Returns row count, label rate, mean score and score quantiles of every task's observed rows.
 
     Arguments:
@@ -40,27 +39,28 @@ def fit_facts(rows: Table, shards: Shards | None = None) -> dict[str, dict[str, 
         >>> facts["n_rows"], round(facts["label_rate"], 3), round(facts["mean_score"], 3)
         (3, 0.333, 0.2)
     """
-    shards, facts = shards or Shards.whole(rows.n_rows), {}
+    shards, facts = shards or Partition.whole(rows.n_rows), {}
     for task in rows.scores:
         known = rows.labels[task] >= 0
-        facts[task] = _facts(rows.observed(task), task, shards if known.all() else shards.kept(known))
+        facts[task] = _facts(rows.observed(task), task, shards if known.all() else shards.take(known))
     return facts
 
 
-def _facts(rows: Table, task: str, shards: Shards) -> dict[str, Any]:
+def _facts(rows: Table, task: str, shards: Partition) -> dict[str, Any]:
     logits, labels = rows.logits(task), rows.labels[task]
     pieces = None if rows.weights is None or not rows.roles.soft_labels else np.asarray(rows.weights, np.float64)
     if shards.n == 1:
         edges = np.unique(np.quantile(logits, _SHARES))
     else:
-        edges = np.unique(quantiles_of_shards(logits, _SHARES, None, shards))
+        edges = np.unique(shards.quantiles(logits, _SHARES))
 
     def sums(block: slice) -> list[Floats | float]:
-        weights, some = weights_of(pieces, block, rows.n_rows), logits[block]
+        some = logits[block]
+        weights = np.ones(some.size) if pieces is None else pieces[block]
         in_bins = np.bincount(np.searchsorted(edges, some), minlength=edges.size + 1).astype(np.float64)
         return [in_bins, float(weights @ labels[block]), float(weights.sum()), float(sigmoid(some).sum())]
 
-    in_bins, positive, weight, score = shards.add_up(sums)
+    in_bins, positive, weight, score = shards.sum(sums)
     n_rows = int(in_bins.sum())
     return {
         "n_rows": n_rows,
@@ -96,7 +96,7 @@ Counts = tuple[NDArray[np.int64], ...]
 """Per field, the rows that each id had; empty where a model does not know."""
 
 
-def count_values(features: Ids, sizes: Sequence[int], before: Counts = (), team: Team | None = None) -> Counts:
+def count_values(features: Ids, sizes: Sequence[int], before: Counts = (), team: Reducer | None = None) -> Counts:
     """Returns the rows of every id, added to those that were there before.
 
     Arguments:
@@ -118,7 +118,7 @@ def count_values(features: Ids, sizes: Sequence[int], before: Counts = (), team:
         for counts, ids in zip(found, block.T, strict=True):
             counts += np.bincount(ids, minlength=counts.size)
     if team is not None:
-        found = [team.count(counts) for counts in found]
+        found = [team.all_sum(counts) for counts in found]
     for counts, earlier in zip(found, before, strict=bool(before)):
         counts[: earlier.size] += earlier
     return tuple(found)
@@ -219,7 +219,7 @@ def verify_quickly(model: Model) -> None:
         for part in _parts(task.calibrator):
 
             def predict(logits: Floats, ids: Ids, part: Calibrator = part) -> Floats:
-                return part.predict_samples(Samples(logits, features=ids if ids.shape[1] else None))
+                return part.predict_data(Dataset(logits, ids=ids if ids.shape[1] else None))
 
             _sweep(task.name, part, rows if part is task.calibrator else rows[:1], _FEW_PROBES, predict)
     _check_promises(model)

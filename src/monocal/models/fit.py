@@ -6,19 +6,19 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, cast, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.calibrators.params import parameter_names
-from monocal.calibrators.statistical.carry_over import carry_by_position
-from monocal.core.chosen_ids import ChosenIds
+from monocal.carry_over.shrinkage import carry_by_position
+from monocal.core.dataset import ChosenIds, Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids, Samples
+from monocal.core.fields import Ids
+from monocal.core.reduce import Local, Partition, Reducer
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.core.team import Alone, Shards, Team
 from monocal.core.threads import trim_heap
 from monocal.models.facts import canary_of, count_values, fit_facts
 from monocal.models.late import check_late_method, fit_late
@@ -128,10 +128,10 @@ class OwnRows(NamedTuple):
 
     rows: Table
     features: Ids | None
-    shards: Shards | None
+    shards: Partition | None
 
 
-def own_rows(rows: Table, task: str, n_shards: int, team: Team, *, looks_at_time: bool) -> OwnRows:
+def own_rows(rows: Table, task: str, n_shards: int, team: Reducer, *, looks_at_time: bool) -> OwnRows:
     """Returns this process's rows of a task; nothing that their fit has no use for stays in memory beside them.
 
     Arguments:
@@ -167,10 +167,10 @@ class DealtRows(NamedTuple):
     rows: Table
     features: Ids
     places: slice | NDArray[np.int64]
-    shards: Shards
+    shards: Partition
 
 
-def dealt_rows(rows: Table, n_shards: int, team: Team, task: str | None = None) -> DealtRows:
+def dealt_rows(rows: Table, n_shards: int, team: Reducer, task: str | None = None) -> DealtRows:
     """Returns this process's shards of encoded rows; all of them if there is one.
 
     Arguments:
@@ -180,12 +180,12 @@ def dealt_rows(rows: Table, n_shards: int, team: Team, task: str | None = None) 
         task: Whose labels must be there; None for all rows.
     """
     if n_shards == 1 and team.size == 1:
-        return DealtRows(rows, rows.encoding[0], slice(None), Shards.whole(rows.n_rows))
-    mine, shards = Shards.deal(rows.n_rows, n_shards, team)
+        return DealtRows(rows, rows.encoding[0], slice(None), Partition.whole(rows.n_rows))
+    mine, shards = Partition.of_log(rows.n_rows, n_shards, team)
     known = np.ones(0, np.bool_) if task is None else rows.labels[task][mine] >= 0
     if not known.all():
-        mine, shards = mine[known], shards.kept(known)
-    ids = cast("Ids", ChosenIds(rows.encoding[0], mine))
+        mine, shards = mine[known], shards.take(known)
+    ids = ChosenIds.of(rows.encoding[0], mine)
     return DealtRows(without_fields(rows).take(mine), ids, mine, shards)
 
 
@@ -266,7 +266,7 @@ def fit_log(
     rows: Table,
     asked: FitOptions,
     *,
-    team: Team | None = None,
+    team: Reducer | None = None,
     n_shards: int | None = None,
 ) -> Model:
     """Fits one calibrator per task on encoded rows.
@@ -278,7 +278,7 @@ def fit_log(
         n_shards: Into how many shards the rows are dealt; by default one per member. The same number gives the same
             bits whatever the team.
     """
-    team = team or Alone()
+    team = team or Local()
     n_shards = n_shards or team.size
     if rows.maturity is not None:
         check_late_method(asked.method)
@@ -335,22 +335,22 @@ def _fit_task(
     scores, labels = rows.scores[task], rows.labels[task]
 
     def fit(weights: Any) -> Calibrator:
-        return make().fit(
+        space = rows.roles.scores_are
+        data = Dataset.of(
             scores,
             labels,
             features=own.features,
             weights=weights,
-            times=rows.times,  # a log is in time order, and so is every shard of it
-            scores_are=rows.roles.scores_are,
+            times=rows.times,  # a log is in time order, and so is every part of it
+            scores_are=space,
             sampling_rate=rows.rates,
-            embeddings=embeddings,
-            shards=own.shards,
-            numeric_knots=n_knots,
+            partition=own.shards,
         )
+        return make().fit_data(data, n_knots, scores_are=space, sampling_rate=rows.rates, embeddings=embeddings)
 
     def fit_and_predict(weights: Floats) -> tuple[Calibrator, Floats]:
         fitted = fit(weights)
-        return fitted, fitted.predict_samples(Samples(rows.logits(task), features=own.features, shards=own.shards))
+        return fitted, fitted.predict_data(Dataset(rows.logits(task), ids=own.features, partition=own.shards))
 
     if rows.maturity is None:
         return fit(rows.weights)

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput
+from monocal.core.reduce import Partition
 from monocal.core.spaces import Floats
-from monocal.core.team import Shards
 from monocal.models.model import Model
 from monocal.tables.late_labels import DelayCurve
 
@@ -49,7 +49,7 @@ def fit_late(
     maturity: Floats,
     forecast: Floats,
     weights: NDArray[np.floating[Any]] | None,
-    shards: Shards | None = None,
+    shards: Partition | None = None,
 ) -> Calibrator:
     """Fits with the weights of the late likelihood until they stay, by the same step for all members of a team.
 
@@ -74,7 +74,7 @@ def fit_late(
         0.2
     """
     counts = np.ones(labels.shape[0]) if weights is None else weights
-    shards = shards or Shards.whole(labels.shape[0])
+    shards = shards or Partition.whole(labels.shape[0])
     share = _weights(labels, maturity, forecast)
     for _ in range(_MOST_FITS):
         fitted, found = fit(counts * share)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, MonocalWarning
+from monocal.core.fields import Ids
 from monocal.core.format import fingerprint
-from monocal.core.samples import Ids
-from monocal.core.team import BLOCK_ROWS, Alone, Shards, Team
+from monocal.core.reduce import BLOCK_ROWS, Local, Partition, Reducer
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 
@@ -22,7 +22,7 @@ MOST_REMEMBERED = 400
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-def rows_fact(rows: Table, team: Team | None = None) -> dict[str, Any]:
+def rows_fact(rows: Table, team: Reducer | None = None) -> dict[str, Any]:
     """Returns how many rows there are, a number that tells them from others in any order, and when they happened.
 
     Arguments:
@@ -40,14 +40,14 @@ def rows_fact(rows: Table, team: Team | None = None) -> dict[str, Any]:
         >>> fact["rows"] == rows_fact(rows.take(np.array([2, 0, 1])))["rows"]
         True
     """
-    team = team or Alone()
+    team = team or Local()
     # numbers of members add up modulo 2⁶⁴, as integers do
     own = np.array([rows.n_rows, rows_number(rows)], dtype=np.uint64)
-    n_rows, number = team.count(own.view(np.int64)).view(np.uint64).tolist()
+    n_rows, number = team.all_sum(own.view(np.int64)).view(np.uint64).tolist()
     fact = {"n_rows": n_rows, "rows": fingerprint(n_rows, number)}
     if rows.times is not None:
         ends = [-float(rows.times.min()), float(rows.times.max())] if rows.n_rows else [-np.inf, -np.inf]
-        first, last = team.most(np.array(ends)) * [-1.0, 1.0]
+        first, last = team.all_max(np.array(ends)) * [-1.0, 1.0]
         fact |= {"first": int(first), "last": int(last)}
     return fact
 
@@ -130,7 +130,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def row_sample(
-    rows: Table, features: Ids, earlier: Mapping[str, Any] | None = None, shards: Shards | None = None
+    rows: Table, features: Ids, earlier: Mapping[str, Any] | None = None, shards: Partition | None = None
 ) -> dict[str, Any]:
     r"""Returns the smallest numbers of rows that occur once: a random sample that does not depend on the rows' order.
 
@@ -161,8 +161,8 @@ def row_sample(
         >>> row_sample(rows, np.zeros((4, 0), np.int32), found) == found  # half of these rows look alike
         True
     """
-    shards = shards or Shards.whole(rows.n_rows)
-    n_rows = int(shards.team.count(np.array([rows.n_rows]))[0])
+    shards = shards or Partition.whole(rows.n_rows)
+    n_rows = shards.n_rows(rows.n_rows)
     highest = np.uint64(min(2**64 - 1, 2**64 * _MOST_HELD // max(n_rows, 1)))
     held = []
     for _, part in shards.parts():
@@ -173,7 +173,7 @@ def row_sample(
             own.append(numbers[numbers <= highest])
         held.append(np.concatenate(own))
     # as bits of doubles, which travel to all members as they are
-    both = shards.join([numbers.view(np.float64) for numbers in held]).view(np.uint64)
+    both = shards.gather([numbers.view(np.float64) for numbers in held]).view(np.uint64)
     marks, counts = np.unique(both, return_counts=True)
     once = marks[counts == 1][:N_KEPT]
     if once.size == N_KEPT:  # shares below the last kept number, where rows are compared: frequent rows weigh much

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator
-from monocal.calibrators.statistical.carry_over import carried_lines, curve_remarks
+from monocal.carry_over.describe import carried_lines, curve_remarks
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.fields import Ids
 from monocal.core.progress import progress
-from monocal.core.row_intervals import KnownLogits, RowIntervals, check_level, row_intervals
-from monocal.core.samples import Ids, Samples
+from monocal.core.row_intervals import LogitVariance, RowIntervals, check_level, row_intervals
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.models.facts import Counts
 from monocal.tables.columns import numbers
@@ -311,13 +312,13 @@ class Model(Tabular):
         """
         answers = {}
         for name, column in scores.items():
-            samples = Samples.of(
+            samples = Dataset.of(
                 column,
                 features=ids if ids.shape[1] else None,
                 scores_are=self.scores_are,
                 sampling_rate=sampling_rate,
             )
-            answers[name] = self.task(name).calibrator.predict_samples(samples)
+            answers[name] = self.task(name).calibrator.predict_data(samples)
         return answers
 
     def check_columns(self, available: list[str]) -> None:
@@ -407,21 +408,21 @@ def batch_intervals(
 ) -> dict[str, RowIntervals]:
     """Returns the intervals of one batch of raw rows."""
     ids, scores, rates = model.encoded(batch, tasks)
-    known = known_logits(model, ids, scores, rates)
+    known = logit_variance(model, ids, scores, rates)
     answers = model.predict_ids(ids, scores, rates)
     return {name: row_intervals(p, known[name], level) for name, p in answers.items()}
 
 
-def known_logits(
+def logit_variance(
     model: Model,
     ids: Ids,
     scores: Mapping[str, Floats],
     sampling_rate: Floats | float | None = None,
-) -> dict[str, KnownLogits]:
+) -> dict[str, LogitVariance]:
     """Returns how surely each row's calibrated logit is known, by task; arguments as for `Model.predict_ids`."""
     return {
-        name: model.task(name).calibrator.known_logits(
-            Samples.of(
+        name: model.task(name).calibrator.logit_variance(
+            Dataset.of(
                 column,
                 features=ids if ids.shape[1] else None,
                 scores_are=model.scores_are,

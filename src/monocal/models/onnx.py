@@ -9,9 +9,8 @@ from typing import Any, Literal, final
 import numpy as np
 
 from monocal.core.errors import InvalidInput
+from monocal.core.fields import FIRST_ID, NULL_ID, STEPS, Ids
 from monocal.core.files import atomic_file, output_file
-from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
-from monocal.core.samples import Ids
 from monocal.core.spaces import SCORE_EPSILON, Floats, sigmoid
 from monocal.models.model import Model
 from monocal.ops.onnx_graph import GraphBuilder

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.models.facts import canary_of, count_values, fit_facts
 from monocal.models.late import check_late_method, fit_late, known_delays
@@ -180,7 +180,7 @@ def _refresh_task(task: TaskModel, rows: Table, features: Ids | None) -> Calibra
 
 def _moved(task: TaskModel, vocabulary: Vocabulary) -> dict[str, Any]:
     """What moved in a task, with fields and values by name."""
-    facts: dict[str, Any] = dict(vars(task.calibrator).get("moved_", {}))
+    facts: dict[str, Any] = dict(vars(task.calibrator).get("last_update_", {}))
     places = vars(task.calibrator).get("carry_", {}).get("field", range(len(facts.get("fields", ()))))
     named = {}
     for place, entry in zip(places, facts.pop("fields", ()), strict=False):

@@ -18,7 +18,7 @@ from torch.nn.utils import parametrize
 
 from monocal.compiled.jit import numba_is_installed
 from monocal.core.errors import InvalidInput
-from monocal.core.numeric_ids import FIRST_ID, STEPS
+from monocal.core.fields import FIRST_ID, STEPS
 
 
 def runs_compiled(tensor: Tensor) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from monocal.calibrators.contract import RowScorer
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats
 from monocal.neural.maps import Curve
 from monocal.ops.operations import Ops, Values
@@ -41,7 +41,7 @@ def curve_weights(weights: Mapping[str, NDArray[Any]]) -> Weights:
     return {name[len(start) :]: value for name, value in weights.items() if name.startswith(start)}
 
 
-def network_share(weights: Mapping[str, NDArray[Any]]) -> float:
+def network_weight(weights: Mapping[str, NDArray[Any]]) -> float:
     """Returns the weight of the curve beside the line it started from: 1 unless the fit found another one."""
     return float(weights["mix"][0]) if "mix" in weights else 1.0
 
@@ -103,7 +103,7 @@ class CompiledUmc:
         sizes = sizes_of(weights)
         state = curve_weights(weights)
         self.n_fields = len(sizes)
-        self.share = network_share(weights)
+        self.share = network_weight(weights)
         self.line = np.array([*weights["affine"], self.share, 0.0], np.float64)
         # the compiled loops add shifts to the curve; divided before, they are themselves again after the mix
         shifts = None if "wide.shifts" not in weights else weights["wide.shifts"] / self.share

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, final
 
 from monocal.calibrators.contract import RowScorer, Tags
-from monocal.calibrators.score_knots import score_knots
+from monocal.calibrators.curve_fit import score_knots
 from monocal.compiled.jit import numba_is_installed
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.neural import maps
-from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_share
+from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_weight
 from monocal.neural.fitting.map_inputs import MapInputs
 from monocal.neural.fitting.presets import FitSettings
 from monocal.neural.neural_calibrator import NeuralCalibrator
@@ -28,7 +28,7 @@ class KnotsCalibrator(NeuralCalibrator):
         return maps.umc(ops, t, context)
 
     def _prepare(self, weights: Weights) -> FittedMap:
-        compiled = numba_is_installed() and network_share(weights) > 0.0
+        compiled = numba_is_installed() and network_weight(weights) > 0.0
         return CompiledUmc(weights) if compiled else super()._prepare(weights)
 
     def _row_scorer(self, shift: float) -> RowScorer | None:
@@ -75,8 +75,6 @@ class UmcCalibrator(KnotsCalibrator):
     """
 
     name = "umc"
-    uses_numbers = True
-    fits_in_shards = True
 
     size: Literal["default", "small", "paper"] = "default"
     n_knots: int = 12
@@ -94,10 +92,9 @@ class UmcCalibrator(KnotsCalibrator):
     def _parts(self, inputs: MapInputs) -> maps.Parts:
         if self.size not in UMC_SIZES:
             raise UnknownName.among("size", self.size, UMC_SIZES)
-        rows = inputs.rows
         return maps.umc_parts(
             inputs.context_width,
-            score_knots(rows.logits, self.n_knots, rows.weights, rows.shards),
+            score_knots(inputs.rows, self.n_knots),
             UMC_SIZES[self.size],
             identity_start=inputs.warm_start,
             bias_scale=0.0 if inputs.warm_start else 1e-4,
@@ -135,8 +132,6 @@ class SbcrCalibrator(NeuralCalibrator):
     """
 
     name = "sbcr"
-    uses_numbers = True
-    fits_in_shards = True
 
     n_intervals: int = 100
     hidden: Sequence[int] = (256, 128, 128)
@@ -190,8 +185,6 @@ class FacCalibrator(NeuralCalibrator):
     """
 
     name = "fac"
-    uses_numbers = True
-    fits_in_shards = True
     class_tags = Tags(monotone="none", features="optional", weights_exactly=False)
 
     n_knots: int = 100
@@ -234,8 +227,6 @@ class DescCalibrator(NeuralCalibrator):
     """
 
     name = "desc"
-    uses_numbers = True
-    fits_in_shards = True
     class_tags = Tags(monotone="none", features="required", weights_exactly=False)
     default_epochs = 3
 

@@ -20,7 +20,7 @@ from monocal.neural.maps import Curve, Drawn, Fixed, Network, Numbers, Parts
 from monocal.neural.mlp import Mlp
 from monocal.ops.numpy_ops import NumpyOps
 from monocal.ops.torch_ops import TorchOps
-from monocal.training.trainable import BatchPenalty, Trainable
+from monocal.training.trainable import Trainable
 
 Context = Tensor | FieldContext | None
 """What a map conditions on: joined vectors, the same vectors still as ids, or nothing."""
@@ -89,10 +89,6 @@ class MonotoneMap(nn.Module):
         """Returns the map's own term of the training loss: how far numbers are out of order that should not be."""
         found = [disorder(self.get_parameter(name)) for name in self._in_order]
         return sum(found[1:], start=found[0]) if found else next(self.parameters()).new_zeros(())
-
-    def batch_penalty(self) -> BatchPenalty | None:
-        """Returns what the penalty is made of if it is no mean over rows; see `Trainable`."""
-        return None
 
     def _values(self, logits: Tensor, context: Context) -> Tensor:
         """Returns calibrated logits for float64 ones."""
@@ -259,9 +255,6 @@ class FieldMap(Trainable):
 
     def penalty(self) -> Tensor:
         return self.curve.penalty()
-
-    def batch_penalty(self) -> BatchPenalty | None:
-        return self.curve.batch_penalty()
 
     def set_progress(self, share: float) -> None:
         soften = getattr(self.curve, "set_temperature_", None)

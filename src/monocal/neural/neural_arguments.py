@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.base_curve import Base
-from monocal.calibrators.statistical.carry_over import Carry
-from monocal.calibrators.statistical.field_shrinkage import Penalty
+from monocal.carry_over.shrinkage import Carry
+from monocal.core.dataset import Dataset
 from monocal.core.errors import UnknownName
-from monocal.core.samples import Samples
+from monocal.core.fields import FieldSchema
 from monocal.core.threads import usable_cores
 from monocal.neural.fitting.encoders import Embeddings
 from monocal.neural.fitting.objective import Auxiliary, objective
 from monocal.neural.fitting.presets import PRESETS, FitSettings, Preset, batch_rows_for
+from monocal.wide.penalties import Penalty
 
 if TYPE_CHECKING:
     from monocal.losses import Loss
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NeuralArguments(LogitCalibrator):
-    r"""What a neural method is told: presets, vectors, shifts, loss, training.
+    r"""The arguments of a neural method: presets, vectors, shifts, loss, training.
 
     A method is a dataclass: its fields are its arguments. Those below are declared here once for all methods.
 
@@ -40,10 +38,10 @@ class NeuralArguments(LogitCalibrator):
         wide: Whether there are shifts per field value.
         warm_start: Whether the map starts as the identity on top of the logistic fit, or at random.
         carry: How much of what was learned is carried into the future. `auto` learns one share in [0, 1] per field and
-            one for the map, on rows later than those they were learned from; `none` believes everything; a mapping
+            one for the map, on rows later than those they were learned from; `none` carries everything; a mapping
             from a field's position (by name through `monocal.fit`) to a share fixes some. See `carry_`.
         base: How the ranker's logit enters: `slope` as it is, `curve` along a broken line that always rises, learned
-            beside the shifts. `auto` leaves bends to the map; where later rows reject the map, it believes such a line
+            beside the shifts. `auto` leaves bends to the map; where later rows reject the map, it takes such a line
             to the share that held there (see `learn_score_curve`).
         l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss; `auto` learns one per field from the
             scatter of its shifts.
@@ -104,13 +102,13 @@ class NeuralArguments(LogitCalibrator):
         """The factor of the auxiliary loss that this method has by default with the present preset."""
         return 0.0
 
-    def _threads(self, rows: Samples) -> int:
-        if rows.shards is not None:
+    def _threads(self, rows: Dataset) -> int:
+        if rows.partition is not None:
             return 1  # members of a team must round alike
         return usable_cores() if self.n_threads is None else self.n_threads
 
     def _carries(self, settings: FitSettings) -> bool:
-        """Whether effects are judged on later rows; that needs a start and shifts to judge."""
+        """Whether effects are validated on later rows; that needs a start and shifts to validate."""
         return settings.carry != "none" and settings.wide and settings.warm_start
 
     def _settings(self) -> FitSettings:
@@ -139,22 +137,15 @@ class NeuralArguments(LogitCalibrator):
     def _sc_weight(self) -> float:
         return self._published_sc_weight() if self.sc_weight is None else self.sc_weight
 
-    def _objective(self, settings: FitSettings, sizes: Sequence[int]) -> Loss:
-        knots = vars(self).get("numeric_knots_")
-        numeric = None if knots is None else [bool(knots[field]) for field in self._looked_at(len(knots))]
-        return objective(self.auxiliary, self._sc_weight(), settings.sc_preset, self.n_bins, self.tau, sizes, numeric)
+    def _objective(self, settings: FitSettings, fields: FieldSchema) -> Loss:
+        return objective(self.auxiliary, self._sc_weight(), settings.sc_preset, self.n_bins, self.tau, fields)
 
-    def _looked_at(self, n_fields: int) -> Sequence[int]:
-        """Which fields the method looks at."""
-        return range(n_fields)
-
-    def _options(self, settings: FitSettings, rows: Samples) -> TrainingOptions:
+    def _options(self, settings: FitSettings, rows: Dataset) -> TrainingOptions:
         from monocal.training import TrainingOptions
 
-        n_rows = int(rows.in_shards.team.count(np.array([rows.n_rows]))[0])
         return TrainingOptions(
             n_epochs=settings.n_epochs,
-            batch_rows=settings.batch_rows or batch_rows_for(n_rows),
+            batch_rows=settings.batch_rows or batch_rows_for(rows.n_rows),
             learning_rate=settings.learning_rate,
             schedule=settings.schedule,
             seed=self.seed,

@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.contract import Tags
-from monocal.calibrators.statistical.carry_over import carry_among, score_curve_beside
-from monocal.calibrators.statistical.field_shrinkage import FIRST_PENALTY, check_penalty
-from monocal.calibrators.statistical.row_variance import spread_or_refused
-from monocal.core.row_intervals import KnownLogits
-from monocal.core.samples import Samples
+from monocal.carry_over.curve import learn_score_curve
+from monocal.carry_over.fit import fit_effects
+from monocal.carry_over.level import block_offset
+from monocal.carry_over.origins import SEARCH
+from monocal.carry_over.shrinkage import CarryOver, carry_among, learn_carry_over
+from monocal.core.dataset import Dataset
+from monocal.core.reduce import broadcast, broadcast_arrays
+from monocal.core.row_intervals import LogitVariance
 from monocal.core.spaces import Floats
 from monocal.core.threads import row_workers, threads_for_rows
-from monocal.neural.fitted import FittedMap, Weights, fitted_map, looked_up, network_share
-from monocal.neural.fitting.carry_over import Trained, fit_with_carry_over
+from monocal.neural.carry_over import (
+    SMALLEST_NETWORK_SHARE,
+    Start,
+    hidden_fields,
+    network_trial,
+    refit_shifts,
+    split_off_recent,
+)
+from monocal.neural.fitted import FittedMap, Weights, fitted_map, looked_up, network_weight
 from monocal.neural.fitting.encoders import encoder_arrays, encoder_for
-from monocal.neural.fitting.field_values import field_sizes
 from monocal.neural.fitting.map_inputs import MapInputs
 from monocal.neural.fitting.presets import FitSettings
-from monocal.neural.fitting.refreshed import (
-    known_by_network,
-    known_to_network,
-    refresh_network,
-    spread_of_network,
-)
-from monocal.neural.fitting.warm_start import Start, logistic_start, refit_shifts, split_off_recent
 from monocal.neural.maps import Parts
 from monocal.neural.neural_arguments import NeuralArguments
 from monocal.neural.packages import need
+from monocal.neural.refresh import network_logit_variance, network_posterior, network_unexplained, refresh_network
 from monocal.ops.numpy_ops import NumpyOps
 from monocal.ops.operations import Ops, Values
+from monocal.wide.intervals import require_variance_components
+from monocal.wide.penalties import FIRST_PENALTY, Penalty, check_penalty
 
 if TYPE_CHECKING:
     from torch import nn
@@ -45,6 +51,9 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 65_536
 """Rows predicted at a time, which bounds the memory of context rows."""
+
+MOST_ROWS_IN_ONE_PLACE = 2_000_000
+"""The newest rows on which one process trains a network for several, unless `curve_rows` says otherwise."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -70,6 +79,8 @@ class NeuralCalibrator(NeuralArguments):
     """
 
     class_tags: ClassVar[Tags] = Tags(monotone="weak", features="optional", weights_exactly=False)
+    uses_numbers = True
+    fits_in_parts = True
 
     # Hooks of a method
 
@@ -98,25 +109,12 @@ class NeuralCalibrator(NeuralArguments):
         """Which fields the method may look at; None for all."""
         return None
 
-    def _looked_at(self, n_fields: int) -> Sequence[int]:
-        return self._columns(n_fields) or range(n_fields)
-
-    def _encoder(self, samples: Samples, sizes: Sequence[int]) -> nn.Module | None:
+    def _encoder(self, rows: Dataset) -> nn.Module | None:
         """Returns what makes the map's context from field ids, in torch."""
-        if samples.features is None:
+        if rows.ids is None:
             return None
-        return encoder_for(
-            self.embeddings,
-            self._embeddings,
-            samples.features,
-            sizes,
-            weights=samples.weights,
-            shards=samples.shards,
-            n_dimensions=self.n_dimensions,
-            min_count=self.min_count,
-            seed=self.seed,
-            numeric_knots=samples.numeric_knots,
-        )
+        own = {"n_dimensions": self.n_dimensions, "min_count": self.min_count, "seed": self.seed}
+        return encoder_for(self.embeddings, self._embeddings, rows, **own)
 
     def _prepare(self, weights: Weights) -> FittedMap:
         """Returns the fitted map as one function of arrays, ready for many calls."""
@@ -124,114 +122,117 @@ class NeuralCalibrator(NeuralArguments):
 
     # The fit
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, data: Dataset) -> None:
         need("torch", f"fitting {self.name!r}", "neural")
         from monocal.training.threads import torch_threads
 
         check_penalty(self.l2)
-        samples = self._seen(samples)
-        sizes, settings = self._sizes(samples), self._settings()
-        with threads_for_rows(self._threads(samples)), torch_threads(1):
-            if self._carries(settings) and sizes:
-                self._fit_with_carry_over(samples, sizes, settings)
-            else:
-                self._fit_once(samples, sizes, settings)
-            samples = self._through_base_curve(samples)
-            logits = self._logits(samples)
-            self.posterior_ = known_to_network(self.weights_, logits, samples)
+        data, settings = self._select_fields(data), self._settings()
+        with threads_for_rows(self._threads(data)), torch_threads(1):
+            data = self._fit_weights(data, settings)
+            logits = self._apply(self._fitted_map(), data)
+            self.posterior_ = network_posterior(self.weights_, logits, data)
             shares = vars(self).get("carry_", {}).get("share")
-            self.spread_ = spread_of_network(self.weights_, logits, samples, self.posterior_, shares)
+            self.unexplained_ = network_unexplained(self.weights_, logits, data, self.posterior_, shares)
 
-    def _fit_once(self, samples: Samples, sizes: list[int], settings: FitSettings) -> None:
-        if self.base == "curve":
-            samples = self._along(samples, sizes, settings)
-        older, held_out = split_off_recent(samples, settings.stopping_share)
-        start = self._start(older, sizes, settings)
-        self.weights_, self.history_ = self._train(sizes, older, held_out, start)
+    def _fit_weights(self, data: Dataset, settings: FitSettings) -> Dataset:
+        """Learns all arrays; returns the rows with their logits as they enter the map.
+
+        Start, shares, training, shifts, level: all but the training is convex, on all rows, and exact.
+        """
+        wide = settings.wide and len(data.fields) > 0
+        # without a wide part the start is a line, which has no penalties to learn
+        l2: Penalty = FIRST_PENALTY if self.l2 == "auto" and not wide else self.l2
+        effects = data if wide else data.without_fields()
+        carry_over = self._learn_carry_over(data, settings)
+        curve = learn_score_curve(effects, carry_over, self.base, l2) if self.base == "curve" else None
+        weights: Weights = {}
+        history: dict[str, Any] = {}
+        share = 1.0
+        if carry_over is not None:
+            tried = data if curve is None else curve.applied_at_origin(data)
+            share, weights, history = network_trial(tried, carry_over, self._train, self._map_logits)
+            if share < SMALLEST_NETWORK_SHARE and self.base == "auto":
+                # a network that is in use bends by itself, and starts best from a straight line
+                curve = learn_score_curve(data, carry_over, self.base, l2)
+        if curve is not None:
+            self.base_ = curve.as_arrays()
+            data, effects = curve.applied(data), curve.applied(effects)
+        older, held_out = split_off_recent(data, settings.stopping_share)
+        start = self._start(effects if carry_over is not None else older, settings, carry_over, l2)
+        hidden = hidden_fields(carry_over)
+        if share >= SMALLEST_NETWORK_SHARE:
+            weights, history = self._train(older, held_out, start, hidden)
+        else:
+            share = 0.0
+            if not weights:
+                weights, history = self._train(data, None, start, hidden)
+            weights["affine"] = np.array([start.slope, start.intercept])
+        if carry_over is not None:
+            weights["mix"] = np.array([share])
+        self.history_ = history
         if start.shifts is not None:
-            shifts = refit_shifts(self._logits(samples), samples, sizes, self.l2, start)
-            self.weights_ = {**self.weights_, **shifts}
+            shifts, beside = refit_shifts(self._map_logits(weights, data), data, self.l2, start, carry_over)
+            weights |= shifts
+            if carry_over is not None:
+                self._level = block_offset(beside, data, carry_over.blocks)
+        self.weights_ = weights
+        if carry_over is not None:
+            fields = np.array(self._columns(self.n_fields_) or range(self.n_fields_))
+            self.carry_ = {"field": fields, **carry_over.as_arrays(data.fields), "network": np.array([share])}
+        return data
 
-    def _fit_with_carry_over(self, samples: Samples, sizes: list[int], settings: FitSettings) -> None:
-        columns = self._columns(self.n_fields_) or list(range(self.n_fields_))
-        settings = replace(settings, carry=carry_among(settings.carry, columns))
-        fitted = fit_with_carry_over(
-            samples, sizes, settings, self.l2, self.base, partial(self._train, sizes), self._map_logits
-        )
-        self.weights_, self.history_, self._level = fitted.weights, fitted.history, fitted.level
-        self.carry_ = {"field": np.array(columns), **fitted.shares}
-        if fitted.curve is not None:
-            self.base_ = fitted.curve.as_arrays()
+    def _learn_carry_over(self, data: Dataset, settings: FitSettings) -> CarryOver | None:
+        if not self._carries(settings) or not len(data.fields):
+            return None
+        columns = self._columns(self.n_fields_) or range(self.n_fields_)
+        return learn_carry_over(data, carry_among(settings.carry, columns), self.l2)
 
-    def _along(self, samples: Samples, sizes: list[int], settings: FitSettings) -> Samples:
-        """Learns the curve of the score beside a logistic fit, and returns the rows with their logits along it."""
-        start = logistic_start(samples, sizes if settings.wide and sizes else None, self.l2)
-        curve = score_curve_beside(samples, start.beside(samples, sizes))
-        if curve is None:
-            return samples
-        self.base_ = curve.as_arrays()
-        return curve.applied(samples)
-
-    @staticmethod
-    def _sizes(samples: Samples) -> list[int]:
-        """Returns how many ids each field has, among all members of a team."""
-        sizes = [] if samples.features is None else field_sizes(samples.features, samples.numeric_knots)
-        found: list[int] = samples.in_shards.most(np.array(sizes, dtype=np.int64)).tolist()
-        return found
-
-    def _refresh(self, samples: Samples) -> None:
-        state = vars(self).get("posterior_")
-        found = refresh_network(
-            self._map_logits, self.weights_, state, self.name, self._seen(samples), self.recent_shift_
-        )
-        self.weights_, level, self.posterior_, self.moved_ = found
-        self.recent_shift_ += level
-
-    def _known_logits(self, samples: Samples) -> KnownLogits:
-        spread = spread_or_refused(vars(self).get("spread_"), self.name)
-        shares = vars(self).get("carry_", {}).get("share")
-        knots, seen = vars(self).get("numeric_knots_"), self._seen(samples)
-        return known_by_network(self._map_logits, self.weights_, self.posterior_, spread, shares, knots, seen)
-
-    def _map_logits(self, weights: Weights, samples: Samples) -> Floats:
-        return self._apply(self._prepare(weights), samples)
+    def _start(self, rows: Dataset, settings: FitSettings, carry_over: CarryOver | None, l2: Penalty) -> Start:
+        wide = settings.wide and len(rows.fields) > 0
+        if settings.warm_start:
+            rows = rows if wide else rows.without_fields()
+            return Start.of(fit_effects(rows, carry_over, l2, SEARCH), wide=wide)
+        if not wide:
+            return Start()
+        penalty = FIRST_PENALTY if l2 == "auto" else l2
+        return Start(shifts=np.zeros(rows.fields.n_ids), penalties=np.full(len(rows.fields), penalty))
 
     def _train(
-        self,
-        sizes: list[int],
-        rows: Samples,
-        held_out: Samples | None,
-        start: Start,
-        hidden: NDArray[np.bool_] | None = None,
-        *,
-        is_trial: bool = False,
-    ) -> Trained:
-        """Trains a map on top of a start and returns its arrays and how the training went; see `TrainMap`.
+        self, rows: Dataset, held_out: Dataset | None, start: Start, hidden: NDArray[np.bool_] | None = None
+    ) -> tuple[Weights, dict[str, Any]]:
+        """Trains a map on top of a start, see `TrainMap`.
 
-        Arguments beside those of `TrainMap`:
-            sizes: How many ids each field has among all rows of the fit.
+        Of rows in parts the newest ones come together, the first member trains on them, and all get its arrays.
         """
+        if rows.partition is None:
+            newest = rows if self.curve_rows is None else rows.newest(int(self.curve_rows))
+            return self._train_here(newest, held_out, start, hidden)
+        reducer, most = rows.partition.reducer, int(self.curve_rows or MOST_ROWS_IN_ONE_PLACE)
+        here, _ = rows.gather_newest(most)
+        checked = None if held_out is None else held_out.gather_newest(most)[0]
+        weights, history = self._train_here(here, checked, start, hidden) if reducer.rank == 0 else ({}, {})
+        return broadcast_arrays(weights, reducer), json.loads(broadcast(json.dumps(history).encode(), reducer))
+
+    def _train_here(
+        self, rows: Dataset, held_out: Dataset | None, start: Start, hidden: NDArray[np.bool_] | None
+    ) -> tuple[Weights, dict[str, Any]]:
         from monocal.neural.context import ChosenValues
         from monocal.neural.network import FieldMap, WideShift
         from monocal.training import train
 
-        settings = self._settings()
-        rows = start.entering(rows if self.curve_rows is None else rows.newest(int(self.curve_rows)))
-        encoder = self._encoder(rows, sizes)
+        settings, rows = self._settings(), start.entering(rows)
+        encoder = self._encoder(rows)
         if isinstance(encoder, ChosenValues) and hidden is not None:
             encoder.hide_(np.flatnonzero(hidden).tolist())
         width = encoder.width if isinstance(encoder, ChosenValues) else 0
-        curve = self._build(MapInputs(rows, sizes, width, width // max(len(sizes), 1), settings.warm_start))
-        options = self._options(settings, rows)
-        if is_trial:
-            # an interrupted fit resumes its last training; a trial is done again
-            options = replace(options, checkpoint=None)
+        curve = self._build(MapInputs(rows, width, width // max(len(rows.fields), 1), settings.warm_start))
         history = train(
-            FieldMap(curve, encoder=encoder, wide=WideShift.frozen(sizes, start.shifts)),
+            FieldMap(curve, encoder=encoder, wide=WideShift.frozen(rows.fields.sizes.tolist(), start.shifts)),
             rows,
             held_out=None if held_out is None else start.entering(held_out),
-            loss=self._objective(settings, sizes),
-            options=options,
+            loss=self._objective(settings, rows.fields),
+            options=self._options(settings, rows),
         )
         weights: Weights = {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
         weights["affine"] = np.array([start.slope, start.intercept])
@@ -239,33 +240,46 @@ class NeuralCalibrator(NeuralArguments):
             weights |= encoder_arrays(encoder)
         return weights, history.as_dict()
 
-    def _start(self, older: Samples, sizes: Sequence[int], settings: FitSettings) -> Start:
-        wide = settings.wide and bool(sizes)
-        if settings.warm_start:
-            return logistic_start(older, sizes if wide else None, self.l2)
-        penalty = FIRST_PENALTY if self.l2 == "auto" else self.l2
-        return Start(shifts=np.zeros(sum(sizes)), penalties=np.full(len(sizes), penalty)) if wide else Start()
+    # After the fit
+
+    def _refresh(self, data: Dataset) -> None:
+        found = refresh_network(
+            self._map_logits,
+            self.weights_,
+            vars(self).get("posterior_"),
+            self.name,
+            self._select_fields(data.with_knots(vars(self).get("numeric_knots_"))),
+            self.recent_shift_,
+        )
+        self.weights_, level, self.posterior_, self.last_update_ = found
+        self.recent_shift_ += level
+
+    def _logit_variance(self, data: Dataset) -> LogitVariance:
+        unexplained = require_variance_components(vars(self).get("unexplained_"), self.name)
+        shares = vars(self).get("carry_", {}).get("share")
+        rows = self._select_fields(data.with_knots(vars(self).get("numeric_knots_")))
+        return network_logit_variance(self._map_logits, self.weights_, rows, self.posterior_, unexplained, shares)
+
+    def _map_logits(self, weights: Weights, data: Dataset) -> Floats:
+        return self._apply(self._prepare(weights), data)
 
     # Prediction
 
-    def _predict_logits(self, samples: Samples) -> Floats:
-        return self._logits(self._seen(samples))
-
-    def _logits(self, samples: Samples) -> Floats:
-        return self._apply(self._fitted_map(), samples)
+    def _predict_logits(self, data: Dataset) -> Floats:
+        return self._apply(self._fitted_map(), self._select_fields(data))
 
     @staticmethod
-    def _apply(fitted: FittedMap, samples: Samples) -> Floats:
-        result = np.empty(samples.n_rows)
+    def _apply(fitted: FittedMap, data: Dataset) -> Floats:
+        result = np.empty(data.n_rows)
 
         def fill(rows: slice) -> None:
-            ids = None if samples.features is None else np.asarray(samples.features[rows])
-            result[rows] = fitted(samples.logits[rows], ids)
+            ids = None if data.ids is None else np.asarray(data.ids[rows])
+            result[rows] = fitted(data.z[rows], ids)
 
-        # chunks end with a shard, because a matrix product may round by the number of rows
+        # chunks end with a part, because a matrix product may round by the number of rows
         chunks = [
             slice(first, min(first + CHUNK_ROWS, part.stop))
-            for _, part in samples.in_shards.parts()
+            for _, part in data.cut.parts()
             for first in range(part.start, part.stop, CHUNK_ROWS)
         ]
         with row_workers() as do_all:
@@ -273,7 +287,7 @@ class NeuralCalibrator(NeuralArguments):
         return result
 
     def _never_negative(self) -> Mapping[str, ArrayLike]:
-        share = network_share(self.weights_)
+        share = network_weight(self.weights_)
         found: dict[str, ArrayLike] = {
             "the slope of affine": self.weights_["affine"][0],
             "mix": share,
@@ -298,21 +312,18 @@ class NeuralCalibrator(NeuralArguments):
             self._kept = kept
         return kept[1]
 
-    def _seen(self, samples: Samples) -> Samples:
+    def _select_fields(self, data: Dataset) -> Dataset:
         """Returns the rows with those fields alone that the method may look at."""
-        if samples.features is None:
-            return samples
-        columns = self._columns(samples.features.shape[1])
-        if columns is None:
-            return samples
-        knots = samples.numeric_knots
-        chosen = None if knots is None else tuple(knots[column] for column in columns)
-        return replace(samples, features=samples.features[:, columns], numeric_knots=chosen)
+        columns = None if data.ids is None else self._columns(data.ids.shape[1])
+        if columns is None or data.ids is None:
+            return data
+        schema = None if data.schema is None else data.schema.chosen(np.array(columns)).alone()
+        return replace(data, ids=data.ids[:, columns], schema=schema)
 
     # What the base class asks for
 
-    def _recent_shift(self, samples: Samples) -> float:
-        return self._level if "carry_" in vars(self) else super()._recent_shift(samples)
+    def _recent_shift(self, data: Dataset) -> float:
+        return self._level if "carry_" in vars(self) else super()._recent_shift(data)
 
     def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
         self._embeddings = embeddings

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import Calibrator
+from monocal.core.dataset import Dataset
+from monocal.core.fields import NULL_ID, Ids
 from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
-from monocal.core.numeric_ids import NULL_ID
-from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.tables.vocabulary import NumericField, Vocabulary
 
@@ -61,7 +61,7 @@ def sweep_monotone(calibrator: Calibrator, contexts: Ids | None) -> MonotoneSwee
     n_steps = n_contexts * (probes.shape[0] - 1)
 
     def predict(logits: Floats, features: Any) -> Floats:
-        return calibrator.predict_samples(Samples(logits, features=features))
+        return calibrator.predict_data(Dataset(logits, ids=features))
 
     try:
         found = assert_monotone(predict, contexts, logits=probes)
@@ -147,10 +147,7 @@ def learned_curves(calibrator: Calibrator, vocabulary: Vocabulary, logits: Float
 def _choose(calibrator: Calibrator, contexts: Ids, logits: Floats) -> list[tuple[str, int]]:
     """Returns (why, place) of a typical and of extreme contexts, each context once."""
     answers = np.stack(
-        [
-            logit(calibrator.predict_samples(Samples(np.full(len(contexts), z), features=contexts)))
-            for z in logits.tolist()
-        ],
+        [logit(calibrator.predict_data(Dataset(np.full(len(contexts), z), ids=contexts))) for z in logits.tolist()],
         axis=1,
     )
     shift, rise = answers[:, 1] - logits[1], answers[:, 2] - answers[:, 0]
@@ -179,7 +176,7 @@ def _what_sets_apart(
     else:
         changed = np.repeat(typical[None, :], differing.size, axis=0)
         changed[np.arange(differing.size), differing] = context[differing]
-        swapped = logit(calibrator.predict_samples(Samples(np.full(differing.size, at), features=changed)))
+        swapped = logit(calibrator.predict_data(Dataset(np.full(differing.size, at), ids=changed)))
         effect = np.abs(swapped - _shift(calibrator, typical, at) - at)
         places = differing[np.argsort(-effect, kind="stable")[:NAMED_VALUES]]
     return tuple(
@@ -200,7 +197,7 @@ def _value_name(vocabulary: Vocabulary, place: int, number: int) -> str:
 
 def _at(calibrator: Calibrator, context: Context | None, logits: Floats) -> Floats:
     features = None if context is None else np.repeat(context[None, :], logits.shape[0], axis=0)
-    return calibrator.predict_samples(Samples(logits, features=features))
+    return calibrator.predict_data(Dataset(logits, ids=features))
 
 
 def _shift(calibrator: Calibrator, context: Context | None, at: float) -> float:
@@ -253,7 +250,7 @@ def _effect(calibrator: Calibrator, field: NumericField, place: int, rows: Ids, 
     ids = np.append(field.ids_of(numbers), np.int32(NULL_ID))
     features = np.tile(rows, (len(ids), 1))
     features[:, place] = np.repeat(ids, len(rows))
-    answers = logit(calibrator.predict_samples(Samples(np.full(len(features), at), features=features)))
+    answers = logit(calibrator.predict_data(Dataset(np.full(len(features), at), ids=features)))
     means = answers.reshape(len(ids), len(rows)).mean(axis=1)
     level = float(means[:-1][::POINTS_BETWEEN_KNOTS].mean())
     return NumericEffect(field.name, numbers, means[:-1] - level, float(means[-1]) - level)

@@ -13,10 +13,10 @@ from typing import Any, final
 import numpy as np
 
 from monocal.calibrators import CALIBRATORS, Calibrator
-from monocal.calibrators.statistical.carry_over import carried_remarks, curve_remarks
+from monocal.carry_over.describe import carried_remarks, curve_remarks
 from monocal.core.errors import InvalidInput
+from monocal.core.fields import Ids
 from monocal.core.format import fingerprint
-from monocal.core.samples import Ids
 from monocal.core.version import __version__
 from monocal.evaluation.evaluate import Evaluation, EvaluationOptions
 from monocal.evaluation.fields import SeenBand

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats
 from monocal.evaluation.cells import Cells
 from monocal.evaluation.stats import MatchedCounts, Spread, joint_discoveries, levelled, spread_of, two_sided_p_value

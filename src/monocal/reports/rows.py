@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.evaluation.cells import Cells, dispersion_of, sum_cells
 from monocal.tables.column import EncodedColumn, IdColumn

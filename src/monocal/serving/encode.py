@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from monocal.compiled.jit import numba_is_installed
 from monocal.compiled.limits import TEXT_ROOM
 from monocal.core.errors import InvalidInput, UnknownName, shown
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.tables.categories import LARGEST_WHOLE
 from monocal.tables.value_index import hash_text
 from monocal.tables.vocabulary import NumericField, Vocabulary

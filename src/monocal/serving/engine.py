@@ -11,9 +11,10 @@ from typing import Any, Literal, Self, final, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.row_intervals import KnownLogits, check_level, row_intervals
-from monocal.core.samples import Ids, Samples
+from monocal.core.fields import Ids
+from monocal.core.row_intervals import LogitVariance, check_level, row_intervals
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats, as_float_column, to_logits
 from monocal.models.artefact import load_model
@@ -75,7 +76,7 @@ class Answer:
     version: str
     logits: dict[str, Floats]
     ids: Ids
-    known: dict[str, KnownLogits] = field(default_factory=dict)
+    known: dict[str, LogitVariance] = field(default_factory=dict)
 
     def ends(self, level: float) -> dict[str, dict[str, Floats]]:
         """Returns the lower and the upper ends of all tasks, as `Model.predict` with this interval does."""
@@ -156,7 +157,7 @@ class Engine:
             check_level(request.interval)
             features = ids if ids.shape[1] else None
             for task, z in logits.items():
-                answer.known[task] = self._calibrators[task].known_logits(Samples(z, features=features))
+                answer.known[task] = self._calibrators[task].logit_variance(Dataset(z, ids=features))
         return answer
 
     def warm_up(self) -> float:

@@ -19,7 +19,7 @@ from monocal.models.apply import (
     numeric_columns,
     scored_columns,
 )
-from monocal.models.model import Model, known_logits
+from monocal.models.model import Model, logit_variance
 from monocal.spark.placed import placed
 from monocal.spark.shipping import receive, ship
 
@@ -83,7 +83,7 @@ def _check_known(model: Model, interval: float) -> None:
     """Refuses here, with one made-up row, what every task would refuse."""
     check_level(interval)
     half = {name: np.array([0.5]) for name in model.task_names}
-    known_logits(model, np.zeros((1, len(model.field_names)), np.int32), half)
+    logit_variance(model, np.zeros((1, len(model.field_names)), np.int32), half)
 
 
 def check_rows(df: DataFrame, model: Model | str | Path) -> None:

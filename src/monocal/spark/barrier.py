@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator, calibrator
-from monocal.core.chosen_ids import ChosenIds
+from monocal.core.dataset import ChosenIds, Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids
-from monocal.core.team import Shards, Team
+from monocal.core.fields import Ids
+from monocal.core.reduce import Partition, Reducer
 from monocal.models.artefact import load_model, model_files
 from monocal.models.model import Model, TaskModel
 from monocal.spark.collecting import refusals_of_workers
@@ -110,7 +110,7 @@ def _slots(session: Any) -> int:
 
 
 @contextmanager
-def _joined_team(workers: int) -> Iterator[Team]:
+def _joined_team(workers: int) -> Iterator[Reducer]:
     """Lets the tasks of this stage find each other: the first opens a place, everybody hears its address."""
     from pyspark import BarrierTaskContext
 
@@ -129,19 +129,19 @@ def _joined_team(workers: int) -> Iterator[Team]:
         leave_team()
 
 
-def _fit_task(found: tuple[Table, Ids], roles: Roles, task: str, fitted: Calibrator, team: Team) -> TaskModel:
+def _fit_task(found: tuple[Table, Ids], roles: Roles, task: str, fitted: Calibrator, team: Reducer) -> TaskModel:
     rows, ids = found
     known = rows.labels[task] >= 0
     seen, features = (rows, ids)
     if not known.all():
-        seen, features = rows.take(known), cast("Ids", ChosenIds(ids, np.flatnonzero(known)))
+        seen, features = rows.take(known), ChosenIds.of(ids, np.flatnonzero(known))
     times = seen.times if fitted.looks_at_time else None
     # without a time column rows come in the order of their contents, and none is older than another
     is_unknown = roles.time is None and not fitted.looks_at_time
     order = np.zeros(seen.n_rows, np.int64) if is_unknown else times
     # where another task has soft labels, its rows have weights, and all rows must have the same bits wherever they are
     weights = np.ones(seen.n_rows) if roles.soft_labels and seen.weights is None else seen.weights
-    fitted.fit(
+    data = Dataset.of(
         seen.scores[task],
         seen.labels[task],
         features=features if features.shape[1] else None,
@@ -149,7 +149,8 @@ def _fit_task(found: tuple[Table, Ids], roles: Roles, task: str, fitted: Calibra
         times=times,
         scores_are=roles.scores_are,
         sampling_rate=seen.rates,
-        shards=Shards(team, team.size, (team.rank,), np.array([0, seen.n_rows]), order),
+        partition=Partition(team, team.size, (team.rank,), np.array([0, seen.n_rows]), order),
     )
+    fitted.fit_data(data, scores_are=roles.scores_are)
     fitted.sampling_rate_ = "per row" if isinstance(roles.sampling_rate, str) else roles.sampling_rate
     return TaskModel(task, roles.score_columns.get(task, task), roles.labels[task], fitted)

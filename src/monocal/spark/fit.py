@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from monocal.calibrators import Calibrator, calibrator
 from monocal.calibrators.binned import HistogramCalibrator
-from monocal.calibrators.statistical.carry_over import carry_by_position
+from monocal.carry_over.shrinkage import carry_by_position
 from monocal.core.errors import InvalidInput
 from monocal.core.format import fingerprint
 from monocal.core.spaces import ScoreSpace
@@ -166,7 +166,7 @@ def _fit_by_passes(
 
 
 def _check_method(method: str, chosen: Calibrator, time: str | None) -> None:
-    if method not in PASS_METHODS and not chosen.fits_in_shards:
+    if method not in PASS_METHODS and not chosen.fits_in_parts:
         wish = f"one of {', '.join(PASS_METHODS)}, wide_logistic, umc, sbcr, fac, desc, mcnet"
         raise InvalidInput.of("method", repr(method), wish, "fit it on one machine, on the newest rows")
     if isinstance(chosen, HistogramCalibrator) and chosen.binning != "width":

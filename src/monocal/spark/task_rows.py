@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from monocal.core.batches import release_pages
 from monocal.core.errors import InvalidInput, MonocalWarning
-from monocal.core.numeric_ids import FIRST_ID, NULL_ID, STEPS
+from monocal.core.fields import FIRST_ID, NULL_ID, STEPS
 from monocal.core.spaces import Floats
 from monocal.tables.categories import categorical_columns, distinct_text
 from monocal.tables.columns import numbers_in, numbers_or_nan

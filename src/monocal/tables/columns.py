@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
+from monocal.core.checks import ASK_FOR_SOFT
 from monocal.core.errors import InvalidInput
-from monocal.core.soft_labels import ASK_FOR_SOFT
 from monocal.core.spaces import Floats
 from monocal.tables.problems import RawRows
 

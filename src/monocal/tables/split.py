@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
+from monocal.core.fields import Ids
 from monocal.core.format import fingerprint
-from monocal.core.samples import Ids
 from monocal.tables.column import EncodedColumn
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary, binned, most_frequent

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from monocal.core.checks import check_weights, cut_soft, has_soft
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.fields import Ids
 from monocal.core.format import fingerprint
 from monocal.core.progress import progress
-from monocal.core.samples import Ids, check_weights
 from monocal.core.sampling import sampling_shift
-from monocal.core.soft_labels import cut_soft, has_soft
 from monocal.core.spaces import Floats, sigmoid, to_logits
 from monocal.core.threads import trim_heap
 from monocal.tables.categories import check_categories, coded, coded_numbers, join_coded, whole_numbers

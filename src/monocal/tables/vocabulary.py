@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from monocal.compiled.limits import LONGEST_VALUE
 from monocal.core.errors import ArtefactError, InvalidInput, MonocalError, MonocalWarning, UnknownName
+from monocal.core.fields import Ids, ids_of_numbers, learn_knots, n_numeric_ids, numbers_of_ids
 from monocal.core.files import atomic_file
 from monocal.core.format import fingerprint
-from monocal.core.numeric_ids import ids_of_numbers, learn_knots, n_numeric_ids, numbers_of_ids
-from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 from monocal.tables.categories import as_text, categorical_columns, distinct_text
 from monocal.tables.column import EncodedColumn

@@ -14,9 +14,9 @@ from sklearn.base import clone
 from monocal.calibrators import Calibrator
 from monocal.calibrators.classifier import NotFitted
 from monocal.core.errors import InvalidInput, MonocalWarning
+from monocal.core.fields import Ids
 from monocal.core.log_loss import log_loss
 from monocal.core.monotonicity import Predict, assert_monotone
-from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, logit
 from monocal.lab.simulator import Affine, simulate_log
 from monocal.testing.monotone_probes import Curve, dense_probes

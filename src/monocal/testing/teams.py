@@ -28,10 +28,10 @@ class ThreadTeam:
         self.rank, self.size, self._shared = rank, size, shared
         self.n_reductions = self.n_bytes = 0
 
-    def count(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def all_sum(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         return self._reduced(numbers, lambda parts: np.sum(parts, axis=0))
 
-    def most(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def all_max(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         return self._reduced(numbers, lambda parts: np.max(parts, axis=0))
 
     def _reduced(self, numbers: NDArray[Any], how: Callable[[list[Any]], Any]) -> NDArray[Any]:
@@ -49,7 +49,7 @@ def run_team(size: int, work: Callable[[ThreadTeam], T]) -> list[T]:
     """Lets every member do the same work on its own part and returns what each found.
 
     Example:
-        >>> [int(counts[0]) for counts in run_team(3, lambda team: team.count(np.array([team.rank])))]
+        >>> [int(counts[0]) for counts in run_team(3, lambda team: team.all_sum(np.array([team.rank])))]
         [3, 3, 3]
     """
     shared: dict[Any, Any] = {"barrier": Barrier(size)}

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from monocal.core.samples import Samples
+from monocal.core.dataset import Dataset
 from monocal.losses import CrossEntropy, Loss
 from monocal.training.calibration_objective import CalibrationObjective
 from monocal.training.history import TrainingHistory
 from monocal.training.loop import minimise
 from monocal.training.options import TrainingOptions
-from monocal.training.sharded_objective import ShardedObjective
 from monocal.training.trainable import Trainable
 
 
 def train(
     network: Trainable,
-    rows: Samples,
+    rows: Dataset,
     *,
-    held_out: Samples | None = None,
+    held_out: Dataset | None = None,
     loss: Loss | None = None,
     options: TrainingOptions | None = None,
 ) -> TrainingHistory:
@@ -47,13 +46,12 @@ def train(
         >>> y = (np.arange(4000) * 0.618034) % 1 < 1 / (1 + np.exp(-(2 * z - 1)))
         >>> network = Line()
         >>> history = train(
-        ...     network, Samples.of(z, y, scores_are="logit"), options=TrainingOptions(20, 500, learning_rate=0.05)
+        ...     network, Dataset.of(z, y, scores_are="logit"), options=TrainingOptions(20, 500, learning_rate=0.05)
         ... )
         >>> [round(x, 1) for x in network(torch.tensor([0.0, 1.0])).tolist()]
         [-1.0, 1.0]
     """
-    kind = CalibrationObjective if rows.shards is None else ShardedObjective
-    objective = kind(network, loss or CrossEntropy(), rows, held_out)
+    objective = CalibrationObjective(network, loss or CrossEntropy(), rows, held_out)
     history = minimise(objective, options or TrainingOptions())
     network.eval()
     return history

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from monocal.core.batches import iterate_batches
+from monocal.core.dataset import Dataset
 from monocal.core.format import fingerprint
-from monocal.core.log_loss import log_loss_of
-from monocal.core.samples import Samples
 from monocal.core.spaces import Floats
 from monocal.losses import Loss
 from monocal.training.objective import Batch, Objective
@@ -37,7 +36,7 @@ class CalibrationObjective(Objective):
     network: Trainable
     loss: Loss
 
-    def __init__(self, network: Trainable, loss: Loss, rows: Samples, held_out: Samples | None) -> None:
+    def __init__(self, network: Trainable, loss: Loss, rows: Dataset, held_out: Dataset | None) -> None:
         super().__init__(network, loss)
         self.rows, self.held_out = rows, held_out
 
@@ -66,35 +65,33 @@ class CalibrationObjective(Objective):
     def held_out_loss(self) -> float | None:
         if self.held_out is None:
             return None
-        return log_loss_of(self.held_out, evaluate(self.network, self.held_out))
+        return self.held_out.log_loss(evaluate(self.network, self.held_out))
 
 
 @torch.no_grad()
-def evaluate(network: Trainable, rows: Samples) -> Floats:
+def evaluate(network: Trainable, rows: Dataset) -> Floats:
     """Returns the network's logits of every row, in float64 and row order."""
     network.eval()
     result = np.empty(rows.n_rows)
-    # batches end with a shard, because a matrix product may round by the number of rows
-    for _, part in rows.in_shards.parts():
-        for batch in iterate_batches(columns_of(rows.take(part)), EVALUATION_ROWS, with_rows=True):
-            ids = tensor_of(batch["features"]) if "features" in batch else None
-            result[part][batch["rows"]] = network(tensor_of(batch["logits"]), ids).numpy()
+    for batch in iterate_batches(columns_of(rows), EVALUATION_ROWS, with_rows=True):
+        ids = tensor_of(batch["features"]) if "features" in batch else None
+        result[batch["rows"]] = network(tensor_of(batch["logits"]), ids).numpy()
     return result
 
 
-def fingerprint_of(rows: Samples, held_out: Samples | None) -> str:
+def fingerprint_of(rows: Dataset, held_out: Dataset | None) -> str:
     """Returns what changes with any score, label, feature or weight."""
     both = [rows] if held_out is None else [rows, held_out]
-    return fingerprint(*[column for each in both for column in (each.logits, each.labels, each.features, each.weights)])
+    return fingerprint(*[column for each in both for column in (each.z, each.y, each.ids, each.w)])
 
 
-def columns_of(rows: Samples) -> dict[str, NDArray[Any]]:
+def columns_of(rows: Dataset) -> dict[str, NDArray[Any]]:
     """Returns the columns that a network learns from."""
     columns: Mapping[str, NDArray[Any] | None] = {
-        "logits": rows.logits,
-        "labels": rows.labels,
-        "features": rows.features,
-        "weights": rows.weights,
+        "logits": rows.z,
+        "labels": rows.y,
+        "features": rows.ids,
+        "weights": rows.w,
     }
     return {name: column for name, column in columns.items() if column is not None}
 

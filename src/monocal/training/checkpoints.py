@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 import torch
-from safetensors.torch import load as load_tensors
 from torch import Tensor, nn
 
 from monocal.core.errors import ArtefactError
 from monocal.core.folder import FolderFormat
 from monocal.core.format import fingerprint, read_tensors, write_tensors
-from monocal.core.team import Alone, Team, told
 from monocal.training.history import TrainingHistory
 from monocal.training.objective import Objective
 from monocal.training.optimisers import Optimisers
@@ -93,12 +90,10 @@ class Checkpoint:
     Arguments:
         folder: Where; it holds one checkpoint and nothing else.
         mark: What `training_mark` says about the training.
-        team: Who trains together; only the first member touches the folder.
     """
 
     folder: Path
     mark: str
-    team: Team = field(default_factory=Alone)
 
     def load(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
         """Returns tensors by part and name, and the facts beside them; None if there is no whole checkpoint.
@@ -106,9 +101,7 @@ class Checkpoint:
         A damaged checkpoint is left out of account: starting anew costs time and nothing else. One of another
         training is refused, and so is a folder with other files in it.
         """
-        found = self._read() if self.team.rank == 0 else None
-        if self.team.size > 1:
-            found = self._told(found)
+        found = self._read()
         if found is None:
             return None
         facts, tensors = found
@@ -133,20 +126,8 @@ class Checkpoint:
             )
         return entries["facts"], {name: torch.from_numpy(array) for name, array in tensors.items()}
 
-    def _told(
-        self, found: tuple[dict[str, Any], dict[str, Tensor]] | None
-    ) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-        """Returns to every member what the first one read: it may be the only one that sees the folder."""
-        facts = told(b"" if found is None else json.dumps(found[0]).encode(), self.team)
-        if not facts:
-            return None
-        tensors = told(b"" if found is None else (self.folder / _TENSORS).read_bytes(), self.team)
-        return found or (json.loads(facts), load_tensors(tensors))
-
     def save(self, parts: Mapping[str, Mapping[str, Tensor]], facts: Mapping[str, Any]) -> None:
         """Takes the place of the checkpoint before, in one step."""
-        if self.team.rank > 0:
-            return
         tensors = {
             f"{part}/{name}": value.detach().numpy() for part, values in parts.items() for name, value in values.items()
         }
@@ -156,8 +137,7 @@ class Checkpoint:
 
     def clear(self) -> None:
         """Removes the checkpoint, if there is one: the training is finished."""
-        if self.team.rank == 0:
-            CHECKPOINT_FOLDER.remove(self.folder)
+        CHECKPOINT_FOLDER.remove(self.folder)
 
 
 def save_checkpoint(checkpoint: Checkpoint, state: TrainingState) -> None:

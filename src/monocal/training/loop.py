@@ -22,7 +22,7 @@ def minimise(objective: Objective, options: TrainingOptions) -> TrainingHistory:
 
     The result depends on the objective and the options alone. With held-out rows the network ends with the weights of
     the check at which their loss was lowest, the untrained ones included. With a checkpoint folder, a training that
-    was killed goes on from the last checkpoint and ends with the same weights, also by a team of another size.
+    was killed goes on from the last checkpoint and ends with the same weights.
 
     Arguments:
         objective: The network, its rows and its loss.
@@ -34,7 +34,7 @@ def minimise(objective: Objective, options: TrainingOptions) -> TrainingHistory:
     state = TrainingState(objective.network, objective.loss, optimisers, TrainingHistory())
     checkpoint = None
     if options.checkpoint is not None:
-        checkpoint = Checkpoint(Path(options.checkpoint), training_mark(objective, options), objective.team)
+        checkpoint = Checkpoint(Path(options.checkpoint), training_mark(objective, options))
     with torch_threads(options.n_threads):
         resumed = checkpoint is not None and load_checkpoint(checkpoint, state)
         if not resumed:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from monocal.core.batches import iterate_batches
-from monocal.core.team import Alone, Team
 from monocal.training.options import TrainingOptions
 
 Batch = Mapping[str, NDArray[Any]]
@@ -31,9 +30,6 @@ class Objective(ABC):
 
     title: str = "training"
     """What the progress bar says."""
-
-    team: Team = Alone()
-    """Who trains together; the first member writes checkpoints and reads them to the others."""
 
     def __init__(self, network: nn.Module, loss: nn.Module) -> None:
         self.network, self.loss = network, loss

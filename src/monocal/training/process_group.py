@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, LostMember
+from monocal.core.reduce import Reducer
 from monocal.core.spaces import Floats
-from monocal.core.team import Team
 from monocal.training.own_interface import address_towards, interface_of, reachable_address
 from monocal.training.roll_call import roll_call
 
@@ -37,10 +37,10 @@ class ProcessGroupTeam:
         self._group: Any = distributed
         self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
 
-    def count(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def all_sum(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         return self._reduced(numbers, self._group.ReduceOp.SUM)
 
-    def most(self, numbers: Floats) -> Floats:
+    def all_max(self, numbers: Floats) -> Floats:
         return self._reduced(numbers, self._group.ReduceOp.MAX)
 
     def _reduced(self, numbers: NDArray[Any], how: Any) -> NDArray[Any]:
@@ -55,7 +55,7 @@ class ProcessGroupTeam:
         return result
 
 
-def launched_team() -> Team:
+def launched_team() -> Reducer:
     """Joins the processes that a launcher started, as it says in RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
 
     Processes that `torchrun --max-restarts` started again do not look for those that it ended, on one host or several.
@@ -138,7 +138,7 @@ def meeting_place(host: str, size: int) -> Any:
     return TCPStore(host, 0, size, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=TIMEOUT_SECONDS))
 
 
-def met_team(host: str, port: int, rank: int, size: int, place: Any = None) -> Team:
+def met_team(host: str, port: int, rank: int, size: int, place: Any = None) -> Reducer:
     """Joins the processes that meet at an address, without the words of a launcher.
 
     Arguments:

@@ -5,8 +5,8 @@ import pytest
 
 from monocal import evaluate
 from monocal.calibrators import calibrator
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Samples
 from monocal.core.spaces import logit, sigmoid
 from monocal.lab.reconstructions.confcalib import (
     _sums_per_value,
@@ -150,8 +150,8 @@ def test_a_row_is_left_out_of_the_sums_of_its_own_value_the_first_value_too():
     """Ids start at 1; id 0 stands for unseen values and says nothing."""
     scores, labels = np.full(6, 0.25), np.array([1, 0, 0, 1, 1, 0])
     ids = np.array([[1], [1], [1], [2], [2], [0]], dtype=np.int32)
-    samples = Samples(logit(scores), labels=labels.astype(np.int8), features=ids)
-    sums = _without_unseen(_sums_per_value(samples, 0))
-    left = _sums_without_the_row(samples, 0, sums)
+    rows = Dataset(logit(scores), labels.astype(np.int8), ids=ids)
+    sums = _without_unseen(_sums_per_value(rows, 0))
+    left = _sums_without_the_row(rows, 0, sums)
     assert left.weight.tolist() == [2.0, 2.0, 2.0, 1.0, 1.0, 0.0]
     assert left.positive.tolist() == [0.0, 1.0, 1.0, 1.0, 1.0, 0.0]

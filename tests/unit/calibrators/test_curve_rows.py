@@ -48,8 +48,8 @@ def test_the_map_sees_the_newest_rows_alone_and_shifts_all(monkeypatch, carry):
     monkeypatch.setattr(monocal.training, "train", train)
     one = fitted("umc", carry=carry, held_out_share=0.0, curve_rows=N_NEWEST)
     assert {rows.n_rows for rows in trained} == {N_NEWEST}
-    assert np.array_equal(trained[-1].features, FEATURES[-N_NEWEST:])
-    assert np.array_equal(trained[-1].known_labels, LABELS[-N_NEWEST:])
+    assert np.array_equal(trained[-1].ids, FEATURES[-N_NEWEST:])
+    assert np.array_equal(trained[-1].labels, LABELS[-N_NEWEST:])
     slots = one.weights_["encoder.slots"]
     assert slots[GONE] == slots[0] != slots[GONE - 1]
     if carry == "none":

@@ -3,6 +3,7 @@ import pytest
 
 from monocal.calibrators import as_classifier, calibrator
 from monocal.calibrators.recent_intercept import solve_shift
+from monocal.core.dataset import Dataset
 from monocal.core.errors import MonocalWarning
 from monocal.lab.simulator import simulate_log
 
@@ -33,7 +34,8 @@ def test_recent_intercept_forgets_what_noise_could_explain():
             plain = calibrator("platt").fit(scores, labels)
             recent = slice(1600, None)
             z = plain.predict(scores[recent])
-            full = solve_shift(np.log(z / (1 - z)), labels[recent].astype(float), np.ones(400))
+            z = np.log(z / (1 - z))
+            full = solve_shift(Dataset(z, labels[recent].astype(float)), z)
             found.append((full, calibrator("platt", recent_share=0.2).fit(scores, labels).recent_shift_))
         shifts[jump] = np.array(found)
     noise, kept = shifts[0.0].T

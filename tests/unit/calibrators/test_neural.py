@@ -8,8 +8,8 @@ from sklearn.base import clone
 
 import monocal.training
 from monocal.calibrators import calibrator
+from monocal.core.dataset import Dataset
 from monocal.core.monotonicity import assert_monotone
-from monocal.core.samples import Samples
 from monocal.lab.simulator import simulate_log
 from monocal.neural.neural_calibrator import NeuralCalibrator
 from monocal.ops.numpy_ops import add_shifts
@@ -92,7 +92,7 @@ def test_arrays_give_the_numbers_of_the_torch_network(log, trained, method, argu
     one = fit(small(method, wide=False, recent_share=0.0, **arguments), log)
     (call,) = trained
     slope, intercept = one.weights_["affine"]
-    by_torch = evaluate(call["network"], Samples(slope * log.logits + intercept, features=log.features))
+    by_torch = evaluate(call["network"], Dataset(slope * log.logits + intercept, ids=log.features))
     p = predict(one, log)
     np.testing.assert_allclose(np.log(p) - np.log1p(-p), by_torch, atol=2e-5)
 
@@ -183,7 +183,7 @@ def test_before_training_umc_is_the_wide_logistic_of_the_training_slice(log, fit
     wide = calibrator("wide_logistic", l2="auto", tolerance=1e-6, max_iterations=100)
     wide.fit(log.logits[:5400], log.labels[:5400], features=log.features[:5400], scores_are="logit")
     held_out = log.take(slice(5400, None))
-    z = wide._predict_logits(Samples(held_out.logits, features=held_out.features))
+    z = wide._predict_logits(Dataset(held_out.logits, ids=held_out.features))
     loss = np.mean(np.logaddexp(0.0, z) - held_out.labels * z)
     assert fitted("umc", carry="none").history_["held_out_losses"][0] == pytest.approx(loss, rel=1e-5)
 
@@ -323,7 +323,7 @@ def test_training_itself_counts_weights(log, method):
             weights=weights,
             scores_are="logit",
         )
-        return fitted._logits(Samples(log.logits[rows], features=log.features[rows]))
+        return fitted._predict_logits(Dataset(log.logits[rows], ids=log.features[rows]))
 
     weighted, repeated, ignored = answers(rows, times), answers(np.repeat(rows, times)), answers(rows)
     # the bins of adacalib are cut between rows, and a repeated row has itself as its neighbour

@@ -25,11 +25,11 @@ class Halving(LogitCalibrator):
     name = "halving"
     class_tags = Tags(monotone="strict")
 
-    def _fit(self, samples):
-        self.mean_ = float(samples.logits.mean())
+    def _fit(self, data):
+        self.mean_ = float(data.z.mean())
 
-    def _predict_logits(self, samples):
-        return (samples.logits - self.mean_) / 2.0 + self.mean_
+    def _predict_logits(self, data):
+        return (data.z - self.mean_) / 2.0 + self.mean_
 '''
 
 

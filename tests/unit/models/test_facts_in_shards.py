@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from monocal.core.team import DEALT_ROWS
+from monocal.core.reduce import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
 from monocal.models import learned_rows as sampling
 from monocal.models.facts import count_values

@@ -6,15 +6,15 @@ import pytest
 
 import monocal
 from monocal.calibrators import CALIBRATORS
-from monocal.calibrators.statistical.wide_logistic import WideLogisticCalibrator
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.numeric_ids import STEPS, ids_of_numbers, learn_knots
+from monocal.core.fields import STEPS, ids_of_numbers, learn_knots
 from monocal.core.spaces import logit, sigmoid
 from monocal.evaluation.table import evaluate_table
 from monocal.lab.prepare.encoder import encode_log
 from monocal.serving.engine import Engine, Request
 from monocal.tables.roles import Roles
 from monocal.tables.vocabulary import NumericField, Vocabulary
+from monocal.wide.calibrator import WideLogisticCalibrator
 
 N = 20_000
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["site"], "numeric": ["price"]}
@@ -151,7 +151,7 @@ def test_a_lasting_effect_is_carried(log):
 
 def test_the_list_of_methods_in_that_refusal_is_the_whole():
     using = {name for name, kind in CALIBRATORS.items() if kind.uses_numbers}
-    assert using == {"umc", "sbcr", "fac", "desc", "mcnet", "wide_logistic"}
+    assert using == {"umc", "umc_concat", "sbcr", "fac", "desc", "mcnet", "wide_logistic"}
 
 
 def test_a_refresh_moves_everything_but_the_curve(model):

@@ -13,7 +13,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.team import Alone
+from monocal.core.reduce import Local
 from monocal.lab.simulator import simulate_log
 from monocal.models.artefact import load_model, model_files
 from monocal.spark import barrier, shipping
@@ -129,7 +129,7 @@ def test_a_fit_in_a_barrier_keeps_its_loops_there_too(read_only, monkeypatch):
     @contextmanager
     def alone(_workers):
         assert "NUMBA_CACHE_DIR" in os.environ
-        yield Alone()
+        yield Local()
 
     monkeypatch.setattr(barrier, "_joined_team", alone)
     roles = Roles.of(score="pctr", label="click", fields=["device"])

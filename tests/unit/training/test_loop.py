@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from monocal.core.dataset import Dataset
 from monocal.core.errors import ArtefactError
-from monocal.core.samples import Samples
 from monocal.losses import CrossEntropy, Loss, SmoothCalibrationLoss
 from monocal.neural.context import ContextEncoder
 from monocal.neural.maps import umc, umc_parts
@@ -23,7 +23,7 @@ def rows_of(n=3000, seed=0, weights=None):
     logits, features = random.normal(-1.0, 1.0, n), random.integers(0, 5, (n, 2)).astype(np.int32)
     truth = 0.6 * logits + 0.3 * features[:, 0] - 0.5
     labels = (random.random(n) < 1 / (1 + np.exp(-truth))).astype(np.float64)
-    return Samples(logits, labels, features, weights)
+    return Dataset(logits, labels, weights, features)
 
 
 def network_of(seed=0, sparse=False):
@@ -69,7 +69,7 @@ def test_network_ends_with_the_best_weights():
 
 def test_untrained_start_is_a_candidate():
     rows = rows_of(300)
-    misleading = Samples(rows.logits, 1.0 - rows.labels, rows.features)
+    misleading = Dataset(rows.z, 1.0 - rows.labels, ids=rows.ids)
     network = network_of()
     before = weights_of(network)
     history = train(network, misleading, held_out=rows_of(2000, 1), options=TrainingOptions(2, 50, 0.05))
@@ -79,7 +79,7 @@ def test_untrained_start_is_a_candidate():
 
 def test_patience_stops_early():
     rows = rows_of(300)
-    misleading = Samples(rows.logits, 1.0 - rows.labels, rows.features)
+    misleading = Dataset(rows.z, 1.0 - rows.labels, ids=rows.ids)
     options = TrainingOptions(10, 50, 0.05, patience=2)
     history = train(network_of(), misleading, held_out=rows_of(2000, 1), options=options)
     assert (history.n_epochs, history.n_steps) == (2, 12)
@@ -89,7 +89,7 @@ def test_weight_k_is_the_row_k_times_in_every_step():
     """With all rows in one batch the gradients, and hence the results, agree."""
     times = np.random.default_rng(5).integers(1, 4, 300).astype(np.float64)
     rows = rows_of(300, weights=times)
-    repeated = Samples(rows.logits, rows.labels, rows.features).take(np.repeat(np.arange(300), times.astype(int)))
+    repeated = Dataset(rows.z, rows.labels, ids=rows.ids).take(np.repeat(np.arange(300), times.astype(int)))
     networks = [network_of(), network_of()]
     for network, columns in zip(networks, (rows, repeated), strict=True):
         train(network, columns, options=TrainingOptions(10, 10_000, 0.01))
@@ -147,11 +147,11 @@ def test_checkpoint_of_another_training_is_refused(tmp_path):
 def changed(rows, column, at=137):
     """The same rows with one number in their middle changed."""
     values = np.array(getattr(rows, column))
-    values[at] = 1 - values[at] if column != "logits" else values[at] + 1e-9
+    values[at] = 1 - values[at] if column != "z" else values[at] + 1e-9
     return replace(rows, **{column: values})
 
 
-@pytest.mark.parametrize("column", ["logits", "labels", "features", "weights"])
+@pytest.mark.parametrize("column", ["z", "y", "ids", "w"])
 def test_checkpoint_of_other_rows_is_refused_wherever_they_differ(tmp_path, column):
     rows = rows_of(500, weights=np.ones(500))
     options = TrainingOptions(2, 100, checkpoint=str(tmp_path / "run"))
@@ -170,7 +170,7 @@ def test_checkpoint_with_other_held_out_rows_or_loss_or_start_is_refused(tmp_pat
         other_start.curve.beta += 0.01
     other_loss.inner = SmoothCalibrationLoss(6)
     for network, later, loss in (
-        (network_of(), changed(held_out, "labels"), Interrupting(0)),
+        (network_of(), changed(held_out, "y"), Interrupting(0)),
         (network_of(), None, Interrupting(0)),
         (other_start, held_out, Interrupting(0)),
         (network_of(), held_out, other_loss),
@@ -190,7 +190,7 @@ def test_finished_training_leaves_no_checkpoint(tmp_path):
 
 def test_broken_column_is_named_with_its_rows():
     rows = rows_of(400)
-    rows.logits[[17, 230]] = np.nan
+    rows.z[[17, 230]] = np.nan
     with pytest.raises(TrainingDiverged, match=r"epoch 1, step 1: .* column 'logits' is nan at rows") as caught:
         train(network_of(), rows, options=TrainingOptions(1, 400))
     assert {17, 230} == {int(row) for row in re.findall(r"\d+", str(caught.value).split("at rows")[1])}
@@ -210,17 +210,17 @@ def test_infinite_loss_of_finite_inputs_names_the_largest_value():
             return logits.sum() * np.inf
 
     rows = rows_of(100)
-    rows.logits[42] = 30.0
+    rows.z[42] = 30.0
     with pytest.raises(TrainingDiverged, match=r"largest value is 30 in column 'logits' at row 42"):
         train(network_of(), rows, loss=Infinite(), options=TrainingOptions(1, 100))
 
 
 def mapped(folder, rows):
     columns = []
-    for name in ("logits", "labels", "features"):
+    for name in ("z", "y", "ids"):
         np.save(folder / f"{name}.npy", getattr(rows, name))
         columns.append(np.load(folder / f"{name}.npy", mmap_mode="r"))
-    return Samples(*columns)
+    return Dataset(*columns)
 
 
 def test_memory_maps_train_as_arrays_do(tmp_path):
@@ -244,7 +244,7 @@ def test_memory_does_not_grow_with_rows(tmp_path):
 def test_lazy_updates_touch_only_rows_of_the_batch():
     network = network_of(sparse=True)
     rows = rows_of(200)
-    rows.features[:, 0] = 1
+    rows.ids[:, 0] = 1
     before = network.encoder.table.detach().clone()
     train(network, rows, options=TrainingOptions(1, 100, 0.05))
     moved = (network.encoder.table.detach() != before).any(dim=1)

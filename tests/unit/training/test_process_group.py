@@ -21,8 +21,8 @@ def test_the_port_of_a_meeting_place_is_taken_before_anybody_hears_of_it():
     team = process_group.met_team("127.0.0.1", place.port, 0, 1, place)
     try:
         assert (team.rank, team.size) == (0, 1)
-        assert team.count(np.array([3, 4])).tolist() == [3, 4]
-        assert team.most(np.array([0.5])).tolist() == [0.5]
+        assert team.all_sum(np.array([3, 4])).tolist() == [3, 4]
+        assert team.all_max(np.array([0.5])).tolist() == [0.5]
     finally:
         process_group.leave_team()
 
@@ -87,7 +87,7 @@ def test_a_lost_member_is_told_with_what_to_do(monkeypatch):
 
         monkeypatch.setattr(distributed, "all_reduce", closed)
         with pytest.raises(LostMember, match=r"lost: Connection closed by peer \[10.0.0.2\]:468. Nothing is saved"):
-            team.count(np.array([1]))
+            team.all_sum(np.array([1]))
     finally:
         process_group.leave_team()
 

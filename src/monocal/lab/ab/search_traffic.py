@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.lab.ab.experiment_plan import AbPlan
 from monocal.lab.ab.traffic import LoggedPeriod, outcomes_of

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.lab.ab.experiment_plan import AbPlan
 from monocal.lab.simulator import find_world, simulate_log

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, final, get_args
 
@@ -10,9 +9,9 @@ import numpy as np
 
 from monocal.calibrators.contract import RowScorer
 from monocal.compiled.limits import LOG_SCALE_LIMIT
+from monocal.core.dataset import Dataset
 from monocal.core.errors import UnknownName
-from monocal.core.samples import Samples
-from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_share
+from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_weight
 from monocal.neural.fitting.map_inputs import MapInputs
 from monocal.neural.fitting.presets import FitSettings
 from monocal.neural.maps import broken_line, line_parts
@@ -68,8 +67,6 @@ class UmcConcatCalibrator(NeuralCalibrator):
     """
 
     name = "umc_concat"
-    uses_numbers = True
-    fits_in_shards = True
 
     integral: Integral | None = None
     size: Literal["default", "small", "paper"] = "default"
@@ -107,7 +104,7 @@ class UmcConcatCalibrator(NeuralCalibrator):
         return curve_in_graph(ops, t, context, self.rescaling and self.use_features)
 
     def _prepare(self, weights: Weights) -> FittedMap:
-        if not self.umnn or network_share(weights) == 0.0:
+        if not self.umnn or network_weight(weights) == 0.0:
             return super()._prepare(weights)
         need("numba", "predicting with 'umc_concat'", "neural")
         from monocal.lab.exact_concat.predictor import concat_predictor
@@ -118,8 +115,8 @@ class UmcConcatCalibrator(NeuralCalibrator):
         fitted = self._fitted_map()
         return fitted.row_scorer(shift) if isinstance(fitted, CompiledUmc) else super()._row_scorer(shift)
 
-    def _encoder(self, samples: Samples, sizes: Sequence[int]) -> nn.Module | None:
-        return super()._encoder(samples, sizes) if self._looks_at_features() else None
+    def _encoder(self, rows: Dataset) -> nn.Module | None:
+        return super()._encoder(rows) if self._looks_at_features() else None
 
     def _settings(self) -> FitSettings:
         settings = super()._settings()

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.batches import iterate_batches
+from monocal.core.checks import check_ids, check_length
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.fields import Ids
 from monocal.core.files import local_path
 from monocal.core.format import fingerprint
-from monocal.core.samples import Ids, check_features, check_length
 from monocal.lab.prepare.splits import DEFAULT_SHARES, RowRange, split_by_share
 from monocal.tables.encoded import VOCABULARY, LogManifest, table_of_arrays, write_arrays
 from monocal.tables.roles import Roles
@@ -143,7 +144,7 @@ class EncodedLog:
     ) -> EncodedLog:
         """Builds a log from arrays in memory (or already mapped) and fingerprints their contents."""
         n_rows = len(np.asarray(features))
-        ids = check_features(features, n_rows)
+        ids = check_ids(features, n_rows)
         if ids.shape[1] != len(vocabulary.names):
             raise InvalidInput.of(
                 "features", f"{ids.shape[1]} fields", f"{len(vocabulary.names)}, as the vocabulary", "encode again"

@@ -12,8 +12,8 @@ import numpy as np
 
 from monocal.core.batches import release_pages
 from monocal.core.errors import UnknownName
+from monocal.core.fields import Ids
 from monocal.core.format import fingerprint
-from monocal.core.samples import Ids
 from monocal.lab.prepare.encoded_log import ARRAYS, EncodedLog, Histories, Numbers
 
 _WINDOW_ROWS = 1 << 18

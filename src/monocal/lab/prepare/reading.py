@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from monocal.core.checks import LARGEST_WEIGHT
 from monocal.core.errors import ArtefactError
 from monocal.core.files import atomic_file
 from monocal.core.progress import progress
-from monocal.core.samples import LARGEST_WEIGHT
 from monocal.lab.prepare.encoded_log import MISSING_LABEL
 from monocal.lab.prepare.source import SourceStream, table_rows
 from monocal.tables.categories import distinct_text

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.lab.prepare.encoded_log import MISSING_LABEL, EncodedLog
 from monocal.lab.rankers.lists import Lists, batches_of, order_by_list
 from monocal.lab.rankers.networks import RankerNetwork

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 from sklearn.utils.extmath import randomized_svd
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats
 from monocal.lab.prepare.encoded_log import EncodedLog, Histories
 from monocal.lab.rankers.base import chosen_tasks

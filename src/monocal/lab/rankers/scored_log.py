@@ -11,10 +11,10 @@ from typing import Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.core.dataset import Dataset
 from monocal.core.errors import UnknownName
 from monocal.core.files import local_path
 from monocal.core.format import fingerprint
-from monocal.core.samples import Samples
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats
 from monocal.lab.prepare.encoded_log import EncodedLog
@@ -85,7 +85,7 @@ class ScoredLog:
         """Returns the rows as fits take them, as views, with these logits and embeddings."""
         return replace(self.as_encoded().as_table(), embeddings=self.embeddings)
 
-    def samples(self, task: str | None = None) -> Samples:
+    def samples(self, task: str | None = None) -> Dataset:
         """Returns one task's rows as calibrators and metrics take them.
 
         Rows where the task was not observed are left out; the log's sampling rate is undone in the logits. Times are
@@ -100,14 +100,14 @@ class ScoredLog:
         log = self.log
         labels = np.asarray(log.labels[chosen])
         rate = log.roles.sampling_rate if isinstance(log.roles.sampling_rate, int | float) else log.sampling_rates
-        samples = Samples(
-            logits=self.logits[chosen] + sampling_shift(rate, self.n_rows),
-            labels=labels.astype(np.float64),
-            features=log.features,
-            weights=None if log.weights is None else log.weights.astype(np.float64),
-            times=log.times,
+        data = Dataset(
+            self.logits[chosen] + sampling_shift(rate, self.n_rows),
+            labels.astype(np.float64),
+            None if log.weights is None else log.weights.astype(np.float64),
+            log.features,
+            log.times,
         )
-        return samples if labels.size and labels.min() >= 0 else samples.take(np.flatnonzero(labels >= 0))
+        return data if labels.size and labels.min() >= 0 else data.take(np.flatnonzero(labels >= 0))
 
     def save(self, folder: str | Path, ranker: SavableRanker | None = None) -> ScoredLog:
         """Writes logits and embeddings as a folder, whole or not at all, and returns the log opened from it.

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from monocal.calibrators.contract import Tags
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Samples
 from monocal.core.spaces import sigmoid
 from monocal.neural.fitted import Weights
 from monocal.neural.fitting.map_inputs import MapInputs
@@ -57,6 +57,7 @@ class AdaCalibrator(NeuralCalibrator):
     """
 
     name = "adacalib"
+    uses_numbers = False
     class_tags = Tags(monotone="none", features="required", weights_exactly=False, reconstruction=True)
     default_epochs = 3
     network_is_kept = False
@@ -69,11 +70,12 @@ class AdaCalibrator(NeuralCalibrator):
     def _tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
 
-    def _encoder(self, _samples: Samples, sizes: Sequence[int]) -> nn.Module | None:
+    def _encoder(self, rows: Dataset) -> nn.Module | None:
         from monocal.lab.reconstructions.adacalib_map import OneField
 
-        if not 0 <= self.field < len(sizes):
-            raise InvalidInput.of("field", self.field, f"a position in 0 … {len(sizes) - 1}", "count fields from 0")
+        if not 0 <= self.field < len(rows.fields):
+            expected = f"a position in 0 … {len(rows.fields) - 1}"
+            raise InvalidInput.of("field", self.field, expected, "count fields from 0")
         return OneField(self.field)
 
     def _build(self, inputs: MapInputs) -> MonotoneMap:
@@ -83,14 +85,14 @@ class AdaCalibrator(NeuralCalibrator):
         from monocal.lab.reconstructions.adacalib_statistics import value_statistics
 
         rows = inputs.rows
-        assert rows.features is not None
-        values, n_values = np.asarray(rows.features[:, self.field]), inputs.field_sizes[self.field]
-        given = sigmoid(rows.logits), rows.known_labels, values, n_values
-        found = [value_statistics(*given, n_bins, rows.weights) for n_bins in self.candidate_bins]
+        assert rows.ids is not None
+        values, n_values = np.asarray(rows.ids[:, self.field]), int(rows.fields.sizes[self.field])
+        given = sigmoid(rows.z), rows.labels, values, n_values
+        found = [value_statistics(*given, n_bins, rows.w) for n_bins in self.candidate_bins]
         return AdaCalibMap(
             [torch.as_tensor(part.edges) for part in found],
             [torch.as_tensor(part.statistics) for part in found],
-            torch.as_tensor(np.bincount(values, rows.weights, minlength=n_values).astype(np.float64)),
+            torch.as_tensor(np.bincount(values, rows.w, minlength=n_values).astype(np.float64)),
             n_dimensions=self.n_dimensions,
             hidden=self.hidden,
             hard_monotone=self.hard_monotone,

@@ -12,10 +12,10 @@ from scipy.optimize import minimize_scalar
 
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
-from monocal.calibrators.statistical.wide_solver import field_offsets
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
+from monocal.core.fields import FieldSchema, Ids
 from monocal.core.log_loss import log_loss
-from monocal.core.samples import Ids, Samples
 from monocal.core.spaces import SCORE_EPSILON, Floats, logit, sigmoid
 from monocal.ops.operations import Ops, Values
 
@@ -89,25 +89,25 @@ class ConfCalibCalibrator(Calibrator):
     def _tags(self) -> Tags:
         return replace(self.class_tags, monotone="strict") if self.fusion == "logit" else self.class_tags
 
-    def _fit(self, samples: Samples) -> None:
-        assert samples.features is not None
+    def _fit(self, data: Dataset) -> None:
+        assert data.ids is not None
         if self.fusion not in get_args(Fusion):
             raise InvalidInput.of("fusion", repr(self.fusion), '"geometric" or "logit"', "choose one of the two")
         if not (self.cap > 0.0 and np.isfinite(self.cap)):
             raise InvalidInput.of("cap", self.cap, "a number of standard errors above 0", "1.96 is the usual one")
-        n_fields = samples.features.shape[1]
-        cells = [_sums_per_value(samples, field) for field in range(n_fields)]
+        n_fields = data.ids.shape[1]
+        cells = [_sums_per_value(data, field) for field in range(n_fields)]
         tables = [_deviations(_without_unseen(sums), self.cap, self.fusion) for sums in cells]
-        self.offsets_: NDArray[np.int64] = field_offsets(np.array([len(table) for table in tables], dtype=np.int64))
+        self.offsets_: NDArray[np.int64] = FieldSchema.of([len(table) for table in tables]).offsets
         if isinstance(self.field_weights, str):
-            self.field_weights_ = self._learned_weights(samples, cells)
+            self.field_weights_ = self._learned_weights(data, cells)
         else:
             self.field_weights_ = _checked_weights(self.field_weights, n_fields)
         believed = _joined([w * table for w, table in zip(self.field_weights_, tables, strict=True)])
         # factors instead of their logarithms: a product of stored numbers rounds alike in every row
         self.effects_: Floats = np.exp(believed) if self.fusion == "geometric" else believed
 
-    def _learned_weights(self, samples: Samples, cells: list[_ValueSums]) -> Floats:
+    def _learned_weights(self, data: Dataset, cells: list[_ValueSums]) -> Floats:
         if self.field_weights != "frce":
             raise InvalidInput.of(
                 "field_weights", repr(self.field_weights), '"frce" or one number per field', "leave it out"
@@ -115,10 +115,10 @@ class ConfCalibCalibrator(Calibrator):
         errors = np.array([_relative_error(sums) for sums in cells])
         total = float(errors.sum())
         shares = errors / total if total > 0.0 else np.full(errors.shape, 1.0 / max(errors.size, 1))
-        step = np.zeros(samples.n_rows)
+        step = np.zeros(data.n_rows)
         for field, share in enumerate(shares):
-            step += share * _deviations(_sums_without_the_row(samples, field, cells[field]), self.cap, self.fusion)
-        return shares * _best_multiplier(samples, step, self.fusion, _LARGEST_MULTIPLIER * len(cells))
+            step += share * _deviations(_sums_without_the_row(data, field, cells[field]), self.cap, self.fusion)
+        return shares * _best_multiplier(data, step, self.fusion, _LARGEST_MULTIPLIER * len(cells))
 
     def _never_negative(self) -> Mapping[str, ArrayLike]:
         return {} if self.fusion == "logit" else {"an effect": self.effects_}
@@ -181,11 +181,11 @@ class _ValueSums(NamedTuple):
     positive: Floats
 
 
-def _sums_per_value(samples: Samples, field: int) -> _ValueSums:
-    assert samples.features is not None
-    ids: Ids = np.asarray(samples.features[:, field])
-    weights = samples.weights_or_ones
-    columns = weights, weights * sigmoid(samples.logits), weights * samples.known_labels
+def _sums_per_value(data: Dataset, field: int) -> _ValueSums:
+    assert data.ids is not None
+    ids: Ids = np.asarray(data.ids[:, field])
+    weights = data.weights
+    columns = weights, weights * sigmoid(data.z), weights * data.labels
     weight, predicted, positive = (np.bincount(ids, column).astype(np.float64) for column in columns)
     return _ValueSums(weight, predicted, positive)
 
@@ -194,20 +194,20 @@ def _without_unseen(cells: _ValueSums) -> _ValueSums:
     return _ValueSums(*(np.concatenate([[0.0], column[1:]]) for column in cells))
 
 
-def _sums_without_the_row(samples: Samples, field: int, cells: _ValueSums) -> _ValueSums:
+def _sums_without_the_row(data: Dataset, field: int, cells: _ValueSums) -> _ValueSums:
     """Returns, for every row, the sums of its value without the row itself, once.
 
     A deviation points to the labels that it was made of. Judged on these, rare values look as if they deserved a large
     multiplier: of a value with one row, the sums without it are empty and say nothing.
     """
-    assert samples.features is not None
-    ids: Ids = np.asarray(samples.features[:, field])
-    once = np.minimum(samples.weights_or_ones, 1.0)
+    assert data.ids is not None
+    ids: Ids = np.asarray(data.ids[:, field])
+    once = np.minimum(data.weights, 1.0)
     known = ids > 0
     n = np.where(known, cells.weight[ids] - once, 0.0)
     n[n < 1e-9 * cells.weight[ids]] = 0.0
-    predicted = np.maximum(cells.predicted[ids] - once * sigmoid(samples.logits), 0.0)
-    positive = np.clip(cells.positive[ids] - once * samples.known_labels, 0.0, n)
+    predicted = np.maximum(cells.predicted[ids] - once * sigmoid(data.z), 0.0)
+    positive = np.clip(cells.positive[ids] - once * data.labels, 0.0, n)
     return _ValueSums(n, predicted, positive)
 
 
@@ -230,18 +230,18 @@ def _deviations(cells: _ValueSums, cap: float, fusion: Fusion) -> Floats:
     return result
 
 
-def _best_multiplier(samples: Samples, step: Floats, fusion: Fusion, largest: float) -> float:
+def _best_multiplier(data: Dataset, step: Floats, fusion: Fusion, largest: float) -> float:
     """Returns the m ≥ 0 with the least log-loss of the score moved by m times `step`."""
     if not np.any(step):
         return 1.0
-    p = sigmoid(samples.logits)
+    p = sigmoid(data.z)
 
     def loss(multiplier: float) -> float:
         if fusion == "logit":
-            moved = samples.logits + multiplier * step
+            moved = data.z + multiplier * step
         else:
             moved = logit(np.minimum(p * np.exp(multiplier * step), _HIGHEST))
-        return log_loss(moved, samples.known_labels, samples.weights)
+        return log_loss(moved, data.labels, data.w)
 
     grid = np.linspace(0.0, largest, _GRID)
     best = int(np.argmin([loss(float(m)) for m in grid]))

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.lab.reconstructions.mbct_forest import Forest, Judge, Limits, grow_tree, is_held_out
 from monocal.ops.onnx_ops import Node, OnnxOps
@@ -84,7 +84,7 @@ class MBCTCalibrator(Calibrator):
         self.score_bins = score_bins
         self.held_out_share = held_out_share
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, data: Dataset) -> None:
         for name in ("n_trees", "max_depth", "min_rows", "score_bins"):
             if getattr(self, name) < 1:
                 raise InvalidInput.of(name, getattr(self, name), "at least 1", "leave it out for the default")
@@ -92,9 +92,9 @@ class MBCTCalibrator(Calibrator):
             given = f"{self.kappa}, {self.held_out_share}"
             raise InvalidInput.of("kappa, held_out_share", given, "κ ≥ 0 and a share in [0, 1)", "use 1 and 0.2")
         self.knots_: Floats = logit(np.arange(1, self.score_bins) / self.score_bins)
-        values = self._values(samples)
-        y, w, p = samples.known_labels, samples.weights_or_ones, _clipped(sigmoid(samples.logits))
-        aside = is_held_out(samples, self.held_out_share)
+        values = self._values(data)
+        y, w, p = data.labels, data.weights, _clipped(sigmoid(data.z))
+        aside = is_held_out(data, self.held_out_share)
         learn = ~aside
         limits = Limits(max(self.min_rows, 1e-4 * float(w.sum())), self.min_positives, self.max_depth, self.kappa)
         forest, n_idle, best = Forest.empty(), 0, (np.inf, 0)
@@ -116,16 +116,16 @@ class MBCTCalibrator(Calibrator):
         self.ratios_: Floats = kept.leaf_ratios
         self.roots_: NDArray[np.int64] = kept.roots
 
-    def _values(self, samples: Samples) -> NDArray[np.int64]:
+    def _values(self, data: Dataset) -> NDArray[np.int64]:
         """Field ids and the score's bin, one column each."""
-        bins = np.searchsorted(self.knots_, samples.logits, side="right").astype(np.int64)
-        if samples.features is None:
+        bins = np.searchsorted(self.knots_, data.z, side="right").astype(np.int64)
+        if data.ids is None:
             return bins[:, None]
-        return np.column_stack([samples.features.astype(np.int64), bins])
+        return np.column_stack([data.ids.astype(np.int64), bins])
 
-    def _predict(self, samples: Samples) -> Floats:
-        forest, values = Forest(self.nodes_, self.sides_, self.ratios_, self.roots_), self._values(samples)
-        p = _clipped(sigmoid(samples.logits))
+    def _predict(self, data: Dataset) -> Floats:
+        forest, values = Forest(self.nodes_, self.sides_, self.ratios_, self.roots_), self._values(data)
+        p = _clipped(sigmoid(data.z))
         for root in self.roots_:
             p = _clipped(p * forest.ratios(values, int(root), self.max_depth))
         return p

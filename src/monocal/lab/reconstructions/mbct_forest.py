@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from monocal.core.samples import Samples
+from monocal.core.dataset import Dataset
 from monocal.core.spaces import Floats
 
 Values = NDArray[np.int64]
@@ -68,12 +68,12 @@ def folded_mean(mean: float, variance: float) -> float:
     return float(spread * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * share**2) + mean * erf(share / np.sqrt(2.0)))
 
 
-def is_held_out(samples: Samples, share: float) -> NDArray[np.bool_]:
+def is_held_out(data: Dataset, share: float) -> NDArray[np.bool_]:
     """Marks rows that only judge, by a hash of score and features: equal rows go together, whatever their order."""
-    keys = (samples.logits + 0.0).view(np.uint64).copy()
-    if samples.features is not None:
-        for place in range(samples.features.shape[1]):
-            keys = _mixed(keys ^ samples.features[:, place].astype(np.uint64))
+    keys = (data.z + 0.0).view(np.uint64).copy()
+    if data.ids is not None:
+        for place in range(data.ids.shape[1]):
+            keys = _mixed(keys ^ data.ids[:, place].astype(np.uint64))
     return _mixed(keys) < np.uint64(int(share * (2**64 - 1)))
 
 

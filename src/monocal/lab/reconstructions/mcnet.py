@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from monocal.calibrators.contract import Tags
-from monocal.calibrators.score_knots import score_knots
+from monocal.calibrators.curve_fit import score_knots
+from monocal.core.fields import FieldSchema
 from monocal.neural.fitting.map_inputs import MapInputs
 from monocal.neural.fitting.objective import Auxiliary
 from monocal.neural.fitting.presets import FitSettings
@@ -56,8 +57,6 @@ class McnetCalibrator(KnotsCalibrator):
     """
 
     name = "mcnet"
-    uses_numbers = True
-    fits_in_shards = True
     class_tags = Tags(monotone="weak", features="optional", weights_exactly=False, reconstruction=True)
 
     auxiliary: Auxiliary = "field"
@@ -67,7 +66,7 @@ class McnetCalibrator(KnotsCalibrator):
 
     def _parts(self, inputs: MapInputs) -> Parts:
         rows = inputs.rows
-        knots = score_knots(rows.logits, self.n_knots, rows.weights, rows.shards)
+        knots = score_knots(rows, self.n_knots)
         return umc_parts(inputs.context_width, knots, self.hidden, identity_start=inputs.warm_start)
 
     def _build(self, inputs: MapInputs) -> MonotoneMap:
@@ -77,11 +76,11 @@ class McnetCalibrator(KnotsCalibrator):
             self._parts(inputs), context_width=inputs.context_width, order_weight=self.order_weight, seed=self.seed
         )
 
-    def _objective(self, settings: FitSettings, sizes: Sequence[int]) -> Loss:
+    def _objective(self, settings: FitSettings, fields: FieldSchema) -> Loss:
         from monocal.losses import CrossEntropy
 
         # without fields there is nothing to balance
-        return super()._objective(settings, sizes) if sizes or self.auxiliary != "field" else CrossEntropy()
+        return super()._objective(settings, fields) if len(fields) or self.auxiliary != "field" else CrossEntropy()
 
     def _published_sc_weight(self) -> float:
         return 1.0

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from monocal.neural.maps import Parts, umc
 from monocal.neural.network import Context, MonotoneMap
-from monocal.training.trainable import BatchPenalty
 
 
 @final
@@ -64,13 +63,3 @@ class McnetMap(MonotoneMap):
 
     def penalty(self) -> Tensor:
         return super().penalty() if self._bin_sums is None else self._disorder(self._bin_sums)
-
-    def batch_penalty(self) -> BatchPenalty | None:
-        if not self.order_weight:
-            return None
-
-        def sums() -> Tensor:
-            assert self._bin_sums is not None
-            return self._bin_sums
-
-        return BatchPenalty((2, self.get_buffer("inner_knots").shape[0] + 1), sums, self._disorder)

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.contract import Tags
 from monocal.calibrators.logistic import solve_logistic
-from monocal.calibrators.statistical.wide_solver import field_offsets
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids, Samples
+from monocal.core.fields import FieldSchema, Ids
 from monocal.core.spaces import Floats
 from monocal.lab.reconstructions.mlplatt_solver import solve_lines
 from monocal.ops.operations import Ops, Values
@@ -76,17 +76,16 @@ class MLPlattCalibrator(LogitCalibrator):
         self.tolerance = tolerance
         self.max_iterations = max_iterations
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, data: Dataset) -> None:
         if not self.l2 >= 0.0:
             raise InvalidInput.of("l2", self.l2, "a penalty ≥ 0", "10 is the default, 0 means none")
-        self.fields_: NDArray[np.int64] = self._chosen_fields(samples)
-        context = self._context(samples)
-        sizes = np.array([int(context[:, f].max()) + 1 for f in range(context.shape[1])], dtype=np.int64)
-        self.offsets_: NDArray[np.int64] = field_offsets(sizes)
-        y, w = samples.known_labels, samples.weights_or_ones
-        self.centre_ = float(np.average(samples.logits, weights=w))
+        self.fields_: NDArray[np.int64] = self._chosen_fields(data)
+        context = self._context(data)
+        self.offsets_: NDArray[np.int64] = FieldSchema.of_ids(context).offsets
+        y, w = data.labels, data.weights
+        self.centre_ = float(np.average(data.z, weights=w))
         theta = solve_lines(
-            samples.logits - self.centre_,
+            data.z - self.centre_,
             y,
             w,
             context,
@@ -100,11 +99,11 @@ class MLPlattCalibrator(LogitCalibrator):
         # factors instead of their logarithms: a product of stored numbers rounds alike in every row
         self.factors_: Floats = np.exp(theta[:n_values])
         self.shifts_: Floats = theta[n_values:-2].copy()
-        rest = solve_logistic(np.ones((samples.n_rows, 1)), y, w, offset=self._predict_logits(samples))
+        rest = solve_logistic(data, lambda block: np.ones((len(block), 1)), offset=self._predict_logits(data))
         self.intercept_ += float(rest[0])
 
-    def _chosen_fields(self, samples: Samples) -> NDArray[np.int64]:
-        n_fields = 0 if samples.features is None else samples.features.shape[1]
+    def _chosen_fields(self, data: Dataset) -> NDArray[np.int64]:
+        n_fields = 0 if data.ids is None else data.ids.shape[1]
         chosen = list(range(n_fields)) if self.query_side_fields is None else list(self.query_side_fields)
         if not all(0 <= field < n_fields for field in chosen) or len(set(chosen)) < len(chosen):
             raise InvalidInput.of(
@@ -115,10 +114,10 @@ class MLPlattCalibrator(LogitCalibrator):
             )
         return np.array(chosen, dtype=np.int64)
 
-    def _context(self, samples: Samples) -> Ids:
-        if samples.features is None:
-            return np.zeros((samples.n_rows, 0), dtype=np.int32)
-        return samples.features[:, self.fields_]
+    def _context(self, data: Dataset) -> Ids:
+        if data.ids is None:
+            return np.zeros((data.n_rows, 0), dtype=np.int32)
+        return data.ids[:, self.fields_]
 
     def _never_negative(self) -> Mapping[str, ArrayLike]:
         return {"slope_": self.slope_, "a factor": self.factors_}

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from monocal.calibrators.logistic import solve_logistic
-from monocal.calibrators.statistical.common_directions import CommonDirections
-from monocal.calibrators.statistical.compiled_loops import loop_for
+from monocal.calibrators.logistic import score_and_one, solve_logistic
+from monocal.core.dataset import Dataset
+from monocal.core.fields import Ids
 from monocal.core.log_loss import log_losses
-from monocal.core.samples import Ids
 from monocal.core.spaces import Floats, sigmoid
+from monocal.wide.directions import CommonDirections
+from monocal.wide.loss import loop_for
 
 SLOPES = (0.01, 100.0)
 """The common slope stays inside, so that it is never 0, even where higher scores go with fewer positives."""
@@ -186,6 +187,7 @@ def _limits(n_values: int) -> tuple[Floats, Floats]:
 
 def _common_line(z: Floats, y: Floats, w: Floats) -> tuple[float, float]:
     """Slope and intercept of Platt scaling, the slope inside its limits and the intercept the best beside it."""
-    slope, _ = solve_logistic(np.column_stack([z, np.ones(z.size)]), y, w, constraints=np.array([[1.0, 0.0]]))
+    rows = Dataset(z, y, w)
+    slope, _ = solve_logistic(rows, score_and_one, constraints=np.array([[1.0, 0.0]]))
     kept = float(np.clip(slope, *SLOPES))
-    return kept, float(solve_logistic(np.ones((z.size, 1)), y, w, offset=kept * z)[0])
+    return kept, float(solve_logistic(rows, lambda block: np.ones((len(block), 1)), offset=kept * z)[0])

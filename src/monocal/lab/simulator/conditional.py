@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.lab.simulator.distortions import Distortion, FieldSpace
 from monocal.lab.simulator.field_distortions import Tables, sum_over_fields, value_table

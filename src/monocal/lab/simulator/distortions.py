@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats
 from monocal.lab.simulator.draws import Field, Key
 

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats
 from monocal.lab.simulator.distortions import FieldSpace, Shift
 from monocal.lab.simulator.draws import random_stream

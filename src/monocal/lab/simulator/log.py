@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats, logit, sigmoid
 from monocal.lab.simulator.distortions import Distortion
 from monocal.lab.simulator.outcomes import WatchModel, check_tasks

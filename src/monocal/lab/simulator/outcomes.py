@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.lab.simulator.distortions import FieldSpace
 from monocal.lab.simulator.field_distortions import Tables, sum_over_fields, value_table

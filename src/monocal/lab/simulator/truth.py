@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.samples import Ids
+from monocal.core.fields import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.lab.simulator.distortions import BoundDistortion, Distortion, FieldSpace
 from monocal.lab.simulator.draws import Field, draw_power_law, random_stream

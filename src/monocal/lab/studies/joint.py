@@ -253,8 +253,7 @@ def _calibrated(scored: ScoredLog, task: str, method: str, seed: int) -> Floats:
     chosen = calibrator(method)
     if "seed" in chosen.get_params(deep=False):
         chosen.set_params(seed=seed)
-    fitted = chosen.fit(rows.logits, rows.known_labels, features=rows.features, times=rows.times, scores_are="logit")
-    return fitted.predict(test.logits, features=test.features)
+    return chosen.fit_data(rows, scores_are="logit").predict_data(test)
 
 
 def _judged(

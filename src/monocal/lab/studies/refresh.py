@@ -12,10 +12,10 @@ from typing import Any, final
 import numpy as np
 
 from monocal.calibrators import Calibrator, calibrator
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.log_loss import log_losses
 from monocal.core.progress import progress
-from monocal.core.samples import Samples
 from monocal.core.spaces import Floats, logit
 from monocal.lab.simulator import find_world, simulate_log
 from monocal.lab.studies.tables_of_studies import WalkedWay, refresh_markdown, refresh_table
@@ -59,7 +59,7 @@ class RefreshLog:
 class Steps:
     """A log cut into steps, and what is true of each if it is known."""
 
-    rows: list[Samples]
+    rows: list[Dataset]
     truth: list[Floats] | None
 
 
@@ -68,7 +68,7 @@ def open_steps(spec: RefreshLog, data_folder: Path | None) -> Steps | str:
     if spec.kind == "simulated":
         world = find_world(spec.world)
         log = simulate_log(spec.n_rows, world=world.with_seed(world.seed + spec.world_seed))
-        rows = Samples.of(log.scores, log.labels, features=log.features, times=log.times)
+        rows = Dataset.of(log.scores, log.labels, features=log.features, times=log.times)
         cuts = [slice(*ends) for ends in pairwise(np.linspace(0, spec.n_rows, spec.n_steps + 1).astype(int).tolist())]
         return Steps([rows.take(cut) for cut in cuts], [log.true_probabilities[cut] for cut in cuts])
     if spec.kind != "ranked":
@@ -78,7 +78,7 @@ def open_steps(spec: RefreshLog, data_folder: Path | None) -> Steps | str:
     return Steps(_ranked(data_folder / spec.file, spec), None)
 
 
-def _ranked(folder: Path, spec: RefreshLog) -> list[Samples]:
+def _ranked(folder: Path, spec: RefreshLog) -> list[Dataset]:
     log = open_encoded(folder)
     if log.times is None or not log.scores:
         raise InvalidInput.of("log", str(folder), "a ranked log with a time column", "prepare it with a time column")
@@ -86,7 +86,7 @@ def _ranked(folder: Path, spec: RefreshLog) -> list[Samples]:
     kept = np.flatnonzero(times >= spec.since)[:: spec.every]
     if spec.n_rows:
         kept = kept[:: max(len(kept) // spec.n_rows, 1)]
-    rows = Samples.of(
+    rows = Dataset.of(
         np.asarray(log.scores[task])[kept],
         np.asarray(log.labels[task])[kept],
         features=np.asarray(log.encoding[0][kept]),
@@ -233,35 +233,31 @@ def walk(method: RefreshMethod, way: str, steps: Steps, n_first: int) -> WalkedW
     for number in range(n_first, len(rows)):
         today = rows[number]
         for answers, forecaster in zip(told, (model, previous), strict=True):
-            answers.append(forecaster.predict(today.logits, features=today.features, scores_are="logit"))
+            answers.append(forecaster.predict(today.z, features=today.ids, scores_are="logit"))
         previous = model
         start = time.process_time()
         if way == "refreshed":
-            model = model.refresh(
-                today.logits, today.known_labels, features=today.features, times=today.times, scores_are="logit"
-            )
+            model = model.refresh(today.z, today.labels, features=today.ids, times=today.times, scores_are="logit")
         elif way != "frozen":
             width = SHORT_STEPS if way == "short window" else n_first
             model = _fitted(method, rows[number + 1 - width : number + 1])
         cpu += time.process_time() - start
     later = rows[n_first:]
-    off = [
-        [abs(p.sum() / day.known_labels.sum() - 1.0) for p, day in zip(answers, later, strict=True)] for answers in told
-    ]
+    off = [[abs(p.sum() / day.labels.sum() - 1.0) for p, day in zip(answers, later, strict=True)] for answers in told]
     losses = np.array([_losses(answers, later) for answers in told])
     return WalkedWay(f"{method.name}, {way}", losses, np.array(off), cpu / len(later))
 
 
-def _fitted(method: RefreshMethod, steps: Sequence[Samples]) -> Calibrator:
+def _fitted(method: RefreshMethod, steps: Sequence[Dataset]) -> Calibrator:
     logits, labels, features, times = (
-        np.concatenate([getattr(step, name) for step in steps]) for name in ("logits", "labels", "features", "times")
+        np.concatenate([getattr(step, name) for step in steps]) for name in ("z", "labels", "ids", "times")
     )
     return calibrator(method.method, **method.arguments).fit(
         logits, labels, features=features, times=times, scores_are="logit"
     )
 
 
-def _losses(told: Sequence[Floats], steps: Sequence[Samples]) -> Floats:
+def _losses(told: Sequence[Floats], steps: Sequence[Dataset]) -> Floats:
     """Returns the mean log-loss of every step."""
     pairs = zip(told, steps, strict=True)
-    return np.array([log_losses(logit(p), day.known_labels).mean() for p, day in pairs])
+    return np.array([log_losses(logit(p), day.labels).mean() for p, day in pairs])

@@ -10,8 +10,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.core.fields import Ids
 from monocal.core.folder import FolderFormat
-from monocal.core.samples import Ids
 from monocal.core.spaces import Floats
 
 STUDY_DATA = FolderFormat(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.samples import Ids
-from monocal.core.spaces import Floats
-from monocal.core.team import Shards
 from monocal.neural.fitted import Weights
-from monocal.neural.fitting.field_values import slots_of_common_values
 
 if TYPE_CHECKING:
     from monocal.neural.context import ChosenValues
@@ -24,28 +22,58 @@ SPARSE_FROM_NUMBERS = 2_000_000
 """Tables with more numbers than this get sparse gradients: updating all of one would cost more than the batch."""
 
 
-def own_encoder(
-    features: Ids,
-    sizes: Sequence[int],
-    *,
-    weights: Floats | None,
-    shards: Shards | None,
-    n_dimensions: int,
-    min_count: int,
-    seed: int,
-    numeric_knots: Sequence[int] | None = None,
-) -> ChosenValues:
+def own_encoder(rows: Dataset, *, n_dimensions: int, min_count: int, seed: int) -> ChosenValues:
     """Returns trainable vectors for the values that have at least `min_count` rows, and for the knots of numbers."""
     import torch
 
     from monocal.neural.context import ChosenValues, ContextEncoder, between_knots_
 
-    found = slots_of_common_values(features, sizes, min_count, weights, numeric_knots, shards)
-    is_large = sum(found.sizes) * n_dimensions > SPARSE_FROM_NUMBERS and numeric_knots is None
+    fields = rows.fields
+    found = slots_of_common_values(rows, min_count)
+    is_large = sum(found.sizes) * n_dimensions > SPARSE_FROM_NUMBERS and fields.is_identity
     table = ContextEncoder(found.sizes, n_dimensions, sparse=is_large, seed=seed)
-    if numeric_knots is not None:
-        between_knots_(table, numeric_knots)
-    return ChosenValues(sizes, torch.as_tensor(found.slots), table)
+    if not fields.is_identity:
+        between_knots_(table, fields.n_knots)
+    return ChosenValues(fields.sizes.tolist(), torch.as_tensor(found.slots), table)
+
+
+@dataclass(frozen=True)
+class ValueSlots:
+    """Which row of an embedding table stands for which field value.
+
+    Attributes:
+        slots: For every id, field after field, its id in the table; 0 for rare values.
+        sizes: How many ids each field has in the table.
+    """
+
+    slots: NDArray[np.int64]
+    sizes: list[int]
+
+
+def slots_of_common_values(rows: Dataset, min_count: int) -> ValueSlots:
+    """Gives every value with at least `min_count` rows a slot; the others share slot 0 with unseen values.
+
+    All ids of a field of numbers have slots: what stands behind them are the rows around their knots.
+
+    Arguments:
+        rows: The rows to train on.
+        min_count: Rows that a value needs.
+
+    Example:
+        >>> rows = Dataset(np.zeros(3), ids=np.array([[1], [3], [3]], dtype=np.int32))
+        >>> found = slots_of_common_values(rows, min_count=2)
+        >>> found.slots.tolist(), found.sizes
+        ([0, 0, 0, 1], [2])
+    """
+    fields = rows.fields
+    counts = rows.sum(lambda block: [fields.sums(block.ids, block.w)])[0]
+    slots, sizes = [], []
+    for field, is_numeric in enumerate(fields.is_numeric):
+        has_one = counts[fields.ids_of(field)] >= (0 if is_numeric else max(min_count, 1))
+        has_one[0] = False
+        slots.append(np.where(has_one, np.cumsum(has_one), 0))
+        sizes.append(int(has_one.sum()) + 1)
+    return ValueSlots(np.concatenate(slots), sizes)
 
 
 def ranker_encoder(tables: Sequence[NDArray[np.float32]], n_fields: int) -> ChosenValues:
@@ -72,20 +100,19 @@ def ranker_encoder(tables: Sequence[NDArray[np.float32]], n_fields: int) -> Chos
 def encoder_for(
     embeddings: Embeddings,
     tables: Sequence[NDArray[np.float32]] | None,
-    features: Ids,
-    sizes: Sequence[int],
-    **own: Any,
+    rows: Dataset,
+    **own: int,
 ) -> ChosenValues | None:
     """Chooses an encoder by name; None if the map is to ignore features."""
     if embeddings == "none":
         return None
     if embeddings == "own" or (embeddings == "auto" and tables is None):
-        return own_encoder(features, sizes, **own)
+        return own_encoder(rows, **own)
     if tables is None:
         raise InvalidInput.of(
             "embeddings", '"ranker" without any table', "the ranker's tables", 'pass fit(embeddings=...), or use "own"'
         )
-    return ranker_encoder(tables, features.shape[1])
+    return ranker_encoder(tables, len(rows.fields))
 
 
 def encoder_arrays(encoder: ChosenValues) -> Weights:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monocal.core.samples import Samples
+from monocal.core.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -14,18 +13,16 @@ class MapInputs:
 
     Attributes:
         rows: The training rows, with logits as they enter the map.
-        field_sizes: How many ids each field has; empty without features.
         context_width: Numbers per context row; 0 if there are none.
         n_dimensions: Length of one field's vector.
         warm_start: Whether the map should start as the identity.
     """
 
-    rows: Samples
-    field_sizes: Sequence[int]
+    rows: Dataset
     context_width: int
     n_dimensions: int
     warm_start: bool
 
     @property
     def n_fields(self) -> int:
-        return len(self.field_sizes)
+        return len(self.rows.fields)

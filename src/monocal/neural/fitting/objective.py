@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.fields import FieldSchema
 
 if TYPE_CHECKING:
     from monocal.losses import Loss
@@ -19,8 +19,7 @@ def objective(
     sc_preset: str,
     n_bins: int,
     tau: float,
-    field_sizes: Sequence[int],
-    is_numeric: Sequence[bool] | None = None,
+    fields: FieldSchema,
 ) -> Loss:
     """Returns cross-entropy, plus the auxiliary loss times its weight if that is positive."""
     from monocal.losses import (
@@ -41,9 +40,10 @@ def objective(
     if auxiliary == "mse":
         second = SquaredError()
     elif auxiliary == "field":
-        if not field_sizes:
+        if not len(fields):
             raise InvalidInput.of("auxiliary", '"field" without features', "features", 'pass features, or use "sc"')
-        second = FieldCalibrationLoss(field_sizes, tau, is_numeric)
+        numeric = None if fields.is_identity else fields.is_numeric.tolist()
+        second = FieldCalibrationLoss(fields.sizes.tolist(), tau, numeric)
     else:
         second = SmoothCalibrationLoss(n_bins, tau, sc_preset)
     return WeightedSum([(1.0, CrossEntropy()), (weight, second)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from monocal.calibrators.statistical.carry_over import Carry
+from monocal.carry_over.shrinkage import Carry
 
 Preset = Literal["monocal", "paper", "authors"]
 

@@ -1,0 +1,193 @@
+"""How much of a learned contribution held on later rows: one share in [0, 1] each, beside free levels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import lsq_linear
+
+from monocal.core.dataset import Block, Dataset
+from monocal.core.log_loss import log_losses
+from monocal.core.spaces import Floats, sigmoid
+
+PRIOR_STRENGTH = 4.0
+"""κ: how many independent, fully informative observations the prior share counts for."""
+
+_LEVEL_PRECISION = 0.01
+"""A block with one class alone would push its level to infinity; a normal prior of ten logits keeps it finite."""
+
+_ROUNDS = 2
+_STEPS = 25
+_CLOSE = 1e-7
+
+
+Contributions = Callable[[slice], Floats]
+"""What each of K parts adds on some of the rows, `(n, K)`, made when it is asked for."""
+
+
+class ValidationRows(NamedTuple):
+    """Rows that came later than those from which something was learned about them.
+
+    Attributes:
+        data: The rows; their logits are without the contributions.
+        contributions: What each part adds.
+        levels: Which free level a row belongs to: one per origin and time block.
+        blocks: Which time block it lies in, whatever the origin.
+    """
+
+    data: Dataset
+    contributions: Contributions
+    levels: NDArray[np.int32]
+    blocks: NDArray[np.int32]
+
+    def n_groups(self) -> tuple[int, int]:
+        """Returns the number of levels and of blocks, among all members."""
+        last = np.array([self.levels.max(initial=-1), self.blocks.max(initial=-1)])
+        n_levels, n_blocks = self.data.cut.max(last) + 1
+        return int(n_levels), int(n_blocks)
+
+
+@final
+@dataclass(frozen=True)
+class Shares:
+    """Shares that were found.
+
+    Attributes:
+        values: In [0, 1], one per part.
+        errors: Standard error of each, from the scatter over time blocks; NaN where nothing could be learned.
+        design_effects: How many rows of a part count as one, at least 1.
+    """
+
+    values: Floats
+    errors: Floats
+    design_effects: Floats
+
+
+def solve_shares(rows: ValidationRows, prior: Floats, fixed: Floats | None = None) -> Shares:
+    r"""Minimises the log-loss of :math:`o + \sum_k a_k D_k + u_g` over :math:`0 \le a \le 1` and free levels u.
+
+    A level per cut and time block keeps drift of the level from being blamed on the parts. Beside the loss stands
+    :math:`\tfrac{\kappa}{2} \varphi_k (a_k - \pi_k)^2` with the design effect
+
+    .. math:: \varphi_k = \max\Big(1, \frac{\sum_b (\sum_{i \in b} w (y - p) D_k)^2}{\sum w\,p\,(1 - p) D_k^2}\Big)
+
+    because rows that share a shock count as one observation, not as thousands. Newton steps; each solves the
+    quadratic problem with its bounds exactly.
+
+    Arguments:
+        rows: The later rows.
+        prior: π, the share of each part without evidence.
+        fixed: Shares that are given; NaN where they are to be learned.
+
+    Example:
+        The first contribution persisted in half, the second not at all.
+
+        >>> random = np.random.default_rng(0)
+        >>> parts, block = random.normal(size=(40_000, 2)), np.arange(40_000, dtype=np.int32) // 4000
+        >>> labels = (random.random(40_000) < sigmoid(-1.0 + 0.1 * block + 0.5 * parts[:, 0])).astype(float)
+        >>> rows = ValidationRows(Dataset(np.zeros(40_000), labels), lambda some: parts[some], block, block)
+        >>> solve_shares(rows, prior=np.ones(2)).values.round(1).tolist()
+        [0.5, 0.0]
+    """
+    n_parts = rows.contributions(slice(0, 0)).shape[1]
+    low, high = np.zeros(n_parts), np.ones(n_parts)
+    if fixed is not None:
+        given = ~np.isnan(fixed)
+        low[given] = high[given] = fixed[given]
+    values = np.clip(prior, low, high)
+    n_levels, n_blocks = rows.n_groups()
+    levels = np.zeros(n_levels)
+    effects = np.ones(n_parts)
+    for _ in range(_ROUNDS):
+        values, levels = _newton(rows, values, levels, prior, PRIOR_STRENGTH * effects, low, high)
+        effects, scatter, curvature = _scatter(rows, values, levels, n_blocks)
+    precision = np.linalg.inv(curvature + np.diag(PRIOR_STRENGTH * effects))
+    errors = np.sqrt(np.maximum(np.diag(precision @ (scatter + np.diag(PRIOR_STRENGTH * effects)) @ precision), 0.0))
+    errors[np.diag(curvature) <= 0.0] = np.nan
+    return Shares(values, errors, effects)
+
+
+def _newton(
+    rows: ValidationRows, values: Floats, levels: Floats, prior: Floats, strength: Floats, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    def loss(a: Floats, u: Floats) -> float:
+        def of_block(block: Block) -> list[Floats | float]:
+            z = block.z + rows.contributions(block.rows) @ a + u[block.of(rows.levels)]
+            return [float(block.w @ log_losses(z, block.y))]
+
+        penalty = 0.5 * float(strength @ (a - prior) ** 2) + 0.5 * _LEVEL_PRECISION * float(u @ u)
+        return float(rows.data.sum(of_block)[0]) + penalty
+
+    def derivatives(block: Block) -> list[Floats | float]:
+        parts, which, n = rows.contributions(block.rows), block.of(rows.levels), levels.size
+        p = sigmoid(block.z + parts @ values + levels[which])
+        residual = block.w * (p - block.y)
+        row_curvature = block.w * p * (1.0 - p)
+        by_level, level_curvature = (_sums(amounts[:, None], which, n)[:, 0] for amounts in (residual, row_curvature))
+        mixed, curvature = _sums(parts, which, n, row_curvature), (parts.T * row_curvature) @ parts
+        return [by_level, parts.T @ residual, level_curvature, mixed, curvature]
+
+    now = loss(values, levels)
+    free = high > low
+    for _ in range(_STEPS):
+        by_level, by_part, level_curvature, mixed, curvature = rows.data.sum(derivatives)
+        by_level = by_level + _LEVEL_PRECISION * levels
+        by_part = by_part + strength * (values - prior)
+        level_curvature = level_curvature + _LEVEL_PRECISION
+        curvature = curvature + np.diag(strength) - (mixed.T / level_curvature) @ mixed
+        slope = by_part - mixed.T @ (by_level / level_curvature)
+        step = np.zeros_like(values)
+        if free.any():
+            root = np.linalg.cholesky(curvature[np.ix_(free, free)])
+            target = -np.linalg.solve(root, slope[free])
+            bounds = (low - values)[free] - 1e-12, (high - values)[free] + 1e-12
+            # bvls lands on the bounds exactly, where a share of 0 or 1 belongs
+            step[free] = lsq_linear(root.T, target, bounds, method="bvls").x
+        level_step = -(by_level + mixed @ step) / level_curvature
+        share = 1.0
+        while share > 1e-4:
+            a, u = np.clip(values + share * step, low, high), levels + share * level_step
+            following = loss(a, u)
+            if following <= now:
+                break
+            share *= 0.5
+        else:
+            return values, levels
+        gain, values, levels, now = now - following, a, u, following
+        if gain < _CLOSE * max(1.0, 1e-3 * abs(now)):
+            break
+    return values, levels
+
+
+def _scatter(rows: ValidationRows, values: Floats, levels: Floats, n_blocks: int) -> tuple[Floats, Floats, Floats]:
+    """Returns design effects, the scatter of the parts' scores over time blocks, and their curvature."""
+
+    def sums(block: Block) -> list[Floats | float]:
+        parts, which, n = rows.contributions(block.rows), block.of(rows.levels), levels.size
+        p = sigmoid(block.z + parts @ values + levels[which])
+        row_curvature = block.w * p * (1.0 - p)
+        residual = block.w * (block.y - p)
+        by_level, by_block = (
+            _sums(parts, *group, residual) for group in ((which, n), (block.of(rows.blocks), n_blocks))
+        )
+        return [
+            _sums(parts, which, n, row_curvature),
+            _sums(row_curvature[:, None], which, n)[:, 0],
+            (parts.T * row_curvature) @ parts,
+            by_level,
+            (parts**2 * row_curvature[:, None]).sum(axis=0),
+            by_block,
+        ]
+
+    mixed, level_curvature, curvature, by_level, information, by_block = rows.data.sum(sums)
+    curvature = curvature - (mixed.T / np.maximum(level_curvature, 1e-12)) @ mixed
+    effects = np.maximum(1.0, (by_level**2).sum(axis=0) / np.maximum(information, 1e-12))
+    return effects, by_block.T @ by_block, curvature
+
+
+def _sums(columns: Floats, which: NDArray[np.int32], n: int, factors: Floats | float = 1.0) -> Floats:
+    return np.column_stack([np.bincount(which, column * factors, n) for column in columns.T])

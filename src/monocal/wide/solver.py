@@ -1,0 +1,204 @@
+"""Logistic regression on a logit and one indicator per (field, value), without ever building the indicators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from scipy.optimize import minimize
+
+from monocal.core.dataset import Block, Dataset, Part
+from monocal.core.fields import FieldSchema
+from monocal.core.spaces import Floats, sigmoid
+from monocal.core.threads import allowed_threads, row_workers
+from monocal.wide.directions import CommonDirections
+from monocal.wide.loss import add_in_threads, add_loss_and_gradient, loop_for
+
+
+@final
+@dataclass(frozen=True)
+class WideParameters:
+    """Slope, intercept, and the shifts of all fields in one table, as the rows' `FieldSchema` has it.
+
+    Attributes:
+        slope: a ≥ 0.
+        intercept: c.
+        shifts: One per id, field after field; 0 for id 0, the unseen value.
+        curvature: Of every shift's loss, without the penalty, where the search started.
+        n_evaluations: How often the search looked at all rows.
+    """
+
+    slope: float
+    intercept: float
+    shifts: Floats
+    curvature: Floats
+    n_evaluations: int = 0
+
+    @classmethod
+    def at(cls, shifts: Floats, slope: float = 1.0, intercept: float = 0.0) -> WideParameters:
+        """Returns parameters at which no search has been yet."""
+        return cls(slope, intercept, shifts, np.zeros_like(shifts))
+
+
+@final
+@dataclass(frozen=True)
+class Search:
+    """When a search stops.
+
+    Attributes:
+        tolerance: Where the loss falls by less than this share.
+        max_iterations: L-BFGS steps allowed.
+        slope_is_free: If false, the slope stays where it starts.
+    """
+
+    tolerance: float = 1e-9
+    max_iterations: int = 200
+    slope_is_free: bool = True
+
+
+def solve_wide(
+    data: Dataset, penalty: float | Floats, search: Search, start: WideParameters | None = None
+) -> WideParameters:
+    r"""Minimises the logistic loss of :math:`a z + c + \sum_f \delta_{f, x_f}` plus
+    :math:`\sum_f \tfrac{\lambda_f}{2}\|\delta_f\|^2`.
+
+    L-BFGS on the variables of `CommonDirections`, in which frequent and rare values, whole fields, slope and
+    intercept converge together. The slope is kept non-negative: where the free optimum has a negative one, the best
+    with a ≥ 0 has a = 0, and the rest is solved again beside it. At the end each field's shifts are recentred, so
+    that a row with an unseen value does not depend on where the search stopped. Memory beside the rows: a few tables.
+    The penalty is on the coefficients of the fields' bases (`FieldSchema`), which are what is searched.
+
+    Arguments:
+        data: The rows, with labels.
+        penalty: λ; one for all fields, one per field, or one per id; shifts with penalties of their own are not
+            recentred.
+        search: When to stop.
+        start: Where to start; slope 1 and no shifts if not given.
+    """
+    schema = data.fields
+    wanted = np.asarray(penalty, dtype=np.float64)
+    by_id = wanted.shape == (schema.n_ids,) != schema.sizes.shape
+    if not by_id:
+        wanted = np.repeat(np.broadcast_to(wanted, schema.sizes.shape), schema.n_coefficients)
+    found = _search(data, start or _first_parameters(data), wanted, search)
+    if found.slope < 0.0:
+        flat = replace(found, slope=0.0)
+        again = _search(data, flat, wanted, replace(search, slope_is_free=False))
+        found = replace(again, n_evaluations=found.n_evaluations + again.n_evaluations)
+    return found if by_id else recentred(found, schema)
+
+
+def recentred(found: WideParameters, schema: FieldSchema) -> WideParameters:
+    """Moves the mean of each field's shifts into the intercept.
+
+    Where every row has a known value of the field, the sum of intercept and shift stays what it was and the penalty
+    falls to its least; so the optimum is always centred, and a search that stopped early is brought nearer to it.
+    Values without rows keep a shift of 0; a field with unseen values among its rows is left alone, because for
+    those rows the intercept is all there is, and so is a field of numbers, whose shift has no mean over its knots.
+    """
+    shifts, intercept = found.shifts.copy(), found.intercept
+    for field in np.flatnonzero(~schema.is_numeric).tolist():
+        here = schema.ids_of(field)
+        with_rows = found.curvature[here] > 0.0
+        if with_rows.any() and not with_rows[0]:
+            mean = float(shifts[here][with_rows].mean())
+            shifts[here][with_rows] -= mean
+            intercept += mean
+    return replace(found, shifts=shifts, intercept=intercept)
+
+
+def _first_parameters(data: Dataset) -> WideParameters:
+    def sums(block: Block) -> list[Floats]:
+        return [np.array([(block.w * block.y).sum(), (block.w * sigmoid(block.z)).sum(), block.w.sum()])]
+
+    positive, predicted, weight = data.sum(sums)[0]
+    rate, mean = positive / weight, float(np.clip(predicted / weight, 1e-9, 1.0 - 1e-9))
+    intercept = float(np.log(rate / (1.0 - rate)) - np.log(mean / (1.0 - mean)))
+    return WideParameters.at(np.zeros(data.fields.n_ids), intercept=intercept)
+
+
+def _search(data: Dataset, start: WideParameters, penalty: Floats, search: Search) -> WideParameters:
+    """Returns the optimum, with a slope of any sign if it is free.
+
+    Rows are looked at by id; the search is for the coefficients behind them.
+    """
+    schema, slope_is_free = data.fields, search.slope_is_free
+    theta = np.concatenate([start.shifts, [start.slope, start.intercept]])
+    by_id, together = _second_derivatives(data, theta)
+    curvature = _beside_line(by_id, schema.contract_curvature)
+    theta = _beside_line(theta, schema.coefficients)
+    n_shifts = int(schema.starts[-1])
+    scaling = CommonDirections(curvature, together, penalty, schema.starts, slope_is_free=slope_is_free)
+    # one loop for all members of a fit: it must not depend on who has how many rows
+    n_cells = np.inf if data.cut.n > 1 else data.n_rows * len(schema)
+    add_rows = loop_for(n_cells, add_loss_and_gradient, "monocal.compiled.wide")
+    n_threads = 1 if add_rows is add_loss_and_gradient else allowed_threads()
+    held = np.append(schema.starts[:-1], [] if slope_is_free else [n_shifts]).astype(np.int64)
+
+    def loss_and_gradient(scaled: Floats) -> tuple[float, Floats]:
+        at = scaling.parameters(scaled)
+        pull = penalty * at[:n_shifts]
+        table = _beside_line(at, schema.expand)
+
+        def of_part(part: Part) -> list[Floats | float]:
+            gradient, loss = np.zeros_like(table), 0.0
+            if part.number == 0:  # the penalty counts once
+                loss = 0.5 * float(pull @ at[:n_shifts])
+                if schema.is_identity:
+                    gradient[:n_shifts] = pull
+            blocks = part.blocks()
+            if n_threads > 1 and len(blocks) > 1:
+                loss = add_in_threads(blocks, schema, table, gradient, loss, do_all, n_threads)
+            else:
+                for block in blocks:
+                    loss += add_rows(
+                        block.z, block.y, block.w, block.ids, schema.places, schema.offsets, table, gradient
+                    )
+            return [gradient, loss]
+
+        gradient, total = data.sum_parts(of_part)
+        if not schema.is_identity:
+            gradient = _beside_line(gradient, schema.contract)
+            gradient[:n_shifts] += pull
+        gradient[held] = 0.0
+        return float(total), scaling.gradient(gradient)
+
+    steps = search.max_iterations
+    options = {"maxiter": steps, "maxfun": 2 * steps, "ftol": search.tolerance, "gtol": 0.0, "maxcor": 10}
+    with row_workers() as do_all:
+        found = minimize(loss_and_gradient, scaling.scaled(theta), jac=True, method="L-BFGS-B", options=options)
+    theta = scaling.parameters(found.x)
+    slope = float(theta[n_shifts]) if slope_is_free else start.slope
+    shifts = schema.expand(theta[:n_shifts])
+    return WideParameters(slope, float(theta[n_shifts + 1]), shifts, by_id[:-2], int(found.nfev))
+
+
+def _beside_line(theta: Floats, turn: Callable[[Floats], Floats]) -> Floats:
+    """Turns all but the last two numbers, which belong to slope and intercept."""
+    return np.concatenate([turn(theta[:-2]), theta[-2:]])
+
+
+def _second_derivatives(data: Dataset, theta: Floats) -> tuple[Floats, Floats]:
+    """Returns the diagonal of the loss's second derivative, and its values along fields, slope and intercept."""
+    schema = data.fields.alone()
+    n_shifts, n_fields, places = schema.n_ids, len(schema), data.fields.places
+
+    def of_part(part: Part) -> list[Floats | float]:
+        diagonal = np.zeros(n_shifts + 2)
+        together = np.zeros((n_fields + 2, n_fields + 2))
+        for block in part.blocks():
+            z, ids = block.z, block.ids
+            # in the order of rows even where columns were chosen, because products round by the order in memory
+            ids = ids if n_fields == ids.shape[1] else np.ascontiguousarray(ids[:, places])
+            p = sigmoid(schema.add_shifts(theta[n_shifts] * z + theta[n_shifts + 1], ids, theta[:n_shifts]))
+            curvature = block.w * p * (1.0 - p)
+            diagonal[:n_shifts] += schema.sums(ids, curvature)
+            common = np.column_stack([schema.common(ids), z, np.ones_like(z)])
+            together += (common.T * curvature) @ common
+        return [diagonal, together]
+
+    diagonal, together = data.sum_parts(of_part)
+    diagonal[n_shifts:] = together[n_fields, n_fields], together[-1, -1]
+    return diagonal, together
