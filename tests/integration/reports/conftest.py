@@ -1,6 +1,5 @@
 """A real headless Chromium, driven over its DevTools pipe with the standard library alone; and reports to look at."""
 
-import base64
 import json
 import os
 import select
@@ -121,50 +120,6 @@ class Page:
             raise RuntimeError(result["exceptionDetails"])
         return result["result"].get("value")
 
-    def click(self, selector):
-        """Clicks in the middle of an element with a real mouse event."""
-        self.run(
-            f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center', behavior: 'instant'}})"
-        )
-        x, y = self.centre(selector)
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-
-    def hover(self, selector):
-        """Moves the mouse over an element."""
-        self.run(
-            f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center', behavior: 'instant'}})"
-        )
-        self.run("new Promise((done) => setTimeout(done, 100))")
-        x, y = self.centre(selector)
-        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-
-    def centre(self, selector):
-        """Where the middle of an element is in the window."""
-        found = self.run(
-            f"(() => {{ const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
-            " return [r.left + r.width / 2, r.top + r.height / 2]; })()"
-        )
-        return float(found[0]), float(found[1])
-
-    def press(self, key):
-        """Presses a key such as Enter, Tab or ArrowRight."""
-        text = {"text": "\r"} if key == "Enter" else {}
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, **text, **_key_code(key))
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, **_key_code(key))
-
-    def write(self, words):
-        """Types words into what has the focus."""
-        self.call("Input.insertText", text=words)
-
-    def screenshot(self, *, whole=False):
-        """Returns a PNG of the window, or of the whole page."""
-        return base64.b64decode(self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"])
-
-    def pdf(self):
-        """Prints the page."""
-        return base64.b64decode(self.call("Page.printToPDF", printBackground=False)["data"])
-
     def close(self):
         """Ends the browser."""
         self._process.terminate()
@@ -202,11 +157,6 @@ class Page:
             self.messages.append(f"{facts['entry']['level']}: {facts['entry']['text']}")
         elif kind == "Network.requestWillBeSent":
             self.requests.append(facts["request"]["url"])
-
-
-def _key_code(key):
-    codes = {"Enter": 13, "Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
-    return {"windowsVirtualKeyCode": codes[key]}
 
 
 @pytest.fixture(scope="session")

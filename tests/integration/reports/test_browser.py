@@ -1,7 +1,5 @@
 """The report as people open it: in a real browser, on a desk and on a phone, in light and in dark."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -12,6 +10,20 @@ from monocal.reports import write_report
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore:the model was fitted on about")]
 
 VALUES = "table[id$='fields-values']"
+TOOLS = """
+    const all = (selector) => [...document.querySelectorAll(selector)];
+    const one = (selector) => document.querySelector(selector);
+    const seen = (part) => part.getClientRects().length > 0;
+    const shown = () => all("VALUES tbody tr").filter((row) => !row.hidden);
+    const column = (k) => shown().map((row) => row.cells[k].textContent.trim());
+    const set = (part, value, kind) => { one(part).value = value; one(part).dispatchEvent(new Event(kind)); };
+    const press = (selector, key) => one(selector).dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+""".replace("VALUES", VALUES)
+
+
+def run(page, lines):
+    """Runs lines of JavaScript with the tools above and returns what they return."""
+    return page.run(f"(() => {{ {TOOLS} {lines} }})()")
 
 
 @pytest.fixture
@@ -23,17 +35,6 @@ def opened(page, reports):
     return page
 
 
-def shown_column(page, table, column):
-    return page.run(
-        f'[...document.querySelectorAll("{table} tbody tr")].filter((row) => !row.hidden)'
-        f".map((row) => row.cells[{column}].textContent.trim())"
-    )
-
-
-def numbers(texts):
-    return [float(text.replace(",", "")) for text in texts]
-
-
 @pytest.mark.parametrize("name", ["one task", "tasks"])
 @pytest.mark.parametrize("dark", [False, True])
 def test_light_and_dark_desk_and_phone_without_an_error_or_a_request(page, reports, name, dark):
@@ -41,24 +42,18 @@ def test_light_and_dark_desk_and_phone_without_an_error_or_a_request(page, repor
     for width in (1100, 400, 360):
         page.size(width, 800, phone=width < 500)
         page.open(reports[name].as_uri())
-        assert page.run("document.documentElement.dataset.ready") == "yes"
-        assert page.messages == []
-        assert page.requests == [reports[name].as_uri()]
-        assert page.run("document.documentElement.scrollWidth") <= width
-        is_cut = "(part) => part.scrollWidth > part.clientWidth + 1"
-        wide = "nav.sections, .tile" if width > 500 else ".tile, figure, p, li"
-        assert page.run(f"[...document.querySelectorAll('{wide}')].filter({is_cut}).length") == 0
-        assert page.run("parseFloat(getComputedStyle(document.querySelector('p')).fontSize)") >= 14
-        channels = page.run("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+        assert run(page, "return document.documentElement.dataset.ready") == "yes"
+        assert (page.messages, page.requests) == ([], [reports[name].as_uri()])
+        assert run(page, "return document.documentElement.scrollWidth") <= width
+        parts = "nav.sections, .tile" if width > 500 else ".tile, figure, p, li"
+        assert run(page, f"return all('{parts}').filter((one) => one.scrollWidth > one.clientWidth + 1).length") == 0
+        assert run(page, "return parseFloat(getComputedStyle(one('p')).fontSize)") >= 14
+        channels = run(page, r"return getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number)")
         assert (max(channels) < 60) if dark else (min(channels) > 200)
-    sizes = page.run(
-        "[...document.querySelectorAll('svg.plot')].filter((plot) => plot.getClientRects().length)"
-        ".map((plot) => [plot.getBoundingClientRect().width, plot.getBoundingClientRect().height,"
-        " plot.querySelectorAll('[data-tip]').length])"
-    )
+    sizes = run(page, "return all('svg.plot').filter(seen).map((plot) => plot.getBoundingClientRect().height)")
     assert len(sizes) >= 5
-    assert all(width > 200 and height > 100 and n_marks > 0 for width, height, n_marks in sizes)
-    assert page.run("getComputedStyle(document.querySelector('.line.after')).stroke") not in ("none", "rgb(0, 0, 0)")
+    assert min(sizes) > 100
+    assert run(page, "return getComputedStyle(one('.line.after')).stroke") not in ("none", "rgb(0, 0, 0)")
 
 
 def test_a_request_would_have_been_noticed_and_is_forbidden(opened):
@@ -66,89 +61,58 @@ def test_a_request_would_have_been_noticed_and_is_forbidden(opened):
     assert any("Content Security Policy" in message for message in opened.messages)
 
 
-def test_tables_sort_by_mouse_and_keyboard_filter_open_and_are_saved(opened, tmp_path):
-    head = f"{VALUES} thead th:nth-child(3)"
-    opened.click(f"{head} button")
-    falling = numbers(shown_column(opened, VALUES, 2))
+def test_tables_sort_filter_and_open(opened):
+    def numbers():
+        return [float(text.replace(",", "")) for text in run(opened, "return column(2)")]
+
+    sort = f'one("{VALUES} thead th:nth-child(3) button").click()'
+    run(opened, sort)
+    falling = numbers()
     assert falling == sorted(falling, reverse=True)
-    assert len(falling) == 15
-    opened.run(f'document.querySelector("{head} button").focus()')
-    opened.press("Enter")
-    rising = numbers(shown_column(opened, VALUES, 2))
+    run(opened, sort)
+    rising = numbers()
     assert rising == sorted(rising)
+    assert len(rising) == len(falling) == 15
     assert rising[0] < falling[0]
-    assert opened.run(f'document.querySelector("{head}").ariaSort') == "ascending"
-    opened.click(f".tablebox:has({VALUES}) .more")
-    assert len(shown_column(opened, VALUES, 0)) > 15
-    opened.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-    opened.click(f".tablebox:has({VALUES}) .csv")
-    deadline = time.monotonic() + 120.0
-    while not (found := list(tmp_path.glob("*.csv"))) and time.monotonic() < deadline:
-        opened.run("new Promise((done) => setTimeout(done, 50))")
-    lines = found[0].read_text().splitlines()
-    assert lines[0].startswith('"Value","Verdict","Rows"')
-    assert len(lines) - 1 == opened.run(f'document.querySelectorAll("{VALUES} tbody tr").length')
-    opened.run(
-        "(() => { const one = document.querySelector('select[data-tag$=values]'); one.value = 'device';"
-        " one.dispatchEvent(new Event('change')); })()"
-    )
-    assert {cell.split()[1] for cell in shown_column(opened, VALUES, 0)} == {"device"}
-    opened.click("input[data-search$='values']")
-    opened.write("device_2")
-    assert [cell.split()[0] for cell in shown_column(opened, VALUES, 0)] == ["device_2"]
+    run(opened, f'one(".tablebox:has({VALUES}) .more").click()')
+    assert len(run(opened, "return column(0)")) > 15
+    run(opened, "set('select[data-tag$=values]', 'device', 'change')")
+    assert {cell.split()[1] for cell in run(opened, "return column(0)")} == {"device"}
+    run(opened, "set('input[data-search$=values]', 'device_2', 'input')")
+    assert [cell.split()[0] for cell in run(opened, "return column(0)")] == ["device_2"]
 
 
-def test_a_point_explains_itself_to_the_mouse_and_to_the_keyboard(opened):
-    opened.hover("svg.plot .dot.after")
-    said = opened.run("document.getElementById('tip').textContent")
-    assert said.startswith("after: predicted")
-    opened.run("document.querySelector('svg.plot').focus()")
-    opened.press("ArrowRight")
-    opened.press("ArrowRight")
-    assert opened.run("document.getElementById('tip').textContent") != said
-    opened.press("Escape")
-    assert not opened.run("document.getElementById('tip').classList.contains('on')")
+def test_points_explain_themselves_sides_hide_and_colours_change(opened):
+    tip = "return [one('#tip').textContent, one('#tip').classList.contains('on')]"
+    run(opened, "press('svg.plot', 'ArrowRight')")
+    assert run(opened, tip)[0].startswith("before: predicted")
+    run(opened, "press('svg.plot', 'Escape')")
+    assert not run(opened, tip)[1]
+    assert not run(opened, "one('figure .key.before').click(); return seen(one('figure g.before'))")
+    before = run(opened, "return getComputedStyle(document.body).backgroundColor")
+    after = run(opened, "one('#theme').click(); return getComputedStyle(document.body).backgroundColor")
+    run(opened, "one('#theme').click()")
+    assert before != after
 
 
-def test_a_side_can_be_hidden_and_colours_changed(opened):
-    hidden = "document.querySelector('figure g.before').getClientRects().length === 0"
-    opened.click("figure .key.before")
-    assert opened.run(hidden)
-    opened.click("figure .key.before")
-    assert not opened.run(hidden)
-    before = opened.run("getComputedStyle(document.body).backgroundColor")
-    opened.click("#theme")
-    assert opened.run("getComputedStyle(document.body).backgroundColor") != before
-    opened.click("#theme")
-    assert opened.run("getComputedStyle(document.body).backgroundColor") == before
-
-
-def test_it_can_be_read_without_javascript_and_printed(page, reports):
+def test_it_can_be_read_without_javascript(page, reports):
     page.media()
-    page.size(1200, 900)
     page.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
         page.open(reports["one task"].as_uri())
     finally:
         page.call("Emulation.setScriptExecutionDisabled", value=False)
-    assert page.run("document.documentElement.classList.contains('scripted')") is False
-    visible = "[...document.querySelectorAll('svg.plot')].filter((one) => one.getClientRects().length).length"
-    assert page.run(visible) >= 5
-    assert page.run(f'[...document.querySelectorAll("{VALUES} tbody tr")].every((one) => one.getClientRects().length)')
-    assert page.run("document.querySelector('.filters').getClientRects().length") == 0
-    assert page.pdf().startswith(b"%PDF")
+    assert run(page, "return all('svg.plot').filter(seen).length") >= 5
+    assert run(page, f'return all("{VALUES} tbody tr").every(seen)')
+    assert not run(page, "return seen(one('.filters'))")
 
 
 def test_tasks_are_tabs(page, reports):
-    page.size(1200, 900)
     page.open(reports["tasks"].as_uri())
-    shown = "[...document.querySelectorAll('.panel')].map((one) => one.getClientRects().length > 0)"
-    assert page.run(shown) == [True, False, False]
-    page.click("[role=tab]:nth-child(3)")
-    assert page.run(shown) == [False, False, True]
-    page.press("ArrowLeft")
-    assert page.run(shown) == [False, True, False]
-    assert page.run("document.activeElement.ariaSelected") == "true"
+    assert run(page, "return all('.panel').map(seen)") == [True, False, False]
+    assert run(page, "one('[role=tab]:nth-child(3)').click(); return all('.panel').map(seen)") == [False, False, True]
+    run(page, "press('[role=tab]:nth-child(3)', 'ArrowLeft')")
+    assert run(page, "return all('.panel').map(seen)") == [False, True, False]
 
 
 def test_a_hostile_value_is_only_text(page, tmp_path):
@@ -159,7 +123,7 @@ def test_a_hostile_value_is_only_text(page, tmp_path):
     model = monocal.fit(table, method="wide_logistic", score="pctr", label="click", fields=[hostile])
     path = write_report(model, table, tmp_path / "hostile.html", title=hostile, n_bootstrap=2, n_floor=2)
     page.open(path.as_uri())
-    assert page.run("window.harmed") is None
+    assert run(page, "return window.harmed") is None
     assert page.messages == []
-    assert page.run("document.querySelector('h1').textContent") == hostile
-    assert hostile[:40] in page.run(f'document.querySelector("{VALUES}").textContent')
+    assert run(page, "return one('h1').textContent") == hostile
+    assert hostile[:40] in run(page, f'return one("{VALUES}").textContent')

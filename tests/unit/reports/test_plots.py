@@ -8,7 +8,6 @@ import pytest
 
 import monocal
 from monocal.reports import build_report, plots
-from monocal.reports.svg import Scale
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -53,12 +52,3 @@ def test_marks_lie_where_the_numbers_are(task, drawings):
     assert at == pytest.approx(expected, abs=0.11)
     assert len(re.findall('class="dot before"', drawings["drift"].marks)) == task.drift.windows.n_windows
     assert len(re.findall('<path class="curve', drawings["curves"].marks)) == len(task.curves.curves)
-
-
-def test_ticks_are_round_few_and_inside():
-    rng = np.random.default_rng(0)
-    for logarithmic in (False, True):
-        for low, factor in zip(rng.uniform(1e-6, 0.5, 200), rng.uniform(1.001, 1e4, 200), strict=True):
-            ticks = Scale(low, low * factor, 0, 100, logarithmic).ticks()
-            assert len(ticks) <= 7
-            assert all(low * (1 - 1e-6) <= tick <= low * factor * (1 + 1e-6) for tick in ticks)
