@@ -31,11 +31,6 @@ def test_law(name, options, law):
     law(metric(name, **options))
 
 
-def test_the_names_are_the_promised_ones():
-    promised = "auc gauc ndcg log_loss ne brier pcoc ece adaptive_ece rce mce fece mfece frce mfrce cal_n mvce"
-    assert list(METRICS) == [*promised.split(), "smooth_ece"]
-
-
 @pytest.mark.parametrize("name", [name for name, kind in METRICS.items() if np.isfinite(kind.limits).all()])
 def test_the_best_and_the_worst_forecast_reach_the_limits(name):
     """Intervals are cut at the limits, so one that is too wide would go unnoticed elsewhere."""

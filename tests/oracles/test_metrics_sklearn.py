@@ -19,26 +19,16 @@ def rows(request):
     return Forecast.of(labels, probabilities, weights=weights, groups=rng.integers(0, 40, 3000))
 
 
-def test_auc(rows):
-    expected = roc_auc_score(rows.labels, rows.probabilities, sample_weight=rows.weights)
-    assert metric("auc").of(rows).number == pytest.approx(expected, abs=1e-12)
+def test_scores_of_all_rows(rows):
+    def expected(score, p=rows.probabilities):
+        return score(rows.labels, p, sample_weight=rows.weights)
 
-
-def test_log_loss(rows):
-    expected = log_loss(rows.labels, rows.probabilities, sample_weight=rows.weights)
-    assert metric("log_loss").of(rows).number == pytest.approx(expected, abs=1e-12)
-
-
-def test_normalised_entropy(rows):
-    rate = np.average(rows.labels, weights=rows.weights)
-    constant = log_loss(rows.labels, np.full(rows.n_rows, rate), sample_weight=rows.weights)
-    expected = log_loss(rows.labels, rows.probabilities, sample_weight=rows.weights) / constant
-    assert metric("ne").of(rows).number == pytest.approx(expected, abs=1e-12)
-
-
-def test_brier(rows):
-    expected = brier_score_loss(rows.labels, rows.probabilities, sample_weight=rows.weights)
-    assert metric("brier").of(rows).number == pytest.approx(expected, abs=1e-12)
+    rate = np.full(rows.n_rows, np.average(rows.labels, weights=rows.weights))
+    found = {name: metric(name).of(rows).number for name in ("auc", "log_loss", "brier", "ne")}
+    assert found["auc"] == pytest.approx(expected(roc_auc_score), abs=1e-12)
+    assert found["log_loss"] == pytest.approx(expected(log_loss), abs=1e-12)
+    assert found["brier"] == pytest.approx(expected(brier_score_loss), abs=1e-12)
+    assert found["ne"] == pytest.approx(expected(log_loss) / expected(log_loss, rate), abs=1e-12)
 
 
 def test_gauc(rows):
@@ -79,24 +69,14 @@ def test_smooth_ece_agrees_with_the_direct_sum():
 
 
 @pytest.mark.parametrize("top", [1, 3, 10])
-def test_ndcg_with_ties_is_that_of_scikit_learn(top):
-    rows = sample_forecast(600, seed=21)
-    values = []
-    for value in np.unique(rows.groups):
-        chosen = rows.groups == value
-        if rows.labels[chosen].any():
-            values.append(ndcg_score([rows.labels[chosen]], [rows.probabilities[chosen]], k=top))
-    assert metric("ndcg", top=top).of(rows).number == pytest.approx(np.mean(values), abs=1e-12)
-
-
-def test_a_list_drawn_twice_counts_twice_with_the_value_it_has():
-    rows = sample_forecast(400, seed=22)
+def test_ndcg_with_ties_and_lists_drawn_several_times(top):
+    rows, chosen = sample_forecast(600, seed=21), metric("ndcg", top=top)
+    members = [rows.groups == value for value in np.unique(rows.groups)]
+    members = [member for member in members if rows.labels[member].any()]
+    values = [ndcg_score([rows.labels[member]], [rows.probabilities[member]], k=top) for member in members]
+    assert chosen.of(rows).number == pytest.approx(np.mean(values), abs=1e-12)
+    # a list that is drawn twice counts twice, with the value it has
     drawn = np.random.default_rng(0).poisson(1.0, int(rows.groups.max()) + 1).astype(float)
-    (state,) = metric("ndcg").summary.replay(rows).reweighted(rows.groups, drawn[None, :])
-    values, times = [], []
-    for value in np.unique(rows.groups):
-        chosen = rows.groups == value
-        if rows.labels[chosen].any():
-            values.append(ndcg_score([rows.labels[chosen]], [rows.probabilities[chosen]], k=10))
-            times.append(drawn[value])
-    assert metric("ndcg").value(state).number == pytest.approx(np.average(values, weights=times), abs=1e-12)
+    (state,) = chosen.summary.replay(rows).reweighted(rows.groups, drawn[None, :])
+    times = [drawn[rows.groups[member][0]] for member in members]
+    assert chosen.value(state).number == pytest.approx(np.average(values, weights=times), abs=1e-12)

@@ -47,12 +47,6 @@ def test_value(rows, name, options, expected, tolerance):
     assert metric(name, **options).of(rows).number == pytest.approx(expected, abs=tolerance)
 
 
-def test_second_field(t10):
-    rows = Forecast.of(t10.y, t10.s, fields={"g": t10.g})
-    assert metric("frce").of(rows).number == pytest.approx(0.52, abs=_EXACT)
-    assert metric("fece").of(rows).number == pytest.approx(0.150, abs=_EXACT)
-
-
 def test_frce_as_the_formula_is_printed_in_the_paper(rows):
     ((_, cells),) = fields_of(metric("frce").summarize(rows))
     kept = cells.positive > 0
@@ -92,10 +86,6 @@ def test_mvce_with_given_views(t10):
     assert errors == pytest.approx([0.038, 0.026, 0.040], abs=_EXACT)
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(0.0352136337, abs=_EXACT)
     assert np.mean(errors) == pytest.approx(0.0346666667, abs=_EXACT)
-
-
-def test_a_prediction_of_exactly_one_has_its_own_bin():
-    assert metric("ece").of(Forecast.of([1, 1, 0], [1.0, 0.995, 0.995])).number == pytest.approx(0.33, abs=_EXACT)
 
 
 def test_single_precision_moves_predictions_on_an_edge():

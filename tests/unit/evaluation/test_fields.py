@@ -9,7 +9,6 @@ from monocal.evaluation.cells import dispersion_of, sum_cells
 from monocal.evaluation.fields import field_table
 from monocal.evaluation.stats import (
     MatchedCounts,
-    discoveries,
     levelled,
     matched_counts,
     ratio_interval,
@@ -110,29 +109,10 @@ def test_uneven_weights_widen_the_interval():
     assert width[2] > 1.5 * width[0]
 
 
-def test_rows_of_one_group_count_less():
-    labels, p, site = np.tile([0.0, 0.0, 0.0, 1.0], 50), np.full(200, 0.15), np.zeros(200, dtype=int)
-    copies = np.repeat(np.arange(200), 5)
-    plain = field_table(labels, p, site)
-    grouped = field_table(labels[copies], p[copies], site[copies], groups=copies)
-    assert grouped["p_value"] == pytest.approx(plain["p_value"], rel=0.2)
-    assert field_table(labels[copies], p[copies], site[copies])["p_value"] < 1e-3 * plain["p_value"]
-
-
 def test_predictions_of_exactly_zero_are_judged():
     table = field_table([0, 0, 1, 0], np.zeros(4), ["dead", "dead", "alive", "alive"])
     by_value = dict(zip(table.values, table["p_value"], strict=True))
     assert by_value == {"dead": 1.0, "alive": 0.0}
-
-
-def test_false_discoveries_are_controlled():
-    rng = np.random.default_rng(4)
-    false_shares = []
-    for _ in range(200):
-        p_values = np.concatenate([rng.random(80), rng.random(20) * 1e-4])
-        flagged = discoveries(p_values, 0.1)
-        false_shares.append(flagged[:80].sum() / max(flagged.sum(), 1))
-    assert np.mean(false_shares) <= 0.1
 
 
 def test_matched_binomial_tails_are_close_to_the_true_sum_of_coin_flips():
