@@ -14,7 +14,7 @@ from monocal.spark.fit import SMOOTH_METHODS
 from monocal.spark.judged_rows import BEFORE, Judging, Slot
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
-from monocal.tables.vocabulary import Vocabulary, VocabularyBuilder
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 FIELDS = ["site_id", "device", "user_id"]
 
@@ -29,9 +29,8 @@ def test_hashed_fields_are_not_counted(spark, folder, rows):
     df = spark.read.parquet(str(folder))
     found = ms.vocabulary(df, ["user_id", "device"], hashed_fields={"user_id": 100})
     assert found.sizes[0] == 101
-    builder = VocabularyBuilder(["user_id", "device"], {"user_id": 100})
-    builder.add(rows)
-    assert found.fingerprint == builder.build().fingerprint
+    device = Vocabulary.of_table(rows, ["device"])["device"]
+    assert found.fingerprint == Vocabulary((FieldVocabulary.hashed("user_id", 100), device)).fingerprint
     with pytest.raises(UnknownName, match="hashed field"):
         ms.vocabulary(df, ["user_id"], hashed_fields={"user": 100})
     with pytest.raises(UnknownName, match="field column"):

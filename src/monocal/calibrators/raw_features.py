@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.tables.categories import distinct_text
-from monocal.tables.vocabulary import FieldVocabulary, without_long_texts
+from monocal.tables.value_counts import without_long_texts
+from monocal.tables.vocabulary import FieldVocabulary
 
 KnownValues = list[list[str | None]]
 """Per field, the texts that a fit saw; value k has id k + 1."""

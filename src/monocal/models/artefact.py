@@ -24,12 +24,12 @@ from monocal.core.version import __version__
 from monocal.models.facts import Counts
 from monocal.models.model import Fusion, Model, TaskModel
 from monocal.tables.places import open_place
-from monocal.tables.vocabulary import Vocabulary, read_indexes, write_indexes
+from monocal.tables.vocabulary import INDEXED_VALUES, Vocabulary
 
 SCHEMA_VERSION = 2
 """Raised whenever a folder could be misread by another version; folders of other schema versions are refused."""
 
-_STATE, _VOCABULARY, _INDEXES = "state.safetensors", "vocabulary.arrow", "indexes.arrow"
+_STATE, _VOCABULARY = "state.safetensors", "vocabulary.arrow"
 
 MODEL_FOLDER = FolderFormat(
     "monocal model",
@@ -46,8 +46,8 @@ MODEL_FOLDER = FolderFormat(
 def save_model(model: Model, folder: str | Path) -> Path:
     """Writes `manifest.json`, `state.safetensors` and `vocabulary.arrow`; the folder appears whole or not at all.
 
-    Fields with many values bring `indexes.arrow` along, which every process of a machine maps instead of building its
-    own. A folder that is there is replaced if it holds a model and nothing else; any other is refused and left alone.
+    Fields with many values bring their index along in the vocabulary, so that no process has to build its own. A folder
+    that is there is replaced if it holds a model and nothing else; any other is refused and left alone.
     """
     folder = local_path(folder, "output folder")
     with MODEL_FOLDER.writing(folder) as temporary:
@@ -78,9 +78,8 @@ def _entries_and_contents(model: Model) -> tuple[dict[str, Any], dict[str, bytes
     """Returns the manifest's entries, and the files beside it."""
     from safetensors.numpy import save
 
-    contents = {_STATE: save(_arrays(model)), _VOCABULARY: model.vocabulary.to_bytes()}
-    if indexes := write_indexes(model.vocabulary):
-        contents[_INDEXES] = indexes
+    vocabulary = model.vocabulary.to_bytes(least=INDEXED_VALUES)
+    contents = {_STATE: save(_arrays(model)), _VOCABULARY: vocabulary}
     facts = {
         name: {"n_bytes": len(content), "fingerprint": fingerprint_bytes(content)} for name, content in contents.items()
     }
@@ -125,9 +124,6 @@ def _read_model(folder: Path) -> Model:
     except SafetensorError as error:
         raise ArtefactError(f"{folder / _STATE}: not a whole safetensors file ({error}); nothing was loaded") from error
     vocabulary = Vocabulary.of_bytes(values, name=str(folder / _VOCABULARY))
-    if _INDEXES in manifest["files"]:
-        indexes = MODEL_FOLDER.view_file(folder, manifest, _INDEXES)
-        vocabulary = read_indexes(indexes, vocabulary, name=str(folder / _INDEXES))
     try:
         if list(vocabulary.names) != manifest["fields"]:
             raise ArtefactError(

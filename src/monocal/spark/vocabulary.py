@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from monocal.core.errors import UnknownName
 from monocal.spark.collecting import collected
-from monocal.tables.vocabulary import FieldVocabulary, ValueCounts, Vocabulary, most_frequent
+from monocal.tables.value_counts import ValueCounts, most_frequent
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 _SCHEMA = "field int, value string, rows long"
 
@@ -52,7 +53,7 @@ def vocabulary(
             for field in counts:
                 field.add(batch.column(field.name))
         for number, field in enumerate(counts):
-            values, rows = field.in_order_of_appearance(), field.counts()
+            values, rows = field.in_order_of_appearance()
             yield pa.RecordBatch.from_arrays(
                 [pa.array(np.full(len(values), number, np.int32)), values, pa.array(rows)],
                 names=["field", "value", "rows"],

@@ -14,7 +14,8 @@ from monocal.core.fields import Ids
 from monocal.core.format import fingerprint
 from monocal.tables.column import EncodedColumn
 from monocal.tables.table import Table
-from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary, binned, most_frequent
+from monocal.tables.value_counts import most_frequent
+from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary, binned
 
 DEFAULT_SHARE = 0.2
 

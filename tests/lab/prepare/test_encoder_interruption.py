@@ -55,7 +55,7 @@ encoder.encode_log(log, schema, folder, min_count=1)
 
 STEPS = {
     "while reading the text": "reading:_to_batch:3",
-    "while counting": "steps.VocabularyBuilder:add:2",
+    "while counting": "steps.ValueCounts:add:2",
     "while encoding, before a checkpoint": "time_order.ArrayFile:append:3",
     "while encoding, after a checkpoint": "steps.Vocabulary:encode:6",
     "while sorting": "time_order:_sort_bucket:1",

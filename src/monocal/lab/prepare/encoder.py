@@ -31,7 +31,6 @@ from monocal.tables.places import is_parquet
 from monocal.tables.problems import OnError, warn_about_skipped
 from monocal.tables.roles import Roles
 from monocal.tables.source import TableLike, TableStream, open_table
-from monocal.tables.vocabulary import VocabularyBuilder
 
 ENCODER_VERSION = 3
 """Raised whenever the same input would be encoded differently, so that old results are not taken for new ones."""
@@ -110,7 +109,9 @@ def encode_log(
         if history not in known:
             raise UnknownName.among("history", history, known)
         options["history"] = history
-    VocabularyBuilder(given.roles.fields, hashed_fields)  # refuses unknown names before anything is read
+    for name in hashed_fields or ():
+        if name not in given.roles.fields:
+            raise UnknownName.among("hashed field", name, given.roles.fields)
     mark = fingerprint(ENCODER_VERSION, given.identity, given.stream.settings, given.roles.to_dict(), options)
     done = _finished(target, mark)
     if done is not None:

@@ -24,7 +24,8 @@ from monocal.lab.prepare.work_folder import WorkFolder
 from monocal.tables.categories import distinct_text
 from monocal.tables.encoded import GROUP_VALUES, VOCABULARY, LogManifest, array_file
 from monocal.tables.roles import Roles
-from monocal.tables.vocabulary import FieldVocabulary, ValueCounts, Vocabulary, VocabularyBuilder
+from monocal.tables.value_counts import ValueCounts
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 _CHECKPOINT_ROWS = 1 << 21
 
@@ -43,15 +44,32 @@ def count_fields(
     """Counts the values of the first part (or of all rows) and returns the vocabulary, kept in the folder."""
     path = work.path / VOCABULARY
     if not work.state().get("fields_are_counted"):
-        builder = VocabularyBuilder(schema.fields, limits["hashed_fields"])
+        hashed = limits["hashed_fields"] or {}
+        counts = {name: ValueCounts(name) for name in schema.fields if name not in hashed}
         on_train = fit_on == "train"
         with progress("counting values", parts.n_training if on_train else reader.n_rows, show=show_progress) as bar:
             for fields in parts.training_fields(reader) if on_train else _all_fields(reader):
-                builder.add(fields)
+                for name, counted in counts.items():
+                    counted.add(fields.column(name))
                 bar.advance(fields.num_rows)
-        builder.build(min_count=limits["min_count"], max_size=limits["max_size"]).save(path)
+        fields_of = [
+            FieldVocabulary.hashed(name, hashed[name])
+            if name in hashed
+            else FieldVocabulary(name, counts[name].frequent(**_limits_of(name, limits)))
+            for name in schema.fields
+        ]
+        Vocabulary(tuple(fields_of)).save(path)
         work.note(fields_are_counted=True)
     return Vocabulary.load(path)
+
+
+def _limits_of(name: str, limits: Mapping[str, Any]) -> dict[str, Any]:
+    """The least number of rows and the most values of one field; a mapping has no limit for fields it leaves out."""
+    found = {}
+    for limit, default in (("min_count", 1), ("max_size", None)):
+        given = limits[limit]
+        found[limit] = given.get(name, default) if isinstance(given, Mapping) else given
+    return found
 
 
 def count_groups(reader: LogReader, work: WorkFolder, show_progress: bool | None) -> FieldVocabulary:
@@ -63,7 +81,7 @@ def count_groups(reader: LogReader, work: WorkFolder, show_progress: bool | None
             for rows in reader.read(group=True):
                 values.add(_in_order_of_rows(rows.group))
                 bar.advance(rows.n_rows)
-        Vocabulary((FieldVocabulary("group", values.in_order_of_appearance()),)).save(path)
+        Vocabulary((FieldVocabulary("group", values.in_order_of_appearance()[0]),)).save(path)
         work.note(groups_are_counted=True)
     return FieldVocabulary("group", Vocabulary.load(path).fields[0].values)
 

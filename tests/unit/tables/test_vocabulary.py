@@ -1,9 +1,12 @@
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
-from monocal.tables.vocabulary import FieldVocabulary, Vocabulary, VocabularyBuilder
+from monocal.tables.value_counts import ValueCounts
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 FORMS = {
     "text": lambda values: pa.array(values, pa.string()),
@@ -48,32 +51,32 @@ def test_min_count_and_max_size_keep_the_most_frequent_values():
     assert Vocabulary.of_table(table, ["f"], min_count=9)["f"].size == 1
 
 
-def test_limits_may_differ_by_field():
-    table = pa.table({"f": ["a", "a", "b"], "g": ["x", "x", "y"]})
-    builder = VocabularyBuilder(["f", "g"])
-    builder.add(table)
-    assert builder.build(min_count={"f": 2}, max_size={"g": 1}).sizes == (2, 2)
-    assert builder.build(min_count={"f": 2}).sizes == (2, 3)
+def test_counts_of_a_stream_keep_the_order_of_appearance():
+    counts, seen = ValueCounts("f"), Counter()
+    for batch in (["c", "a"], [None, "c"], ["b", "a", "a"], ["d", None], [], ["c"]):
+        counts.add(pa.array(batch, pa.string()))
+        seen.update(batch)
+    values, rows = counts.in_order_of_appearance()
+    assert values.to_pylist() == ["c", "a", "b", "d", None]
+    assert dict(zip(values.to_pylist(), rows.tolist(), strict=True)) == seen
 
 
 def test_the_result_does_not_depend_on_row_order_or_batches():
     rng = np.random.default_rng(0)
     values = np.char.add("v", rng.integers(0, 300, 5000).astype(str))
     whole = Vocabulary.of_table(pa.table({"f": values}), ["f"], min_count=2)
-    builder = VocabularyBuilder(["f"])
+    counts = ValueCounts("f")
     for batch in pa.table({"f": rng.permutation(values)}).to_batches(max_chunksize=321):
-        builder.add(batch)
-    assert builder.build(min_count=2).fingerprint == whole.fingerprint
+        counts.add(batch["f"])
+    assert counts.frequent(min_count=2).equals(whole["f"].values)
     names, counts = np.unique(values, return_counts=True)
     order = np.lexsort((names, -counts))
     assert whole["f"].values.to_pylist() == [str(names[i]) for i in order if counts[i] >= 2]
 
 
 def test_hashed_fields_need_no_values_and_spread_evenly(tmp_path):
-    builder = VocabularyBuilder(["f", "g"], hashed_fields={"g": 16})
     table = pa.table({"f": ["a"] * 8000, "g": [f"user {i}" for i in range(8000)]})
-    builder.add(table)
-    vocabulary = builder.build()
+    vocabulary = Vocabulary((FieldVocabulary("f", pa.array(["a"])), FieldVocabulary.hashed("g", 16)))
     ids = vocabulary.encode(table)[:, 1]
     assert vocabulary.sizes == (2, 17)
     counts = np.bincount(ids, minlength=17)
@@ -120,7 +123,5 @@ def test_what_cannot_be_encoded_is_named():
         vocabulary.encode(pa.table({"site": [0.5]}))
     with pytest.raises(InvalidInput, match="values of field 'f': got a value twice"):
         FieldVocabulary("f", pa.array(["a", "a"])).encode(pa.array(["a"]))
-    with pytest.raises(UnknownName, match="hashed field: got 'sit'"):
-        VocabularyBuilder(["site"], hashed_fields={"sit": 5})
     with pytest.raises(InvalidInput, match="buckets of field 'site': got 0"):
-        VocabularyBuilder(["site"], hashed_fields={"site": 0}).build()
+        FieldVocabulary.hashed("site", 0)

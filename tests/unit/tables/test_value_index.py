@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monocal.tables import value_index
-from monocal.tables.value_index import ValueIndex
+from monocal.tables.value_index import ValueIndex, hash_text
 
 
 @settings(deadline=None)
@@ -49,3 +49,32 @@ def test_memory_is_at_most_48_bytes_a_value():
         index.add(pa.array([str(i) for i in range(start, start + 1000)]))
         n_bytes = index._first.nbytes + index._second.nbytes + index._slots.nbytes
         assert n_bytes <= 48 * len(index) or len(index) < 2000
+
+
+def _plain_hash(text, start, factor):
+    """The same in Python integers, which no vectorised code path can share a fault with."""
+
+    def mix(state):
+        state = ((state ^ (state >> 30)) * factor) % 2**64
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) % 2**64
+        return state ^ (state >> 31)
+
+    data = text.encode()
+    state = (len(data) * start + start) % 2**64
+    for at in range(0, max(len(data), 1), 8):
+        state = mix(state ^ int.from_bytes(data[at : at + 8], "little"))
+    return state
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(max_size=40), max_size=30), st.integers(0, 3))
+def test_hashes_are_those_of_plain_integers_in_any_slice(texts, start):
+    first, second = hash_text(pa.array(texts, pa.string()).slice(start))
+    assert first.tolist() == [_plain_hash(t, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9) for t in texts[start:]]
+    assert second.tolist() == [_plain_hash(t, 0xD1B54A32D192ED03, 0xC2B2AE3D27D4EB4F) for t in texts[start:]]
+
+
+def test_texts_of_up_to_eight_bytes_and_equal_length_never_share_a_hash():
+    texts = pa.array([f"{i:05d}" for i in range(100_000)])
+    for half in hash_text(texts):
+        assert len(np.unique(half)) == 100_000

@@ -11,8 +11,11 @@ import pytest
 import monocal
 from monocal.core import folder
 from monocal.core.errors import ArtefactError, InvalidInput
+from monocal.models import artefact
+from monocal.tables.value_counts import ValueCounts
 from monocal.tables.value_index import ValueIndex
-from monocal.tables.vocabulary import FieldVocabulary, ValueCounts, Vocabulary, read_indexes, write_indexes
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
+from monocal.tables.vocabulary_file import FieldEntry, write_vocabulary
 
 TEXTS = [f"user {number}" for number in range(1_000)]
 
@@ -21,12 +24,13 @@ TEXTS = [f"user {number}" for number in range(1_000)]
 def test_ids_are_the_same_with_a_read_index(null_at):
     values = TEXTS if null_at is None else [*TEXTS[:null_at], None, *TEXTS[null_at:]]
     built = Vocabulary((FieldVocabulary("user", pa.array(values)), FieldVocabulary("small", pa.array(["a"]))))
-    read = read_indexes(write_indexes(built, least=10), built)
+    read = Vocabulary.of_bytes(built.to_bytes(least=10))
     asked = pa.array([*values[::7], "nobody", None])
     expected = [values.index(value) + 1 if value in values else 0 for value in asked.to_pylist()]
     assert read["user"].encode(asked).tolist() == built["user"].encode(asked).tolist() == expected
     assert "index" in vars(read["user"])
     assert "index" not in vars(read["small"])
+    assert read.fingerprint == built.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -48,26 +52,26 @@ def test_an_index_that_could_lead_astray_is_refused(change):
 
 
 def test_an_index_of_other_values_is_refused():
-    short = Vocabulary((FieldVocabulary("user", pa.array(TEXTS[:-1])),))
-    whole = Vocabulary((FieldVocabulary("user", pa.array(TEXTS)),))
+    sink, index = pa.BufferOutputStream(), ValueIndex(pa.array(TEXTS[:-1]))
+    write_vocabulary(sink, [FieldEntry("user", pa.array(TEXTS), index=index)])
     with pytest.raises(ArtefactError, match="cannot be read"):
-        read_indexes(write_indexes(short, least=1), whole, "indexes.arrow")
+        Vocabulary.of_bytes(bytes(sink.getvalue()))
     with pytest.raises(ArtefactError, match="not an Arrow file"):
-        read_indexes(b"nothing", whole)
+        Vocabulary.of_bytes(b"nothing")
 
 
-def test_a_model_with_many_values_maps_its_index(tmp_path, monkeypatch):
-    monkeypatch.setattr(write_indexes, "__defaults__", (100,))
+def test_a_model_with_many_values_maps_its_vocabulary(tmp_path, monkeypatch):
+    monkeypatch.setattr(artefact, "INDEXED_VALUES", 100)
     monkeypatch.setattr(folder, "MAPPED_BYTES", 1_000)
     rng = np.random.default_rng(0)
     log = pa.table({"p": rng.uniform(0.1, 0.3, 4_000), "y": rng.integers(0, 2, 4_000), "user": (TEXTS * 4)})
     model = monocal.fit(log, method="wide_logistic", score="p", label="y", fields=["user"])
     model.save(tmp_path / "model")
-    assert (tmp_path / "model/indexes.arrow").stat().st_size > 20_000
+    assert "index" in vars(monocal.load(tmp_path / "model").vocabulary["user"])
     maps = []
     monkeypatch.setattr(mmap, "mmap", lambda *a, real=mmap.mmap, **k: maps.append(real(*a, **k)) or maps[-1])
     loaded = monocal.load(tmp_path / "model")
-    assert len(maps) == 2
+    assert len(maps) == 1
     assert loaded.fingerprint == model.fingerprint
     assert (loaded.predict(log) == model.predict(log)).all()
     model.save(tmp_path / "model")  # replaces the folder under the mapped files
@@ -97,7 +101,7 @@ def test_a_loaded_vocabulary_outlives_its_file(tmp_path):
 
 
 def test_more_text_than_a_column_holds_is_refused_with_the_way_out(monkeypatch):
-    monkeypatch.setattr("monocal.tables.vocabulary.MOST_TEXT_BYTES", 5_000)
+    monkeypatch.setattr("monocal.tables.value_counts.MOST_TEXT_BYTES", 5_000)
     counts = ValueCounts("user")
     counts.add(pa.array(TEXTS[:100]))
     counts.add(pa.array(TEXTS[:100] * 50))

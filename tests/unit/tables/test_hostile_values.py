@@ -7,10 +7,11 @@ import pytest
 import monocal
 from monocal.compiled.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE
 from monocal.core.errors import MonocalWarning
+from monocal.models import artefact
 from monocal.serving.encode import TextTable
 from monocal.tables import value_index
 from monocal.tables.value_index import GrowingDictionary, ValueIndex, hash_text
-from monocal.tables.vocabulary import FieldVocabulary, Vocabulary, VocabularyBuilder, write_indexes
+from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 N = 3_000
 
@@ -84,7 +85,7 @@ def test_the_table_of_a_service_takes_few_probes_for_colliding_values(colliding)
 
 
 def test_a_model_folder_with_colliding_values_is_saved_loaded_and_gives_the_same_ids(colliding, tmp_path, monkeypatch):
-    monkeypatch.setattr(write_indexes, "__defaults__", (100,))
+    monkeypatch.setattr(artefact, "INDEXED_VALUES", 100)
     rng = np.random.default_rng(0)
     log = pa.table({"p": rng.uniform(0.1, 0.3, 2 * N), "y": rng.integers(0, 2, 2 * N), "user": colliding * 2})
     model = monocal.fit(log, method="wide_logistic", score="p", label="y", fields=["user"])
@@ -131,10 +132,6 @@ def test_a_long_text_counts_as_unseen_in_fits_and_tables():
     ids = vocabulary.encode(table)
     assert (ids[:, 0] > 0).tolist() == [True, *[False] * 8, True, True]
     assert (ids[:, 1] > 0).tolist() == [*[False] * 8, True, True, True]
-    builder = VocabularyBuilder(["a", "b"])
-    with pytest.warns(MonocalWarning, match="no categories"):
-        builder.add(table)
-    assert builder.build().fingerprint == vocabulary.fingerprint
     hashed = FieldVocabulary.hashed("a", 1_000)
     assert (hashed.encode(table["a"]) > 0).tolist() == [True, *[False] * 8, False, True]
 
