@@ -11,7 +11,6 @@ import monocal
 from monocal.cli.main import main
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.evaluation.table import evaluate_table
-from monocal.models.apply import apply_model
 
 TABLE = {"p": [0.1, 0.4] * 50, "y": [0, 1] * 50, "site": ["a", "b"] * 50, "z": [-1.5, 2.0] * 50}
 TABLE |= {"y2": [1, 1, 1, 0] * 25, "list": [number // 4 for number in range(100)]}
@@ -108,29 +107,6 @@ def test_warnings_name_the_option_too(tmp_path, capsys):
     assert "warning: --numeric: got 'when', whose newest values" in said
 
 
-def test_the_output_folder_is_an_option(tmp_path, capsys):
-    pq.write_table(pa.table(TABLE), tmp_path / "log.parquet")
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "notes.txt").write_text("mine")
-    log, kept = str(tmp_path / "log.parquet"), str(tmp_path / "kept")
-    assert main(["fit", log, "--score", "p", "--label", "y", "--method", "platt", "--out", kept]) == 2
-    assert f"--out: got '{kept}', which holds notes.txt" in capsys.readouterr().err
-    assert (tmp_path / "kept" / "notes.txt").read_text() == "mine"
-
-
-@pytest.mark.parametrize(
-    "twice",
-    [["--set", "l2=1", "--set", "l2=2"]],
-)
-def test_a_name_that_is_given_twice(twice, tmp_path, capsys):
-    pq.write_table(pa.table(TABLE), tmp_path / "log.parquet")
-    options = ["--score", "p", "--label", "y", "--method", "wide_logistic", "--fields", "site", *twice]
-    assert main(["fit", str(tmp_path / "log.parquet"), *options, "--out", str(tmp_path / "model")]) == 2
-    name = twice[1].partition("=")[0]
-    assert f"{twice[0]}: got '{name}' twice" in capsys.readouterr().err
-    assert not (tmp_path / "model").exists()
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -146,32 +122,6 @@ def test_a_name_that_is_given_twice(twice, tmp_path, capsys):
 def test_an_option_of_a_wrong_kind_is_told_with_its_value(words, said, capsys):
     assert main(words) == 2
     assert capsys.readouterr().err == f"error: {said} Hint: monocal {words[0]} --help.\n"
-
-
-@pytest.mark.parametrize("verb", ["apply", "inspect"])
-def test_a_model_that_is_not_there_is_a_mistake_of_the_command(verb, tmp_path, capsys):
-    more = {"apply": ["log.parquet", "--out", "x.parquet"]}
-    assert main([verb, str(tmp_path / "modle"), *more.get(verb, [])]) == 2
-    said = capsys.readouterr().err
-    assert "modle: there is no such folder" in said
-    assert "Hint: check the path" in said
-
-
-def test_a_column_that_the_model_needs_is_asked_for(tmp_path):
-    model = monocal.fit(TABLE, method="wide_logistic", score="p", label="y", fields=["site"])
-    with pytest.raises(InvalidInput, match="got 'site'; .*Hint: add the column 'site' to the table"):
-        model.predict({name: column for name, column in TABLE.items() if name != "site"})
-
-
-def test_an_output_column_that_is_there(tmp_path, capsys):
-    model = monocal.fit(TABLE, method="platt", score="p", label="y")
-    model.save(tmp_path / "model")
-    pq.write_table(pa.table(TABLE), tmp_path / "log.parquet")
-    with pytest.raises(InvalidInput, match="choose another with column="):
-        apply_model(model, TABLE, tmp_path / "out.parquet", column="site")
-    places = [str(tmp_path / name) for name in ("model", "log.parquet")]
-    assert main(["apply", *places, "--out", str(tmp_path / "out.parquet"), "--column", "site"]) == 2
-    assert "choose another with --column" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

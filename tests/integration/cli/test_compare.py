@@ -27,17 +27,6 @@ def test_sorted_by_log_loss_with_ties(monocal_command, log_file):
     assert found["methods"][0]["against_uncalibrated"]["log_loss"]["verdict"] == "better"
 
 
-def test_options_of_one_method(monocal_command, log_file):
-    arguments = ("--methods", "histogram", "--metric", "log_loss", "--json")
-    one = monocal_command("compare", log_file, *COLUMNS, *arguments, "--set", "histogram.n_bins=1").json
-    many = monocal_command("compare", log_file, *COLUMNS, *arguments).json
-    losses = [
-        next(m["report"]["metrics"]["log_loss"]["value"] for m in found["methods"] if m["method"] == "histogram")
-        for found in (one, many)
-    ]
-    assert losses[0] > losses[1]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

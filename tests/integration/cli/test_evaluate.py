@@ -39,18 +39,6 @@ def test_a_score_column_alone(monocal_command, log_file):
     assert "after" not in ended.json["tasks"]["click"]
 
 
-def test_by_field_lists_values_with_their_noise(monocal_command, model_folder, log_file):
-    ended = monocal_command("evaluate", model_folder, log_file, *QUICK, "--by", "device")
-    assert ended.code == 0
-    assert "By device" in ended.out
-    assert "device_1" in ended.out
-    assert "of 5 values; 5 shown" in ended.out
-    table = monocal_command("evaluate", model_folder, log_file, *QUICK, "--by", "device", "--json").json
-    rows = table["tasks"]["click"]["by"]["device"]
-    assert sum(rows["after"]["n_rows"]) == 20_000
-    assert len(rows["before"]["pcoc"]) == 5
-
-
 def test_since_and_until(monocal_command, log_file):
     times = pq.read_table(log_file)["timestamp"].to_numpy()
     first, last = int(np.quantile(times, 0.2)), int(np.quantile(times, 0.7))

@@ -26,15 +26,6 @@ def test_fits_judges_and_saves(monocal_command, log_file, tmp_path):
     assert model.info["holdout"]["metrics"]["click"]["pcoc"]["after"] == pytest.approx(1.0, abs=0.3)
 
 
-def test_holdout_zero_uses_every_row(monocal_command, log_file, tmp_path):
-    ended = monocal_command(
-        "fit", log_file, *COLUMNS, "--method", "platt", "--holdout", "0", "--out", tmp_path / "m", "--json"
-    )
-    assert "fitted on all 20,000 rows" in ended.err
-    assert ended.json["tasks"] == {}
-    assert monocal.load(tmp_path / "m").info["n_rows"] == 20_000
-
-
 def test_refit_saves_the_model_of_all_rows_with_the_judgement(monocal_command, log_file, tmp_path):
     ended = monocal_command("fit", log_file, *COLUMNS, "--method", "platt", "--refit", "--out", tmp_path / "m")
     assert "fitted again on all rows" in ended.err
@@ -52,14 +43,6 @@ def test_without_fields_it_proposes_them_with_the_command(monocal_command, log_f
     assert "--fields user_id,site_id,ad_id,country,hour,position,device" in ended.err
     assert "--fields auto" in ended.err
     assert not (tmp_path / "m").exists()
-
-
-def test_a_mistyped_score_is_told_by_its_option_before_fields_are_proposed(monocal_command, log_file, tmp_path):
-    ended = monocal_command("fit", log_file, "--score", "pctrr", "--label", "click", "--out", tmp_path / "m")
-    assert ended.code == 2
-    assert "error: --score: got 'pctrr'" in ended.err
-    assert "did you mean 'pctr'?" in ended.err
-    assert "Categorical columns" not in ended.err
 
 
 def test_fields_auto_takes_the_proposal(monocal_command, log_file, tmp_path):

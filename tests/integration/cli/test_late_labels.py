@@ -84,23 +84,6 @@ def two_days(tmp_path_factory):
     return folder, table.slice(16_000)
 
 
-def level(folder, day):
-    return monocal.load(folder).predict(day).sum() / day["final_click"].to_numpy().sum()
-
-
-def test_a_refresh_on_young_labels_keeps_the_level(monocal_command, two_days, tmp_path):
-    folder, day = two_days
-    naive = monocal_command("refresh", folder / "model", folder / "today.parquet", "--out", tmp_path / "naive")
-    late = monocal_command("refresh", folder / "model", folder / "today.parquet", "--out", tmp_path / "late", *LATE)
-    assert naive.code == late.code == 0
-    assert "late labels: 0.0% of the rows are older than the window" in late.err
-    assert "late labels" not in naive.err
-    before, seen, mature = (level(place, day) for place in (folder / "model", tmp_path / "naive", tmp_path / "late"))
-    assert seen < before - 0.1
-    assert abs(mature - 1.0) < abs(before - 1.0)
-    assert monocal.load(tmp_path / "late").info["late_labels"]["mature_share"] == 0.0
-
-
 def test_a_gate_on_young_labels_does_not_prefer_a_forecast_that_is_too_low(monocal_command, two_days, tmp_path):
     folder, _ = two_days
     judged = ("gate", folder / "model", folder / "naive", folder / "today.parquet")
