@@ -211,7 +211,7 @@ class NumericEffect:
 
     Attributes:
         name: The field.
-        numbers: Where the curve is told, rising; the knots are every fourth of them.
+        numbers: Where the curve is evaluated, rising; the knots are every fourth of them.
         shifts: The curve: mean over typical rows at the median score.
         of_null: The shift of a row without a number.
     """

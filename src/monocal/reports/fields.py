@@ -32,7 +32,7 @@ class FieldResult:
     Attributes:
         name: The field.
         values: Its values.
-        unseen_share: Share of rows whose value the model had never met; NaN if it does not know the field.
+        unseen_share: Share of rows whose value was not in the fit; NaN if it does not know the field.
         errors: Estimates of both forecasts.
         dispersion: How much groups widen the noise of its values.
         shown: Places of the values worth a row in a table: in turn the worst and the largest.
@@ -166,7 +166,7 @@ def headline(metrics: Evaluation, fields: Sequence[FieldResult]) -> Headline:
 
 
 def change_verdict(metrics: Evaluation, name: str) -> Verdict | Literal[""]:
-    """Returns what calibration did to a metric, judged by its goal; empty where that is undefined."""
+    """Returns what calibration did to a metric, by its goal; empty where that is undefined."""
     change = metrics.change
     return change.verdict(name) if change is not None and math.isfinite(change.difference(name)) else ""
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import math
 from functools import cache
+from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from monocal.evaluation.evaluate import Evaluation
 from monocal.models.model import Model
 from monocal.reports import plots, verdict
 from monocal.reports.data import ReportData, TaskReport, build_report
-from monocal.reports.fields import MOODS, FieldResult, change_verdict
+from monocal.reports.fields import MOODS, FieldResult
 from monocal.reports.svg import asset
 from monocal.tables.source import TableLike
 
@@ -145,7 +146,8 @@ def _templates() -> Environment:
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from markupsafe import Markup
     except ImportError as error:
-        raise ImportError('a page needs jinja2. Hint: pip install "monocal[report]"') from error
+        message = 'a page needs jinja2, which is not installed. Hint: pip install "monocal[report]"'
+        raise ModuleNotFoundError(message, name="jinja2") from error
 
     made = Environment(
         loader=PackageLoader("monocal.reports"),
@@ -155,24 +157,15 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for function in (numbers.count, numbers.percent, numbers.ratio, numbers.significant, numbers.p_value):
-        made.filters[function.__name__] = function
-    for drawing in (plots.reliability_plot, plots.ratio_plot, plots.drift_plot, plots.rates_plot, plots.curves_plot):
-        made.filters[drawing.__name__] = drawing
-    for sentence in (verdict.verdict, verdict.sentences, verdict.key_figures, verdict.drift_in_words):
-        made.filters[sentence.__name__] = sentence
+    for chapter in (numbers, plots, verdict):
+        made.filters |= {name: value for name, value in vars(chapter).items() if isfunction(value) and name[0] != "_"}
     made.filters |= {
-        "shorten": numbers.shorten,
         "span": lambda ends, places=None: numbers.span(ends[0], ends[1], places),
         "decimal": lambda number, places: f"{number:.{places}f}" if math.isfinite(number) else numbers.UNKNOWN,
         "decimal_places": _decimal_places,
         "difference": _difference,
-        "change_verdict": change_verdict,
         "is_off": _is_off,
         "sortable": lambda order: order if isinstance(order, str) else f"{order:.6g}" if order == order else "",
-        "score_shift_in_words": verdict.score_shift_in_words,
-        "effect_plot": plots.effect_plot,
-        "curve_name": plots.curve_name,
         "interval_row": lambda field, place: Markup(plots.interval_row(field, place)),
         "slug": slug,
         "sha256": lambda text: base64.b64encode(hashlib.sha256(str(text).encode()).digest()).decode(),

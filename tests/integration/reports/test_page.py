@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.reports import build_report, write_report
+from monocal.reports import build_report, page, write_report
 from monocal.reports.page import LARGEST_BYTES, render
 from monocal.reports.verdict import sentences
 
@@ -175,6 +176,13 @@ def test_a_calibrator_that_fell_back_is_announced():
     with pytest.warns(UserWarning, match="falling back"):
         model = monocal.fit(table, method="platt", score="pctr", label="click", guard=True)
     assert "fell back to the uncalibrated score" in render(build_report(model, table, **QUICK))
+
+
+def test_without_jinja2_nothing_is_measured_and_the_extra_is_named(small, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    page._templates.cache_clear()
+    with pytest.raises(ModuleNotFoundError, match=r'Hint: pip install "monocal\[report\]"'):
+        write_report("no model", small[1], tmp_path / "report.html")
 
 
 AWKWARD = {
