@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, final
@@ -175,7 +176,7 @@ _PARTS: dict[str, tuple[str, Any]] = {
 """What errors call an entry of an object whose names the caller chose, and the type of its values."""
 
 _LARGE_BYTES = 1 << 20
-"""In longer bodies nobody looks for the name of what is wrong: reading one twice is the work that a refusal saves."""
+"""Of longer bodies a refusal does not name what is wrong, which would be reading them twice."""
 
 _ENCODER = msgspec.json.Encoder(enc_hook=lambda column: column.tolist())
 
@@ -199,6 +200,9 @@ def decode(content: bytes, kind: type[_Body]) -> _Body:
         ...
         monocal.core.errors.InvalidInput: scores of 'click': got str at row 1; expected float. Hint: see /openapi.json.
     """
+    is_large = len(content) > _LARGE_BYTES and gc.isenabled()
+    if is_large:
+        gc.disable()  # it would walk through millions of new lists again and again while they are made
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:
@@ -209,6 +213,9 @@ def decode(content: bytes, kind: type[_Body]) -> _Body:
             f"body: got malformed JSON ({error}); expected a JSON object. "
             "Hint: note that JSON has no NaN and no infinity.",
         ) from None
+    finally:
+        if is_large:
+            gc.enable()
 
 
 def calibrate_request(content: bytes, max_rows: int, engine: Engine) -> Request:

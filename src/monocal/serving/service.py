@@ -113,13 +113,9 @@ class ModelStore:
             return ""
 
     def start(self) -> None:
-        """Loads the active version; without one, or if its copy is lost, what the folder holds."""
-        engine = None
-        if self.active_version:
-            with suppress(MonocalError):
-                engine = self._from_copy(self.active_version)
+        """Loads the active version, or raises if there is nothing sound to serve."""
         try:
-            self._switch(engine or self._from_folder())
+            self._switch(self._from_active())
         except MonocalError as error:
             self._refuse(error)
             raise
@@ -138,7 +134,7 @@ class ModelStore:
         while True:
             await asyncio.sleep(every_seconds)
             if self.active_version != self.engine.version:
-                await self._exchange(lambda: self._from_copy(self.active_version))
+                await self._exchange(self._from_active)
             elif watch:
                 now = await asyncio.to_thread(_publication, self.folder)
                 if now and now != self._tried and (now == before or is_registry(self.folder)):
@@ -191,8 +187,15 @@ class ModelStore:
             if copy is not None:
                 shutil.rmtree(copy, ignore_errors=True)
 
-    def _from_copy(self, version: str) -> Engine:
-        return self._proved(self._home / version)
+    def _from_active(self) -> Engine:
+        """Returns the active version; without one, or if its copy is lost, what the folder holds."""
+        version = self.active_version
+        if self._engine is not None and self._engine.version == version:
+            return self._engine
+        if version:
+            with suppress(MonocalError):
+                return self._proved(self._home / version)
+        return self._from_folder()
 
     def _activate(self, copy: Path, version: str) -> None:
         """Keeps a copy under its version, makes that the active one, and forgets all but the one before."""
@@ -380,7 +383,7 @@ class Service:
         while True:
             if supervisor is not None:
                 # uvicorn asks a thread whether the process lives; this timer runs out if the event loop does not turn
-                faulthandler.dump_traceback_later(self.settings.hang_seconds, exit=True)
+                faulthandler.dump_traceback_later(self.settings.hang_seconds + _TICK_SECONDS, exit=True)
                 if not supervisor.is_alive():
                     os.kill(os.getpid(), signal.SIGTERM)
             await asyncio.sleep(_TICK_SECONDS)

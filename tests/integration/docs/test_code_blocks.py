@@ -13,6 +13,7 @@ TESTED_ELSEWHERE = {
     "cli.md": "examples of every verb, on files that are not there; each verb has tests of its own",
     "guides/onnx.md": "test_onnx_page.py",
     "guides/clusters.md": "tests/cluster/test_guide.py",
+    "guides/runbook.md": "tests/unit/serving/test_alerts.py",
 }
 PAGES = sorted(
     str(page.relative_to(DOCS))

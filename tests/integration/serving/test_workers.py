@@ -4,7 +4,10 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 
+import httpx
 import psutil
 import pytest
 
@@ -25,8 +28,6 @@ def service(start, folder):
 
 @pytest.fixture
 def load(service):
-    import httpx
-
     url, headers = f"{service.admin_url}/v1/models/model/load", {"authorization": f"Bearer {TOKEN}"}
     return lambda: httpx.post(url, headers=headers, timeout=120.0)
 
@@ -81,8 +82,6 @@ def test_a_swap_reaches_every_worker_and_a_later_one_begins_there(
 
 
 def test_an_operator_s_calls_have_a_port_of_their_own(service):
-    import httpx
-
     for path in ("/metrics", "/v1/models/model"):
         elsewhere = service.get(path)
         assert (elsewhere.status_code, elsewhere.json()["kind"]) == (404, "not found")
@@ -131,11 +130,36 @@ def test_workers_end_when_their_supervisor_is_killed(start, models, wait):
     wait(lambda: not any(psutil.pid_exists(worker) for worker in workers), "the orphans to end")
 
 
+STUCK = """
+import asyncio, multiprocessing, sys, time
+from pathlib import Path
+from monocal.serving import Settings
+from monocal.serving.service import Service
+
+class Supervisor:
+    def is_alive(self):
+        return True
+
+async def main():
+    service = Service(Settings(sys.argv[1], name="model", hang_seconds=0.1), Path(sys.argv[1]))
+    task = asyncio.create_task(service._tick())
+    await asyncio.sleep(0)
+    time.sleep(300)
+
+multiprocessing.parent_process = Supervisor
+asyncio.run(main())
+"""
+
+
+def test_a_worker_whose_event_loop_does_not_turn_ends(tmp_path):
+    command = [sys.executable, "-c", STUCK, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 1
+    assert "Timeout" in done.stderr
+
+
 def test_a_service_without_a_sound_model_does_not_start(tmp_path):
     """The reason is in the log, and nobody tries for ever."""
-    import subprocess
-    import sys
-
     program = f"import monocal.serving as serving; serving.serve({str(tmp_path)!r}, port=0, workers=2, name='model')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1

@@ -170,7 +170,7 @@ def test_row_scorer_is_bit_equal_to_predict_samples(model, rng, shift):
     try:
         logits = rng.normal(-2.0, 3.0, 500)
         ids = rng.integers(0, 40_000, (500, 6)).astype(np.int32)
-        expected = calibrator.predict_data(Dataset(logits, features=ids))
+        expected = calibrator.predict_data(Dataset(logits, ids=ids))
         assert np.array_equal(calibrator.row_scorer()(logits, ids), expected)
     finally:
         calibrator.recent_shift_ = was
