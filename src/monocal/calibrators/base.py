@@ -33,7 +33,6 @@ from monocal.core.spaces import (
     ScoreSpace,
     check_score_space,
     logit,
-    shift_probabilities,
     sigmoid,
 )
 from monocal.core.threads import one_blas_thread
@@ -253,7 +252,7 @@ class Calibrator(Parameters, ABC):
         if self.fell_back_:
             return sigmoid(data.z)
         self._check_fields(data)
-        return self._predict_shifted(self._through_base_curve(data), self.recent_shift_)
+        return self._predict(self._through_base_curve(data), self.recent_shift_)
 
     @final
     def logit_variance(self, data: Dataset) -> LogitVariance:
@@ -274,9 +273,7 @@ class Calibrator(Parameters, ABC):
         if self.fell_back_:
             return lambda logits, _ids: sigmoid(logits)
         quick, curve = self._row_scorer(self.recent_shift_), self.base_curve
-        if quick is not None:
-            return quick if curve is None else lambda logits, ids: quick(curve(logits), ids)
-        return lambda logits, ids: self.predict_data(Dataset(logits, ids=ids if ids.shape[1] else None))
+        return quick if curve is None else lambda logits, ids: quick(curve(logits), ids)
 
     @final
     def probabilities(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
@@ -354,14 +351,13 @@ class Calibrator(Parameters, ABC):
     def _map(self, _ops: Ops, _logits: Values, _ids: Values | None) -> Values:
         """Returns probabilities (logits, for a `LogitCalibrator`), written over operations.
 
-        It runs on arrays to predict and as nodes of a graph to be exported, so it is made of operations alone. A method
-        that cannot be written so gives `_predict` instead, and has no graph.
+        It runs on arrays to predict and as nodes of a graph to be exported, so it is made of operations alone.
         """
         raise refusal("onnx", self.name)
 
-    def _predict(self, data: Dataset) -> Floats:
-        """Returns probabilities."""
-        found: Floats = self._map(NUMPY, data.z, data.ids)
+    def _predict(self, data: Dataset, shift: float = 0.0) -> Floats:
+        """Returns probabilities whose logits are moved by `shift`."""
+        found: Floats = self._map_shifted(NUMPY, data.z, data.ids, shift)
         return found
 
     def _refresh(self, _data: Dataset) -> None:
@@ -372,13 +368,9 @@ class Calibrator(Parameters, ABC):
         """Returns how surely every row's calibrated logit is known."""
         raise refusal("interval", self.name)
 
-    def _predict_shifted(self, data: Dataset, shift: float) -> Floats:
-        probabilities = self._predict(data)
-        return shift_probabilities(probabilities, shift) if shift != 0.0 else probabilities
-
-    def _row_scorer(self, _shift: float) -> RowScorer | None:
-        """Returns a quick scorer that adds `shift` to its logits, or None if `_predict` is quick enough."""
-        return None
+    def _row_scorer(self, shift: float) -> RowScorer:
+        """Returns what scores the rows of a request, with `shift` added to their logits."""
+        return lambda logits, ids: self._predict(Dataset(logits, ids=ids if ids.shape[1] else None), shift)
 
     def _never_negative(self) -> Mapping[str, ArrayLike]:
         """Returns learned numbers, by name, that are never negative where order is kept."""
@@ -473,10 +465,7 @@ class LogitCalibrator(Calibrator):
         found: Floats = self._map(NUMPY, data.z, data.ids)
         return found
 
-    def _predict(self, data: Dataset) -> Floats:
-        return sigmoid(self._predict_logits(data))
-
-    def _predict_shifted(self, data: Dataset, shift: float) -> Floats:
+    def _predict(self, data: Dataset, shift: float = 0.0) -> Floats:
         return sigmoid(self._predict_logits(data) + shift)
 
     def _map_shifted(self, ops: Ops, logits: Values, ids: Values | None, shift: float) -> Values:

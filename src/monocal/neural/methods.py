@@ -31,7 +31,7 @@ class KnotsCalibrator(NeuralCalibrator):
         compiled = numba_is_installed() and network_weight(weights) > 0.0
         return CompiledUmc(weights) if compiled else super()._prepare(weights)
 
-    def _row_scorer(self, shift: float) -> RowScorer | None:
+    def _row_scorer(self, shift: float) -> RowScorer:
         fitted = self._fitted_map()
         return fitted.row_scorer(shift) if isinstance(fitted, CompiledUmc) else super()._row_scorer(shift)
 

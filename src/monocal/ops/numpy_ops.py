@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.compiled.jit import numba_is_installed
+from monocal.core.fields import FieldSchema
 from monocal.core.spaces import Floats, logit, round_logits, sigmoid
 from monocal.ops.operations import Ops
 
@@ -19,7 +20,8 @@ Floats32 = NDArray[np.float32]
 _BLOCK_ROWS = 256
 """Rows that stay in the cache while the plain numpy loop runs over the inputs."""
 
-_SHIFTED_AT_ONCE = 1 << 16
+_SMALL_REQUEST = 512
+"""Rows of which the shifts of all fields are looked up in one call."""
 
 
 def add_products(rows: Floats32, matrix: Floats32, out: Floats32) -> None:
@@ -91,31 +93,6 @@ def _products() -> Callable[[Floats32, Floats32, Floats32], None]:
 
     found: Callable[[Floats32, Floats32, Floats32], None] = compiled
     return found
-
-
-def add_shifts(base: Floats, ids: NDArray[Any], shifts: Floats, offsets: NDArray[np.int64]) -> Floats:
-    """Returns `base` plus the shift of every row's value of every field, field after field.
-
-    Arguments:
-        base: One number per row.
-        ids: Field ids `(n, F)`; those beyond a field's shifts count as unseen (id 0).
-        shifts: Of all ids, field after field.
-        offsets: Where each field starts among them; the last entry is their number.
-
-    Example:
-        >>> add_shifts(np.zeros(2), np.array([[1], [7]]), np.array([0.0, 0.5]), np.array([0, 2])).tolist()
-        [0.5, 0.0]
-    """
-    total = np.array(base, dtype=np.float64)
-    # by blocks, whose columns of places stay small beside many rows
-    for first in range(0, total.shape[0], _SHIFTED_AT_ONCE):
-        rows = slice(first, first + _SHIFTED_AT_ONCE)
-        block = np.asarray(ids[rows])
-        for field in range(block.shape[1]):
-            start, end = offsets[field], offsets[field + 1]
-            known = block[:, field]
-            total[rows] += shifts[start + np.where(known < end - start, known, 0)]
-    return total
 
 
 @final
@@ -301,7 +278,13 @@ class NumpyOps(Ops):
         return vectors.reshape(vectors.shape[0], -1)
 
     def add_shifts(self, base: Floats, ids: NDArray[Any], shifts: Floats, offsets: NDArray[np.int64]) -> Floats:
-        return add_shifts(base, ids, shifts, offsets)
+        sizes = np.diff(offsets)
+        if base.shape[0] > _SMALL_REQUEST:
+            return FieldSchema.of(sizes).add_shifts(base, ids, shifts)
+        known = np.where(ids < sizes, ids, 0).T + offsets[:-1, None]
+        # accumulate adds one field after the other, as a large table's loop does; a plain sum would round otherwise
+        found: Floats = np.add.accumulate(np.concatenate([base[None], shifts.take(known)]), axis=0)[-1]
+        return found
 
     def replaced(
         self,

@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.base_curve import Base
-from monocal.calibrators.contract import RowScorer, Tags
+from monocal.calibrators.contract import Tags
 from monocal.carry_over.curve import learn_score_curve
 from monocal.carry_over.fit import add_nuisance_effects, fit_effects
 from monocal.carry_over.level import block_offset
 from monocal.carry_over.shrinkage import Carry, check_carry, learn_carry_over
 from monocal.core.dataset import Dataset
-from monocal.core.fields import FieldSchema, Ids
+from monocal.core.fields import FieldSchema
 from monocal.core.row_intervals import LogitVariance
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.spaces import Floats
 from monocal.ops.operations import Ops, Values
 from monocal.wide.intervals import logit_variances, posterior_at_fit, require_variance_components, unexplained_at_fit
 from monocal.wide.penalties import Penalty, check_penalty
@@ -150,28 +150,3 @@ class WideLogisticCalibrator(LogitCalibrator):
     def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
         line = logits * self.slope_ + self.intercept_
         return line if ids is None else ops.add_shifts(line, ids, self.shifts_, self.offsets_)
-
-    def _row_scorer(self, shift: float) -> RowScorer:
-        slope, intercept = self.slope_, self.intercept_
-        sizes, starts, table = _append_unseen_slot(self.shifts_, self.offsets_)
-
-        def score(logits: Floats, ids: Ids) -> Floats:
-            places = np.minimum(ids.T, sizes) + starts
-            terms = np.empty((sizes.shape[0] + 1, logits.shape[0]))
-            base = logits * slope
-            base += intercept
-            terms[0] = base
-            table.take(places, out=terms[1:], mode="clip")
-            # accumulate adds one field after the other, as add_shifts does; a plain sum would round otherwise
-            total: Floats = np.add.accumulate(terms, axis=0, out=terms)[-1]
-            return sigmoid(total + shift)
-
-        return score
-
-
-def _append_unseen_slot(shifts: Floats, offsets: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64], Floats]:
-    """Returns sizes, starts and shifts with one more id per field, for all ids beyond the table."""
-    sizes = np.diff(offsets)
-    table = np.insert(shifts, offsets[1:], shifts[offsets[:-1]])
-    starts = offsets[:-1] + np.arange(sizes.size)
-    return sizes[:, None].astype(np.int32), starts[:, None], table

@@ -12,7 +12,7 @@ from monocal.core.dataset import Dataset
 from monocal.core.monotonicity import assert_monotone
 from monocal.lab.simulator import simulate_log
 from monocal.neural.neural_calibrator import NeuralCalibrator
-from monocal.ops.numpy_ops import add_shifts
+from monocal.ops.numpy_ops import NUMPY
 from monocal.training import evaluate
 from monocal.training.dense_adam import DenseAdam
 
@@ -355,6 +355,6 @@ def test_shifts_of_the_saved_model_are_those_of_the_prediction(log):
     weights = one.weights_
     bare = {name: array for name, array in weights.items() if not name.startswith("wide.")}
     curve = one._prepare(bare)(log.logits, log.features)
-    total = add_shifts(curve, log.features, weights["wide.shifts"], weights["wide.offsets"])
+    total = NUMPY.add_shifts(curve, log.features, weights["wide.shifts"], weights["wide.offsets"])
     p = predict(one, log)
     np.testing.assert_allclose(np.log(p) - np.log1p(-p), total + weights["wide.intercept"][0], atol=1e-9)

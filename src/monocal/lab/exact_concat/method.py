@@ -111,7 +111,7 @@ class UmcConcatCalibrator(NeuralCalibrator):
 
         return CompiledUmc(weights, concat_predictor)
 
-    def _row_scorer(self, shift: float) -> RowScorer | None:
+    def _row_scorer(self, shift: float) -> RowScorer:
         fitted = self._fitted_map()
         return fitted.row_scorer(shift) if isinstance(fitted, CompiledUmc) else super()._row_scorer(shift)
 

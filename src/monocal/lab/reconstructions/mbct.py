@@ -123,7 +123,8 @@ class MBCTCalibrator(Calibrator):
             return bins[:, None]
         return np.column_stack([data.ids.astype(np.int64), bins])
 
-    def _predict(self, data: Dataset) -> Floats:
+    def _walk(self, data: Dataset) -> Floats:
+        """Takes every row down every tree, on arrays."""
         forest, values = Forest(self.nodes_, self.sides_, self.ratios_, self.roots_), self._values(data)
         p = _clipped(sigmoid(data.z))
         for root in self.roots_:
@@ -131,7 +132,8 @@ class MBCTCalibrator(Calibrator):
         return p
 
     def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
-        assert isinstance(ops, OnnxOps)  # on arrays a row walks down its trees alone, see `_predict`
+        if not isinstance(ops, OnnxOps):
+            return self._walk(Dataset(logits, ids=ids))
         graph = ops.graph
         bins = graph.last_not_above(logits.name, np.concatenate([[-1e9], self.knots_]))
         matrix = graph.upright(bins)
