@@ -19,12 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
-import monocal.spark as ms
-from monocal.calibrators import calibrator
-from monocal.core.reduce import DEALT_ROWS, Local, Partition
+from monocal.core.reduce import DEALT_ROWS
 from monocal.lab.prepare.splits import split_by_share
 from monocal.lab.simulator import simulate_log
-from monocal.spark.collecting import collected
 from monocal.tables.encoded import save_encoded
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
@@ -212,6 +209,7 @@ def folder(tmp_path_factory):
     table = table.append_column("row", pa.array(np.arange(log.num_rows)))
     table = table.append_column("rate", pa.array(rng.uniform(0.2, 1.0, log.num_rows)))
     table = table.append_column("weight", pa.array(rng.integers(0, 4, log.num_rows) * 0.5))
+    table = table.append_column("price", pa.array(rng.lognormal(2.0, 1.0, log.num_rows)))
     buys = rng.random(log.num_rows) < 0.05
     table = table.append_column("buy", pa.array(buys.astype(np.int8), mask=rng.random(log.num_rows) < 0.5))
     for part in range(3):
@@ -222,38 +220,3 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def rows(folder):
     return pq.read_table(folder)
-
-
-@pytest.fixture(scope="session")
-def network(spark, folder):
-    """A table with nulls in a field, how it is fitted, and the network that a barrier stage fits if nothing is lost."""
-    df = spark.read.parquet(str(folder)).where("row < 6000")
-    wishes = {"method": "umc", "score": "pctr", "label": "click", "fields": ["site_id", "device"], "time": "timestamp"}
-    wishes |= {"size": "small", "n_epochs": 1, "n_dimensions": 4, "workers": 2}
-    return df, wishes, ms.fit(df, **wishes)
-
-
-@pytest.fixture(scope="session")
-def fitted_by_one_process():
-    """Returns the calibrator that one process fits on the shards that the tasks of a barrier stage deal themselves."""
-    from pyspark.sql import functions as F
-
-    def fitted(df, wishes, known):
-        parts = ("score", "label", "fields", "time", "weight")
-        roles = Roles.of(**{name: wishes[name] for name in parts if name in wishes})
-        settings = {name: value for name, value in wishes.items() if name not in (*parts, "workers", "method")}
-        one = calibrator(wishes["method"], **settings)
-        columns = [f"`{name}`" for name in roles.columns]
-        dealt = df.select(*columns).repartition(wishes["workers"], *columns)
-        dealt = dealt.sortWithinPartitions(*([f"`{roles.time}`"] if roles.time else []), *columns)
-        table = collected(dealt.withColumn("shard", F.spark_partition_id()))
-        numbers = tuple(range(wishes["workers"]))
-        edges = np.searchsorted(table["shard"].to_numpy(), [*numbers, len(numbers)])
-        rows = Table.read(table, roles)
-        times = rows.times if one.looks_at_time else None
-        order = np.zeros(rows.n_rows, np.int64) if roles.time is None else times
-        shards = Partition(Local(), len(numbers), numbers, edges, order)
-        given = {"features": known.encode(table), "weights": rows.weights, "times": times, "shards": shards}
-        return one.fit(rows.scores["click"], rows.labels["click"], **given)
-
-    return fitted

@@ -9,10 +9,9 @@ import pytest
 
 import monocal
 import monocal.spark as ms
-from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
-from monocal.evaluation.table import evaluate_table
+from monocal.core.errors import InvalidInput, UnknownName
 from monocal.models.model import Fusion
-from monocal.spark.collecting import collected
+from monocal.spark.workers import collected
 
 FIELDS = ["site_id", "device", "hour"]
 
@@ -22,7 +21,7 @@ def fitted(rows, method, **options):
     return monocal.fit(few, **{"method": method, "score": "pctr", "label": "click", "fields": FIELDS, **options})
 
 
-@pytest.mark.parametrize("method", ["platt", "isotonic", "wide_logistic", "umc"])
+@pytest.mark.parametrize("method", ["isotonic", "umc"])
 def test_the_numbers_are_those_of_one_machine_in_the_same_order(spark, folder, rows, method):
     model = fitted(rows, method, **({"n_epochs": 1} if method == "umc" else {}))
     scored = collected(ms.apply(spark.read.parquet(str(folder)), model))
@@ -81,20 +80,8 @@ def test_fields_of_every_type_find_their_values(spark, tmp_path):
     assert (scored["p_calibrated"].to_numpy() == model.predict(table)).all()
 
 
-def test_fields_of_numbers(spark, folder, rows):
+def test_intervals_of_a_model_with_numbers(spark, folder, rows):
     model = fitted(rows, "wide_logistic", fields=["site_id"], numeric=["rate", "weight"])
-    df = spark.read.parquet(str(folder))
-    scored = collected(ms.apply(df, model)).sort_by("row")
-    assert (scored["pctr_calibrated"].to_numpy() == model.predict(rows)).all()
-    found = ms.evaluate(df, model=model, metrics=["log_loss", "fece"]).tasks["click"]["after"]
-    with pytest.warns(MonocalWarning, match="fitted on"):
-        local = evaluate_table(rows, model=model, metrics=["log_loss", "fece"]).tasks["click"]
-    for name in ("log_loss", "fece"):
-        assert found.value(name) == pytest.approx(local.value(name), rel=1e-12)
-
-
-def test_intervals(spark, folder, rows):
-    model = fitted(rows, "wide_logistic", fields=["site_id"])
     df = spark.read.parquet(str(folder))
     scored = collected(ms.apply(df, model, interval=0.9)).sort_by("row")
     expected = model.predict(rows, interval=0.9)
@@ -103,14 +90,6 @@ def test_intervals(spark, folder, rows):
     assert (scored["pctr_calibrated_upper"].to_numpy() == expected.upper).all()
     with pytest.raises(InvalidInput, match="one with intervals of rows"):
         ms.apply(df, fitted(rows, "platt", fields=[]), interval=0.9)
-
-
-def test_nothing_is_computed_before_it_is_asked_for(spark, rows):
-    from pyspark.sql import functions as F
-
-    df = spark.range(10).select(F.raise_error(F.lit("computed")).cast("double").alias("pctr"), "id")
-    scored = ms.apply(df, fitted(rows, "platt", fields=[]))
-    assert scored.columns == ["pctr", "id", "pctr_calibrated"]
 
 
 def test_a_bad_row_is_named_or_becomes_null(spark, rows):
@@ -135,20 +114,6 @@ def test_a_bad_row_of_a_file_is_named_with_the_file(spark, rows, tmp_path):
     pq.write_table(pa.table({"pctr": [0.1, float("nan"), 0.3]}), tmp_path / "tuesday.parquet")
     with pytest.raises(InvalidInput, match=r"got nan in row 1 of partition \d+ \(file:.*tuesday\.parquet\)"):
         ms.check_rows(spark.read.parquet(str(tmp_path)), fitted(rows, "platt", fields=[]))
-
-
-def test_text_and_rates_that_cannot_be_used_are_named(spark, rows):
-    model = fitted(rows, "platt", fields=[], sampling_rate="rate")
-    df = spark.createDataFrame([("0.1", 0.5), ("high", 0.5)], "pctr string, rate double").repartition(1)
-    with pytest.raises(
-        InvalidInput, match=r"score column 'pctr': got 'high' in row \d of partition 0; expected numbers from"
-    ):
-        ms.check_rows(df, model)
-    with pytest.raises(
-        InvalidInput, match=r"sampling rate column 'rate': got 0 in row .* expected numbers above 0 and up to 1"
-    ):
-        ms.check_rows(df.where("pctr = '0.1'").selectExpr("pctr", "0.0D AS rate"), model)
-    assert collected(ms.apply(df, model, on_error="null"))["pctr_calibrated"].null_count == 1
 
 
 def test_a_table_without_a_column_is_refused_before_any_job(spark, rows):

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
+import monocal.spark as ms
 
 SCRIPT = """
 import json
@@ -20,9 +21,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 import monocal, monocal.spark as ms
 from monocal.core.errors import InvalidInput
-from monocal.spark.collecting import collected
+from monocal.spark.workers import collected
 
-folder, wishes = sys.argv[1], json.loads(sys.argv[2])
+folder, given = sys.argv[1], json.loads(sys.argv[2])
 settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 builder = SparkSession.builder.remote("local[2]")
 settings |= {"spark.sql.shuffle.partitions": "2", "spark.sql.legacy.setCommandRejectsSparkCoreConfs": "false"}
@@ -31,16 +32,16 @@ for key, value in settings.items():
 spark = builder.getOrCreate()
 assert "connect" in type(spark).__module__
 df, rows = spark.read.parquet(folder), pq.read_table(folder)
-model = ms.fit(df, method="platt", score="pctr", label="click")
+together = ms.fit(df.where("row < 6000"), **given)  # in one barrier stage
+model = monocal.fit(rows, method="platt", score="pctr", label="click")
 scored = collected(ms.apply(df, model)).sort_by("row")
 assert (scored["pctr_calibrated"].to_numpy() == model.predict(rows)).all()
-found = ms.evaluate(df, model=model, metrics=["pcoc", "fece"], fields=["device"]).tasks["click"]["after"]
-assert abs(found.value("pcoc") - 1.0) < 1e-9
-together = ms.fit(df.where("row < 6000"), **wishes)  # in one barrier stage
+found = ms.evaluate(df, model=model, metrics=["pcoc", "fece"], fields=["device"]).tasks["click"]
+assert abs(found.value("pcoc") - 1.0) < 1e-6
 
 def refusal(**options):
     try:
-        ms.fit(df, **{**wishes, **options})
+        ms.fit(df, **{**given, **options})
     except InvalidInput as error:
         return str(error)
     raise AssertionError("tasks of a barrier stage may not start together")
@@ -54,18 +55,19 @@ spark.stop()
 """
 
 
-def test_fit_apply_and_evaluate_need_no_spark_context(folder, network):
-    """A network fitted there is that of a classic session, to the bit."""
+def test_fit_apply_and_evaluate_need_no_spark_context(spark, folder):
+    """What is fitted there is what a classic session fits, to the bit."""
     pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
     pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
     if not list((Path(pyspark.__file__).parent / "jars").glob("spark-connect_*")):
         pytest.skip("the Python package of Spark 3.5 brings no Connect server")
-    _, wishes, expected = network
+    given = {"method": "wide_logistic", "score": "pctr", "label": "click", "fields": ["site_id"], "time": "timestamp"}
+    expected = ms.fit(spark.read.parquet(str(folder)).where("row < 6000"), **given)
     source = str(Path(monocal.__file__).parents[1])
     settings = {"PYTHONPATH": source, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     settings |= {"SPARK_TESTING": "1"}  # a port that is free, instead of the same one for everybody on this machine
     ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SCRIPT, str(folder), json.dumps(wishes)],
+        [sys.executable, "-W", "ignore", "-c", SCRIPT, str(folder), json.dumps(given)],
         env={**os.environ, **settings},
         capture_output=True,
         text=True,

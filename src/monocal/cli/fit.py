@@ -219,7 +219,7 @@ def apply(
 def _apply_on_spark(model: Model | str, df: Any, out: str, column: Any, interval: float | None) -> list[str]:
     """Writes the scored table and returns the names of the columns that were added."""
     from monocal.spark import apply, check_rows
-    from monocal.spark.collecting import refusals_of_workers
+    from monocal.spark.workers import refusals_of_workers
 
     check_new_folder(df, out)
     scored = apply(df, model, column=column, interval=interval)

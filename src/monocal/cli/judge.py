@@ -21,8 +21,7 @@ monocal evaluate model/ test.parquet
 monocal evaluate model/ test.parquet --by site_id --group user_id
 monocal evaluate scored.parquet --score pctr_calibrated --label click --fields site_id,app_id
 monocal evaluate model/ bids.parquet --time ts --since 2024-05-01 --json
-monocal evaluate model/ hdfs:///log/ --group user_id --engine spark --master yarn
-monocal evaluate model/ hdfs:///log/ --group user_id --engine spark --intervals
+monocal evaluate model/ hdfs:///log/ --engine spark --master yarn
 """,
     "compare": """
 monocal compare log.parquet --score pctr --label click --fields site_id,app_id --time timestamp
@@ -64,8 +63,6 @@ def evaluate(
     until: str | None = None,
     metrics: Names = None,
     seed: Natural = 0,
-    exact: bool = False,
-    intervals: bool = False,
     engine: str = "local",
     master: str | None = None,
     conf: list[str] | None = None,
@@ -75,12 +72,10 @@ def evaluate(
     """Measures a model or a score column against its noise floor.
 
     With a model every metric is shown before and after calibration, and whether the difference is more than noise.
-    On Spark intervals and floors are shown if asked for, and only of metrics that are sums or means over groups.
+    On Spark metrics are sums over rows: those that need all rows in one place say so, and none has an interval.
 
     Arguments:
         paths ([MODEL] TABLE): A model and a table, or a table with a score.
-        exact: With --engine spark: AUC from all rows instead of a sketch.
-        intervals: With --engine spark: intervals and floors, too, of metrics that are sums.
     """
     from monocal.evaluation.table import evaluate_table
     from monocal.metrics import METRICS
@@ -92,22 +87,22 @@ def evaluate(
     if columns["fields"] is not None:
         columns["fields"] = arguments.chosen_fields(columns["fields"])
     chosen = list(METRICS) if metrics == ["all"] else metrics
-    asked: dict[str, Any] = {"metrics": chosen, "since": since, "until": until, "seed": seed}
-    on_one_machine = (*LATE, "soft_labels")
+    asked: dict[str, Any] = {"metrics": chosen, "since": since, "until": until}
+    on_one_machine = (*LATE, "soft_labels", "group")
     if is_spark(engine, master, conf, {"by": by, **{name: columns[name] for name in on_one_machine}}):
         from monocal.cli.tables import print_evaluation
         from monocal.spark import evaluate as evaluate_on_spark
 
         given = {name: value for name, value in columns.items() if name not in on_one_machine}
         rows = spark_table(table, master, conf)
-        measured = evaluate_on_spark(rows, model=place, exact=exact, intervals=intervals, **asked, **given)
+        measured = evaluate_on_spark(rows, model=place, **asked, **given)
         if as_json:
             print_json(measured.as_dict())
             return
         for name, evaluation in measured.tasks.items():
             print_evaluation(name, evaluation)
         return
-    found = evaluate_table(table, model=model, by=by or [], **asked, **columns)
+    found = evaluate_table(table, model=model, by=by or [], seed=seed, **asked, **columns)
     if as_json:
         print_json(found.as_dict())
         return

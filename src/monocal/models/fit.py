@@ -131,7 +131,9 @@ class OwnRows(NamedTuple):
     shards: Partition | None
 
 
-def own_rows(rows: Table, task: str, n_shards: int, team: Reducer, *, looks_at_time: bool) -> OwnRows:
+def own_rows(
+    rows: Table, task: str, n_shards: int, team: Reducer, *, looks_at_time: bool, has_whole_log: bool = True
+) -> OwnRows:
     """Returns this process's rows of a task; nothing that their fit has no use for stays in memory beside them.
 
     Arguments:
@@ -141,9 +143,11 @@ def own_rows(rows: Table, task: str, n_shards: int, team: Reducer, *, looks_at_t
         team: The processes that fit together.
         looks_at_time: Whether the fit tells older rows from newer ones; times and places in the log cost eight bytes a
             row each.
+        has_whole_log: As for `dealt_rows`.
     """
     if n_shards > 1 or team.size > 1:
-        own = dealt_rows(rows if looks_at_time else replace(rows, times=None), n_shards, team, task)
+        seen = rows if looks_at_time else replace(rows, times=None)
+        own = dealt_rows(seen, n_shards, team, task, has_whole_log=has_whole_log)
         if not looks_at_time:
             own = own._replace(shards=replace(own.shards, order=None))
         return OwnRows(own.rows, own.features if rows.field_names else None, own.shards)
@@ -170,7 +174,9 @@ class DealtRows(NamedTuple):
     shards: Partition
 
 
-def dealt_rows(rows: Table, n_shards: int, team: Reducer, task: str | None = None) -> DealtRows:
+def dealt_rows(
+    rows: Table, n_shards: int, team: Reducer, task: str | None = None, *, has_whole_log: bool = True
+) -> DealtRows:
     """Returns this process's shards of encoded rows; all of them if there is one.
 
     Arguments:
@@ -178,10 +184,15 @@ def dealt_rows(rows: Table, n_shards: int, team: Reducer, task: str | None = Non
         n_shards: Into how many shards they are dealt.
         team: The processes.
         task: Whose labels must be there; None for all rows.
+        has_whole_log: Whether the rows are those of all members; else they are this member's own, in order of time.
     """
     if n_shards == 1 and team.size == 1:
         return DealtRows(rows, rows.encoding[0], slice(None), Partition.whole(rows.n_rows))
-    mine, shards = Partition.of_log(rows.n_rows, n_shards, team)
+    if has_whole_log:
+        mine, shards = Partition.of_log(rows.n_rows, n_shards, team)
+    else:
+        mine, order = np.arange(rows.n_rows), np.zeros(rows.n_rows, np.int64) if rows.times is None else rows.times
+        shards = Partition(team, team.size, (team.rank,), np.array([0, rows.n_rows]), order)
     known = np.ones(0, np.bool_) if task is None else rows.labels[task][mine] >= 0
     if not known.all():
         mine, shards = mine[known], shards.take(known)
@@ -268,6 +279,7 @@ def fit_log(
     *,
     team: Reducer | None = None,
     n_shards: int | None = None,
+    has_whole_log: bool = True,
 ) -> Model:
     """Fits one calibrator per task on encoded rows.
 
@@ -277,6 +289,7 @@ def fit_log(
         team: Who fits together; each member reads its own shards of the rows and ends with the same model.
         n_shards: Into how many shards the rows are dealt; by default one per member. The same number gives the same
             bits whatever the team.
+        has_whole_log: Whether every member was given all rows; else each brings its own, one shard per member.
     """
     team = team or Local()
     n_shards = n_shards or team.size
@@ -295,7 +308,14 @@ def fit_log(
     for task in rows.scores:
         fitted = _fit_task(
             # without a name here, so that they are gone after the fit
-            own_rows(rows, task, n_shards, team, looks_at_time=asked.calibrator().looks_at_time),
+            own_rows(
+                rows,
+                task,
+                n_shards,
+                team,
+                looks_at_time=asked.calibrator().looks_at_time,
+                has_whole_log=has_whole_log,
+            ),
             task,
             asked.calibrator,
             embeddings,
@@ -303,18 +323,19 @@ def fit_log(
         )
         tasks.append(TaskModel(task, rows.roles.score_columns.get(task, task), rows.roles.labels[task], fitted))
     trim_heap()
-    part = dealt_rows(rows, n_shards, team)
+    part = dealt_rows(rows, n_shards, team, has_whole_log=has_whole_log)
+    learned = rows_fact(part.rows, team)
     model = Model(
         tasks=tuple(tasks),
         vocabulary=vocabulary,
         scores_are=rows.roles.scores_are,
         sampling_rate=rows.roles.sampling_rate,
         info={
-            "n_rows": rows.n_rows,
-            "log_fingerprint": rows.fingerprint,
+            "n_rows": learned["n_rows"],
+            **({"log_fingerprint": rows.fingerprint} if has_whole_log else {}),
             "tasks": fit_facts(without_fields(part.rows), part.shards),
             "time_column": None if rows.times is None else rows.roles.time,
-            "learned_from": [rows_fact(part.rows, team)],
+            "learned_from": [learned],
             "row_sample": row_sample(part.rows, part.features, shards=part.shards),
             **({"soft_labels": True} if rows.roles.soft_labels else {}),
             **({} if rows.late_labels is None else {"late_labels": rows.late_labels.as_dict()}),

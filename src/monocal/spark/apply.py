@@ -20,8 +20,7 @@ from monocal.models.apply import (
     scored_columns,
 )
 from monocal.models.model import Model, logit_variance
-from monocal.spark.placed import placed
-from monocal.spark.shipping import receive, ship
+from monocal.spark.workers import placed, receive, ship
 
 DataFrame = Any
 """A `pyspark.sql.DataFrame`, classic or of Spark Connect."""

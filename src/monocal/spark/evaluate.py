@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import ScoreSpace
 from monocal.evaluation.evaluate import Evaluation, EvaluationOptions, chosen_metrics, headline_metrics
-from monocal.evaluation.table import TableEvaluation, evaluation_roles
-from monocal.metrics import AnyMetric, Mvce, Value, metric
+from monocal.evaluation.table import AFTER, BEFORE, TableEvaluation, evaluation_roles
+from monocal.metrics import AnyMetric, Forecast, Value, metric
+from monocal.metrics.base import by_summary
 from monocal.metrics.fields import FieldMetric
+from monocal.metrics.resample import pack, unpack
+from monocal.models.apply import placed_error, ranges
 from monocal.models.model import Model
-from monocal.spark.by_field import measure_fields
-from monocal.spark.by_group import GroupMetric, measure_groups
-from monocal.spark.exact_auc import measure_auc
-from monocal.spark.judged_rows import AFTER, BEFORE, Judging, Slot
-from monocal.spark.resampling import NO_INTERVAL, Resampling
-from monocal.spark.shipping import ship
-from monocal.spark.sums import SlotSums, measure_sums
+from monocal.spark.vocabulary import vocabulary
+from monocal.spark.workers import Shipped, placed, receive, refusals_of_workers, ship
+from monocal.tables.problems import RawRows
+from monocal.tables.roles import Roles
+from monocal.tables.table import Table, TimeWindow
+from monocal.tables.vocabulary import Vocabulary, binned
 
-CELLS = 65_536
-"""Cells of the sketch behind metrics that need the order of all rows."""
+SKETCHED = {"auc": 65_536, "adaptive_ece": 65_536, "cal_n": 65_536}
+"""Metrics that need the order of all rows, and the cells of the sketch of the logit that takes its place."""
+
+NEEDS_ALL_ROWS = "needs all rows in one place"
+"""Why a metric that is not a sum over rows has no value on a cluster."""
+
+NO_INTERVAL = "resampling needs all rows in one place"
+"""Why no metric has an interval there."""
+
+_ROWS_AT_ONCE = 1 << 17
+"""Spark's batches of 10,000 rows are joined up to this size, so that the work per batch does not count."""
+
+_SCHEMA = "slot int, summary int, part int, n_rows long, state binary"
+_TYPES = {
+    "slot": pa.int32(),
+    "summary": pa.int32(),
+    "part": pa.int32(),
+    "n_rows": pa.int64(),
+    "state": pa.binary(),
+}
 
 
 def evaluate(
@@ -33,7 +58,6 @@ def evaluate(
     label: str | None = None,
     tasks: Mapping[str, tuple[str, str]] | None = None,
     fields: Sequence[str] | None = None,
-    group: str | None = None,
     weight: str | None = None,
     time: str | None = None,
     since: str | None = None,
@@ -41,35 +65,22 @@ def evaluate(
     sampling_rate: float | str | None = None,
     scores_are: ScoreSpace = "probability",
     metrics: Sequence[str] | None = None,
-    exact: bool = False,
-    intervals: bool = False,
-    confidence: float = 0.95,
-    n_bootstrap: int = 200,
-    n_floor: int = 100,
-    seed: int = 0,
 ) -> TableEvaluation:
     """Measures a score column, or a model beside the score it calibrates, on a Spark table.
 
-    How far the numbers may be from those of one machine: sums (`log_loss`, `ne`, `brier`, `pcoc`, `ece`, `mce`,
-    `rce`, `smooth_ece`), field metrics, `gauc` and `ndcg` agree to 1e-12 relative: doubles are added in another order.
-    `auc`, `adaptive_ece` and `cal_n` come from a sketch of 65,536 cells of the logit and carry their `error_bound` in
-    the details; `exact=True` computes `auc` from all rows. `mvce` needs every row in one place and is NaN with that
-    reason.
-
-    With `intervals`, metrics of a few hundred sums (`log_loss`, `ne`, `brier`, `pcoc`, `ece`, `mce`, `rce`) get their
-    bootstrap intervals and noise floors in the same pass, and `gauc` and `ndcg` their intervals. Rows, or groups where
-    a group is given, are dealt at random into 512 blocks, and sums per block are what travels; statistically that is
-    what one machine does. For the other metrics the interval is NaN with a reason (`interval_reason`): a sketch or the
-    values of a field in 512 blocks would be too large.
+    Every task adds its rows up, and sums are added to sums, so numbers agree with those of one machine to 1e-12
+    relative: doubles are added in another order. `auc`, `adaptive_ece` and `cal_n` come from a sketch of 65,536 cells
+    of the logit and carry their `error_bound` in the details. Metrics that are no sums (`gauc`, `ndcg`, `mvce`) are NaN
+    with that reason, and no metric has an interval; `monocal.evaluate` has them on rows that one machine can hold.
+    Field metrics need one pass more, which counts the values: some hundred bytes a value come to the driver.
 
     Arguments:
         df: The table.
-        model: Judged beside its own score: a model, the folder of one, or its URI.
+        model: Evaluated beside its own score: a model, the folder of one, or its URI.
         score: The score column, without a model.
         label: The 0/1 column; with a model the one it was fitted on unless said otherwise.
         tasks: Several tasks: name to (label column, score column).
         fields: Categorical columns for field-wise metrics; None means the model's.
-        group: Users, queries or sessions.
         weight: How often each row counts.
         time: Needed for since and until.
         since: Rows before this moment are left out.
@@ -77,98 +88,178 @@ def evaluate(
         sampling_rate: A number or a column; None means the model's.
         scores_are: The space of the scores, without a model.
         metrics: Names; None means the headline ones.
-        exact: Whether `auc` is computed from all rows, in a pass of its own.
-        intervals: Whether intervals and noise floors are computed.
-        confidence: Coverage of intervals.
-        n_bootstrap: Replicates behind an interval.
-        n_floor: Label redraws behind a floor.
-        seed: Seed of resampling and redrawing.
 
     Example:
-        found = evaluate(spark.table("ads.test"), model="s3://models/ctr", group="user_id")
-        found.tasks["click"].value("gauc")
-        0.7312
+        found = evaluate(spark.table("ads.test"), model="s3://models/ctr")
+        found.tasks["click"].value("log_loss")
+        0.3112
     """
     loaded, shipped = (None, None) if model is None else ship(model)
     named = list(dict.fromkeys(fields if fields is not None else loaded.field_names if loaded else ()))
     columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "scores_are": scores_are}
-    columns |= {"sampling_rate": sampling_rate, "soft_labels": False, "group": group, "weight": weight, "time": time}
-    roles = evaluation_roles(loaded, df.columns, fields=named, by=[group] if group else [], **columns)
+    columns |= {"sampling_rate": sampling_rate, "soft_labels": False, "weight": weight, "time": time}
+    roles = evaluation_roles(loaded, df.columns, fields=named, **columns)
     roles.check_columns(df.columns)
-    names = metrics or headline_metrics(has_fields=bool(named), has_groups=group is not None)
-    chosen = chosen_metrics(names)
-    stages = (BEFORE,) if loaded is None else (BEFORE, AFTER)
-    slots = tuple(Slot(task, stage) for task in roles.labels for stage in stages)
-    judging = Judging(roles, slots, shipped, since, until)
-    rows = df.select(*(f"`{name}`" for name in roles.columns))
-    options = EvaluationOptions(names, (), confidence, n_bootstrap, n_floor, seed)
-    resampling = Resampling(n_bootstrap, n_floor, seed, group) if intervals else None
-    measured = _measure(rows, judging, chosen, named, group, exact, resampling)
-    found: dict[str, Evaluation] = {}
-    for number, slot in enumerate(slots):
-        if number not in measured:
-            raise InvalidInput.of(
-                f"labels of task {slot.task!r}", "no rows with a label", "some labels", "check the table and the filter"
-            )
-        sums = measured[number]
-        evaluation = Evaluation(
-            chosen, {name: sums.values[name] for name in chosen}, sums.n_rows, options, before=found.get(slot.task)
-        )
-        if intervals:
-            evaluation.resampled, evaluation.redrawn, evaluation.no_interval = sums.replicates, sums.draws, NO_INTERVAL
-        found[slot.task] = evaluation
-    return TableEvaluation(found, max(evaluation.n_rows for evaluation in found.values()))
-
-
-def _measure(
-    df: Any,
-    judging: Judging,
-    chosen: Mapping[str, AnyMetric],
-    fields: Sequence[str],
-    group: str | None,
-    exact: bool,
-    resampling: Resampling | None,
-) -> dict[int, SlotSums]:
-    by_field = {name: measure for name, measure in chosen.items() if isinstance(measure, FieldMetric)}
-    absent = {
-        name: Value.undefined(reason)
-        for name, measure in chosen.items()
-        for reason in (_reason(measure, bool(fields), group is not None),)
-        if reason
-    }
-    of_rows = {"auc"} if exact else set()
+    chosen = chosen_metrics(metrics or headline_metrics(has_fields=bool(named), has_groups=False))
+    reasons = {name: _reason(measure, named) for name, measure in chosen.items()}
     sums = {
-        name: _sketched(measure)
+        name: metric(name, cells=SKETCHED[name]) if name in SKETCHED else measure
         for name, measure in chosen.items()
-        if name not in by_field and name not in absent and name not in of_rows and not isinstance(measure, GroupMetric)
+        if not reasons[name]
     }
+    rows = df.select(*(f"`{name}`" for name in roles.columns))
+    has_field_sums = any(isinstance(measure, FieldMetric) for measure in sums.values())
+    listed = [name for name in named if loaded is None or name not in loaded.vocabulary.numeric_names]
+    known = vocabulary(rows, listed) if has_field_sums else Vocabulary(())
+    stages = (BEFORE,) if loaded is None else (BEFORE, AFTER)
+    slots = tuple((task, stage) for task in roles.labels for stage in stages)
+    counted = _Forecasts(roles, slots, tuple(named) if has_field_sums else (), known, shipped, since, until)
     # the number of rows comes with any sum
-    found = measure_sums(df, judging, sums or {"pcoc": metric("pcoc")}, resampling)
-    for slot in found.values():
-        slot.values.update(absent)
-    by_group = {name: measure for name, measure in chosen.items() if isinstance(measure, GroupMetric)}
-    if by_field and fields:
-        for number, values in measure_fields(df, judging, by_field, fields).items():
-            if number in found:
-                found[number].values.update(values)
-    if by_group and group is not None:
-        for number, (values, replicates) in measure_groups(df, judging, by_group, group, resampling).items():
-            found[number].values.update(values)
-            found[number].replicates.update(replicates)
-    if exact and "auc" in chosen:
-        for number, area in measure_auc(df, judging).items():
-            found[number].values["auc"] = area
+    found = _add_up(rows, counted, sums or {"pcoc": metric("pcoc")})
+    evaluations: dict[str, Evaluation] = {}
+    for place, (task, _) in enumerate(slots):
+        if place not in found:
+            raise InvalidInput.of(
+                f"labels of task {task!r}", "no rows with a label", "some labels", "check the table and the filter"
+            )
+        n_rows, values = found[place]
+        every = {name: Value.undefined(reasons[name]) if reasons[name] else values[name] for name in chosen}
+        options = EvaluationOptions(tuple(chosen))
+        before = evaluations.get(task)
+        evaluations[task] = Evaluation(chosen, every, n_rows, options, before=before, no_interval=NO_INTERVAL)
+    return TableEvaluation(evaluations, max(evaluation.n_rows for evaluation in evaluations.values()))
+
+
+def _reason(measure: AnyMetric, fields: Sequence[str]) -> str:
+    if isinstance(measure, FieldMetric):
+        return "" if fields else "no field was given"
+    return "" if measure.name in SKETCHED or measure.summary.bounded else NEEDS_ALL_ROWS
+
+
+@final
+@dataclass(frozen=True)
+class _Forecasts:
+    """What a worker needs to turn batches into forecasts: one per slot, which is a task before or after calibration."""
+
+    roles: Roles
+    slots: tuple[tuple[str, str], ...]
+    fields: tuple[str, ...]
+    values: Vocabulary
+    shipped: Shipped | None
+    since: str | None
+    until: str | None
+
+    def of(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Forecast]]:
+        """Yields every slot of every piece of the table that has rows for it."""
+        model = None if self.shipped is None else receive(self.shipped)
+        roles = self.roles
+        columns = ranges(roles.score_columns.values(), roles.scores_are, roles.sampling_rate)
+        columns |= {} if roles.weight is None else {roles.weight: ("weight", 0.0, np.inf)}
+        for piece in placed(_joined(batches)):
+            try:
+                yield from self._of_piece(piece, model)
+            except InvalidInput as error:
+                raise placed_error(columns, piece) or InvalidInput(
+                    f"{error} Here the table is {piece.file} from its row {int(piece.numbers[0]):,} on."
+                ) from error
+
+    def _of_piece(self, piece: RawRows, model: Model | None) -> Iterator[tuple[int, Forecast]]:
+        window = TimeWindow.of(piece.batch.schema, self.roles.time, self.since, self.until)
+        kept = (piece if window is None else window.rows_of(piece)).batch
+        if not kept.num_rows:
+            return
+        rows = Table.read(kept, self.roles)
+        if rows.weights is not None and not bool((rows.weights >= 0.0).all()):
+            raise InvalidInput.of("weight", "a negative number", "numbers that are zero or positive", "use 0")
+        calibrated = None if model is None else model.predict_rows(rows)
+        shown = rows if model is None else binned(rows, model.vocabulary)
+        for place, (task, stage) in enumerate(self.slots):
+            chosen = np.flatnonzero(rows.labels[task] >= 0)
+            if not chosen.size:
+                continue
+            part = shown.take(chosen)
+            p = part.uncalibrated(task) if stage == BEFORE or calibrated is None else calibrated[task][chosen]
+            ids = {name: self._ids(part, name) for name in self.fields}
+            yield place, Forecast.of(part.labels[task], p, weights=part.weights, fields=ids)
+
+    def _ids(self, rows: Table, name: str) -> Any:
+        """Numbers of a field's values that are the same in every task; intervals of a number have the model's."""
+        column = rows.fields[name]
+        if name not in self.values.names:
+            return column.ids
+        return self.values[name].encode(column.known_values)[column.ids]
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(piece.num_rows for piece in held) >= _ROWS_AT_ONCE:
+            yield pa.Table.from_batches(held)
+            held = []
+    if any(piece.num_rows for piece in held):
+        yield pa.Table.from_batches(held)
+
+
+def _add_up(
+    df: Any, forecasts: _Forecasts, metrics: Mapping[str, AnyMetric]
+) -> dict[int, tuple[int, dict[str, Value]]]:
+    """Returns, by slot, how many rows there are and the metrics' values; a slot without rows is left out.
+
+    One state per task and summary leaves the workers: a few hundred bytes for sums, up to 1.6 MB for a sketch. They
+    are merged once on the cluster, since the driver would receive gigabytes from ten thousand tasks. Tasks that Spark
+    tries again count once, because states travel as rows and not in accumulators.
+    """
+    summaries = list(by_summary(metrics))
+
+    def summed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        found: dict[tuple[int, int], Any] = {}
+        counts: dict[int, int] = {}
+        for slot, forecast in forecasts.of(batches):
+            counts[slot] = counts.get(slot, 0) + forecast.n_rows
+            for place, summary in enumerate(summaries):
+                key, state = (slot, place), summary.summarize(forecast)
+                found[key] = summary.merge(found[key], state) if key in found else state
+        part = TaskContext.get().partitionId()
+        yield from (_row(*key, part, counts[key[0]], pack(state)) for key, state in found.items())
+
+    def merged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        yield from (_row(*key, part, n, pack(state)) for key, (part, n, state) in _merge(rows, summaries).items())
+
+    n_tasks = math.isqrt(int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))) + 1
+    partial = df.mapInArrow(summed, _SCHEMA).repartition(n_tasks)
+    with refusals_of_workers():
+        rows = [row.asDict() for row in partial.mapInArrow(merged, _SCHEMA).collect()]
+    found: dict[int, tuple[int, dict[str, Value]]] = {}
+    for (slot, place), (_, n_rows, state) in _merge(rows, summaries).items():
+        values = found.setdefault(slot, (n_rows, {}))[1]
+        values |= {
+            name: measure.value(state) for name, measure in metrics.items() if measure.summary == summaries[place]
+        }
     return found
 
 
-def _reason(measure: AnyMetric, has_fields: bool, has_groups: bool) -> str:
-    if isinstance(measure, Mvce):
-        return "needs every row in one place"
-    if isinstance(measure, FieldMetric) and not has_fields:
-        return "no field was given"
-    return "no groups were given" if isinstance(measure, GroupMetric) and not has_groups else ""
+def _merge(rows: list[dict[str, Any]], summaries: Sequence[Any]) -> dict[tuple[int, int], tuple[int, int, Any]]:
+    """Merges states in the order of their partitions, so that the same partitions give the same sums."""
+    found: dict[tuple[int, int], tuple[int, int, Any]] = {}
+    for row in sorted(rows, key=lambda row: int(row["part"])):
+        key, part, n_rows, state = (
+            (row["slot"], row["summary"]),
+            row["part"],
+            row["n_rows"],
+            unpack(bytes(row["state"])),
+        )
+        if key in found:
+            part, before, merged = found[key]
+            n_rows, state = n_rows + before, summaries[key[1]].merge(merged, state)
+        found[key] = part, n_rows, state
+    return found
 
 
-def _sketched(measure: AnyMetric) -> AnyMetric:
-    """The metric itself, or its sketch if its state grows with the rows."""
-    return measure if measure.summary.bounded else metric(measure.name, cells=CELLS)
+def _row(*values: Any) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], kind) for value, kind in zip(values, _TYPES.values(), strict=True)], names=list(_TYPES)
+    )

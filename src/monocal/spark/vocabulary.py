@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import UnknownName
-from monocal.spark.collecting import collected
+from monocal.spark.workers import collected
 from monocal.tables.value_counts import ValueCounts, most_frequent
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 

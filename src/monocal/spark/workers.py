@@ -1,18 +1,26 @@
-"""How a model reaches the Python workers of a cluster: as the bytes of its files, checked again where they arrive."""
+"""What travels between the driver and the Python workers: models as bytes, places of rows, results, refusals."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.core.files import is_uri
 from monocal.models.artefact import MODEL_FOLDER, ModelFiles, fetch_folder, load_model, model_files
 from monocal.models.model import Model
+from monocal.tables.cluster_table import brought
+from monocal.tables.problems import RawRows
 
 LARGEST_SHIPPED_BYTES = 64 << 20
 """A larger model is not carried by every task: the workers read it from a place that all of them see."""
@@ -60,7 +68,7 @@ def ship(model: Model | str | Path) -> tuple[Model, Shipped]:
 def receive(shipped: Shipped) -> Model:
     """Returns the model in a worker; a worker that serves several tasks loads it once."""
     if shipped.fingerprint not in _loaded:
-        let_loops_be_kept()
+        keep_compiled_loops()
         _loaded.clear()
         _loaded[shipped.fingerprint] = _load(shipped)
     return _loaded[shipped.fingerprint]
@@ -79,7 +87,7 @@ def _load(shipped: Shipped) -> Model:
     return load_model(folder)
 
 
-def let_loops_be_kept() -> None:
+def keep_compiled_loops() -> None:
     """Gives compiled loops a place where the installation is read-only: compiling takes 15 to 25 seconds a process.
 
     For workers, before their first loop is defined: numba asks for the place when it is imported.
@@ -97,3 +105,54 @@ def _private_folder(name: str) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="monocal-"))
     (folder / name).mkdir(mode=0o700, exist_ok=True)
     return folder / name
+
+
+def placed(batches: Iterator[Any]) -> Iterator[RawRows]:
+    """Says where in its partition each batch begins."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    name = "the partition" if context is None else f"partition {context.partitionId()}"
+    first_row = 0
+    for batch in batches:
+        yield RawRows(batch, name, np.arange(first_row, first_row + batch.num_rows), "row")
+        first_row += batch.num_rows
+
+
+def collected(df: Any) -> pa.Table:
+    """Brings a small Spark table to the driver."""
+    with refusals_of_workers():
+        return df.toArrow() if hasattr(df, "toArrow") else brought(df)
+
+
+@contextmanager
+def refusals_of_workers() -> Iterator[None]:
+    """Raises what a worker refused as that error, instead of the traces of the failed job.
+
+    Example:
+        >>> with refusals_of_workers():
+        ...     raise RuntimeError("Job aborted:\\nmonocal.core.errors.InvalidInput: weights: got -1.0.\\n  at …")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: weights: got -1.0.
+        >>> with refusals_of_workers():
+        ...     raise RuntimeError("Job aborted:\\nModuleNotFoundError: No module named 'monocal'\\n  at …")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: Python of the workers: got one without monocal; expected monocal, with ...
+    """
+    try:
+        yield
+    except Exception as error:
+        said = re.search(r"monocal\.core\.errors\.(?:InvalidInput|UnknownName): (.+)", str(error))
+        if said is not None:
+            raise InvalidInput(said[1]) from error
+        missing = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", str(error))
+        if missing is None:
+            raise
+        raise InvalidInput.of(
+            "Python of the workers",
+            f"one without {missing[1]}",
+            "monocal, with the extras of the method, where the workers run",
+            "install it there, or name a Python that has it in PYSPARK_PYTHON",
+        ) from error
