@@ -19,7 +19,8 @@ import numpy as np
 
 from monocal.core.files import atomic_file
 from monocal.core.spaces import sigmoid
-from monocal.evaluation.evaluate import Evaluation, evaluate
+from monocal.evaluation.evaluate import evaluate
+from monocal.evaluation.result import Evaluation
 from monocal.metrics import metric
 from monocal.metrics.base import by_summary
 

@@ -12,8 +12,8 @@ from monocal.core.numbers import percent, ratio, shorten, signed_percent, signif
 
 if TYPE_CHECKING:
     from monocal.evaluation.compare_methods import MethodComparison, MethodResult
-    from monocal.evaluation.evaluate import Evaluation
     from monocal.evaluation.fields import FieldTable
+    from monocal.evaluation.result import Evaluation
     from monocal.monitoring.watch import Watch
 
 _SHOWN_VALUES = 20

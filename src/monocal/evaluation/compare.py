@@ -14,7 +14,7 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.log_loss import log_losses
 from monocal.core.numbers import significant
 from monocal.core.spaces import Floats, logit
-from monocal.evaluation.evaluate import Evaluation, plain, text_table
+from monocal.evaluation.result import Evaluation, plain, text_table
 from monocal.metrics import Interval, centred_interval
 from monocal.metrics.base import Goal
 from monocal.tables.result import Tabular

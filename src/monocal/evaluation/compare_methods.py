@@ -16,7 +16,8 @@ from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 from monocal.core.progress import progress
 from monocal.core.spaces import ScoreSpace
 from monocal.evaluation.compare import MARGIN, Comparison, Verdict, compare
-from monocal.evaluation.evaluate import Evaluation, EvaluationOptions, headline_metrics
+from monocal.evaluation.evaluate import headline_metrics
+from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.evaluation.table import evaluate_rows
 from monocal.metrics import METRICS
 from monocal.models.fit import FitOptions, fit_log, method_and_arguments

@@ -14,14 +14,9 @@ from monocal.core.log_loss import log_losses
 from monocal.core.sampling import SamplingRate
 from monocal.core.spaces import Floats, ScoreSpace, logit
 from monocal.evaluation.cells import Cells, dispersion_of, sum_cells
-from monocal.evaluation.evaluate import forecast_of, text_table
-from monocal.evaluation.stats import (
-    Flags,
-    Spread,
-    levelled,
-    spread_of,
-    two_stage_discoveries,
-)
+from monocal.evaluation.evaluate import forecast_of
+from monocal.evaluation.result import text_table
+from monocal.evaluation.stats import Flags, Spread, levelled, spread_of, two_stage_discoveries
 from monocal.metrics.forecast import IdColumn
 from monocal.metrics.resample import check_confidence
 from monocal.tables.column import EncodedColumn, encode_values

@@ -13,8 +13,9 @@ from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.reduce import Reducer
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.evaluation.evaluate import Evaluation, EvaluationOptions, evaluate, headline_metrics
+from monocal.evaluation.evaluate import evaluate, headline_metrics
 from monocal.evaluation.fields import FieldTable, by_times_seen, field_tables
+from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.models.facts import times_seen
 from monocal.models.fit import DEFAULT_METHOD, FitOptions, fit_log, method_and_arguments
 from monocal.models.late import known_delays

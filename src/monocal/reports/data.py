@@ -18,8 +18,8 @@ from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
 from monocal.core.format import fingerprint
 from monocal.core.version import __version__
-from monocal.evaluation.evaluate import Evaluation, EvaluationOptions
 from monocal.evaluation.fields import SeenBand
+from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.evaluation.table import check_fields, evaluate_rows, rows_seen
 from monocal.metrics import METRICS
 from monocal.models.artefact import load_model

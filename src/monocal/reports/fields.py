@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from monocal.core.spaces import Floats
 from monocal.evaluation.compare import Verdict
-from monocal.evaluation.evaluate import Evaluation
 from monocal.evaluation.fields import FieldErrors, field_errors
+from monocal.evaluation.result import Evaluation
 from monocal.reports.rows import SIDES, BeforeAfter, Side, TaskRows
 
 Mood = Literal["good", "mixed", "bad", "neutral"]

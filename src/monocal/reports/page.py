@@ -14,7 +14,7 @@ from monocal.core import numbers
 from monocal.core.files import atomic_file, check_output, output_file
 from monocal.core.version import __version__
 from monocal.evaluation.compare import MARGIN
-from monocal.evaluation.evaluate import Evaluation
+from monocal.evaluation.result import Evaluation
 from monocal.models.model import Model
 from monocal.reports import plots, verdict
 from monocal.reports.data import ReportData, TaskReport, build_report

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import final
 
 from monocal.core.numbers import count, percent, ratio, shorten, signed_percent
-from monocal.evaluation.evaluate import Evaluation
+from monocal.evaluation.result import Evaluation
 from monocal.metrics.drift import StabilityIndex
 from monocal.reports.data import TaskReport
 from monocal.reports.drift import Drift, DriftLine

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import ScoreSpace
-from monocal.evaluation.evaluate import Evaluation, EvaluationOptions, chosen_metrics, headline_metrics
+from monocal.evaluation.evaluate import chosen_metrics, headline_metrics
+from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.evaluation.table import AFTER, BEFORE, TableEvaluation, evaluation_roles
 from monocal.metrics import AnyMetric, Forecast, Value, metric
 from monocal.metrics.base import by_summary

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from monocal.core.progress import progress
 from monocal.core.spaces import Floats
 from monocal.evaluation.compare import compare
-from monocal.evaluation.evaluate import Evaluation, evaluate
+from monocal.evaluation.evaluate import evaluate
+from monocal.evaluation.result import Evaluation
 from monocal.lab.studies.cells import Cell
 from monocal.lab.studies.study import Study
 from monocal.lab.studies.study_data import PreparedData, Truth
