@@ -108,7 +108,7 @@ def create_app(settings: Settings, home: Path | None = None) -> Starlette:
             Route("/v2", server_metadata),
             Route(LIVE, live),
             Route(READY, ready),
-            Route(HEALTH, healthy),
+            Route(HEALTH, ready),
             *inference,
             Route(METRICS, metrics),
             Route(OPENAPI, describe_api),
@@ -172,12 +172,12 @@ async def calibrate(http: HttpRequest) -> Response:
     engine = service.engine
     request = calibrate_request(await http.body(), service.settings.max_rows, engine)
     answer = service.calibrate(request, engine)
-    said: Any = Calibrated(service.settings.name, answer.version, answer.probabilities)  # type: ignore[arg-type]
+    body: Any = Calibrated(service.settings.name, answer.version, answer.probabilities)  # type: ignore[arg-type]
     if request.interval is not None:
         ends: Any = answer.ends(request.interval)
-        said.lower, said.upper = ends["lower"], ends["upper"]
-    said.fused = UNSET if answer.fused is None else answer.fused
-    return _counted(http, said, request, answer)
+        body.lower, body.upper = ends["lower"], ends["upper"]
+    body.fused = UNSET if answer.fused is None else answer.fused
+    return _counted(http, body, request, answer)
 
 
 async def infer(http: HttpRequest) -> Response:
@@ -222,18 +222,18 @@ async def feedback(http: HttpRequest) -> Response:
 async def list_models(http: HttpRequest) -> Response:
     """Names the models of the service and their versions: the one that answers and, if there is one, its shadow."""
     service = _service(http)
-    said = [
+    models = [
         {"model": store.name, "version": store.engine.version, "answers": store is service.store}
         for store in service.stores.values()
     ]
-    return _json({"models": said})
+    return _json({"models": models})
 
 
 async def describe(http: HttpRequest) -> Response:
     """Says what a model is, and why the last attempt to replace it was refused, if it was."""
     store = _store(http)
     engine = store.engine
-    said = {
+    facts = {
         "model": store.name,
         "version": engine.version,
         "methods": engine.methods,
@@ -243,7 +243,7 @@ async def describe(http: HttpRequest) -> Response:
         "missing_fields": engine.missing_fields,
         "last_refusal": store.last_refusal or None,
     }
-    return _json(said)
+    return _json(facts)
 
 
 async def load(http: HttpRequest) -> Response:
@@ -264,17 +264,9 @@ async def live(_http: HttpRequest) -> Response:
     return _json({"live": True})
 
 
-async def ready(http: HttpRequest) -> Response:
-    """Says whether models are loaded."""
-    return _json({"ready": _service(http).store.is_ready})
-
-
-async def healthy(http: HttpRequest) -> Response:
-    """Answers 200, or 503 while no model is loaded, for probes that read nothing but the status."""
-    is_ready = _service(http).store.is_ready
-    response = _json({"ready": is_ready})
-    response.status_code = 200 if is_ready else 503
-    return response
+async def ready(_http: HttpRequest) -> Response:
+    """Says that models are loaded; before that, connections wait to be accepted."""
+    return _json({"ready": True})
 
 
 async def server_metadata(_http: HttpRequest) -> Response:
@@ -330,10 +322,10 @@ def _json(value: Any) -> Response:
     return Response(encode(value), media_type=JSON)
 
 
-def _counted(http: HttpRequest, said: Any, request: Request, answer: Answer) -> Response:
+def _counted(http: HttpRequest, body: Any, request: Request, answer: Answer) -> Response:
     """Returns an answer, and lets the shadow model score the request once it has gone out."""
     http.scope["monocal_rows"] = answer.n_rows
-    response = _json(said)
+    response = _json(body)
     after: Callable[[], Awaitable[None]] | None = _service(http).after_answer(request, answer)
     response.background = None if after is None else BackgroundTask(after)
     return response
@@ -351,10 +343,10 @@ def _check_model(http: HttpRequest) -> str:
     """Returns the name of the model that answers, if it and its version are the ones that were asked for."""
     service = _service(http)
     known = {"name": service.settings.name, "version": service.engine.version}
-    for part, asked in http.path_params.items():
-        if asked != known[part]:
+    for part, name in http.path_params.items():
+        if name != known[part]:
             kind = "model" if part == "name" else part
-            raise Refusal(404, str(UnknownName.among(kind, asked, [known[part]])))
+            raise Refusal(404, str(UnknownName.among(kind, name, [known[part]])))
     return service.settings.name
 
 

@@ -108,13 +108,13 @@ def inferred(name: str, body: InferBody, answer: Answer) -> Inferred:
     columns = {PROBABILITY + task: column for task, column in answer.probabilities.items()}
     if answer.fused is not None:
         columns[FUSED] = answer.fused
-    asked = body.outputs or [Output(column) for column in columns]
-    if len(asked) > len(columns):
-        raise InvalidInput.of("outputs", f"{len(asked)} of them", f"at most {len(columns)}", "name every output once")
-    for output in asked:
+    named = body.outputs or [Output(column) for column in columns]
+    if len(named) > len(columns):
+        raise InvalidInput.of("outputs", f"{len(named)} of them", f"at most {len(columns)}", "name every output once")
+    for output in named:
         if output.name not in columns:
             raise UnknownName.among("output", output.name, columns)
-    outputs = [InferOutput(output.name, "FP64", [answer.n_rows], columns[output.name].tolist()) for output in asked]
+    outputs = [InferOutput(output.name, "FP64", [answer.n_rows], columns[output.name].tolist()) for output in named]
     return Inferred(name, answer.version, outputs, body.id)
 
 

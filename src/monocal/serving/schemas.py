@@ -305,20 +305,20 @@ def _ids(rows: list[list[int]], n_fields: int) -> Any:
 
 def _explained(message: str, content: bytes, kind: Any) -> InvalidInput:
     """Turns what msgspec says, such as "Expected `float`, got `str` - at `$.scores[...][0]`", into our words."""
-    said, _, path = message.rpartition(" - at `$")
-    said, path = (said, path[:-1].removeprefix(".")) if said else (message, "")
-    if said.startswith("Object contains unknown field"):
-        name = said.removeprefix("Object contains unknown field `")[:-1]
+    text, _, path = message.rpartition(" - at `$")
+    text, path = (text, path[:-1].removeprefix(".")) if text else (message, "")
+    if text.startswith("Object contains unknown field"):
+        name = text.removeprefix("Object contains unknown field `")[:-1]
         members = FusionBody if path == "fusion" else kind
         return UnknownName.among(f"member of {path or 'body'}", name, members.__struct_fields__)
-    if said.startswith("Object missing required field"):
-        missing = said.removeprefix("Object missing required field `")[:-1]
+    if text.startswith("Object missing required field"):
+        missing = text.removeprefix("Object missing required field `")[:-1]
         where = f"{path}.{missing}" if path else missing
         return InvalidInput.of(where, "nothing", "a value", "see /openapi.json")
     what, row = _entry(path, content)
-    expected, _, got = said.removeprefix("Expected ").replace("`", "").partition(", got ")
-    if not said.startswith("Expected "):
-        expected, got = "what /openapi.json says", said[0].lower() + said[1:]
+    expected, _, got = text.removeprefix("Expected ").replace("`", "").partition(", got ")
+    if not text.startswith("Expected "):
+        expected, got = "what /openapi.json says", text[0].lower() + text[1:]
     return InvalidInput.of(what, f"{got or 'another value'}{row}", expected, "see /openapi.json")
 
 
@@ -365,15 +365,15 @@ def openapi(calls: Iterable[Call], settings: Settings, engine: Engine) -> dict[s
     paths: dict[str, Any] = {}
     for call in calls:
         media = "text/plain" if call.path == METRICS else "application/json"
-        said: dict[str, Any] = {"summary": call.summary}
-        said["responses"] = {"200": _content("The answer", call.answer, media), **refusals}
+        operation: dict[str, Any] = {"summary": call.summary}
+        operation["responses"] = {"200": _content("The answer", call.answer, media), **refusals}
         if call.body is not None:
-            said["requestBody"] = {"required": True, **_content("", call.body)}
+            operation["requestBody"] = {"required": True, **_content("", call.body)}
         if "{name}" in call.path:
-            said["parameters"] = [model]
+            operation["parameters"] = [model]
         if call.path.endswith("/load") or (settings.token is not None and call.body is FeedbackBody):
-            said["security"] = [{"token": []}]
-        paths.setdefault(call.path, {})[call.method.lower()] = said
+            operation["security"] = [{"token": []}]
+        paths.setdefault(call.path, {})[call.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {

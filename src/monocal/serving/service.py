@@ -91,7 +91,7 @@ class ModelStore:
         self._on_load = on_load
         self._engine: Engine | None = None
         self._loading = asyncio.Lock()
-        self._tried: Signature = ()
+        self._last_publication: Signature = ()
         home.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -99,10 +99,6 @@ class ModelStore:
         if self._engine is None:
             raise ArtefactError(f"model {self.name!r}: none is loaded yet")
         return self._engine
-
-    @property
-    def is_ready(self) -> bool:
-        return self._engine is not None
 
     @property
     def active_version(self) -> str:
@@ -130,14 +126,14 @@ class ModelStore:
         A folder that is not a registry is loaded after it has stayed the same for one look: it may be written file by
         file.
         """
-        before = self._tried
+        before = self._last_publication
         while True:
             await asyncio.sleep(every_seconds)
             if self.active_version != self.engine.version:
                 await self._exchange(self._from_active)
             elif watch:
                 now = await asyncio.to_thread(_publication, self.folder)
-                if now and now != self._tried and (now == before or is_registry(self.folder)):
+                if now and now != self._last_publication and (now == before or is_registry(self.folder)):
                     await self.load()
                 before = now
 
@@ -161,7 +157,7 @@ class ModelStore:
 
     def _from_folder(self) -> Engine:
         """Returns the folder's model from a copy that is kept, and makes it active."""
-        tried = _publication(self.folder)
+        publication = _publication(self.folder)
         copy = None
         try:
             with self._unnamed(self.folder):
@@ -183,7 +179,7 @@ class ModelStore:
         except OSError as error:
             raise ArtefactError(f"the model folder cannot be copied: {error.strerror}; nothing was loaded") from error
         finally:
-            self._tried = tried
+            self._last_publication = publication
             if copy is not None:
                 shutil.rmtree(copy, ignore_errors=True)
 
@@ -350,7 +346,7 @@ class Service:
 
     def after_answer(self, request: Request, answer: Answer) -> Callable[[], Awaitable[None]] | None:
         """Returns what is left to do once an answer has gone out."""
-        if self.shadow is None or not self.shadow.store.is_ready:
+        if self.shadow is None:
             return None
         return partial(self.shadow.compare, request, answer, self.engine)
 
