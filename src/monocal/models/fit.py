@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.calibrators.params import parameter_names
 from monocal.carry_over.shrinkage import carry_by_position
-from monocal.core.dataset import ChosenIds, Dataset
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.fields import Ids
-from monocal.core.reduce import Local, Partition, Reducer
+from monocal.core.reduce import Local, Reducer
 from monocal.core.spaces import Floats, ScoreSpace
 from monocal.core.threads import trim_heap
 from monocal.models.facts import canary_of, count_values, fit_facts
@@ -117,94 +116,6 @@ def _taken_apart(method: Calibrator, arguments: Mapping[str, Any]) -> tuple[str,
     return name, method.changed_params()
 
 
-class OwnRows(NamedTuple):
-    """What one process fits a task on.
-
-    Attributes:
-        rows: Observed rows with all but their fields.
-        features: Their field ids, of shards read from the log whenever they are looked at; None if there are no fields.
-        shards: How they are cut, where several processes or shards are wanted.
-    """
-
-    rows: Table
-    features: Ids | None
-    shards: Partition | None
-
-
-def own_rows(
-    rows: Table, task: str, n_shards: int, team: Reducer, *, looks_at_time: bool, has_whole_log: bool = True
-) -> OwnRows:
-    """Returns this process's rows of a task; nothing that their fit has no use for stays in memory beside them.
-
-    Arguments:
-        rows: Encoded rows.
-        task: Whose labels must be there.
-        n_shards: Into how many shards they are dealt.
-        team: The processes that fit together.
-        looks_at_time: Whether the fit tells older rows from newer ones; times and places in the log cost eight bytes a
-            row each.
-        has_whole_log: As for `dealt_rows`.
-    """
-    if n_shards > 1 or team.size > 1:
-        seen = rows if looks_at_time else replace(rows, times=None)
-        own = dealt_rows(seen, n_shards, team, task, has_whole_log=has_whole_log)
-        if not looks_at_time:
-            own = own._replace(shards=replace(own.shards, order=None))
-        return OwnRows(own.rows, own.features if rows.field_names else None, own.shards)
-    known = rows.labels[task] >= 0
-    whole = bool(known.all())
-    some = slice(None) if whole else np.flatnonzero(known)
-    ids = rows.encoding[0][some] if rows.field_names else None
-    return OwnRows(rows if whole else without_fields(rows).take(some), ids, None)
-
-
-class DealtRows(NamedTuple):
-    """A member's part of a log.
-
-    Attributes:
-        rows: All but their fields.
-        features: Their field ids, read from the log whenever they are looked at.
-        places: Where they are in the log.
-        shards: How they are cut.
-    """
-
-    rows: Table
-    features: Ids
-    places: slice | NDArray[np.int64]
-    shards: Partition
-
-
-def dealt_rows(
-    rows: Table, n_shards: int, team: Reducer, task: str | None = None, *, has_whole_log: bool = True
-) -> DealtRows:
-    """Returns this process's shards of encoded rows; all of them if there is one.
-
-    Arguments:
-        rows: Encoded rows.
-        n_shards: Into how many shards they are dealt.
-        team: The processes.
-        task: Whose labels must be there; None for all rows.
-        has_whole_log: Whether the rows are those of all members; else they are this member's own, in order of time.
-    """
-    if n_shards == 1 and team.size == 1:
-        return DealtRows(rows, rows.encoding[0], slice(None), Partition.whole(rows.n_rows))
-    if has_whole_log:
-        mine, shards = Partition.of_log(rows.n_rows, n_shards, team)
-    else:
-        mine, order = np.arange(rows.n_rows), np.zeros(rows.n_rows, np.int64) if rows.times is None else rows.times
-        shards = Partition(team, team.size, (team.rank,), np.array([0, rows.n_rows]), order)
-    known = np.ones(0, np.bool_) if task is None else rows.labels[task][mine] >= 0
-    if not known.all():
-        mine, shards = mine[known], shards.take(known)
-    ids = ChosenIds.of(rows.encoding[0], mine)
-    return DealtRows(without_fields(rows).take(mine), ids, mine, shards)
-
-
-def without_fields(rows: Table) -> Table:
-    """Returns rows that can be taken apart without copies of their ids."""
-    return replace(rows, fields={}, groups=None, features=None)
-
-
 DEFAULT_METHOD = "umc"
 
 
@@ -301,30 +212,18 @@ def fit_log(
         by_position = carry_by_position(carry, rows.field_names)
         asked = replace(asked, arguments={**asked.arguments, "carry": by_position})
     features, vocabulary = rows.encoding
-    embeddings = rows.embeddings if asked.embeddings is None else asked.embeddings
+    if asked.embeddings is None:
+        asked = replace(asked, embeddings=rows.embeddings)
     trim_heap()  # what reading and encoding left behind
 
     tasks = []
     for task in rows.scores:
-        fitted = _fit_task(
-            # without a name here, so that they are gone after the fit
-            own_rows(
-                rows,
-                task,
-                n_shards,
-                team,
-                looks_at_time=asked.calibrator().looks_at_time,
-                has_whole_log=has_whole_log,
-            ),
-            task,
-            asked.calibrator,
-            embeddings,
-            vocabulary.numeric_knots,
-        )
+        fitted = _fit_task(rows, task, asked, team, n_shards, has_whole_log=has_whole_log)
         tasks.append(TaskModel(task, rows.roles.score_columns.get(task, task), rows.roles.labels[task], fitted))
     trim_heap()
-    part = dealt_rows(rows, n_shards, team, has_whole_log=has_whole_log)
-    learned = rows_fact(part.rows, team)
+    own, partition = rows.local(n_shards, team, has_whole_log=has_whole_log)
+    lean = replace(own, fields={}, groups=None, features=None)  # rows of a task are taken without copies of all ids
+    learned = rows_fact(lean, team)
     model = Model(
         tasks=tuple(tasks),
         vocabulary=vocabulary,
@@ -333,46 +232,40 @@ def fit_log(
         info={
             "n_rows": learned["n_rows"],
             **({"log_fingerprint": rows.fingerprint} if has_whole_log else {}),
-            "tasks": fit_facts(without_fields(part.rows), part.shards),
+            "tasks": fit_facts(lean, partition),
             "time_column": None if rows.times is None else rows.roles.time,
             "learned_from": [learned],
-            "row_sample": row_sample(part.rows, part.features, shards=part.shards),
+            "row_sample": row_sample(lean, own.encoding[0], shards=partition),
             **({"soft_labels": True} if rows.roles.soft_labels else {}),
             **({} if rows.late_labels is None else {"late_labels": rows.late_labels.as_dict()}),
         },
-        value_counts=count_values(part.features, vocabulary.sizes, team=team),
+        value_counts=count_values(own.encoding[0], vocabulary.sizes, team=team),
     )
     return replace(model, canary=canary_of(model, features, rows))
 
 
 def _fit_task(
-    own: OwnRows,
-    task: str,
-    make: Callable[[], Calibrator],
-    embeddings: Sequence[NDArray[np.float32]] | None,
-    n_knots: Sequence[int] | None,
+    rows: Table, task: str, asked: FitOptions, team: Reducer, n_shards: int, *, has_whole_log: bool
 ) -> Calibrator:
-    rows = own.rows
-    scores, labels = rows.scores[task], rows.labels[task]
+    uses_time, is_alone = asked.calibrator().looks_at_time, n_shards == 1 and team.size == 1
+    # times and places in the log cost eight bytes a row each
+    seen = rows if uses_time or is_alone else replace(rows, times=None)
+    own, partition = seen.local(n_shards, team, task, has_whole_log=has_whole_log)
+    if not uses_time:
+        partition = replace(partition, order=None)
+    cut = None if is_alone else partition
+    space, n_knots = rows.roles.scores_are, rows.encoding[1].numeric_knots
 
     def fit(weights: Any) -> Calibrator:
-        space = rows.roles.scores_are
-        data = Dataset.of(
-            scores,
-            labels,
-            features=own.features,
-            weights=weights,
-            times=rows.times,  # a log is in time order, and so is every part of it
-            scores_are=space,
-            sampling_rate=rows.rates,
-            partition=own.shards,
-        )
-        return make().fit_data(data, n_knots, scores_are=space, sampling_rate=rows.rates, embeddings=embeddings)
+        data = replace(own, weights=weights).dataset(task, cut)
+        fitted = asked.calibrator()
+        return fitted.fit_data(data, n_knots, scores_are=space, sampling_rate=own.rates, embeddings=asked.embeddings)
 
     def fit_and_predict(weights: Floats) -> tuple[Calibrator, Floats]:
         fitted = fit(weights)
-        return fitted, fitted.predict_data(Dataset(rows.logits(task), ids=own.features, partition=own.shards))
+        ids = own.features if own.field_names else None
+        return fitted, fitted.predict_data(Dataset(own.logits(task), ids=ids, partition=cut))
 
-    if rows.maturity is None:
-        return fit(rows.weights)
-    return fit_late(fit_and_predict, labels, rows.maturity, rows.uncalibrated(task), rows.weights, own.shards)
+    if own.maturity is None:
+        return fit(own.weights)
+    return fit_late(fit_and_predict, own.labels[task], own.maturity, own.uncalibrated(task), own.weights, cut)

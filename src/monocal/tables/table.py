@@ -14,10 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.checks import check_weights, cut_soft, has_soft
+from monocal.core.dataset import ChosenIds, Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
 from monocal.core.format import fingerprint
 from monocal.core.progress import progress
+from monocal.core.reduce import Partition, Reducer
 from monocal.core.sampling import sampling_shift
 from monocal.core.spaces import Floats, sigmoid, to_logits
 from monocal.core.threads import trim_heap
@@ -199,7 +201,7 @@ class Table:
         """Returns the chosen rows; a slice makes views, not copies."""
 
         def of(column: Any) -> Any:
-            return column[rows] if isinstance(column, np.ndarray) else column
+            return column if column is None or isinstance(column, float) else column[rows]
 
         mark = [rows.start, rows.stop, rows.step] if isinstance(rows, slice) else rows
         return replace(
@@ -263,6 +265,55 @@ class Table:
     def with_vocabulary(self, vocabulary: Vocabulary) -> Table:
         """Returns the rows with ids of a vocabulary that is known already, beside their fields."""
         return replace(self, features=vocabulary.encode_columns(self.fields, self.n_rows), vocabulary=vocabulary)
+
+    def local(
+        self, n_parts: int, reducer: Reducer, task: str | None = None, *, has_whole_log: bool = True
+    ) -> tuple[Table, Partition]:
+        """Returns the encoded rows of one member of a fit, and how they are cut; all of them if there is one part.
+
+        Nothing that a fit has no use for is copied: ids of a part are read whenever they are looked at.
+
+        Arguments:
+            n_parts: Into how many parts the rows are cut.
+            reducer: The members.
+            task: Whose labels must be there; None for all rows.
+            has_whole_log: Whether these are the rows of all members; else they are this member's own, in time order.
+        """
+        lean = replace(self, fields={}, groups=None)
+        known = None if task is None else self.labels[task] >= 0
+        if n_parts == 1 and reducer.size == 1:
+            found = self if known is None or known.all() else lean.take(np.flatnonzero(known))
+            return found, Partition.whole(found.n_rows)
+        if has_whole_log:
+            mine, partition = Partition.of_log(self.n_rows, n_parts, reducer)
+        else:
+            mine, order = np.arange(self.n_rows), np.zeros(self.n_rows, np.int64) if self.times is None else self.times
+            partition = Partition(reducer, reducer.size, (reducer.rank,), np.array([0, self.n_rows]), order)
+        if known is not None and not known[mine].all():
+            mine, partition = mine[known[mine]], partition.take(known[mine])
+        ids = ChosenIds.of(self.encoding[0], mine)
+        return replace(replace(lean, features=None).take(mine), features=ids), partition
+
+    def dataset(self, task: str, partition: Partition | None = None) -> Dataset:
+        """Returns encoded rows of a task, whose labels are all there, as checked numbers that add themselves up.
+
+        Example:
+            >>> log = {"click": [0, 1], "pctr": [0.1, 0.5], "site": ["a", "b"]}
+            >>> rows = Table.read(log, Roles.of(score="pctr", label="click", fields=["site"])).encoded()
+            >>> data = rows.dataset("click")
+            >>> data.z.round(3).tolist(), data.y.tolist(), data.ids.tolist()
+            ([-2.197, 0.0], [0.0, 1.0], [[1], [2]])
+        """
+        return Dataset.of(
+            self.scores[task],
+            self.labels[task],
+            features=self.features if self.field_names else None,
+            weights=self.weights,
+            times=self.times,
+            scores_are=self.roles.scores_are,
+            sampling_rate=self.rates,
+            partition=partition,
+        )
 
     @cached_property
     def fingerprint(self) -> str:

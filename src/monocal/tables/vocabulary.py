@@ -60,7 +60,7 @@ def other_spellings(ids_of: Callable[[pa.Array], Ids]) -> dict[str, int]:
 @final
 @dataclass(frozen=True)
 class NumericField:
-    """The knots of one field of numbers; see `monocal.core.numeric_ids` for the ids between them.
+    """The knots of one field of numbers; see `monocal.core.fields` for the ids between them.
 
     Nulls and NaN are a value of their own. Numbers beyond the outer knots count as the knot.
 
