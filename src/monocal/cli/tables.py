@@ -29,20 +29,19 @@ def print_evaluation(title: str, found: Evaluation) -> None:
     if change is not None:
         change.first.compute_intervals(change.names)
     head = ["metric", *(["value"] if found.before is None else ["score", "calibrated"])]
-    head += [f"{found.confidence:.0%} interval", "floor"] if found.has_intervals else []
+    head += [f"{found.confidence:.0%} interval", "floor"] if found.forecast is not None else []
     head += ["calibrated is"] if change is not None else []
     rows, notes = [], [f"{name}: {found.reason(name)}" for name in found.names if found.reason(name)]
     for name in found.names:
-        has_interval = not found.interval_reason(name)
         cells = [name, *(significant(stage.value(name), 4) for stage in found.stages.values())]
-        if found.has_intervals:
-            cells += [span(*found.interval(name)) if has_interval else "–", significant(found.floor(name))]
+        if found.forecast is not None:
+            cells += [span(*found.interval(name)), significant(found.floor(name))]
         if change is not None:
-            cells.append(change.describe(name) if has_interval else "–")
+            cells.append("–" if found.reason(name) else change.describe(name))
         rows.append(cells)
     if found.forecast is None:
         notes += _sketch_notes(found)
-    if found.has_intervals:
+    if found.forecast is not None:
         notes.append("floor: what a perfect forecast would have on so many rows.")
     if change is not None:
         notes.append(change.too_few or f"tie: within noise, or a change below {percent(change.margin)}.")
@@ -50,16 +49,13 @@ def print_evaluation(title: str, found: Evaluation) -> None:
 
 
 def _sketch_notes(found: Evaluation) -> list[str]:
-    """Says how far numbers of a cluster may be off, and why some have no interval."""
+    """Says how far numbers of a cluster may be off."""
     notes = []
     for name in found.names:
         bound = found.details(name).get("error_bound")
         if bound is not None:
             off = f"at most {significant(bound)} off" if bound < inf else "how far off is not known"
             notes.append(f"{name}: from a sketch, {off}")
-    if found.has_intervals:
-        without = [name for name in found.names if found.interval_reason(name) and not found.reason(name)]
-        notes += [f"no interval of {', '.join(without)}: {found.no_interval}"] if without else []
     return notes
 
 

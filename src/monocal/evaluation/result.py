@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from monocal.evaluation.fields import FieldTable, SeenBand
 
 
+NO_ROWS = "resampling needs all rows in one place"
+
 LEAST_OBSERVATIONS = 50
 """With fewer rows (or groups, where groups are resampled) nothing is claimed about a difference: quantiles of so few
 resampled losses, of which single ones may be a hundred times the others, hold nothing like their confidence."""
@@ -62,8 +64,8 @@ class Evaluation(Tabular):
     """One forecast of one task: a table of metric × {value, interval, floor, reason}.
 
     Intervals and floors are computed from the forecast when first asked for, and kept; the evaluation refers to the
-    columns it was made from, which must not be changed in place. Without the rows (sums of a cluster) it has the
-    intervals and floors that were given to it.
+    columns it was made from, which must not be changed in place. Without the rows, from sums of a cluster, it has
+    neither.
 
     Attributes:
         metrics: Metrics by name.
@@ -71,9 +73,6 @@ class Evaluation(Tabular):
         n_rows: Rows that were evaluated.
         options: Confidence, replicates, redraws, seed.
         forecast: The rows; None if they are somewhere else.
-        resampled: Metric to its values on resampled rows, as far as they are known.
-        redrawn: Metric to its values on redrawn labels, likewise.
-        no_interval: Why metrics without rows and replicates have no interval.
         before: The same rows with the score before calibration, if this is a calibrated forecast.
         by: Field to errors by value, for the fields that were asked for.
         times_seen: Field to errors by how often values were seen in the fit; empty if that is not known.
@@ -84,12 +83,11 @@ class Evaluation(Tabular):
     n_rows: int
     options: EvaluationOptions = EvaluationOptions()
     forecast: Forecast | None = None
-    resampled: dict[str, Floats] = field(default_factory=dict)
-    redrawn: dict[str, Floats] = field(default_factory=dict)
-    no_interval: str = "not asked for"
     before: Evaluation | None = None
     by: Mapping[str, FieldTable] = field(default_factory=dict)
     times_seen: Mapping[str, list[SeenBand]] = field(default_factory=dict)
+    _resampled: dict[str, Floats] = field(default_factory=dict, init=False)
+    _redrawn: dict[str, Floats] = field(default_factory=dict, init=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -111,12 +109,7 @@ class Evaluation(Tabular):
         """Paired differences to the score before calibration; None if this is that score, or without intervals."""
         from monocal.evaluation.compare import Comparison
 
-        return Comparison(self.before, self) if self.before is not None and self.has_intervals else None
-
-    @property
-    def has_intervals(self) -> bool:
-        """Whether intervals are known or can be computed."""
-        return self.forecast is not None or bool(self.resampled)
+        return None if self.before is None or self.forecast is None else Comparison(self.before, self)
 
     def value(self, name: str) -> float:
         """The number; NaN when undefined, see `reason`."""
@@ -137,9 +130,7 @@ class Evaluation(Tabular):
 
     def interval_reason(self, name: str) -> str:
         """Why there is no interval; empty if there is one."""
-        if self.reason(name) or self.forecast is not None or name in self.resampled:
-            return self.reason(name)
-        return self.no_interval
+        return self.reason(name) or (NO_ROWS if self.forecast is None else "")
 
     def expected(self, name: str) -> float:
         """What the metric would be if this forecast were right: its mean over labels redrawn from these predictions."""
@@ -178,20 +169,20 @@ class Evaluation(Tabular):
         """The bootstrap replicates behind `interval`, `(n_bootstrap,)`; NaN where there are none."""
         self._found(name)
         self.compute_intervals([name])
-        return self.resampled.get(name, np.full(self.options.n_bootstrap, np.nan))
+        return self._resampled.get(name, np.full(self.options.n_bootstrap, np.nan))
 
     def compute_intervals(self, names: Iterable[str] | None = None) -> None:
         """Computes the intervals of several metrics in one go; those known already are kept."""
-        missing = self._missing(names, self.resampled)
+        missing = self._missing(names, self._resampled)
         if missing and self.forecast is not None:
-            self.resampled |= bootstrap(missing, self.forecast, self.options.n_bootstrap, self.options.seed)
+            self._resampled |= bootstrap(missing, self.forecast, self.options.n_bootstrap, self.options.seed)
 
     def compute_floors(self, names: Iterable[str] | None = None) -> None:
         """Computes the noise floors of several metrics in one go; those known already are kept."""
         with_floor = [name for name in self.names if self.metrics[name].has_floor]
-        missing = self._missing(with_floor if names is None else names, self.redrawn)
+        missing = self._missing(with_floor if names is None else names, self._redrawn)
         if missing and self.forecast is not None:
-            self.redrawn |= noise_floor(missing, self.forecast, self.options.n_floor, self.options.seed)
+            self._redrawn |= noise_floor(missing, self.forecast, self.options.n_floor, self.options.seed)
 
     def too_few(self) -> str:
         """Returns why the rows are too few to compare forecasts on them, see `too_few_to_compare`; empty if not."""
@@ -242,7 +233,7 @@ class Evaluation(Tabular):
     def _draws(self, name: str) -> Floats:
         self._found(name)
         self.compute_floors([name])
-        draws = self.redrawn.get(name, np.zeros(0))
+        draws = self._redrawn.get(name, np.zeros(0))
         return draws[np.isfinite(draws)]
 
     def _has_floor(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-r"""Intervals by resampling rows, noise floors by redrawing labels; and both for rows that lie in several places.
+r"""Intervals by resampling rows, noise floors by redrawing labels; and states as bytes that travel.
 
 **Units.** What is resampled is a group (a user) when groups are given, because a user's rows depend on each other, and
 a row otherwise; the two pieces of a soft label are one row. A row is one observation whatever its weight.
@@ -20,7 +20,7 @@ redrawn as a hard one, which is the noisiest that a label with this mean can be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -30,10 +30,9 @@ from monocal.core.progress import progress
 from monocal.core.spaces import Floats
 from monocal.core.threads import one_blas_thread
 from monocal.metrics.base import AnyMetric, Blocks, by_summary
-from monocal.metrics.fields import FieldMetric
 from monocal.metrics.forecast import Forecast
 from monocal.metrics.order import OrderedCells
-from monocal.metrics.sums import Sums, SumSummary, reweighted_sums
+from monocal.metrics.sums import Sums
 
 MOST_BLOCKS = 512
 
@@ -201,61 +200,6 @@ def noise_floor(
                     found[name][draw] = metrics[name].value(state).number
             bar.advance(1)
     return found
-
-
-MOST_SUMS = 512
-"""Sums of a metric that can be kept for each of 512 blocks: two megabytes."""
-
-
-def sums_can_be_kept(metric: AnyMetric) -> bool:
-    """Says whether a metric lives off few sums, so that those of every block and every redraw can travel.
-
-    Example:
-        >>> from monocal.metrics import metric
-        >>> [name for name in ("log_loss", "ece", "smooth_ece", "auc") if sums_can_be_kept(metric(name))]
-        ['log_loss', 'ece']
-    """
-    if isinstance(metric, FieldMetric) or not isinstance(metric.summary, SumSummary):
-        return False
-    state = metric.summary.summarize(Forecast.of([0.0], [0.5]))
-    return sum(array.size for array in state.arrays.values()) <= MOST_SUMS
-
-
-def replicates_of_blocks(
-    metrics: Mapping[str, AnyMetric], state: Sums, n_replicates: int, seed: int
-) -> dict[str, Floats]:
-    """Returns each metric's values on resampled blocks, as `bootstrap` does; NaN with fewer than two blocks.
-
-    Blocks without any weight are not drawn.
-
-    Arguments:
-        metrics: Metrics of one summary.
-        state: Its sums by block, of all rows.
-        n_replicates: How many resamples.
-        seed: Seed of the resamples.
-    """
-    used = np.flatnonzero(state["weight"].sum(axis=0))
-    if used.shape[0] < 2:
-        return {name: np.full(n_replicates, np.nan) for name in metrics}
-    tables = {key: table[:, used] for key, table in state.arrays.items()}
-    return _values(metrics, reweighted_sums(tables, block_counts(used.shape[0], n_replicates, seed)))
-
-
-def values_of_draws(metrics: Mapping[str, AnyMetric], state: Sums) -> dict[str, Floats]:
-    """Returns each metric's values on redrawn labels, as `noise_floor` does.
-
-    Arguments:
-        metrics: Metrics of one summary.
-        state: Its sums by draw, of all rows.
-    """
-    n_draws = state["weight"].shape[1]
-    draws = (Sums({key: table[:, draw] for key, table in state.arrays.items()}) for draw in range(n_draws))
-    return _values(metrics, draws)
-
-
-def _values(metrics: Mapping[str, AnyMetric], states: Iterable[Sums]) -> dict[str, Floats]:
-    found = [[metric.value(state).number for metric in metrics.values()] for state in states]
-    return dict(zip(metrics, np.array(found).T, strict=True))
 
 
 PackedState = Sums | OrderedCells

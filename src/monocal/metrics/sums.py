@@ -7,7 +7,7 @@ additive in this package is a few terms, and one kernel adds them up.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -168,24 +168,6 @@ class SumSummary(Summary[Sums]):
     """A summary that is a few terms: the subclass only says which."""
 
     @final
-    def by_block(self, forecast: Forecast, blocks: Blocks, n_blocks: int) -> Sums:
-        """Returns the sums of every block of rows, `(n_cells, n_blocks)` each; those of other rows can be added."""
-        tables = SumReplay(self._terms(forecast), forecast).tables(blocks, n_blocks)
-        return Sums({key: table if isinstance(table, np.ndarray) else table.toarray() for key, table in tables.items()})
-
-    @final
-    def by_draw(self, forecast: Forecast, draws: Iterable[Rows]) -> Sums:
-        """Returns the sums of every set of positive rows, `(n_cells, n_draws)` each; those of other rows can be added.
-
-        Arguments:
-            forecast: The rows; their labels are not read.
-            draws: The rows that have label 1 in each draw.
-        """
-        replay = SumReplay(self._terms(forecast), forecast)
-        states = [replay.relabelled(positive_rows) for positive_rows in draws]
-        return Sums({key: np.stack([state[key] for state in states], axis=1) for key in states[0].arrays})
-
-    @final
     def _summarize(self, forecast: Forecast) -> Sums:
         terms = self._terms(forecast)
         return Sums({term.key: term.add_up(forecast.labels, forecast.weights) for term in terms})
@@ -232,7 +214,7 @@ class SumReplay(Replay[Sums]):
         weights = chosen(self._forecast.weights)
         return sum_per_cell(chosen(term.cells), term.n_cells, chosen(amounts), weights, n_rows)
 
-    def tables(self, blocks: Blocks, n_blocks: int) -> dict[str, Any]:
+    def _tables(self, blocks: Blocks, n_blocks: int) -> dict[str, Any]:
         """Returns each term's sums per cell and block, dense or sparse."""
         labels, weights = self._forecast.labels, self._forecast.weights
         return {
@@ -241,22 +223,9 @@ class SumReplay(Replay[Sums]):
         }
 
     def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[Sums]:
-        return reweighted_sums(self.tables(blocks, counts.shape[1]), counts)
-
-
-def reweighted_sums(tables: Mapping[str, Any], counts: Floats) -> Iterator[Sums]:
-    """Yields one state per row of `counts`, which says how often each block counts.
-
-    Arguments:
-        tables: Sums per cell and block, `(n_cells, n_blocks)` each.
-        counts: `(n_replicates, n_blocks)`.
-
-    Example:
-        >>> list(reweighted_sums({"weight": np.array([[3.0, 5.0]])}, np.array([[2.0, 0.0]])))[0]["weight"].tolist()
-        [6.0]
-    """
-    for count in counts:
-        yield Sums({key: table @ count for key, table in tables.items()})
+        tables = self._tables(blocks, counts.shape[1])
+        for count in counts:
+            yield Sums({key: table @ count for key, table in tables.items()})
 
 
 def _is_zero(amount: Floats | float) -> bool:

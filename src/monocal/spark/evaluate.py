@@ -35,9 +35,6 @@ SKETCHED = {"auc": 65_536, "adaptive_ece": 65_536, "cal_n": 65_536}
 NEEDS_ALL_ROWS = "needs all rows in one place"
 """Why a metric that is not a sum over rows has no value on a cluster."""
 
-NO_INTERVAL = "resampling needs all rows in one place"
-"""Why no metric has an interval there."""
-
 _ROWS_AT_ONCE = 1 << 17
 """Spark's batches of 10,000 rows are joined up to this size, so that the work per batch does not count."""
 
@@ -127,7 +124,7 @@ def evaluate(
         every = {name: Value.undefined(reasons[name]) if reasons[name] else values[name] for name in chosen}
         options = EvaluationOptions(tuple(chosen))
         before = evaluations.get(task)
-        evaluations[task] = Evaluation(chosen, every, n_rows, options, before=before, no_interval=NO_INTERVAL)
+        evaluations[task] = Evaluation(chosen, every, n_rows, options, before=before)
     return TableEvaluation(evaluations, max(evaluation.n_rows for evaluation in evaluations.values()))
 
 

@@ -69,7 +69,7 @@ def test_undefined_numbers_keep_their_reason(t10):
 def test_repr_is_short_and_the_table_is_printed(t10):
     report = evaluate(t10.y, t10.s, metrics=["ece", "gauc"], n_bootstrap=20, n_floor=20)
     assert repr(report) == "Evaluation of 2 metrics on 10 rows; print it for the table"
-    assert not report.resampled
+    assert not report._resampled
     lines = str(report).splitlines()
     assert lines[0] == "10 rows"
     assert lines[1].split() == ["metric", "value", "95%", "interval", "floor", "excess"]
