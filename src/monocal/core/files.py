@@ -179,14 +179,10 @@ def leftovers(target: Path, ending: str) -> list[Path]:
 
 
 @contextmanager
-def naming_disk_full(target: str | Path, hint: str = "") -> Iterator[None]:
+def naming_disk_full(target: str | Path) -> Iterator[None]:
     """Turns whatever the block raises because a disk is full (or a quota or size limit reached) into `DiskFull`.
 
     Of blocks in blocks the outermost names what was being written: that is what the caller asked for.
-
-    Arguments:
-        target: What was being written.
-        hint: What to do, if it is not simply to free space and try again.
 
     Example:
         >>> with naming_disk_full("model"):
@@ -200,7 +196,7 @@ def naming_disk_full(target: str | Path, hint: str = "") -> Iterator[None]:
     except Exception as error:
         if not is_disk_full(error):
             raise
-        advice = hint or "free space there, raise the quota or file size limit, or write to another disk"
+        advice = "free space there, raise the quota or file size limit, or write to another disk"
         raise DiskFull(f"disk full while writing {str(target)!r}; nothing was replaced. Hint: {advice}.") from error
 
 

@@ -32,7 +32,6 @@ from monocal.core.replace import (
     entries_of,
     finish_replacement,
     named_place,
-    publish_folder,
     remove_folder,
 )
 from monocal.core.version import __version__
@@ -79,10 +78,6 @@ class FolderFormat:
         """
         with atomic_folder(target, self._own_files) as temporary:
             yield temporary
-
-    def publish(self, finished: Path, target: Path) -> None:
-        """Gives a sealed folder beside `target` its place, as `writing` does at its end."""
-        publish_folder(finished, target, self._own_files)
 
     def check_target(self, target: str | Path, argument: str = "output folder") -> Path:
         """Returns the path of a folder to write; refuses one that cannot be written or holds anything foreign.

@@ -56,22 +56,16 @@ def turn_in(place: Path, patience_seconds: float = PATIENCE_SECONDS) -> Iterator
             os.close(descriptor)
 
 
-def is_taken(place: Path) -> bool:
-    """Whether another writer has the turn in a folder or file."""
-    descriptor = _lock(place)
-    if descriptor is None:
-        return True
-    if descriptor >= 0:
-        os.close(descriptor)
-    return False
-
-
 def is_abandoned(place: Path) -> bool:
     """Whether the writer of a temporary file or folder has ended; False where the system cannot say."""
     try:
-        return fcntl is not None and not is_taken(place)
+        descriptor = _lock(place)
     except OSError:
         return False
+    if descriptor is None or descriptor < 0:
+        return False
+    os.close(descriptor)
+    return True
 
 
 def _lock(place: Path) -> int | None:

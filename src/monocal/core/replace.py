@@ -50,13 +50,13 @@ def atomic_folder(target: str | Path, own_files: OwnFiles) -> Iterator[Path]:
             stack.enter_context(turn_in(temporary))
         try:
             yield temporary
-            publish_folder(temporary, target, own_files)
+            _publish(temporary, target, own_files)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
 
 
-def publish_folder(finished: Path, target: Path, own_files: OwnFiles) -> None:
+def _publish(finished: Path, target: Path, own_files: OwnFiles) -> None:
     """Syncs the files of a finished folder and gives it the place of `target` (same file system)."""
     _sync_all(finished)
     with turn_in(target.parent):

@@ -64,7 +64,7 @@ def prepare(
 ) -> None:
     """Encodes a raw log of any size as ids on disk.
 
-    Interrupted work goes on with the same command; finished work is not repeated.
+    Finished work is not repeated: the same command with the same options returns at once.
 
     Arguments:
         raw (RAW): A table (Parquet, CSV, a folder, a glob), or a source's raw files.

@@ -2,7 +2,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from monocal.core.errors import ArtefactError
 from monocal.lab.prepare.reading import LogRows, Spool
 
 
@@ -16,15 +15,10 @@ def _rows(start, n):
 
 @pytest.fixture
 def spool(tmp_path):
-    made = Spool(tmp_path / "rows.arrow")
-    n_rows = made.write(_rows(start, 5) for start in (0, 5, 10))
-    assert not made.is_finished
-    made.finish({"n_rows": n_rows, "skipped": {}})
-    return made
+    return Spool.write(tmp_path / "rows.arrow", (_rows(start, 5) for start in (0, 5, 10)))
 
 
 def test_rows_come_back_in_order_with_all_columns(spool):
-    assert spool.is_finished
     assert spool.n_rows == 15
     found = list(spool.read(fields=True, group=True, numbers=("label:y", "time")))
     assert [value for rows in found for value in rows.fields["b"].to_pylist()] == [str(i) for i in range(15)]
@@ -42,15 +36,12 @@ def test_only_the_columns_asked_for_are_read(spool):
 
 def test_a_dictionary_holds_the_values_of_its_batch_only(tmp_path):
     large = pa.array([f"v{i}" for i in range(10_000)]).dictionary_encode()
-    spool = Spool(tmp_path / "rows.arrow")
-    spool.write([LogRows(2, pa.record_batch({"a": large.slice(7, 2)}), None, {"label:y": np.zeros(2, np.int8)})])
+    rows = [LogRows(2, pa.record_batch({"a": large.slice(7, 2)}), None, {"label:y": np.zeros(2, np.int8)})]
+    spool = Spool.write(tmp_path / "rows.arrow", rows)
     assert len(next(spool.read(fields=True)).fields["a"].dictionary) == 2
 
 
-def test_an_empty_spool_and_a_damaged_note(tmp_path):
-    spool = Spool(tmp_path / "rows.arrow")
-    assert spool.write([]) == 0
+def test_an_empty_spool(tmp_path):
+    spool = Spool.write(tmp_path / "rows.arrow", [])
+    assert spool.n_rows == 0
     assert list(spool.read(fields=True)) == []
-    (tmp_path / "rows.json").write_text("{")
-    with pytest.raises(ArtefactError, match=r"rows\.json cannot be read"):
-        spool.notes()

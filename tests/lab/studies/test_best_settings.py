@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from monocal.lab.peers.lightgbm_peer import fit_and_predict
+from monocal.lab.peers import lightgbm_answers
 from monocal.lab.studies.cells import cell_of, fit, search_arguments
 from monocal.lab.studies.prepared_logs import prepare
 from monocal.lab.studies.study import CalibratorSpec, DataSpec
@@ -41,5 +41,5 @@ def test_trees_are_boosted_on_the_newest_rows_too():
     rows = CalibrationRows(np.zeros(n), labels, features, np.arange(n), None)
     asked = TestRows(np.zeros(2), np.array([[0, 0], [0, 1]]))
     options = {"min_data_in_leaf": 5, "cat_smooth": 1.0, "min_data_per_group": 5}
-    known, newest = fit_and_predict(rows, asked, options, 0)
+    known, newest = lightgbm_answers(rows, asked, options, 0)
     assert newest > known + 0.2

@@ -1,7 +1,8 @@
-"""From a raw log to an encoded one: read, count, encode, sort, publish; each step can be interrupted."""
+"""From a raw log to an encoded one: read, count, encode, sort; the folder appears when all of it is there."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,9 +25,8 @@ from monocal.lab.prepare.steps import (
     sort_rows,
     write_manifest,
 )
-from monocal.lab.prepare.work_folder import WorkFolder
 from monocal.tables.checks import warn_about_copies
-from monocal.tables.encoded import ENCODED_LOG, LogManifest
+from monocal.tables.encoded import ENCODED_LOG, VOCABULARY, LogManifest
 from monocal.tables.places import is_parquet
 from monocal.tables.problems import OnError, warn_about_skipped
 from monocal.tables.roles import Roles
@@ -57,9 +57,8 @@ def encode_log(
     read (text, joined files) is read once and kept as clean rows until both passes are done. Rows that are not in
     time order are sorted by time, stably.
 
-    The folder appears when everything is finished, never before. If the work is interrupted, calling this
-    function again with the same inputs and options continues it; with others, it starts anew. A finished folder
-    made from the same inputs and options is returned at once.
+    The folder appears when everything is finished, never before. A finished folder made from the same inputs and
+    options is returned at once.
 
     Arguments:
         log: A source's stream, or any table (Parquet, CSV, or in memory).
@@ -116,24 +115,27 @@ def encode_log(
     done = _finished(target, mark)
     if done is not None:
         return done
-    with WorkFolder(target, mark, ENCODED_LOG) as work:
-        reader, skipped = given.reader(work.stage, show_progress)
+    with ENCODED_LOG.writing(target) as work:
+        stage = work / "stage"
+        stage.mkdir()
+        reader, skipped = given.reader(stage, show_progress)
         if reader.n_rows == 0:
             raise InvalidInput.of("log", "no usable row", "at least one row", "check the file and the schema")
-        parts = find_parts(reader, given.roles, work.stage, shares, cuts)
+        parts = find_parts(reader, given.roles, stage, shares, cuts)
         limits = {"min_count": min_count, "max_size": max_size, "hashed_fields": hashed_fields}
-        vocabulary = count_fields(reader, parts, given.roles, work, fit_on, limits, show_progress)
+        vocabulary = count_fields(reader, parts, given.roles, fit_on, limits, show_progress)
+        vocabulary.save(work / VOCABULARY)
         groups = count_groups(reader, work, show_progress) if given.roles.group is not None else None
-        arrays = array_files(given.roles, reader.n_rows, work.path)
-        encode_rows(reader, vocabulary, groups, arrays, work, show_progress)
+        arrays = array_files(given.roles, reader.n_rows, work)
+        encode_rows(reader, vocabulary, groups, arrays, show_progress)
         if not parts.is_sorted:
-            sort_rows(arrays, parts, work, show_progress)
+            sort_rows(arrays, parts, show_progress)
         if history is not None:
             arrays += history_files(history, given.roles, arrays)
         made_from = {"work": mark, "source": given.stream.name, "files": [path.name for path in given.stream.paths]}
         notes = {"options": options, "skipped": skipped, "encoder_version": ENCODER_VERSION}
-        write_manifest(arrays, parts.ranges, given.roles, made_from | notes, work.path)
-        work.publish()
+        shutil.rmtree(stage)
+        write_manifest(arrays, parts.ranges, given.roles, made_from | notes, work)
     encoded = EncodedLog.open(target)
     warn_about_skipped(skipped, encoded.n_rows)
     warn_about_copies(encoded.as_table())
@@ -196,8 +198,7 @@ class EncodingInput:
         """Returns a reader of the clean rows and a summary of the malformed ones."""
         if self.direct is not None:
             return TableReader(self.direct, self.roles), {"n_rows": 0, "examples": []}
-        spool = spool_source(self.stream, stage / "rows.arrow", show_progress)
-        return spool, spool.notes()["skipped"]
+        return spool_source(self.stream, stage / "rows.arrow", show_progress)
 
 
 _ENDS_BYTES = 1 << 16

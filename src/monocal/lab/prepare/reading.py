@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, final
 
@@ -12,8 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.checks import LARGEST_WEIGHT
-from monocal.core.errors import ArtefactError
-from monocal.core.files import atomic_file
 from monocal.core.progress import progress
 from monocal.lab.prepare.encoded_log import MISSING_LABEL
 from monocal.lab.prepare.source import SourceStream, table_rows
@@ -38,15 +36,6 @@ class LogRows(NamedTuple):
     fields: pa.RecordBatch
     group: pa.Array | None
     numbers: dict[str, NDArray[Any]]
-
-    def newest(self, n_rows: int) -> LogRows:
-        """Returns the last `n_rows` rows."""
-        if n_rows >= self.n_rows:
-            return self
-        start = self.n_rows - n_rows
-        group = None if self.group is None else self.group.slice(start)
-        numbers = {name: column[start:] for name, column in self.numbers.items()}
-        return LogRows(n_rows, self.fields.slice(start), group, numbers)
 
 
 def number_types(schema: Roles) -> dict[str, np.dtype[Any]]:
@@ -158,11 +147,8 @@ class TableReader:
             yield clean_rows(raw, schema, problems, fields=fields, group=group, numbers=numbers)
 
 
-def spool_source(stream: SourceStream, path: Path, show_progress: bool | None) -> Spool:
-    """Reads a source once and keeps its clean rows in a file; a finished file of earlier work is taken as it is."""
-    spool = Spool(path)
-    if spool.is_finished:
-        return spool
+def spool_source(stream: SourceStream, path: Path, show_progress: bool | None) -> tuple[Spool, dict[str, Any]]:
+    """Reads a source once and keeps its clean rows in a file; returns it and a summary of the malformed rows."""
     numbers = tuple(number_types(stream.schema))
     n_bytes = sum(path.stat().st_size for path in stream.paths)
     with progress(f"reading {stream.name}", n_bytes or None, unit="bytes", show=show_progress) as bar:
@@ -176,9 +162,7 @@ def spool_source(stream: SourceStream, path: Path, show_progress: bool | None) -
                 n_rows += clean.n_rows
                 bar.note(f"{n_rows:,} rows")
 
-        n_rows = spool.write(rows())
-    spool.finish({"n_rows": n_rows, "skipped": problems.summary()})
-    return spool
+        return Spool.write(path, rows()), problems.summary()
 
 
 def _with_one_kind_of_time(raws: Iterator[RawRows], time: str | None) -> Iterator[RawRows]:
@@ -192,42 +176,24 @@ def _with_one_kind_of_time(raws: Iterator[RawRows], time: str | None) -> Iterato
 
 
 @final
+@dataclass(frozen=True)
 class Spool:
     """Rows in an Arrow IPC stream whose dictionaries belong to one batch each, so memory is that of a batch.
 
-    The row count lies in a second file that is written last: without it the spool is not there.
-
-    Arguments:
-        path: The file; a second one with the ending `.json` lies beside it.
+    Attributes:
+        path: The file.
+        n_rows: Its rows.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._note = path.with_suffix(".json")
+    path: Path
+    n_rows: int
 
-    @property
-    def is_finished(self) -> bool:
-        return self._note.is_file() and self._path.is_file()
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.notes()["n_rows"])
-
-    def notes(self) -> dict[str, Any]:
-        """Returns what was noted when the spool was finished."""
-        try:
-            notes: dict[str, Any] = json.loads(self._note.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ArtefactError(f"{self._note.name} cannot be read ({error})") from error
-        return notes
-
-    def write(self, rows: Iterable[LogRows]) -> int:
-        """Writes all rows; the spool counts as there only after `finish`."""
-        n_rows = 0
-        writer = None
-        self._note.unlink(missing_ok=True)
+    @classmethod
+    def write(cls, path: Path, rows: Iterable[LogRows]) -> Spool:
+        """Writes all rows."""
+        n_rows, writer = 0, None
         options = pa.ipc.IpcWriteOptions(compression="lz4" if pa.Codec.is_available("lz4") else None)
-        with atomic_file(self._path) as temporary, pa.OSFile(str(temporary), "wb") as sink:
+        with pa.OSFile(str(path), "wb") as sink:
             for part in rows:
                 batch = _to_batch(part)
                 if writer is None:
@@ -237,18 +203,13 @@ class Spool:
                 n_rows += part.n_rows
             if writer is not None:
                 writer.close()
-        return n_rows
-
-    def finish(self, notes: dict[str, Any]) -> None:
-        """Notes the row count and anything else worth keeping; from now on the spool is there."""
-        with atomic_file(self._note) as temporary:
-            temporary.write_text(json.dumps(notes), encoding="utf-8")
+        return cls(path, n_rows)
 
     def read(self, *, fields: bool = False, group: bool = False, numbers: tuple[str, ...] = ()) -> Iterator[LogRows]:
         """Yields the rows in the order they were written, with the columns asked for."""
-        if self._path.stat().st_size == 0:
+        if self.path.stat().st_size == 0:
             return
-        with pa.OSFile(str(self._path), "rb") as head, pa.ipc.open_stream(head) as peek:
+        with pa.OSFile(str(self.path), "rb") as head, pa.ipc.open_stream(head) as peek:
             names = peek.schema.names
         wanted = [
             index
@@ -257,7 +218,7 @@ class Spool:
         ]
         # a projection without columns would lose the row count, so one number column always comes along
         options = pa.ipc.IpcReadOptions(included_fields=wanted or [len(names) - 1])
-        with pa.OSFile(str(self._path), "rb") as source, pa.ipc.open_stream(source, options=options) as reader:
+        with pa.OSFile(str(self.path), "rb") as source, pa.ipc.open_stream(source, options=options) as reader:
             for batch in reader:
                 yield _from_batch(batch, group, numbers)
 

@@ -1,4 +1,4 @@
-"""The steps of encoding a log; each leaves a note, so that an interrupted one is repeated or continued."""
+"""The steps of encoding a log: parts, values, groups, ids in file order, order in time, manifest."""
 
 from __future__ import annotations
 
@@ -19,15 +19,12 @@ from monocal.core.progress import progress
 from monocal.lab.prepare.histories import user_numbers, write_histories
 from monocal.lab.prepare.reading import LogReader, number_types
 from monocal.lab.prepare.splits import Moment, RowRange, as_integer_moment, split_by_share
-from monocal.lab.prepare.time_order import ArrayFile, count_before, is_sorted, oldest_rows, sort_by_time, sync
-from monocal.lab.prepare.work_folder import WorkFolder
+from monocal.lab.prepare.time_order import ArrayFile, count_before, is_sorted, oldest_rows, sort_by_time
 from monocal.tables.categories import distinct_text
-from monocal.tables.encoded import GROUP_VALUES, VOCABULARY, LogManifest, array_file
+from monocal.tables.encoded import GROUP_VALUES, LogManifest, array_file
 from monocal.tables.roles import Roles
 from monocal.tables.value_counts import ValueCounts
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
-
-_CHECKPOINT_ROWS = 1 << 21
 
 FitOn = Literal["train", "all"]
 
@@ -36,31 +33,26 @@ def count_fields(
     reader: LogReader,
     parts: LogParts,
     schema: Roles,
-    work: WorkFolder,
     fit_on: FitOn,
     limits: Mapping[str, Any],
     show_progress: bool | None,
 ) -> Vocabulary:
-    """Counts the values of the first part (or of all rows) and returns the vocabulary, kept in the folder."""
-    path = work.path / VOCABULARY
-    if not work.state().get("fields_are_counted"):
-        hashed = limits["hashed_fields"] or {}
-        counts = {name: ValueCounts(name) for name in schema.fields if name not in hashed}
-        on_train = fit_on == "train"
-        with progress("counting values", parts.n_training if on_train else reader.n_rows, show=show_progress) as bar:
-            for fields in parts.training_fields(reader) if on_train else _all_fields(reader):
-                for name, counted in counts.items():
-                    counted.add(fields.column(name))
-                bar.advance(fields.num_rows)
-        fields_of = [
-            FieldVocabulary.hashed(name, hashed[name])
-            if name in hashed
-            else FieldVocabulary(name, counts[name].frequent(**_limits_of(name, limits)))
-            for name in schema.fields
-        ]
-        Vocabulary(tuple(fields_of)).save(path)
-        work.note(fields_are_counted=True)
-    return Vocabulary.load(path)
+    """Counts the values of the first part (or of all rows) and returns the vocabulary."""
+    hashed = limits["hashed_fields"] or {}
+    counts = {name: ValueCounts(name) for name in schema.fields if name not in hashed}
+    on_train = fit_on == "train"
+    with progress("counting values", parts.n_training if on_train else reader.n_rows, show=show_progress) as bar:
+        for fields in parts.training_fields(reader) if on_train else _all_fields(reader):
+            for name, counted in counts.items():
+                counted.add(fields.column(name))
+            bar.advance(fields.num_rows)
+    fields_of = [
+        FieldVocabulary.hashed(name, hashed[name])
+        if name in hashed
+        else FieldVocabulary(name, counts[name].frequent(**_limits_of(name, limits)))
+        for name in schema.fields
+    ]
+    return Vocabulary(tuple(fields_of))
 
 
 def _limits_of(name: str, limits: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,18 +64,16 @@ def _limits_of(name: str, limits: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def count_groups(reader: LogReader, work: WorkFolder, show_progress: bool | None) -> FieldVocabulary:
+def count_groups(reader: LogReader, folder: Path, show_progress: bool | None) -> FieldVocabulary:
     """Numbers the groups of all rows in order of first appearance, null last; no group is rare or unseen."""
-    path = work.path / GROUP_VALUES
-    if not work.state().get("groups_are_counted"):
-        values = ValueCounts("group")
-        with progress("numbering groups", reader.n_rows, show=show_progress) as bar:
-            for rows in reader.read(group=True):
-                values.add(_in_order_of_rows(rows.group))
-                bar.advance(rows.n_rows)
-        Vocabulary((FieldVocabulary("group", values.in_order_of_appearance()[0]),)).save(path)
-        work.note(groups_are_counted=True)
-    return FieldVocabulary("group", Vocabulary.load(path).fields[0].values)
+    values = ValueCounts("group")
+    with progress("numbering groups", reader.n_rows, show=show_progress) as bar:
+        for rows in reader.read(group=True):
+            values.add(_in_order_of_rows(rows.group))
+            bar.advance(rows.n_rows)
+    groups = FieldVocabulary("group", values.in_order_of_appearance()[0])
+    Vocabulary((groups,)).save(folder / GROUP_VALUES)
+    return groups
 
 
 def _in_order_of_rows(column: pa.Array) -> pa.Array:
@@ -116,60 +106,41 @@ def encode_rows(
     vocabulary: Vocabulary,
     groups: FieldVocabulary | None,
     arrays: list[ArrayFile],
-    work: WorkFolder,
     show_progress: bool | None,
 ) -> None:
-    """Writes the ids and numbers of all rows in file order; goes on after the last rows known to be on disk."""
-    if work.state().get("is_encoded"):
-        return
-    n_done = int(work.state().get("n_encoded", 0))
-    if not all(array.holds(n_done) for array in arrays):
-        n_done = 0
+    """Writes the ids and numbers of all rows in file order."""
     numbers = tuple(array.name for array in arrays if array.name not in ("features", "group"))
-    n_read, n_noted = 0, n_done
+    n_read = 0
     with ExitStack() as stack:
         bar = stack.enter_context(progress("encoding", reader.n_rows, show=show_progress))
-        streams = [stack.enter_context(array.resume(n_done)) for array in arrays]
+        streams = [stack.enter_context(array.create(array.path)) for array in arrays]
         for rows in reader.read(fields=True, group=groups is not None, numbers=numbers):
             n_read += rows.n_rows
             bar.advance(rows.n_rows)
-            if n_read <= n_done:
-                continue
-            rows = rows.newest(n_read - n_done)
             columns = rows.numbers | {"features": _ids(vocabulary, rows.fields, rows.n_rows)}
             if groups is not None:
                 columns["group"] = groups.encode(rows.group) - 1
             for array, stream in zip(arrays, streams, strict=True):
                 array.append(stream, columns[array.name])
-            if n_read - n_noted >= _CHECKPOINT_ROWS:
-                for stream in streams:
-                    sync(stream)
-                work.note(n_encoded=n_read)
-                n_noted = n_read
-        for stream in streams:
-            sync(stream)
     if n_read != reader.n_rows:
         raise InvalidInput.of(
             "log", f"{n_read} rows instead of {reader.n_rows}", "a log that stays as it is", "encode it again"
         )
-    work.note(is_encoded=True)
 
 
 def _ids(vocabulary: Vocabulary, fields: pa.RecordBatch, n_rows: int) -> Ids:
     return vocabulary.encode(fields) if vocabulary.names else np.zeros((n_rows, 0), dtype=np.int32)
 
 
-def sort_rows(arrays: list[ArrayFile], parts: LogParts, work: WorkFolder, show_progress: bool | None) -> None:
+def sort_rows(arrays: list[ArrayFile], parts: LogParts, show_progress: bool | None) -> None:
     """Puts the rows of all arrays into time order."""
-    if parts.times is not None and not work.state().get("is_sorted"):
-        n_steps = 2 * len(arrays) * len(parts.times)
-        with progress("sorting by time", n_steps, unit="values", show=show_progress) as bar:
-            sort_by_time(arrays, parts.times, bar)
-        work.note(is_sorted=True)
-    # the note above is the point of no return: from here on an interrupted exchange is simply finished
+    if parts.times is None:
+        return
+    n_steps = 2 * len(arrays) * len(parts.times)
+    with progress("sorting by time", n_steps, unit="values", show=show_progress) as bar:
+        sort_by_time(arrays, parts.times, bar)
     for array in arrays:
-        if array.sorted_path.exists():
-            array.sorted_path.replace(array.path)
+        array.sorted_path.replace(array.path)
 
 
 def history_files(history: str, schema: Roles, arrays: list[ArrayFile]) -> list[ArrayFile]:

@@ -1,9 +1,8 @@
-"""Columns as .npy files that are continued after an interruption, and their stable sort by time."""
+"""Columns as .npy files written row by row, and their stable sort by time."""
 
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,21 +48,6 @@ class ArrayFile:
         stream.write(self._header())
         return stream
 
-    def resume(self, n_rows: int) -> IO[bytes]:
-        """Opens the file for the rows after the first `n_rows`, dropping anything that was written after them."""
-        if n_rows == 0:
-            return self.create(self.path)
-        end = len(self._header()) + n_rows * self.row_bytes
-        stream = self.path.open("r+b")
-        stream.truncate(end)
-        stream.seek(end)
-        return stream
-
-    def holds(self, n_rows: int) -> bool:
-        """Whether at least the first `n_rows` are in the file."""
-        needed = len(self._header()) + n_rows * self.row_bytes
-        return n_rows == 0 or (self.path.is_file() and self.path.stat().st_size >= needed)
-
     def append(self, stream: IO[bytes], rows: NDArray[Any]) -> None:
         """Writes rows where the stream stands."""
         stream.write(np.ascontiguousarray(rows, dtype=self.kind).data)
@@ -82,12 +66,6 @@ class ArrayFile:
         description = {"descr": self.kind.str, "fortran_order": False, "shape": self.shape}
         np.lib.format.write_array_header_1_0(buffer, description)
         return buffer.getvalue()
-
-
-def sync(stream: IO[bytes]) -> None:
-    """Makes sure that what was written is on the disk."""
-    stream.flush()
-    os.fsync(stream.fileno())
 
 
 _CHUNK_ROWS = 1 << 19
@@ -165,9 +143,6 @@ def sort_by_time(arrays: Sequence[ArrayFile], times: Times, bar: Progress | None
         _sort_bucket(arrays, sorted_times, int(starts[bucket]), int(starts[bucket + 1]))
         if bar is not None:
             bar.advance(len(arrays) * int(sizes[bucket]))
-    for array in arrays:
-        with array.sorted_path.open("r+b") as stream:
-            sync(stream)
 
 
 def _chunks(times: Times) -> Iterator[Times]:

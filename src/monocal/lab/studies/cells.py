@@ -20,7 +20,7 @@ from monocal.core.format import fingerprint
 from monocal.core.log_loss import log_loss
 from monocal.core.spaces import Floats, logit
 from monocal.core.version import __version__
-from monocal.lab.peers import PEERS, peer
+from monocal.lab.peers import PEERS
 from monocal.lab.studies.study import CalibratorSpec
 from monocal.lab.studies.study_data import CalibrationRows, PreparedData, TestRows
 
@@ -157,7 +157,7 @@ def fit_and_predict(
 ) -> tuple[Floats, Calibrator | None]:
     """Fits a calibrator or a peer on calibration rows; returns its answers to other rows, and the calibrator."""
     if method in PEERS:
-        return peer(method)(rows, test, arguments, seed), None
+        return PEERS[method](rows, test, arguments, seed), None
     if method not in CALIBRATORS:
         raise UnknownName.among("method", method, [*CALIBRATORS, *PEERS])
     fitted = fit(method, arguments, rows, seed)
