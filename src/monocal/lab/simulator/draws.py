@@ -147,8 +147,8 @@ def _centred(raw: Floats, field: Field, scale: float) -> Floats:
         return table
     even = field.source in _CALENDAR_SIZES
     shares = np.full(field.size, 1 / field.size) if even else power_law_shares(field.size, field.exponent)
-    raw = raw - shares @ raw
-    spread = np.sqrt(shares @ raw**2)
+    raw = raw - float((shares * raw).sum())
+    spread = np.sqrt(float((shares * raw**2).sum()))
     # One value has no spread; it then adds nothing instead of dividing by zero.
     table[1:] = raw * (scale / spread) if spread > 0 else 0.0
     return table
