@@ -26,6 +26,7 @@ from monocal.core.errors import UnknownName
 from monocal.core.version import __version__
 from monocal.serving.engine import Answer, Request
 from monocal.serving.limits import (
+    BODY,
     HEALTH,
     LIVE,
     METRICS,
@@ -170,7 +171,7 @@ async def calibrate(http: HttpRequest) -> Response:
     """Answers `{"scores": {task: [...]}, "shared": {field: value}, "fields": {field: [...]}}`."""
     service = _service(http)
     engine = service.engine
-    request = calibrate_request(await http.body(), service.settings.max_rows, engine)
+    request = calibrate_request(http.scope[BODY], service.settings.max_rows, engine)
     answer = service.calibrate(request, engine)
     body: Any = Calibrated(service.settings.name, answer.version, answer.probabilities)  # type: ignore[arg-type]
     if request.interval is not None:
@@ -190,7 +191,7 @@ async def infer(http: HttpRequest) -> Response:
             f"{BINARY_HEADER}: got binary tensors; expected JSON. Hint: tell the client to send no binary data.",
         )
     engine = service.engine
-    body, request = infer_request(await http.body(), service.settings.max_rows, engine)
+    body, request = infer_request(http.scope[BODY], service.settings.max_rows, engine)
     answer = service.calibrate(request, engine)
     return _counted(http, inferred(name, body, answer), request, answer)
 
@@ -205,7 +206,7 @@ async def feedback(http: HttpRequest) -> Response:
     settings = service.settings
     if settings.token is not None:
         _check_token(http, settings.token)
-    found = feedback_rows(await http.body(), settings.max_rows, service.engine.task_names)
+    found = feedback_rows(http.scope[BODY], settings.max_rows, service.engine.task_names)
     n_rows = {task: int(labels.size) for task, (_, labels) in found.items()}
     if settings.token is None and not service.feedback_rate.take(sum(n_rows.values())):
         raise Refusal(

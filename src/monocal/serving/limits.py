@@ -40,6 +40,9 @@ OPENAPI, MODELS = "/openapi.json", "/v1/models"
 PROBES = frozenset({LIVE, READY, HEALTH, METRICS})
 """Calls without a body that have to be answered however busy the service is: they take no place."""
 
+BODY = "monocal.body"
+"""Where a request's scope holds its whole body."""
+
 SMALL_BYTES = 64 << 10
 """Bodies up to this length are always read; they are bounded by the number of connections."""
 
@@ -125,8 +128,8 @@ class Limits:
             if scope["path"] in PROBES:
                 await self.app(scope, receive, watched_send)
             else:
-                async with self._body(receive) as body:
-                    await self._in_a_place(scope, _replayed(body, receive), watched_send)
+                async with self._body(receive) as scope[BODY]:
+                    await self._in_a_place(scope, receive, watched_send)
             return
         except ClientDisconnect:
             return
@@ -300,17 +303,3 @@ class FeedbackRate:
             return False
         self._left -= n_rows
         return True
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Returns a `receive` that gives the whole body first."""
-    is_given = False
-
-    async def replay() -> Message:
-        nonlocal is_given
-        if is_given:  # only a disconnect can follow
-            return await receive()
-        is_given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay

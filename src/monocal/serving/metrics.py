@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, final
 
 import numpy as np
@@ -179,7 +180,8 @@ class LiveMetrics:
         folder = os.environ.get(METRICS_FOLDER_VARIABLE)
         source = self.registry if folder is None else MultiProcessCollector(None, folder)  # type: ignore[no-untyped-call]
         found = [*source.collect()]
-        return generate_latest(_Fixed([*found, *self._derived(found), _info(versions)]))
+        metrics = [*found, *self._derived(found), _info(versions)]
+        return generate_latest(SimpleNamespace(collect=lambda: metrics))
 
     def _derived(self, found: Iterable[Metric]) -> list[Metric]:
         sums = {_key(sample.name, **sample.labels): sample.value for metric in found for sample in metric.samples}
@@ -255,17 +257,6 @@ def forget_dead_workers() -> None:
             os.kill(process_id, 0)
         except ProcessLookupError:
             mark_process_dead(process_id)  # type: ignore[no-untyped-call]
-
-
-@final
-class _Fixed:
-    """A registry whose metrics were collected already."""
-
-    def __init__(self, metrics: list[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> list[Metric]:
-        return self._metrics
 
 
 def _key(name: str, **labels: str) -> tuple[str, Any]:

@@ -34,7 +34,6 @@ async def acall(app, body=b"", headers=(), chunks=None, path="/x"):
 
 
 async def answer(scope, receive, send):
-    await receive()
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"fine"})
 
