@@ -17,12 +17,12 @@ SCORES, LABELS, IDS_OF_FIELDS = [0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], [[1], [2], [
 @pytest.mark.parametrize(("method", "argument"), PAIRS, ids=IDS)
 def test_argument_is_explained(method, argument):
     assert argument.meaning, f"describe {argument.name} under 'Arguments:' in the docstring of {CALIBRATORS[method]}"
-    if "a number" in argument.wish or "a whole number" in argument.wish:
+    if "a number" in argument.expected or "a whole number" in argument.expected:
         assert argument.name in RANGES, f"say in monocal.calibrators.params.RANGES what {argument.name} may be"
 
 
 def impossible_values(argument):
-    if not argument.wish:
+    if not argument.expected:
         return []
     values = ["nonsense"]
     if argument.name in RANGES:
@@ -32,7 +32,7 @@ def impossible_values(argument):
             values.append(allowed.low - 1 if allowed.includes_low else allowed.low)
         if math.isfinite(allowed.high):
             values += [allowed.high + 1, 5]
-        if "a whole number" in argument.wish:
+        if "a whole number" in argument.expected:
             values.append(allowed.low + 0.5)
     return values
 

@@ -17,7 +17,7 @@ MODULES = {
     "monocal.calibrators.gauss_gamma": ["GaussCalibrator", "GammaCalibrator"],
     "monocal.calibrators.binned": ["HistogramCalibrator", "IsotonicCalibrator", "SirCalibrator"],
     "monocal.calibrators.per_segment": ["PerSegmentCalibrator"],
-    "monocal.calibrators.statistical.wide_logistic": ["WideLogisticCalibrator"],
+    "monocal.wide.calibrator": ["WideLogisticCalibrator"],
     "monocal.neural": None,
     "monocal.metrics": None,
     "monocal.models": None,

@@ -158,13 +158,13 @@ class Argument(NamedTuple):
         name: What it is called.
         default: Its value if nothing is given.
         meaning: What it does, in a sentence or two.
-        wish: Which values are possible, in words; empty if that is not known beforehand.
+        expected: Which values are possible, in words; empty if that is not known beforehand.
     """
 
     name: str
     default: Any
     meaning: str
-    wish: str
+    expected: str
 
 
 def arguments_of(kind: type[Any]) -> list[Argument]:
@@ -173,14 +173,14 @@ def arguments_of(kind: type[Any]) -> list[Argument]:
     Example:
         >>> from monocal.calibrators.platt import PlattCalibrator
         >>> found = {argument.name: argument for argument in arguments_of(PlattCalibrator)}
-        >>> found["targets"].wish, found["recent_share"].wish
+        >>> found["targets"].expected, found["recent_share"].expected
         ("'labels' or 'platt'", 'a number in [0, 1)')
     """
     found = [entry for base in reversed(kind.__mro__) for entry in _documented(base).items()]
     meanings = {name: text for name, text in found if not text.startswith("See `")}
     hints = _hints(kind)
     return [
-        Argument(name, parameter.default, meanings.get(name, ""), _wish(name, hints.get(name)))
+        Argument(name, parameter.default, meanings.get(name, ""), _expected(name, hints.get(name)))
         for name, parameter in inspect.signature(kind).parameters.items()
     ]
 
@@ -199,11 +199,11 @@ def check_arguments(kind: type[Any], given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if not _is_possible(name, value, hints.get(name)):
             default = inspect.signature(kind).parameters[name].default
-            wish, near = _wish(name, hints.get(name)), None
+            expected, near = _expected(name, hints.get(name)), None
             if isinstance(value, str):
                 near = nearest_name(value, [choice for choice in _choices(hints.get(name)) if isinstance(choice, str)])
             hint = f"did you mean {near!r}?" if near else f"leave {name} out to use the default, {default!r}"
-            raise InvalidInput.of(name, repr(value), wish, hint)
+            raise InvalidInput.of(name, repr(value), expected, hint)
 
 
 def _is_possible(name: str, value: Any, hint: Any) -> bool:
@@ -229,17 +229,17 @@ def _known(name: str, hint: Any) -> bool:
     return name in RANGES or bool(_choices(hint)) or bool(_members(hint) & {int, float, bool, dict, Mapping, *_LISTS})
 
 
-def _wish(name: str, hint: Any) -> str:
+def _expected(name: str, hint: Any) -> str:
     members = _members(hint)
-    wishes = [repr(choice) for choice in _choices(hint)]
+    kinds = [repr(choice) for choice in _choices(hint)]
     if {int, float} & members:
         number = str(RANGES.get(name, "a number"))
-        wishes.append(number if float in members else number.replace("a number", "a whole number"))
-    wishes += ["True", "False"] if bool in members else []
-    wishes += ["a mapping"] if Mapping in members or dict in members else []
-    wishes += [f"a list of {_LISTED[next(iter(_inside(hint) & _LISTED.keys()), object)]}"] if members & _LISTS else []
-    wishes += ["None"] if wishes and type(None) in members else []
-    return " or ".join([", ".join(wishes[:-1]), wishes[-1]] if len(wishes) > 1 else wishes)
+        kinds.append(number if float in members else number.replace("a number", "a whole number"))
+    kinds += ["True", "False"] if bool in members else []
+    kinds += ["a mapping"] if Mapping in members or dict in members else []
+    kinds += [f"a list of {_LISTED[next(iter(_inside(hint) & _LISTED.keys()), object)]}"] if members & _LISTS else []
+    kinds += ["None"] if kinds and type(None) in members else []
+    return " or ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds)
 
 
 def _members(hint: Any) -> set[Any]:

@@ -18,7 +18,7 @@ KnownValues = list[list[str | None]]
 
 
 def learn_values(features: Any) -> tuple[Any, KnownValues | None]:
-    """Returns ids and the values behind them; ids that were given as such come back as they are, with None.
+    """Returns ids and the values behind them; ids that were given as such are returned as they are, with None.
 
     Values are compared as text, as in tables, and numbered in alphabetical order, so that the order of rows does not
     matter. A missing value is a value of its own.

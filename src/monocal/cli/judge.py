@@ -277,7 +277,7 @@ def _explain_method(name: str, as_json: bool) -> None:
     lines = [wrapped(f"{name}: {about.rstrip()}"), "", *wrap(f"Promises: {tags}", 80), ""]
     lines += ["Arguments (--set name=value):"]
     for argument in known:
-        possible = f" Possible: {argument.wish}." if argument.wish else ""
+        possible = f" Possible: {argument.expected}." if argument.expected else ""
         lines += [f"  {argument.name} = {argument.default!r}"]
         lines += wrap(argument.meaning + possible, 80, initial_indent="      ", subsequent_indent="      ")
     print_lines("\n".join(lines))

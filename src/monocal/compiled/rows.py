@@ -204,7 +204,7 @@ def on_line(logit: float, line: Any) -> Any:
 
 @scalar
 def mixed(start: float, value: float, line: Any) -> Any:
-    """Returns the curve's value as far as it is believed, else the line's, and the shift of all rows."""
+    """Returns the curve's value mixed with the line's by its share, plus the shift of all rows."""
     return (1.0 - line[2]) * start + line[2] * value + line[3]
 
 

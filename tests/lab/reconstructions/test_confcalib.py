@@ -12,8 +12,8 @@ from monocal.lab.reconstructions.confcalib import (
     _sums_per_value,
     _sums_without_the_row,
     _without_unseen,
-    believed_rate,
     deviation,
+    supported_rate,
 )
 
 
@@ -42,8 +42,8 @@ def test_deviations_in_standard_errors(n_rows, positives, errors, capped):
         (1, 1, 0.2510133666, None),
     ],
 )
-def test_believed_rates(n_rows, positives, rate, shift):
-    found = believed_rate(np.array([float(n_rows)]), np.array([float(positives)]), np.array([0.12]), 1.96)
+def test_supported_rates(n_rows, positives, rate, shift):
+    found = supported_rate(np.array([float(n_rows)]), np.array([float(positives)]), np.array([0.12]), 1.96)
     assert found[0] == pytest.approx(rate, abs=1e-9)
     if shift is not None:
         assert (logit(found) - logit([0.12]))[0] == pytest.approx(shift, abs=1e-9)

@@ -1,4 +1,4 @@
-"""ConfCalib: deviations of field values, believed as far as their Wilson interval allows, and fused."""
+"""ConfCalib: deviations of field values, kept as far as their Wilson interval allows, and fused."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ class ConfCalibCalibrator(Calibrator):
             self.field_weights_ = self._learned_weights(data, cells)
         else:
             self.field_weights_ = _checked_weights(self.field_weights, n_fields)
-        believed = _joined([w * table for w, table in zip(self.field_weights_, tables, strict=True)])
+        kept = _joined([w * table for w, table in zip(self.field_weights_, tables, strict=True)])
         # factors instead of their logarithms: a product of stored numbers rounds alike in every row
-        self.effects_: Floats = np.exp(believed) if self.fusion == "geometric" else believed
+        self.effects_: Floats = np.exp(kept) if self.fusion == "geometric" else kept
 
     def _learned_weights(self, data: Dataset, cells: list[_ValueSums]) -> Floats:
         if self.field_weights != "frce":
@@ -133,7 +133,7 @@ class ConfCalibCalibrator(Calibrator):
         return ops.minimum(p, _HIGHEST)
 
 
-def believed_rate(n_rows: Floats, positives: Floats, predicted: Floats, cap: float) -> Floats:
+def supported_rate(n_rows: Floats, positives: Floats, predicted: Floats, cap: float) -> Floats:
     r"""Returns q*, the rate between mean prediction and observed rate that the rows speak for.
 
     .. math:: q^* = \frac{r + \frac{t'^2}{2n} - t'\sqrt{\frac{r(1-r)}{n} + \frac{t'^2}{4n^2}}}{1 + \frac{t'^2}{n}}
@@ -148,7 +148,8 @@ def believed_rate(n_rows: Floats, positives: Floats, predicted: Floats, cap: flo
         cap: λ > 0.
 
     Example:
-        >>> believed_rate(np.array([50.0, 50.0]), np.array([10.0, 0.0]), np.array([0.12, 0.12]), 1.96).round(4).tolist()
+        >>> n, positives = np.array([50.0, 50.0]), np.array([10.0, 0.0])
+        >>> supported_rate(n, positives, np.array([0.12, 0.12]), 1.96).round(4).tolist()
         [0.1331, 0.0549]
     """
     n = n_rows
@@ -225,8 +226,8 @@ def _deviations(cells: _ValueSums, cap: float, fusion: Fusion) -> Floats:
     n = cells.weight[known]
     q = np.clip(cells.predicted[known] / n, RATE_EPSILON, 1.0 - RATE_EPSILON)
     # a value with a billion rows and no positive has a bound that rounds to 0
-    believed = np.clip(believed_rate(n, cells.positive[known], q, cap), _TINY, 1.0 - _TINY)
-    result[known] = np.log(believed / q) if fusion == "geometric" else logit(believed, _TINY) - logit(q, _TINY)
+    supported = np.clip(supported_rate(n, cells.positive[known], q, cap), _TINY, 1.0 - _TINY)
+    result[known] = np.log(supported / q) if fusion == "geometric" else logit(supported, _TINY) - logit(q, _TINY)
     return result
 
 
