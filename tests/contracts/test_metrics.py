@@ -110,10 +110,10 @@ class _LastLabel(Metric[float]):
 
 @dataclass(frozen=True)
 class _LastLabelSummary(Summary[float]):
-    def _summarize(self, forecast):
+    def summarize(self, forecast):
         return float(forecast.probabilities[-1]) if forecast.n_rows else 0.0
 
-    def _merge(self, a, b):
+    def merge(self, a, b):
         return b
 
 

@@ -54,12 +54,11 @@ Blocks = NDArray[np.integer[Any]]
 class Replay(ABC, Generic[S]):
     """Rows prepared for replicates."""
 
-    @final
+    @abstractmethod
     def relabelled(self, positive_rows: Rows) -> S:
         """Returns the state if exactly these rows had label 1."""
-        return self._relabelled(positive_rows)
 
-    @final
+    @abstractmethod
     def reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[S]:
         """Yields one state per row of `counts`: a row of the forecast in block b counts `counts[r, b]` times more.
 
@@ -67,13 +66,6 @@ class Replay(ABC, Generic[S]):
             blocks: The block of each row, `(n,)`.
             counts: How often each block was drawn in each replicate, `(n_replicates, n_blocks)`.
         """
-        return self._reweighted(blocks, counts)
-
-    @abstractmethod
-    def _relabelled(self, positive_rows: Rows) -> S: ...
-
-    @abstractmethod
-    def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[S]: ...
 
 
 @final
@@ -83,12 +75,12 @@ class FromScratch(Replay[S]):
     def __init__(self, summarize: Callable[[Forecast], S], forecast: Forecast) -> None:
         self._summarize, self._forecast = summarize, forecast
 
-    def _relabelled(self, positive_rows: Rows) -> S:
+    def relabelled(self, positive_rows: Rows) -> S:
         labels = np.zeros(self._forecast.n_rows)
         labels[positive_rows] = 1.0
         return self._summarize(self._forecast.with_labels(labels))
 
-    def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[S]:
+    def reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[S]:
         weights = self._forecast.weights
         for count in counts:
             drawn = count[blocks]
@@ -122,32 +114,29 @@ class Value:
 class Summary(ABC, Generic[S]):
     """How rows become a state. Metrics with equal summaries share one pass over the rows.
 
-    A subclass is a frozen dataclass, so that equal options compare equal, and writes `_summarize` and `_merge`.
-    It may write `_replay` to make intervals and noise floors cheap; without it each replicate starts from scratch.
+    A subclass is a frozen dataclass, so that equal options compare equal, and writes `summarize` and `merge`.
+    It may write `replay` to make intervals and noise floors cheap; without it each replicate starts from scratch.
     """
 
     @property
-    @final
     def bounded(self) -> bool:
         """Whether the state stays small however many rows come (given the number of field values and groups)."""
-        return self._bounded()
+        return True
 
-    @final
+    @abstractmethod
     def summarize(self, forecast: Forecast) -> S:
-        return self._summarize(forecast)
+        """Returns the state of these rows."""
 
-    @final
+    @abstractmethod
     def merge(self, a: S, b: S) -> S:
         """Returns the state of both sets of rows together."""
-        return self._merge(a, b)
 
-    @final
     def replay(self, forecast: Forecast) -> Replay[Any]:
         """Prepares the rows for many replicates in which only labels or only weights change.
 
         Their states may be of another kind, which only the metric's value has to understand.
         """
-        return self._replay(forecast)
+        return FromScratch(self.summarize, forecast)
 
     @final
     def of_all(self, forecast: Forecast) -> S:
@@ -159,18 +148,6 @@ class Summary(ABC, Generic[S]):
         for chunk in chunks:
             state = self.merge(state, self.summarize(chunk))
         return state
-
-    def _bounded(self) -> bool:
-        return True
-
-    @abstractmethod
-    def _summarize(self, forecast: Forecast) -> S: ...
-
-    @abstractmethod
-    def _merge(self, a: S, b: S) -> S: ...
-
-    def _replay(self, forecast: Forecast) -> Replay[Any]:
-        return FromScratch(self._summarize, forecast)
 
 
 @dataclass(frozen=True)

@@ -154,13 +154,14 @@ class ResidualRows(Summary[Residuals]):
     parts: int
     seed: int
 
-    def _bounded(self) -> bool:
+    @property
+    def bounded(self) -> bool:
         return False
 
-    def _summarize(self, forecast: Forecast) -> Residuals:
+    def summarize(self, forecast: Forecast) -> Residuals:
         return Residuals(forecast.probabilities - forecast.labels, forecast.weights)
 
-    def _merge(self, a: Residuals, b: Residuals) -> Residuals:
+    def merge(self, a: Residuals, b: Residuals) -> Residuals:
         weights = None
         if a.weights is not None or b.weights is not None:
             weights = np.concatenate(
@@ -168,7 +169,7 @@ class ResidualRows(Summary[Residuals]):
             )
         return Residuals(np.concatenate([a.residuals, b.residuals]), weights)
 
-    def _replay(self, forecast: Forecast) -> Replay[Sums]:
+    def replay(self, forecast: Forecast) -> Replay[Sums]:
         rng = np.random.default_rng(self.seed)
         n = forecast.n_rows
         parts = max(min(self.parts, n), 1)

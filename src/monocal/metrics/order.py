@@ -62,8 +62,9 @@ class OrderSummary(Summary[S]):
         if self.cells is not None:
             check_positive_count("cells", self.cells)
 
+    @property
     @final
-    def _bounded(self) -> bool:
+    def bounded(self) -> bool:
         return self.cells is not None
 
 
@@ -82,12 +83,12 @@ class ScoreOrder(OrderSummary[OrderedCells]):
         ([0.2, 0.7], [1.0, 2.0], [0.0, 2.0])
     """
 
-    def _summarize(self, forecast: Forecast) -> OrderedCells:
+    def summarize(self, forecast: Forecast) -> OrderedCells:
         if self.cells is not None:
             return _on_grid(forecast, self.cells)
         return OrderedCells(*_distinct(forecast), exact=True)
 
-    def _merge(self, a: OrderedCells, b: OrderedCells) -> OrderedCells:
+    def merge(self, a: OrderedCells, b: OrderedCells) -> OrderedCells:
         if a.exact != b.exact:
             raise InvalidInput.of(
                 "states", "an exact state and a sketch", "two of a kind", "use one metric for both batches"
@@ -108,7 +109,7 @@ class ScoreOrder(OrderSummary[OrderedCells]):
             None if a.sums is None or b.sums is None else joined(a.sums, b.sums),
         )
 
-    def _replay(self, forecast: Forecast) -> Replay[OrderedCells]:
+    def replay(self, forecast: Forecast) -> Replay[OrderedCells]:
         return _OrderReplay(forecast, self.cells)
 
 
@@ -124,10 +125,10 @@ class _OrderReplay(Replay[OrderedCells]):
         self._keys = np.arange(n_cells)
         self._sums = SumReplay(cell_terms(forecast.probabilities, ids, n_cells), forecast)
 
-    def _relabelled(self, positive_rows: Rows) -> OrderedCells:
+    def relabelled(self, positive_rows: Rows) -> OrderedCells:
         return self._ordered(self._sums.relabelled(positive_rows))
 
-    def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[OrderedCells]:
+    def reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[OrderedCells]:
         return map(self._ordered, self._sums.reweighted(blocks, counts))
 
     def _ordered(self, sums: Sums) -> OrderedCells:
@@ -249,7 +250,7 @@ class GroupOrder(OrderSummary[GroupedCells]):
         cells: None keeps every distinct prediction of a group; a number rounds logits to that many cells first.
     """
 
-    def _summarize(self, forecast: Forecast) -> GroupedCells:
+    def summarize(self, forecast: Forecast) -> GroupedCells:
         if forecast.groups is None:
             return GroupedCells(None, np.zeros(0), np.zeros(0), np.zeros(0))
         ranks, keys = self._ranks(forecast.probabilities)
@@ -260,7 +261,7 @@ class GroupOrder(OrderSummary[GroupedCells]):
             return dense_ranks(probabilities)
         return grid_cell(probabilities, self.cells), np.arange(self.cells)
 
-    def _merge(self, a: GroupedCells, b: GroupedCells) -> GroupedCells:
+    def merge(self, a: GroupedCells, b: GroupedCells) -> GroupedCells:
         if a.groups is None and b.groups is None:
             return a
         if a.groups is None or b.groups is None:
@@ -277,14 +278,14 @@ class GroupOrder(OrderSummary[GroupedCells]):
             np.concatenate([a.positive, b.positive]),
         )
 
-    def _replay(self, forecast: Forecast) -> Replay[Any]:
+    def replay(self, forecast: Forecast) -> Replay[Any]:
         """Keeps each row's relative rank in its group: the states are those of `group_ranks`.
 
         Exact for new labels. Exact for new weights too as long as a group's rows share one block, because multiplying
         all weights of a group changes no relative rank.
         """
         if forecast.groups is None:
-            return super()._replay(forecast)
+            return super().replay(forecast)
         n_groups = int(forecast.groups.max()) + 1 if forecast.groups.size else 0
         terms = (
             Term("weight", 1.0, 0.0, forecast.groups, n_groups),

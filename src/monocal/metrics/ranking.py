@@ -203,19 +203,18 @@ class ListOrder(Summary[GroupedCells]):
 
     top: int
 
-    def _bounded(self) -> bool:
+    @property
+    def bounded(self) -> bool:
         return False
 
-    def _summarize(self, forecast: Forecast) -> GroupedCells:
+    def summarize(self, forecast: Forecast) -> GroupedCells:
         return GroupOrder().summarize(forecast)
 
-    def _merge(self, a: GroupedCells, b: GroupedCells) -> GroupedCells:
+    def merge(self, a: GroupedCells, b: GroupedCells) -> GroupedCells:
         return GroupOrder().merge(a, b)
 
-    def _replay(self, forecast: Forecast) -> Replay[Any]:
-        return (
-            super()._replay(forecast) if forecast.groups is None else _ListReplay(forecast, forecast.groups, self.top)
-        )
+    def replay(self, forecast: Forecast) -> Replay[Any]:
+        return super().replay(forecast) if forecast.groups is None else _ListReplay(forecast, forecast.groups, self.top)
 
 
 @final
@@ -238,10 +237,10 @@ class _ListReplay(Replay[ListGains]):
         self._discounts = np.empty(forecast.n_rows)
         self._discounts[order] = np.repeat(_mean_discounts(cells, top), np.diff(starts, append=len(order)))
 
-    def _relabelled(self, positive_rows: Rows) -> ListGains:
+    def relabelled(self, positive_rows: Rows) -> ListGains:
         return self._gains(positive_rows, (self._rows_of_list > 0.0).astype(np.float64))
 
-    def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[ListGains]:
+    def reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[ListGains]:
         positive_rows = np.flatnonzero(self._labels)
         shown = np.where(self._rows_of_list > 0.0, self._rows_of_list, 1.0)
         for count in counts:

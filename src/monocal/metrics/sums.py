@@ -168,16 +168,16 @@ class SumSummary(Summary[Sums]):
     """A summary that is a few terms: the subclass only says which."""
 
     @final
-    def _summarize(self, forecast: Forecast) -> Sums:
+    def summarize(self, forecast: Forecast) -> Sums:
         terms = self._terms(forecast)
         return Sums({term.key: term.add_up(forecast.labels, forecast.weights) for term in terms})
 
     @final
-    def _merge(self, a: Sums, b: Sums) -> Sums:
+    def merge(self, a: Sums, b: Sums) -> Sums:
         return merge_sums(a, b)
 
     @final
-    def _replay(self, forecast: Forecast) -> Replay[Sums]:
+    def replay(self, forecast: Forecast) -> Replay[Sums]:
         return SumReplay(self._terms(forecast), forecast)
 
     @abstractmethod
@@ -196,7 +196,7 @@ class SumReplay(Replay[Sums]):
         self._terms, self._forecast = terms, forecast
         self._unlabelled: dict[str, Floats] = {}
 
-    def _relabelled(self, positive_rows: Rows) -> Sums:
+    def relabelled(self, positive_rows: Rows) -> Sums:
         if not self._unlabelled:
             self._unlabelled = {term.key: self._sum(term, term.base, None) for term in self._terms}
         arrays = {}
@@ -222,7 +222,7 @@ class SumReplay(Replay[Sums]):
             for term in self._terms
         }
 
-    def _reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[Sums]:
+    def reweighted(self, blocks: Blocks, counts: Floats) -> Iterator[Sums]:
         tables = self._tables(blocks, counts.shape[1])
         for count in counts:
             yield Sums({key: table @ count for key, table in tables.items()})
