@@ -52,7 +52,7 @@ def test_the_sweep_finds_no_fall_in_monotone_methods(method):
 
 
 def test_the_sweep_finds_a_fall_and_says_where():
-    wavy = SimpleNamespace(tags=SimpleNamespace(monotone="none"), predict_data=lambda samples: np.sin(samples.logits))
+    wavy = SimpleNamespace(tags=SimpleNamespace(monotone="none"), predict_data=lambda rows: np.sin(rows.z))
     found = sweep_monotone(wavy, None)
     assert not found.holds
     assert "the prediction falls" in found.fall
