@@ -1,5 +1,7 @@
 """Worked numbers of small exact tools: bounds of a rate, labels that have not come."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ from monocal.calibrators import calibrator
 from monocal.core.spaces import logit
 from monocal.evaluation.stats import MatchedCounts, ratio_interval
 from monocal.models.late import fit_late
+from monocal.tables.roles import Roles
+from monocal.tables.table import Table
 
 
 @pytest.mark.parametrize(
@@ -27,7 +31,9 @@ def test_labels_that_have_not_come_shift_a_small_rate_by_the_logarithm_of_their_
         fitted = calibrator("platt").fit(scores, labels, weights=weights)
         return fitted, fitted.predict(scores)
 
-    late = fit_late(fit, labels, maturity, scores, counts).predict(scores[:1])
+    roles = Roles.of(score="p", label="y", weight="n")
+    rows = replace(Table.read({"p": scores, "y": labels, "n": counts}, roles), maturity=maturity)
+    late = fit_late(fit, rows, "y").predict(scores[:1])
     naive = fit(counts)[1][:1]
     assert (logit(naive, 1e-15) - logit(late, 1e-15))[0] == pytest.approx(-0.9162907319, abs=1e-6)
     assert late[0] == pytest.approx(naive[0] / 0.4, rel=1e-6)

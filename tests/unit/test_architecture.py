@@ -100,7 +100,7 @@ def test_every_room_but_spark_is_kept_from_pyspark():
     assert not [name for name, contract in contracts.items() if "ignore_imports" in contract]
     named = contracts["Only the room spark and one file of the command line know pyspark"]["source_modules"]
     inside = [path.stem for folder in (SOURCE, SOURCE / "cli") for path in folder.iterdir() if path.name[0] != "_"]
-    exempt = {"spark", "cli", "spark_tables", "py"}
+    exempt = {"spark", "cli", "engines", "py"}
     assert {name.split(".")[-1] for name in named} == set(inside) - exempt
 
 

@@ -177,16 +177,16 @@ def fit(
     columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "fields": fields, "numeric": numeric}
     columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
     columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
-    asked = FitOptions(chosen, arguments, min_count, max_size, embeddings=frozen_embeddings)
+    options = FitOptions(chosen, arguments, min_count, max_size, frozen_embeddings)
     rows = rows_of_fit(table, columns)
     if rows.features is None:
-        rows = rows.encoded(**asked.limits)  # columns of fields would stay during the fit beside their ids
-    return fit_log(rows, asked)
+        rows = rows.encoded(**options.limits)  # columns of fields would stay during the fit beside their ids
+    return fit_log(rows, options)
 
 
 def fit_log(
     rows: Table,
-    asked: FitOptions,
+    options: FitOptions,
     *,
     team: Reducer | None = None,
     n_shards: int | None = None,
@@ -196,7 +196,7 @@ def fit_log(
 
     Arguments:
         rows: Encoded rows with scores, in time order.
-        asked: How to fit.
+        options: How to fit.
         team: Who fits together; each member reads its own shards of the rows and ends with the same model.
         n_shards: Into how many shards the rows are dealt; by default one per member. The same number gives the same
             bits whatever the team.
@@ -205,20 +205,20 @@ def fit_log(
     team = team or Local()
     n_shards = n_shards or team.size
     if rows.maturity is not None:
-        check_late_method(asked.method)
+        check_late_method(options.method)
     if not rows.scores:
         raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
-    if isinstance(carry := asked.arguments.get("carry"), Mapping):
+    if isinstance(carry := options.arguments.get("carry"), Mapping):
         by_position = carry_by_position(carry, rows.field_names)
-        asked = replace(asked, arguments={**asked.arguments, "carry": by_position})
+        options = replace(options, arguments={**options.arguments, "carry": by_position})
     features, vocabulary = rows.encoding
-    if asked.embeddings is None:
-        asked = replace(asked, embeddings=rows.embeddings)
+    if options.embeddings is None and rows.embeddings is not None:
+        options = replace(options, embeddings=rows.embeddings)
     trim_heap()  # what reading and encoding left behind
 
     tasks = []
     for task in rows.scores:
-        fitted = _fit_task(rows, task, asked, team, n_shards, has_whole_log=has_whole_log)
+        fitted = _fit_task(rows, task, options, team, n_shards, has_whole_log=has_whole_log)
         tasks.append(TaskModel(task, rows.roles.score_columns.get(task, task), rows.roles.labels[task], fitted))
     trim_heap()
     own, partition = rows.local(n_shards, team, has_whole_log=has_whole_log)
@@ -245,27 +245,22 @@ def fit_log(
 
 
 def _fit_task(
-    rows: Table, task: str, asked: FitOptions, team: Reducer, n_shards: int, *, has_whole_log: bool
+    rows: Table, task: str, options: FitOptions, team: Reducer, n_shards: int, *, has_whole_log: bool
 ) -> Calibrator:
-    uses_time, is_alone = asked.calibrator().looks_at_time, n_shards == 1 and team.size == 1
+    unfitted, is_alone = options.calibrator(), n_shards == 1 and team.size == 1
     # times and places in the log cost eight bytes a row each
-    seen = rows if uses_time or is_alone else replace(rows, times=None)
+    seen = rows if unfitted.looks_at_time or is_alone else replace(rows, times=None)
     own, partition = seen.local(n_shards, team, task, has_whole_log=has_whole_log)
-    if not uses_time:
+    if not unfitted.looks_at_time:
         partition = replace(partition, order=None)
-    cut = None if is_alone else partition
-    space, n_knots = rows.roles.scores_are, rows.encoding[1].numeric_knots
-
-    def fit(weights: Any) -> Calibrator:
-        data = replace(own, weights=weights).dataset(task, cut)
-        fitted = asked.calibrator()
-        return fitted.fit_data(data, n_knots, scores_are=space, sampling_rate=own.rates, embeddings=asked.embeddings)
+    data = own.dataset(task, None if is_alone else partition)
+    given: dict[str, Any] = {"scores_are": rows.roles.scores_are, "sampling_rate": own.rates}
+    given |= {"numeric_knots": rows.encoding[1].numeric_knots, "embeddings": options.embeddings}
+    if own.maturity is None:
+        return unfitted.fit_data(data, **given)
 
     def fit_and_predict(weights: Floats) -> tuple[Calibrator, Floats]:
-        fitted = fit(weights)
-        ids = own.features if own.field_names else None
-        return fitted, fitted.predict_data(Dataset(own.logits(task), ids=ids, partition=cut))
+        fitted = options.calibrator().fit_data(replace(data, w=weights), **given)
+        return fitted, fitted.predict_data(Dataset(data.z, ids=data.ids, partition=data.partition))
 
-    if own.maturity is None:
-        return fit(own.weights)
-    return fit_late(fit_and_predict, own.labels[task], own.maturity, own.uncalibrated(task), own.weights, cut)
+    return fit_late(fit_and_predict, own, task, data.partition)

@@ -13,7 +13,6 @@ stationary point of the late likelihood. Where p is small :math:`\omega \approx 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from monocal.core.reduce import Partition
 from monocal.core.spaces import Floats
 from monocal.models.model import Model
 from monocal.tables.late_labels import DelayCurve
+from monocal.tables.table import Table
 
 METHODS = ("none", "platt", "temperature", "beta", "isotonic", "histogram", "wide_logistic", "umc")
 """Methods that maximise a weighted likelihood of the labels."""
@@ -45,43 +45,46 @@ def check_late_method(method: str) -> None:
 
 def fit_late(
     fit: Callable[[Floats], tuple[Calibrator, Floats]],
-    labels: NDArray[np.int8],
-    maturity: Floats,
-    forecast: Floats,
-    weights: NDArray[np.floating[Any]] | None,
-    shards: Partition | None = None,
+    rows: Table,
+    task: str,
+    partition: Partition | None = None,
+    forecast: Floats | None = None,
 ) -> Calibrator:
     """Fits with the weights of the late likelihood until they stay, by the same step for all members of a team.
 
     Arguments:
         fit: Takes weights; returns a fitted calibrator and its probabilities of the same rows.
-        labels: 0 or 1, as far as they have come.
-        maturity: The share F of each row.
-        forecast: A first guess of the probabilities.
-        weights: How often each row counts.
-        shards: How the rows are cut and with whom they are added up; all of them at once if not given.
+        rows: Rows whose labels are those that have arrived, with the maturity of each row.
+        task: Whose labels.
+        partition: How the rows are cut and with whom they are added up; all of them at once if not given.
+        forecast: A first guess of the probabilities; by default that of the ranker.
 
     Example:
-        The mean as a model: ten positives have come where half of them are expected to have.
+        The mean as a model: ten positives have arrived where half of them are expected to have.
 
+        >>> from dataclasses import replace
         >>> from monocal.calibrators import calibrator
+        >>> from monocal.tables.roles import Roles
         >>> labels, logits = np.repeat([1, 0], [10, 90]).astype(np.int8), np.zeros(100)
         >>> def fit(weights):
         ...     fitted = calibrator("platt").fit(logits, labels, weights=weights, scores_are="logit")
         ...     return fitted, fitted.predict(logits)
-        >>> found = fit_late(fit, labels, np.full(100, 0.5), np.full(100, 0.1), None)
+        >>> rows = Table.read({"y": labels, "p": np.full(100, 0.1)}, Roles.of(score="p", label="y"))
+        >>> found = fit_late(fit, replace(rows, maturity=np.full(100, 0.5)), "y")
         >>> round(float(found.predict([0.0])[0]), 2)
         0.2
     """
-    counts = np.ones(labels.shape[0]) if weights is None else weights
-    shards = shards or Partition.whole(labels.shape[0])
-    share = _weights(labels, maturity, forecast)
+    assert rows.maturity is not None
+    labels, maturity = rows.labels[task], rows.maturity
+    counts = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+    partition = partition or Partition.whole(rows.n_rows)
+    share = _weights(labels, maturity, rows.uncalibrated(task) if forecast is None else forecast)
     for _ in range(_MOST_FITS):
         fitted, found = fit(counts * share)
         earlier, share = share, _weights(labels, maturity, found)
         moved = np.abs(share - earlier) * counts
-        sums = [[float(moved[part].sum()), float(counts[part].sum())] for _, part in shards.parts()]
-        change, weight = shards.add(sums)
+        sums = [[float(moved[part].sum()), float(counts[part].sum())] for _, part in partition.parts()]
+        change, weight = partition.add(sums)
         if change / weight < _CLOSE:
             break
     return fitted

@@ -174,8 +174,7 @@ def _refresh_task(task: TaskModel, rows: Table, features: Ids | None) -> Calibra
 
     if rows.maturity is None:
         return refresh(rows.weights)
-    forecast = task.calibrator.predict(scores, **inputs)
-    return fit_late(refresh_and_predict, labels, rows.maturity, forecast, rows.weights)
+    return fit_late(refresh_and_predict, rows, task.name, forecast=task.calibrator.predict(scores, **inputs))
 
 
 def _moved(task: TaskModel, vocabulary: Vocabulary) -> dict[str, Any]:

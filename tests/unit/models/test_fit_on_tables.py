@@ -113,3 +113,17 @@ def test_pandas_frame_with_an_odd_index_keeps_row_order():
     model = monocal.fit(TABLE, **ARGUMENTS)
     expected = model.predict(TABLE)[frame.index.to_numpy()]
     np.testing.assert_array_equal(model.predict(frame), expected)
+
+
+@pytest.mark.parametrize("rate", [1.5, 0.0, -0.1, float("nan")])
+def test_a_sampling_rate_outside_of_0_to_1_is_refused_as_a_number_and_in_a_column(rate):
+    with pytest.raises(InvalidInput, match=r"sampling_rate: got .*; expected the share of negatives kept, in \(0, 1\]"):
+        monocal.fit(TABLE, **ARGUMENTS, sampling_rate=rate)
+    rates = np.full(N, 0.2)
+    rates[7] = rate
+    with_column = TABLE.append_column("rate", pa.array(rates))
+    with pytest.raises(InvalidInput, match="sampling.rate"):
+        monocal.fit(with_column, **ARGUMENTS, sampling_rate="rate")
+    model = monocal.fit(TABLE.append_column("rate", pa.array(np.full(N, 0.2))), **ARGUMENTS, sampling_rate="rate")
+    with pytest.raises(InvalidInput, match="sampling.rate"):
+        model.predict(with_column)
