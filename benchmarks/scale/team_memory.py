@@ -14,14 +14,14 @@ from pathlib import Path
 from made_up_log import make
 from private_memory import PrivatePeak
 
+from monocal.core.process_group import join_from_environment
 from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.encoded import open_encoded
-from monocal.training.process_group import launched_team
 
 
 def fit(folder: Path) -> None:
     """Fits this process's part and prints what it took."""
-    team, log = launched_team(), open_encoded(folder)
+    team, log = join_from_environment(), open_encoded(folder)
     with PrivatePeak() as peak:
         started, cpu = time.perf_counter(), time.process_time()
         model = fit_log(log, FitOptions("wide_logistic"), team=team)

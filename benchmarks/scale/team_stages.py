@@ -25,13 +25,13 @@ from made_up_log import make
 from private_memory import PrivatePeak
 
 from monocal.calibrators.base import Calibrator
+from monocal.core.process_group import ProcessGroup, join_from_environment, leave
 from monocal.lab.simulator import simulate_log
 from monocal.models.fit import FitOptions, fit_log
-from monocal.neural.neural_calibrator import NeuralCalibrator
+from monocal.neural.base import NeuralCalibrator
 from monocal.tables.encoded import open_encoded, save_encoded
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
-from monocal.training.process_group import ProcessGroupTeam, launched_team, leave_team
 
 FIELDS = ["site_id", "ad_id", "country", "device", "hour"]
 ROLES = Roles.of(score="pctr", label="click", fields=FIELDS, time="timestamp")
@@ -96,12 +96,12 @@ def simulate(folder: Path, n_rows: int) -> None:
 
 def fit(folder: Path, n_shards: int, curve_rows: int | None) -> None:
     """Fits this process's shards; every process prints what it took, the first one its stages, too."""
-    team, log = launched_team(), open_encoded(folder)
+    team, log = join_from_environment(), open_encoded(folder)
     n_own = log.n_rows * len(range(team.rank, n_shards, team.size)) // n_shards
     stages = Stages()
     Calibrator.fit = stages.inside(CONVEX, Calibrator.fit)  # type: ignore[method-assign]
     NeuralCalibrator._train = stages.inside(TRAINING, NeuralCalibrator._train)  # type: ignore[method-assign]
-    ProcessGroupTeam._reduced = stages.reducing(ProcessGroupTeam._reduced)  # type: ignore[method-assign]
+    ProcessGroup._reduced = stages.reducing(ProcessGroup._reduced)  # type: ignore[method-assign]
     with PrivatePeak() as peak:
         model = fit_log(log, FitOptions("umc", {"curve_rows": curve_rows}), n_shards=n_shards, team=team)
     stages.book()
@@ -134,7 +134,7 @@ def fit(folder: Path, n_shards: int, curve_rows: int | None) -> None:
         "bits": bits,
     }
     print(json.dumps(facts), flush=True)
-    leave_team()
+    leave()
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from monocal.cli.main import main
-from monocal.training import process_group
 from monocal.training.checkpoints import Checkpoint
+
+from monocal.cli.main import main
+from monocal.neural.train import process_group
 
 
 class Watched:
@@ -28,7 +29,7 @@ class Watched:
     def __init__(self, wishes: dict[str, Any]) -> None:
         self.wishes, self.folder = wishes, Path(wishes["folder"])
         self.n, self.seconds, self.bytes = 0, 0.0, 0
-        self._reduced = process_group.ProcessGroupTeam._reduced
+        self._reduced = process_group.ProcessGroup._reduced
 
     def reduced(self, team: Any, numbers: Any, how: Any) -> Any:
         self._happen(team.rank)
@@ -77,7 +78,7 @@ if __name__ == "__main__":
     watched = Watched(json.loads(sys.argv[1]))
     if "timeout" in watched.wishes:
         process_group.TIMEOUT_SECONDS = watched.wishes["timeout"]
-    process_group.ProcessGroupTeam._reduced = lambda *given: watched.reduced(*given)  # type: ignore[method-assign]
+    process_group.ProcessGroup._reduced = lambda *given: watched.reduced(*given)  # type: ignore[method-assign]
     Checkpoint.save = watched.noted(Checkpoint.save)  # type: ignore[method-assign]
     code = main(sys.argv[2:])
     (watched.folder / f"rank-{os.environ['RANK']}.json").write_text(json.dumps(watched.facts()))

@@ -37,9 +37,9 @@ PHASES = {
     "vocabulary and ids": ("monocal.tables.table", "Table.encoded"),
     "carry-over: wide fits forward in time": ("monocal.neural.fitting.carry_over", "learn_carry_over"),
     "wide fit on all rows": ("monocal.neural.fitting.carry_over", "fit_carried"),
-    "networks, trial and last": ("monocal.neural.neural_calibrator", "NeuralCalibrator._train"),
+    "networks, trial and last": ("monocal.neural.base", "NeuralCalibrator._train"),
     "shifts beside the network": ("monocal.neural.fitting.carry_over", "carried_shifts"),
-    "what rows know (intervals)": ("monocal.neural.neural_calibrator", "spread_of_network"),
+    "what rows know (intervals)": ("monocal.neural.base", "spread_of_network"),
 }
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from monocal.core.process_group import join_from_environment, leave
 from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.encoded import open_encoded
-from monocal.training.process_group import launched_team, leave_team
 
 N_SHARDS = 4
 SMALL = {"size": "small", "n_dimensions": 4}
@@ -37,11 +37,11 @@ class Noted:
         self.rank, self.size, self._team = team.rank, team.size, team
         self.checksums = []
 
-    def count(self, numbers):
-        return self._noted(self._team.count(numbers))
+    def all_sum(self, numbers):
+        return self._noted(self._team.all_sum(numbers))
 
-    def most(self, numbers):
-        return self._noted(self._team.most(numbers))
+    def all_max(self, numbers):
+        return self._noted(self._team.all_max(numbers))
 
     def _noted(self, found):
         self.checksums.append(zlib.crc32(found.tobytes()))
@@ -64,7 +64,7 @@ def found(log, name, team):
 
 if __name__ == "__main__":
     log, folder = open_encoded(sys.argv[1]).part("calibration"), Path(sys.argv[2])
-    team = launched_team()
+    team = join_from_environment()
     for name in sys.argv[3:]:
         (folder / f"{name} {team.rank}.json").write_text(json.dumps(found(log, name, team)))
-    leave_team()
+    leave()

@@ -1,43 +1,34 @@
-"""The command line, in processes of which the second is killed once a checkpoint is there: it does so itself, because
-nobody else could choose the moment.
+"""The command line, in processes of which the second is killed in the middle of a fit.
 
-torchrun --nproc-per-node 2 killed_member.py EPOCHS CHECKPOINT fit LOG ...
+It does so itself, because nobody else could choose the moment.
 
-EPOCHS is where the first process writes, per checkpoint, which attempt it is and how many epochs are done.
+torchrun --nproc-per-node 2 killed_member.py fit LOG ...
 """
 
 import os
 import signal
 import sys
-from pathlib import Path
 
 from monocal.cli.main import main
-from monocal.training.checkpoints import Checkpoint
-from monocal.training.process_group import ProcessGroupTeam
+from monocal.core.process_group import ProcessGroup
 
-ATTEMPT = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-
-
-def noting(save, epochs):
-    def noted(checkpoint, parts, facts):
-        save(checkpoint, parts, facts)
-        if checkpoint.team.rank == 0:
-            with epochs.open("a") as file:
-                file.write(f"{ATTEMPT} {facts['history']['n_epochs']}\n")
-
-    return noted
+REDUCTIONS = 40
+"""What a fit of a few thousand rows has added up when it is in its middle."""
 
 
-def ending(reduced, folder):
-    def ended(team, numbers, how):
-        if team.rank == 1 and ATTEMPT == 0 and folder.exists():
+def ending(reduced):
+    done = []
+
+    def ended(member, numbers, how):
+        done.append(1)
+        is_first = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
+        if member.rank == 1 and is_first and len(done) == REDUCTIONS:
             os.kill(os.getpid(), signal.SIGKILL)
-        return reduced(team, numbers, how)
+        return reduced(member, numbers, how)
 
     return ended
 
 
 if __name__ == "__main__":
-    Checkpoint.save = noting(Checkpoint.save, Path(sys.argv[1]))
-    ProcessGroupTeam._reduced = ending(ProcessGroupTeam._reduced, Path(sys.argv[2]))
-    sys.exit(main(sys.argv[3:]))
+    ProcessGroup._reduced = ending(ProcessGroup._reduced)
+    sys.exit(main(sys.argv[1:]))

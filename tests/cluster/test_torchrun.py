@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import monocal
+from monocal.core.process_group import leave
 from monocal.core.reduce import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
 from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.encoded import open_encoded
 from monocal.tables.roles import Roles
-from monocal.training.process_group import leave_team
 
 ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
 TWO = ["--standalone", "--nproc-per-node", 2]
@@ -77,68 +77,29 @@ def test_what_one_process_refuses_ends_all_and_saves_nothing(launched, prepared,
     assert not (tmp_path / "model").exists()
 
 
-def killed_fit(launched, prepared, place, settings, n_restarts):
-    """Returns the launcher of a fit of whose processes one is killed in the second epoch."""
-    checkpoint = place / "checkpoint"
-    options = [
-        "--method",
-        "umc",
-        *set_to({**settings, "checkpoint": checkpoint}),
-        "--engine",
-        "torchrun",
-        "--n-shards",
-        2,
-    ]
-    words = [KILLED, place / "epochs", checkpoint, "fit", prepared, *options, "--out", place / "model"]
+SETTINGS = {"carry": "auto", "l2": "auto"}
+
+
+def killed_fit(launched, prepared, place, n_restarts):
+    """Returns the launcher of a fit of whose processes one is killed on the way."""
+    options = ["--method", "wide_logistic", *set_to(SETTINGS), "--engine", "torchrun", "--n-shards", 2]
+    words = [KILLED, "fit", prepared, *options, "--out", place / "model"]
     return launched([*TWO, "--max-restarts", n_restarts], *words)
 
 
 def test_a_killed_process_ends_all_and_saves_nothing(launched, prepared, tmp_path):
-    settings = {"n_epochs": 1000, "size": "small", "carry": "none", "n_dimensions": 4}
-    launcher = killed_fit(launched, prepared, tmp_path, settings, 0)
-    ended = launcher.ended()
-    assert ended.returncode != 0
-    assert (tmp_path / "epochs").exists(), ended.stderr
+    launcher = killed_fit(launched, prepared, tmp_path, 0)
+    assert launcher.ended().returncode != 0
     assert len(launcher.members) >= 2
     assert not launcher.left_behind()
     assert not (tmp_path / "model").exists()
 
 
-def test_a_restarted_fit_goes_on_from_its_checkpoint_to_the_same_bits(launched, prepared, tmp_path):
-    """One of two processes is killed after an epoch; the launcher starts both again."""
-    settings = {"n_epochs": 4, "size": "small", "carry": "none", "n_dimensions": 4}
-    ended = killed_fit(launched, prepared, tmp_path, settings, 1).ended()
+def test_a_restarted_fit_ends_with_the_same_bits(launched, prepared, tmp_path):
+    """One of two processes is killed on the way; the launcher starts both again."""
+    ended = killed_fit(launched, prepared, tmp_path, 1).ended()
     assert ended.returncode == 0, ended.stderr
-    attempts, epochs = zip(*(line.split() for line in (tmp_path / "epochs").read_text().splitlines()), strict=True)
-    assert attempts[0] == "0"
-    assert attempts[-1] == "1"
-    assert epochs == ("1", "2", "3", "4")  # none was done again
-    assert not (tmp_path / "checkpoint").exists()
-    alone = fit_log(open_encoded(prepared).part("calibration"), FitOptions("umc", settings), n_shards=2)
-    assert_same_bits(tmp_path / "model", alone)
-
-
-def test_launchers_as_of_two_hosts_start_all_again_to_the_same_bits(launched, prepared, tmp_path, free_port):
-    """The second launcher's process is killed after an epoch; each launcher counts its own attempts."""
-    settings = {"n_epochs": 4, "size": "small", "carry": "none", "n_dimensions": 4}
-    meeting = ["--nnodes", 2, "--nproc-per-node", 1, "--max-restarts", 1, "--rdzv-endpoint", f"127.0.0.1:{free_port}"]
-    checkpoint = tmp_path / "checkpoint"
-    options = [
-        "--method",
-        "umc",
-        *set_to({**settings, "checkpoint": checkpoint}),
-        "--engine",
-        "torchrun",
-        "--n-shards",
-        2,
-    ]
-    words = [KILLED, tmp_path / "epochs", checkpoint, "fit", prepared, *options, "--out", tmp_path / "model"]
-    launchers = [launched([*meeting, "--node-rank", host], *words) for host in range(2)]
-    for ended in [launcher.ended() for launcher in launchers]:
-        assert ended.returncode == 0, ended.stderr
-    epochs = [line.split()[1] for line in (tmp_path / "epochs").read_text().splitlines()]
-    assert epochs == ["1", "2", "3", "4"]  # none was done again
-    alone = fit_log(open_encoded(prepared).part("calibration"), FitOptions("umc", settings), n_shards=2)
+    alone = fit_log(open_encoded(prepared).part("calibration"), FitOptions("wide_logistic", SETTINGS), n_shards=2)
     assert_same_bits(tmp_path / "model", alone)
 
 
@@ -161,5 +122,5 @@ def test_a_table_is_refused_because_every_process_would_read_all_of_it(tmp_path,
     try:
         assert main(["fit", str(table), "--engine", "torchrun", "--out", str(tmp_path / "model")]) == 2
     finally:
-        leave_team()
+        leave()
     assert "run monocal lab prepare" in capsys.readouterr().err

@@ -5,7 +5,7 @@ import pytest
 
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.lab.simulator import simulate_log
-from monocal.neural.neural_calibrator import NeuralCalibrator
+from monocal.neural.base import NeuralCalibrator
 from monocal.testing.calibrator_laws import LAWS
 
 ARGUMENTS = {

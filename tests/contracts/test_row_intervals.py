@@ -12,7 +12,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import row_intervals
 from monocal.core.spaces import logit, sigmoid
 from monocal.lab.simulator import WORLDS, simulate_log
-from monocal.neural.neural_calibrator import NeuralCalibrator
+from monocal.neural.base import NeuralCalibrator
 
 WITH_INTERVAL = ["wide_logistic", *(name for name, kind in CALIBRATORS.items() if issubclass(kind, NeuralCalibrator))]
 QUICK = {

@@ -8,7 +8,7 @@ from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.metrics import METRICS, Forecast, metric
 from monocal.metrics.resample import noise_floor, resampling_blocks
-from monocal.neural.neural_calibrator import NeuralCalibrator
+from monocal.neural.base import NeuralCalibrator
 
 QUICK = {
     "fac": {"hidden": (8,)},

@@ -11,7 +11,7 @@ from monocal.calibrators import CALIBRATORS, LogitCalibrator
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
-from monocal.neural.neural_calibrator import NeuralCalibrator
+from monocal.neural.base import NeuralCalibrator
 
 FIELDS = ["site_id", "country", "device"]
 STATISTICAL = [name for name, kind in CALIBRATORS.items() if not issubclass(kind, NeuralCalibrator)]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from monocal.core.fields import NULL_ID, STEPS, n_numeric_ids
-from monocal.losses import (
+from monocal.neural.losses import (
     PRESETS,
     FieldCalibrationLoss,
     SmoothCalibrationLoss,

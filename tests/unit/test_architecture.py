@@ -91,13 +91,14 @@ def test_one_file_knows_torch_distributed():
         for path in SOURCE.rglob("*.py")
         if any(name.startswith("torch.distributed") for name in _imports(path))
     }
-    assert found == {"training/process_group.py"}
+    assert found == {"core/process_group.py"}
 
 
 def test_every_room_but_spark_is_kept_from_pyspark():
     settings = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = {contract["name"]: contract for contract in settings["tool"]["importlinter"]["contracts"]}
-    assert not [name for name, contract in contracts.items() if "ignore_imports" in contract]
+    ignored = {line for contract in contracts.values() for line in contract.get("ignore_imports", ())}
+    assert ignored == {"monocal.core.process_group -> torch"}
     named = contracts["Only the room spark and one file of the command line know pyspark"]["source_modules"]
     inside = [path.stem for folder in (SOURCE, SOURCE / "cli") for path in folder.iterdir() if path.name[0] != "_"]
     exempt = {"spark", "cli", "engines", "py"}

@@ -411,10 +411,10 @@ class Calibrator(Parameters, ABC):
         numeric = numeric_knots is not None and any(numeric_knots)
         if numeric and self.class_tags.uses_features and not self.uses_numbers:
             raise refusal("numbers", self.name)
-        check_partition(self.name, self.fits_in_parts, self.looks_at_time, data)
         check_both_classes(data)
         check_features(self.name, self.class_tags, data)
         check_arguments(type(self), self.get_params(deep=False))
+        check_partition(self.name, self.fits_in_parts, self.looks_at_time, data)
         for learned in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, learned)
         if data.w is not None and np.any(data.w == 0.0):

@@ -128,8 +128,8 @@ def _share(data: Dataset, carry_over: CarryOver, fits: dict[int, FittedCurve]) -
     def contributions_of(origin: Origin, later: Dataset) -> tuple[Floats, Contributions]:
         found = fits[origin.end]
         line = found.slope * later.z + found.intercept
-        bends = (found.curve(later.z) - line)[:, None]
-        return line + _effects(later, origin, carry_over), lambda rows: bends[rows]
+        departure = (found.curve(later.z) - line)[:, None]
+        return line + _effects(later, origin, carry_over), lambda rows: departure[rows]
 
     origins = [origin for origin in carry_over.origins if origin.end in fits]
     later = validation_rows(data, origins, carry_over.blocks, contributions_of)

@@ -164,14 +164,14 @@ def joined_team(engine: str, table: str | list[str]) -> Iterator[Reducer | None]
     if engine != "torchrun":
         yield None
         return
+    from monocal.core.process_group import join_from_environment, leave
     from monocal.tables.encoded import is_encoded
-    from monocal.training.process_group import launched_team, leave_team
 
-    team = launched_team()
+    team = join_from_environment()
     if not is_encoded(table):
         raise InvalidInput.of(
             "TABLE", repr(table), "a prepared log, of which every process reads its part", "run monocal lab prepare"
         )
     yield team
     # not after an error: the others would hear of a lost connection before the launcher tells what was wrong
-    leave_team()
+    leave()

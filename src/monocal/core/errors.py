@@ -73,14 +73,14 @@ class LostMember(MonocalError):
     Example:
         >>> print(LostMember.of("Connection closed by peer"))
         a process of this fit is lost: Connection closed by peer. Nothing is saved. Hint: see which process ended
-        first and why, then start again; with a checkpoint= the fit goes on after its last epoch.
+        first and why, then start again.
     """
 
     @classmethod
     def of(cls, what: str) -> LostMember:
         return cls(
             f"a process of this fit is lost: {shown(what)}. Nothing is saved. Hint: see which process ended first "
-            "and why, then start again; with a checkpoint= the fit goes on after its last epoch."
+            "and why, then start again."
         )
 
 

@@ -11,10 +11,10 @@ from monocal.calibrators.curve_fit import score_knots
 from monocal.compiled.jit import numba_is_installed
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.neural import maps
+from monocal.neural.base import NeuralCalibrator
+from monocal.neural.encoders import MapInputs
 from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_weight
-from monocal.neural.fitting.map_inputs import MapInputs
-from monocal.neural.fitting.presets import FitSettings
-from monocal.neural.neural_calibrator import NeuralCalibrator
+from monocal.neural.options import FitSettings
 from monocal.ops.operations import Ops, Values
 
 UMC_SIZES: dict[str, tuple[int, ...]] = {"default": (128, 128), "small": (32,), "paper": (256, 128, 128)}

@@ -20,7 +20,6 @@ from monocal.neural.maps import Curve, Drawn, Fixed, Network, Numbers, Parts
 from monocal.neural.mlp import Mlp
 from monocal.ops.numpy_ops import NumpyOps
 from monocal.ops.torch_ops import TorchOps
-from monocal.training.trainable import Trainable
 
 Context = Tensor | FieldContext | None
 """What a map conditions on: joined vectors, the same vectors still as ids, or nothing."""
@@ -222,7 +221,7 @@ _FIRST_TEMPERATURE, _LAST_TEMPERATURE = 1.0, 0.1
 
 
 @final
-class FieldMap(Trainable):
+class FieldMap(nn.Module):
     """Maps logits and field ids to calibrated logits: a curve chosen by the context, plus one shift per value.
 
     For a fixed feature row the context and the shift are constants, so the whole is as monotone as the curve.
@@ -254,9 +253,11 @@ class FieldMap(Trainable):
         return values if self.wide is None else values + self.wide(field_ids).to(values.dtype)
 
     def penalty(self) -> Tensor:
+        """Returns the map's own term of the training loss."""
         return self.curve.penalty()
 
     def set_progress(self, share: float) -> None:
+        """Hardens soft choices of the map as the training goes on."""
         soften = getattr(self.curve, "set_temperature_", None)
         if soften is not None:
             soften(_FIRST_TEMPERATURE * (_LAST_TEMPERATURE / _FIRST_TEMPERATURE) ** share)

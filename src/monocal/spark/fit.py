@@ -193,7 +193,7 @@ def _joined(workers: int, refusal: str) -> Iterator[Reducer]:
     """
     from pyspark import BarrierTaskContext
 
-    from monocal.training.process_group import leave_team, meeting_place, met_team
+    from monocal.core.process_group import join, leave, open_store
 
     context = BarrierTaskContext.get()
     if refusals := list(filter(None, context.allGather(refusal))):
@@ -201,13 +201,13 @@ def _joined(workers: int, refusal: str) -> Iterator[Reducer]:
     rank, place, offer = context.partitionId(), None, ""
     if rank == 0:
         host = context.getTaskInfos()[0].address.rsplit(":", 1)[0]
-        place = meeting_place(host, workers)
+        place = open_store(host, workers)
         offer = f"{host}:{place.port}"
     host, port = context.allGather(offer)[0].rsplit(":", 1)
     try:
-        yield met_team(host, int(port), rank, workers, place)
+        yield join(host, int(port), rank, workers, place)
     finally:
-        leave_team()
+        leave()
 
 
 def check_slots(session: Any, workers: int) -> None:

@@ -13,8 +13,7 @@ from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.base_curve import Base
 from monocal.calibrators.contract import Tags
 from monocal.carry_over.curve import learn_score_curve
-from monocal.carry_over.fit import add_nuisance_effects, fit_effects
-from monocal.carry_over.level import block_offset
+from monocal.carry_over.fit import fit_effects
 from monocal.carry_over.shrinkage import Carry, check_carry, learn_carry_over
 from monocal.core.dataset import Dataset
 from monocal.core.fields import FieldSchema
@@ -43,9 +42,9 @@ class WideLogisticCalibrator(LogitCalibrator):
         l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss; 10 is scikit-learn's C = 0.1; `auto`
             learns one per field from the scatter of its shifts.
         carry: How much of each field's effect is carried into the future: `none` carries all of it; `auto` learns one
-            share in [0, 1] per field on rows later than those its effect was learned from (see `learn_carry_over`),
-            and the recent level by how earlier levels persisted; a mapping from a field's position (by name through
-            `monocal.fit`) to a share fixes some and learns the others. The shares are in `carry_`.
+            share in [0, 1] per field on rows later than those its effect was learned from (see `learn_carry_over`); a
+            mapping from a field's position (by name through `monocal.fit`) to a share fixes some and learns the others.
+            The shares are in `carry_`.
         base: How the ranker's logit enters. `slope` takes it as it is; `curve` first sends it along a broken line g
             that always rises, learned beside the shifts (see `fit_curve`): p = σ(a g(z) + c + …). `auto` weighs bends
             by the share that held on later rows (see `learn_score_curve`), which needs `carry` to look at them.
@@ -102,8 +101,6 @@ class WideLogisticCalibrator(LogitCalibrator):
         if carry_over is not None:
             self.carry_ = {"field": np.arange(len(data.fields)), **carry_over.as_arrays(data.fields)}
             shares = self.carry_["share"]
-            beside = add_nuisance_effects(logits, data, fitted.shifts, carry_over)
-            self._level = block_offset(beside, data, carry_over.blocks)
         self.posterior_ = posterior_at_fit(logits, data, fitted.penalties)
         (self.unexplained_,) = unexplained_at_fit([logits], data, self.posterior_, shares)
 
@@ -136,9 +133,6 @@ class WideLogisticCalibrator(LogitCalibrator):
         unexplained = require_variance_components(vars(self).get("unexplained_"), self.name)
         shares = vars(self).get("carry_", {}).get("share")
         return logit_variances(data, self._schema, self.posterior_, unexplained, shares)
-
-    def _recent_shift(self, data: Dataset) -> float:
-        return self._level if "carry_" in vars(self) else super()._recent_shift(data)
 
     def _tags(self) -> Tags:
         # blocks and origins fall between rows, so a row that counts twice is not quite two rows

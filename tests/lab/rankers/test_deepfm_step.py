@@ -7,8 +7,8 @@ import torch
 from monocal.lab.rankers.networks import DeepFMNetwork
 from monocal.lab.rankers.objective import CHUNK_ROWS, RankerObjective, workers
 from monocal.lab.rankers.request_scorer import RequestScorer
+from monocal.lab.rankers.training import Optimisers
 from monocal.lab.ranking_losses import LogLoss, RankingLoss
-from monocal.training.optimisers import Optimisers
 
 SIZES = (5, 3, 7)
 DIMENSIONS = 4

@@ -113,3 +113,15 @@ def test_as_classifier_has_scikit_learn_manners():
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     assert set(classifier.predict(X)) <= {0, 1}
     assert classifier.score(X, log.labels) > 0.9
+
+
+@pytest.mark.parametrize(("method", "arguments"), [("wide_logistic", {"carry": "auto"}), ("umc", {"n_epochs": 1})])
+def test_a_recent_share_that_is_given_is_obeyed_where_effects_are_carried(method, arguments):
+    scores, labels = drifting()
+    features = (np.arange(len(scores)) % 5 + 1)[:, None]
+    levels = [
+        calibrator(method, **arguments, recent_share=share).fit(scores, labels, features=features).recent_shift_
+        for share in (0.05, 0.5)
+    ]
+    assert levels[0] != levels[1]
+    assert calibrator(method, **arguments, recent_share=0.0).fit(scores, labels, features=features).recent_shift_ == 0.0

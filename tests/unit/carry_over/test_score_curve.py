@@ -149,7 +149,7 @@ def test_a_network_starts_from_a_curve_if_asked_so():
 
 
 def test_where_the_network_is_left_out_the_curve_stands_in(monkeypatch):
-    monkeypatch.setattr("monocal.neural.neural_calibrator.SMALLEST_NETWORK_SHARE", 2.0)
+    monkeypatch.setattr("monocal.neural.base.SMALLEST_NETWORK_SHARE", 2.0)
     one = fitted(method="umc", n=20_000)
     assert one.carry_["network"][0] == 0.0
     assert one.base_["share"][0] > 0.5

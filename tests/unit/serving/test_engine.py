@@ -15,7 +15,7 @@ from monocal.calibrators import CALIBRATORS
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.models import Fusion
-from monocal.neural.neural_calibrator import NeuralCalibrator
+from monocal.neural.base import NeuralCalibrator
 from monocal.serving import Engine, Request
 from monocal.serving.encode import FieldEncoder
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary

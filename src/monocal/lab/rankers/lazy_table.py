@@ -10,11 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from monocal.training.optimisers import BringsOptimiser
-
 
 @final
-class LazyTable(BringsOptimiser):
+class LazyTable(nn.Module):
     """Vectors by row number, trained without ever touching the rows that a batch does not name.
 
     A training step calls `touch`, builds its loss on `values` (each touched row once, whatever its number of
@@ -72,8 +70,8 @@ class LazyAdam:
     .. math:: m \leftarrow \beta_1 m + (1-\beta_1) g, \quad v \leftarrow \beta_2 v + (1-\beta_2) g^2, \quad
         x \leftarrow x - \eta\,\frac{m / (1-\beta_1^t)}{\sqrt{v / (1-\beta_2^t)} + \epsilon}
 
-    where t counts all steps of the training. When a batch touches every row this is torch's Adam. Like `DenseAdam` it
-    is no subclass of torch's optimisers, which load torch's compiler.
+    where t counts all steps of the training. When a batch touches every row this is torch's Adam. Like
+    `monocal.neural.train.Adam` it is no subclass of torch's optimisers, which load torch's compiler.
 
     Arguments:
         tables: The tables.
@@ -115,20 +113,3 @@ class LazyAdam:
             correction = (1.0 - beta2 ** state["step"]) ** 0.5
             table.values.addcdiv_(moments1, moments2.sqrt_().div_(correction).add_(group["eps"]), value=-rate)
             table.rows.index_copy_(0, touched, table.values)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns steps and moments by the place of their table."""
-        return {"state": self.state, "param_groups": []}
-
-    def load_state_dict(self, found: dict[str, Any]) -> None:
-        """Takes over what `state_dict` returned, as tensors of its own.
-
-        Arguments:
-            found: What it returned.
-        """
-        self.state = {
-            place: {
-                name: value.detach().clone() if isinstance(value, Tensor) else value for name, value in kept.items()
-            }
-            for place, kept in found["state"].items()
-        }

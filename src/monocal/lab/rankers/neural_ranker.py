@@ -124,7 +124,7 @@ class NeuralRanker(Ranker):
         from monocal.lab.rankers.lists import lists_of
         from monocal.lab.rankers.objective import RankerObjective, workers
         from monocal.lab.rankers.rank import references_of
-        from monocal.training import TrainingOptions, minimise
+        from monocal.lab.rankers.training import RankerTraining, train_ranker
 
         loss = self._loss()
         lists = lists_of(train, self.group) if loss.needs_groups else None
@@ -132,17 +132,8 @@ class NeuralRanker(Ranker):
         self._learn_inputs(train)
         network = self._network()
         checkpoint = None if checkpoints is None else checkpoints / self.fingerprint_[:16]
-        options = TrainingOptions(
-            self.n_epochs,
-            self.batch_rows,
-            self.learning_rate,
-            schedule="constant",
-            warm_up=0.0,
-            shuffle=False,
-            checks_per_epoch=math.ceil(train.n_rows / self.batch_rows),
-            checkpoint=None if checkpoint is None else str(checkpoint),
-            checkpoint_batches=self.checkpoint_batches,
-            show_progress=show_progress,
+        options = RankerTraining(
+            self.n_epochs, self.batch_rows, self.learning_rate, checkpoint, self.checkpoint_batches, show_progress
         )
         with workers(self._threads()) as crew:
             objective = RankerObjective(
@@ -158,9 +149,9 @@ class NeuralRanker(Ranker):
                 references,
                 self._inputs,
             )
-            self.losses_ = minimise(objective, options).train_losses
+            self.losses_ = train_ranker(objective, options)
         self.network_ = network.eval()
-        self.notes_ = (LAZY_NOTE, *self._few_steps(options.checks_per_epoch * self.n_epochs))
+        self.notes_ = (LAZY_NOTE, *self._few_steps(math.ceil(train.n_rows / self.batch_rows) * self.n_epochs))
         if checkpoint is not None:
             # what a killed run left half written may be gigabytes
             for place in (checkpoint, *checkpoint.parent.glob(f".{checkpoint.name}.*")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,14 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from monocal.core.batches import iterate_batches
 from monocal.core.fields import Ids
 from monocal.lab.prepare.encoded_log import MISSING_LABEL, EncodedLog
 from monocal.lab.rankers.lists import Lists, batches_of, order_by_list
 from monocal.lab.rankers.networks import RankerNetwork
 from monocal.lab.ranking_losses import RankingLoss
-from monocal.training.objective import Batch, Objective
-from monocal.training.options import TrainingOptions
-from monocal.training.threads import torch_threads
+from monocal.neural.train import Batch, torch_threads
 
 CHUNK_ROWS = 2_048
 """Rows that go through a network at a time: their activations stay in the cache, their products are large enough."""
@@ -68,7 +68,7 @@ def chunks(n_rows: int) -> list[slice]:
 
 
 @final
-class RankerObjective(Objective):
+class RankerObjective:
     """The sum over tasks of a loss on the rows where the task was observed, plus an L2 penalty.
 
     The penalty is `l2` times the sum of squares of weight matrices, heads and the batch's table rows, without biases.
@@ -92,9 +92,6 @@ class RankerObjective(Objective):
         inputs: Gives the integers that the network reads of some rows of the log; None means their field ids.
     """
 
-    network: RankerNetwork
-    loss: RankingLoss
-
     def __init__(
         self,
         network: RankerNetwork,
@@ -109,12 +106,13 @@ class RankerObjective(Objective):
         references: Mapping[str, NDArray[Any]] | None = None,
         inputs: Callable[[EncodedLog, Any], Ids] | None = None,
     ) -> None:
-        super().__init__(network, loss)
+        self.network, self.loss = network, loss
         self.lists, self.references, self.inputs = lists, dict(references or {}), inputs
         self.log, self.tasks, self.l2, self.crew, self.title = log, tuple(tasks), l2, crew, title
-        self._fingerprint = fingerprint
+        self.fingerprint = fingerprint
 
     def columns(self) -> Batch:
+        """Returns the columns by name: arrays or memory maps with one entry per row."""
         optional = {"weights": self.log.weights, "groups": self.lists}
         return {
             "features": self.log.features,
@@ -123,23 +121,27 @@ class RankerObjective(Objective):
             **{name: column for name, column in optional.items() if column is not None},
         }
 
-    def n_batches(self, options: TrainingOptions) -> int:
-        return super().n_batches(options) if self.lists is None else len(self._order(options.batch_rows)[1])
+    @property
+    def n_rows(self) -> int:
+        return self.log.n_rows
 
-    def batches(self, options: TrainingOptions, epoch: int) -> Iterator[Batch]:
+    def n_batches(self, batch_rows: int) -> int:
+        """Returns the batches of one pass over the rows."""
+        return math.ceil(self.n_rows / batch_rows) if self.lists is None else len(self._order(batch_rows)[1])
+
+    def batches(self, batch_rows: int) -> Iterator[Batch]:
+        """Yields every row once, with its row number under `rows`; lists come whole."""
         if self.lists is None:
-            return super().batches(options, epoch)
-        return batches_of(self.columns(), *self._order(options.batch_rows))
+            return iterate_batches(self.columns(), batch_rows, with_rows=True)
+        return batches_of(self.columns(), *self._order(batch_rows))
 
     @lru_cache(maxsize=1)  # noqa: B019  # lives as long as one training
     def _order(self, batch_rows: int) -> tuple[NDArray[np.int64], list[int]]:
         assert self.lists is not None
         return order_by_list(self.lists, batch_rows)
 
-    def fingerprint(self) -> str:
-        return self._fingerprint
-
     def gradients(self, batch: Batch) -> float:
+        """Writes the gradients of a batch into the weights and returns its loss, the number that is reported."""
         network = self.network
         network.zero_grad(set_to_none=True)
         features = torch.tensor(self._read(batch))

@@ -8,7 +8,7 @@ from typing import final
 from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput
-from monocal.losses.cross_entropy import cross_entropy
+from monocal.neural.losses import cross_entropy
 
 
 class RankingLoss(nn.Module, ABC):

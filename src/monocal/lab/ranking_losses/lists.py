@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.ranking_losses.base import RankingLoss, check_share
-from monocal.losses.base import weighted_mean
-from monocal.losses.cross_entropy import cross_entropy
+from monocal.neural.losses import cross_entropy, weighted_mean
 
 
 @final

@@ -15,7 +15,7 @@ from torch import Tensor
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.spaces import Floats
 from monocal.lab.ranking_losses.base import RankingLoss, check_share
-from monocal.losses.cross_entropy import cross_entropy
+from monocal.neural.losses import cross_entropy
 
 BLOCK_PAIRS = 1 << 18
 """Pairs that are in memory at a time: 2 MB per number in float64."""

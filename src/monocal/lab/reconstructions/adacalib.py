@@ -13,9 +13,9 @@ from monocal.calibrators.contract import Tags
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import sigmoid
+from monocal.neural.base import NeuralCalibrator
+from monocal.neural.encoders import MapInputs
 from monocal.neural.fitted import Weights
-from monocal.neural.fitting.map_inputs import MapInputs
-from monocal.neural.neural_calibrator import NeuralCalibrator
 from monocal.ops.operations import Ops, Values
 
 if TYPE_CHECKING:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, final
 from monocal.calibrators.contract import Tags
 from monocal.calibrators.curve_fit import score_knots
 from monocal.core.fields import FieldSchema
-from monocal.neural.fitting.map_inputs import MapInputs
-from monocal.neural.fitting.objective import Auxiliary
-from monocal.neural.fitting.presets import FitSettings
+from monocal.neural.encoders import MapInputs
 from monocal.neural.maps import Parts, umc_parts
 from monocal.neural.methods import KnotsCalibrator
+from monocal.neural.options import Auxiliary, FitSettings
 
 if TYPE_CHECKING:
-    from monocal.losses import Loss
+    from monocal.neural.losses import Loss
     from monocal.neural.network import MonotoneMap
 
 
@@ -77,7 +76,7 @@ class McnetCalibrator(KnotsCalibrator):
         )
 
     def _objective(self, settings: FitSettings, fields: FieldSchema) -> Loss:
-        from monocal.losses import CrossEntropy
+        from monocal.neural.losses import CrossEntropy
 
         # without fields there is nothing to balance
         return super()._objective(settings, fields) if len(fields) or self.auxiliary != "field" else CrossEntropy()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import monocal.training
+import monocal.neural.train
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput
 
@@ -39,13 +39,13 @@ def test_as_many_as_all_rows_change_no_bit(method):
 
 @pytest.mark.parametrize("carry", ["auto", "none"])
 def test_the_map_sees_the_newest_rows_alone_and_shifts_all(monkeypatch, carry):
-    plain, trained = monocal.training.train, []
+    plain, trained = monocal.neural.train.train, []
 
-    def train(network, rows, **options):
+    def train(network, rows, *others):
         trained.append(rows)
-        return plain(network, rows, **options)
+        return plain(network, rows, *others)
 
-    monkeypatch.setattr(monocal.training, "train", train)
+    monkeypatch.setattr(monocal.neural.train, "train", train)
     one = fitted("umc", carry=carry, held_out_share=0.0, curve_rows=N_NEWEST)
     assert {rows.n_rows for rows in trained} == {N_NEWEST}
     assert np.array_equal(trained[-1].ids, FEATURES[-N_NEWEST:])

@@ -1,25 +1,146 @@
-"""The arguments that all neural methods share, and what they mean for a fit."""
+"""The arguments that all neural methods share, the presets behind them, and what they mean for a fit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.base_curve import Base
 from monocal.carry_over.shrinkage import Carry
 from monocal.core.dataset import Dataset
-from monocal.core.errors import UnknownName
+from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import FieldSchema
 from monocal.core.threads import usable_cores
-from monocal.neural.fitting.encoders import Embeddings
-from monocal.neural.fitting.objective import Auxiliary, objective
-from monocal.neural.fitting.presets import PRESETS, FitSettings, Preset, batch_rows_for
 from monocal.wide.penalties import Penalty
 
 if TYPE_CHECKING:
-    from monocal.losses import Loss
-    from monocal.training import TrainingOptions
+    from monocal.neural.losses import Loss
+    from monocal.neural.train import TrainingOptions
+
+Embeddings = Literal["auto", "own", "ranker", "none"]
+Preset = Literal["monocal", "paper", "authors"]
+
+STOPPING_SHARE = 0.1
+"""Most recent rows that choose when to stop, if nothing else judges the network."""
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """The choices of one preset; a calibrator's own arguments replace them one by one.
+
+    Attributes:
+        wide: One shift per field value beside the network.
+        warm_start: Starts the network as the identity on top of a logistic fit instead of at random.
+        carry: How much of the fields' effects and of the network is carried into the future.
+        held_out_share: Most recent rows kept for early stopping; None keeps a tenth unless `carry` judges the network.
+        recent_share: Most recent rows that set the last intercept.
+        n_epochs: Passes over the rows.
+        batch_rows: Rows per step; None adapts it to the number of rows.
+        learning_rate: Adam's rate.
+        schedule: Of the rate.
+        sc_preset: Which form of the smooth calibration loss.
+    """
+
+    wide: bool
+    warm_start: bool
+    carry: Carry
+    held_out_share: float | None
+    recent_share: float
+    n_epochs: int
+    batch_rows: int | None
+    learning_rate: float
+    schedule: Literal["cosine", "constant"]
+    sc_preset: str
+
+    @property
+    def stopping_share(self) -> float:
+        """Most recent rows that choose when to stop."""
+        if self.held_out_share is not None:
+            return self.held_out_share
+        return STOPPING_SHARE if self.carry == "none" else 0.0
+
+
+_PUBLISHED = {
+    "wide": False,
+    "warm_start": False,
+    "carry": "none",
+    "held_out_share": 0.0,
+    "recent_share": 0.0,
+    "n_epochs": 20,
+    "batch_rows": 16_384,
+    "learning_rate": 1e-3,
+    "schedule": "constant",
+}
+
+PRESETS: dict[str, FitSettings] = {
+    "monocal": FitSettings(
+        wide=True,
+        warm_start=True,
+        carry="auto",
+        held_out_share=None,
+        recent_share=0.2,
+        n_epochs=2,
+        batch_rows=None,
+        learning_rate=4e-3,
+        schedule="cosine",
+        sc_preset="monocal",
+    ),
+    "paper": FitSettings(**_PUBLISHED, sc_preset="paper"),  # type: ignore[arg-type]
+    "authors": FitSettings(**_PUBLISHED, sc_preset="authors"),  # type: ignore[arg-type]
+}
+"""`paper` and `authors` train every method as UMC's publication and released code do: at random start, twenty epochs
+at a constant rate, on all rows, nothing held out."""
+
+_FEWEST_STEPS = 45
+_SMALLEST_BATCH, _LARGEST_BATCH = 256, 4096
+
+
+def batch_rows_for(n_rows: int) -> int:
+    """Returns a power of two that leaves about 45 steps per epoch, between 256 and 4096 rows.
+
+    Example:
+        >>> [batch_rows_for(n) for n in (1_000, 40_000, 180_000, 8_000_000)]
+        [256, 1024, 4096, 4096]
+    """
+    wanted = n_rows / _FEWEST_STEPS
+    size = _SMALLEST_BATCH
+    while size * 1.5 <= wanted and size < _LARGEST_BATCH:
+        size *= 2
+    return size
+
+
+Auxiliary = Literal["sc", "field", "mse"]
+
+
+def objective(
+    auxiliary: Auxiliary,
+    weight: float,
+    sc_preset: str,
+    n_bins: int,
+    tau: float,
+    fields: FieldSchema,
+) -> Loss:
+    """Returns cross-entropy, plus the auxiliary loss times its weight if that is positive."""
+    from monocal.neural import losses
+
+    if auxiliary not in get_args(Auxiliary):
+        raise UnknownName.among("auxiliary", auxiliary, get_args(Auxiliary))
+    if weight < 0.0:
+        raise InvalidInput.of("sc_weight", weight, "a factor ≥ 0", "0 leaves the auxiliary loss out")
+    if weight == 0.0:
+        return losses.CrossEntropy()
+    second: Loss
+    if auxiliary == "mse":
+        second = losses.SquaredError()
+    elif auxiliary == "field":
+        if not len(fields):
+            raise InvalidInput.of("auxiliary", '"field" without features', "features", 'pass features, or use "sc"')
+        numeric = None if fields.is_identity else fields.is_numeric.tolist()
+        second = losses.FieldCalibrationLoss(fields.sizes.tolist(), tau, numeric)
+    else:
+        second = losses.SmoothCalibrationLoss(n_bins, tau, sc_preset)
+    return losses.WeightedSum([(1.0, losses.CrossEntropy()), (weight, second)])
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -46,7 +167,7 @@ class NeuralArguments(LogitCalibrator):
         l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss; `auto` learns one per field from the
             scatter of its shifts.
         sc_weight: Factor λ of the auxiliary loss beside the cross-entropy; 0 leaves it out.
-        sc_preset: Which form of the smooth calibration loss, see `monocal.losses.PRESETS`.
+        sc_preset: Which form of the smooth calibration loss, see `monocal.neural.losses.PRESETS`.
         n_bins: Its number of bins.
         tau: How much of earlier batches its averages keep.
         auxiliary: `sc` for the smooth calibration loss, `field` for its field-wise form, `mse` for squared error.
@@ -61,9 +182,8 @@ class NeuralArguments(LogitCalibrator):
         n_threads: Threads that share blocks of rows in every step but training, whose products are too small to share;
             None takes as many as the process may use. The result is the same to the bit (with the integrand `concat`
             to rounding).
-        checkpoint: A folder from which an interrupted training goes on.
         show_progress: True or False; None asks whether somebody watches.
-        recent_share: See `Calibrator`; with `carry`, a positive one asks for the level that earlier levels support.
+        recent_share: See `Calibrator`; None takes the preset's, and with `carry` the level that earlier levels support.
         guard: See `Calibrator`.
     """
 
@@ -91,7 +211,6 @@ class NeuralArguments(LogitCalibrator):
     held_out_share: float | None = None
     seed: int = 0
     n_threads: int | None = 1
-    checkpoint: str | None = None
     show_progress: bool | None = None
     recent_share: float | None = None  # type: ignore[assignment]  # None asks the preset
     guard: bool = False
@@ -141,7 +260,7 @@ class NeuralArguments(LogitCalibrator):
         return objective(self.auxiliary, self._sc_weight(), settings.sc_preset, self.n_bins, self.tau, fields)
 
     def _options(self, settings: FitSettings, rows: Dataset) -> TrainingOptions:
-        from monocal.training import TrainingOptions
+        from monocal.neural.train import TrainingOptions
 
         return TrainingOptions(
             n_epochs=settings.n_epochs,
@@ -149,8 +268,6 @@ class NeuralArguments(LogitCalibrator):
             learning_rate=settings.learning_rate,
             schedule=settings.schedule,
             seed=self.seed,
-            n_threads=1,
-            checkpoint=self.checkpoint,
             show_progress=self.show_progress,
         )
 

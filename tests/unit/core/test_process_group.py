@@ -7,38 +7,38 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from monocal.core import process_group
 from monocal.core.errors import LostMember
-from monocal.training import process_group
-from monocal.training.own_interface import interface_of
+from monocal.core.process_group import interface_towards
 
 pytest.importorskip("torch")
 
 
 def test_the_port_of_a_meeting_place_is_taken_before_anybody_hears_of_it():
-    place = process_group.meeting_place("127.0.0.1", 1)
+    place = process_group.open_store("127.0.0.1", 1)
     with socket.socket() as other, pytest.raises(OSError, match="in use"):
         other.bind(("127.0.0.1", place.port))
-    team = process_group.met_team("127.0.0.1", place.port, 0, 1, place)
+    team = process_group.join("127.0.0.1", place.port, 0, 1, place)
     try:
         assert (team.rank, team.size) == (0, 1)
         assert team.all_sum(np.array([3, 4])).tolist() == [3, 4]
         assert team.all_max(np.array([0.5])).tolist() == [0.5]
     finally:
-        process_group.leave_team()
+        process_group.leave()
 
 
 def test_whoever_does_not_answer_is_lost_after_minutes_and_not_half_an_hour(monkeypatch):
     """Every way to join says so to the group."""
     import torch.distributed as distributed
 
-    told = []
-    monkeypatch.setattr(distributed, "init_process_group", lambda backend, **given: told.append(given["timeout"]))
-    monkeypatch.setattr(process_group, "ProcessGroupTeam", lambda: None)
+    heard = []
+    monkeypatch.setattr(distributed, "init_process_group", lambda backend, **given: heard.append(given["timeout"]))
+    monkeypatch.setattr(process_group, "ProcessGroup", lambda: None)
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
         monkeypatch.setenv(name, value)
-    process_group.launched_team()
-    process_group.met_team("127.0.0.1", 0, 0, 1, place=process_group.meeting_place("127.0.0.1", 1))
-    assert told == [timedelta(minutes=10)] * 2
+    process_group.join_from_environment()
+    process_group.join("127.0.0.1", 0, 0, 1, store=process_group.open_store("127.0.0.1", 1))
+    assert heard == [timedelta(minutes=10)] * 2
 
 
 @pytest.fixture
@@ -50,18 +50,18 @@ def asked(monkeypatch):
     monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
     note = lambda backend, **given: found.append(os.environ.get("GLOO_SOCKET_IFNAME"))  # noqa: E731
     monkeypatch.setattr(distributed, "init_process_group", note)
-    monkeypatch.setattr(process_group, "ProcessGroupTeam", lambda: None)
+    monkeypatch.setattr(process_group, "ProcessGroup", lambda: None)
     return found
 
 
 def meet():
-    process_group.met_team("127.0.0.1", 0, 0, 1, place=process_group.meeting_place("127.0.0.1", 1))
+    process_group.join("127.0.0.1", 0, 0, 1, store=process_group.open_store("127.0.0.1", 1))
 
 
-@pytest.mark.skipif(interface_of("127.0.0.1") is None, reason="interfaces are found on Linux only")
+@pytest.mark.skipif(interface_towards("127.0.0.1") is None, reason="interfaces are found on Linux only")
 def test_gloo_listens_at_the_interface_towards_the_meeting_place_and_nothing_stays_set(asked):
     meet()
-    assert asked == [interface_of("127.0.0.1")]
+    assert asked == [interface_towards("127.0.0.1")]
     assert "GLOO_SOCKET_IFNAME" not in os.environ
 
 
@@ -72,24 +72,24 @@ def test_an_interface_that_the_user_named_stays(asked, monkeypatch):
     assert os.environ["GLOO_SOCKET_IFNAME"] == "eth7"
 
 
-def test_a_lost_member_is_told_with_what_to_do(monkeypatch):
+def test_a_lost_member_is_reported_with_what_to_do(monkeypatch):
     import torch.distributed as distributed
 
-    place = process_group.meeting_place("127.0.0.1", 1)
-    team = process_group.met_team("127.0.0.1", place.port, 0, 1, place)
+    place = process_group.open_store("127.0.0.1", 1)
+    team = process_group.join("127.0.0.1", place.port, 0, 1, place)
     try:
-        said = (
+        text = (
             "[/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:468. This is typically caused by …"
         )
 
         def closed(*_, **__):
-            raise RuntimeError(said)
+            raise RuntimeError(text)
 
         monkeypatch.setattr(distributed, "all_reduce", closed)
         with pytest.raises(LostMember, match=r"lost: Connection closed by peer \[10.0.0.2\]:468. Nothing is saved"):
             team.all_sum(np.array([1]))
     finally:
-        process_group.leave_team()
+        process_group.leave()
 
 
 def test_members_that_do_not_reach_each_other_hear_which_setting_decides(monkeypatch):

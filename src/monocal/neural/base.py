@@ -31,12 +31,10 @@ from monocal.neural.carry_over import (
     refit_shifts,
     split_off_recent,
 )
+from monocal.neural.encoders import MapInputs, encoder_arrays, encoder_for
 from monocal.neural.fitted import FittedMap, Weights, fitted_map, looked_up, network_weight
-from monocal.neural.fitting.encoders import encoder_arrays, encoder_for
-from monocal.neural.fitting.map_inputs import MapInputs
-from monocal.neural.fitting.presets import FitSettings
 from monocal.neural.maps import Parts
-from monocal.neural.neural_arguments import NeuralArguments
+from monocal.neural.options import FitSettings, NeuralArguments
 from monocal.neural.packages import need
 from monocal.neural.refresh import network_logit_variance, network_posterior, network_unexplained, refresh_network
 from monocal.ops.numpy_ops import NumpyOps
@@ -124,7 +122,7 @@ class NeuralCalibrator(NeuralArguments):
 
     def _fit(self, data: Dataset) -> None:
         need("torch", f"fitting {self.name!r}", "neural")
-        from monocal.training.threads import torch_threads
+        from monocal.neural.train import torch_threads
 
         check_penalty(self.l2)
         data, settings = self._select_fields(data), self._settings()
@@ -219,7 +217,7 @@ class NeuralCalibrator(NeuralArguments):
     ) -> tuple[Weights, dict[str, Any]]:
         from monocal.neural.context import ChosenValues
         from monocal.neural.network import FieldMap, WideShift
-        from monocal.training import train
+        from monocal.neural.train import train
 
         settings, rows = self._settings(), start.entering(rows)
         encoder = self._encoder(rows)
@@ -230,15 +228,15 @@ class NeuralCalibrator(NeuralArguments):
         history = train(
             FieldMap(curve, encoder=encoder, wide=WideShift.frozen(rows.fields.sizes.tolist(), start.shifts)),
             rows,
-            held_out=None if held_out is None else start.entering(held_out),
-            loss=self._objective(settings, rows.fields),
-            options=self._options(settings, rows),
+            self._objective(settings, rows.fields),
+            self._options(settings, rows),
+            None if held_out is None else start.entering(held_out),
         )
         weights: Weights = {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
         weights["affine"] = np.array([start.slope, start.intercept])
         if isinstance(encoder, ChosenValues):
             weights |= encoder_arrays(encoder)
-        return weights, history.as_dict()
+        return weights, history
 
     # After the fit
 
@@ -323,7 +321,8 @@ class NeuralCalibrator(NeuralArguments):
     # What the base class asks for
 
     def _recent_shift(self, data: Dataset) -> float:
-        return self._level if "carry_" in vars(self) else super()._recent_shift(data)
+        given = self.recent_share is not None
+        return super()._recent_shift(data) if given or "carry_" not in vars(self) else self._level
 
     def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
         self._embeddings = embeddings

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-import monocal.training
+import monocal.neural.train
 from monocal.calibrators import calibrator
 from monocal.core.dataset import Dataset
 from monocal.core.monotonicity import assert_monotone
 from monocal.lab.simulator import simulate_log
-from monocal.neural.neural_calibrator import NeuralCalibrator
+from monocal.neural.base import NeuralCalibrator
+from monocal.neural.train import evaluate
 from monocal.ops.numpy_ops import NUMPY
-from monocal.training import evaluate
-from monocal.training.dense_adam import DenseAdam
 
 SMALL = {
     "umc": {"size": "small"},
@@ -77,13 +76,13 @@ def fitted(log):
 def trained(monkeypatch):
     """Collects the arguments of every training."""
     calls = []
-    real = monocal.training.train
+    real = monocal.neural.train.train
 
-    def watched(network, rows, **keywords):
-        calls.append({"network": network, "rows": rows, **keywords})
-        return real(network, rows, **keywords)
+    def watched(network, rows, *others):
+        calls.append({"network": network, "rows": rows, "loss": others[0], "options": others[1], "held_out": others[2]})
+        return real(network, rows, *others)
 
-    monkeypatch.setattr(monocal.training, "train", watched)
+    monkeypatch.setattr(monocal.neural.train, "train", watched)
     return calls
 
 
@@ -286,9 +285,9 @@ def test_unknown_choices_are_refused_with_a_hint(log, arguments, message):
 def test_every_weight_of_every_network_is_trained(log, monkeypatch, method, arguments):
     """Every tensor of the network meets a gradient that is not zero."""
     largest = {}
-    real = monocal.training.train
+    real = monocal.neural.train.train
 
-    def watched(network, rows, **keywords):
+    def watched(network, rows, *others):
         for name, parameter in network.named_parameters():
             if parameter.requires_grad:
                 largest[name] = 0.0
@@ -299,9 +298,9 @@ def test_every_weight_of_every_network_is_trained(log, monkeypatch, method, argu
                     largest[name] = max(largest[name], float(values.abs().max()))
 
                 parameter.register_hook(keep)
-        return real(network, rows, **keywords)
+        return real(network, rows, *others)
 
-    monkeypatch.setattr(monocal.training, "train", watched)
+    monkeypatch.setattr(monocal.neural.train, "train", watched)
     fit(small(method, held_out_share=0.0, n_epochs=1, recent_share=0.0, **arguments), log)
     assert largest
     assert [name for name, size in largest.items() if size == 0.0] == []
@@ -329,25 +328,6 @@ def test_training_itself_counts_weights(log, method):
     # the bins of adacalib are cut between rows, and a repeated row has itself as its neighbour
     allowed = 0.2 if method == "adacalib" else 0.01
     assert np.abs(weighted - repeated).mean() < allowed * np.abs(ignored - repeated).mean()
-
-
-def test_interrupted_fit_goes_on_from_its_checkpoint(log, tmp_path, monkeypatch):
-    folder = str(tmp_path / "run")
-    expected = predict(fit(small("umc", n_epochs=3), log), log)
-    real = DenseAdam.step
-    n_left = [30]
-
-    def interrupted(self, *arguments, **keywords):
-        n_left[0] -= 1
-        if n_left[0] == 0:
-            raise KeyboardInterrupt
-        return real(self, *arguments, **keywords)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(DenseAdam, "step", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            fit(small("umc", n_epochs=3, checkpoint=folder), log)
-    np.testing.assert_array_equal(predict(fit(small("umc", n_epochs=3, checkpoint=folder), log), log), expected)
 
 
 def test_shifts_of_the_saved_model_are_those_of_the_prediction(log):

@@ -9,20 +9,20 @@ torch = pytest.importorskip("torch")
 
 import monocal  # noqa: E402
 from monocal.core.threads import allowed_threads, usable_cores  # noqa: E402
-from monocal.training.history import TrainingHistory  # noqa: E402
+from monocal.neural import train  # noqa: E402
 
 
 @pytest.fixture
 def threads(monkeypatch):
     """The numbers of threads that training steps ran with, while the caller has three."""
     before, seen = torch.get_num_threads(), []
-    add = TrainingHistory.add
+    step = train._gradients
 
-    def adding(history, loss):
+    def stepping(*given):
         seen.append(torch.get_num_threads())
-        add(history, loss)
+        return step(*given)
 
-    monkeypatch.setattr(TrainingHistory, "add", adding)
+    monkeypatch.setattr(train, "_gradients", stepping)
     torch.set_num_threads(3)
     yield seen
     torch.set_num_threads(before)
@@ -48,7 +48,7 @@ def test_a_training_has_one_thread_of_torch_and_the_caller_gets_its_number_back(
 def test_a_fit_by_two_threads_has_the_bits_of_one(method, monkeypatch):
     monkeypatch.setattr("monocal.core.dataset.BLOCK_ROWS", 4_096)
     monkeypatch.setattr("monocal.wide.loss.COMPILED_FROM_CELLS", 1)
-    monkeypatch.setattr("monocal.neural.neural_calibrator.CHUNK_ROWS", 3_000)
+    monkeypatch.setattr("monocal.neural.base.CHUNK_ROWS", 3_000)
     log = monocal.simulate_log(30_000, seed=5)
     fits = []
     for n_threads in (1, 2, 3):

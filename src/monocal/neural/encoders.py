@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,32 @@ from numpy.typing import NDArray
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.neural.fitted import Weights
+from monocal.neural.options import Embeddings
 
 if TYPE_CHECKING:
     from monocal.neural.context import ChosenValues
 
-Embeddings = Literal["auto", "own", "ranker", "none"]
+
+@dataclass(frozen=True)
+class MapInputs:
+    """What a method may know when it builds its map.
+
+    Attributes:
+        rows: The training rows, with logits as they enter the map.
+        context_width: Numbers per context row; 0 if there are none.
+        n_dimensions: Length of one field's vector.
+        warm_start: Whether the map should start as the identity.
+    """
+
+    rows: Dataset
+    context_width: int
+    n_dimensions: int
+    warm_start: bool
+
+    @property
+    def n_fields(self) -> int:
+        return len(self.rows.fields)
+
 
 SPARSE_FROM_NUMBERS = 2_000_000
 """Tables with more numbers than this get sparse gradients: updating all of one would cost more than the batch."""

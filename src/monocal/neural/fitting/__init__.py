@@ -1,1 +1,0 @@
-"""What neural fits share around the training itself."""
