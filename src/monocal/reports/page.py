@@ -102,7 +102,7 @@ def write_gate_page(found: GateVerdict, path: str | Path) -> Path:
         tasks=[
             (
                 name,
-                reasons[name],
+                reasons[name].removeprefix(f"{name}: "),
                 task,
                 sorted(task.segments, key=lambda one: (_GATE_ORDER[one.verdict], -abs(one.difference))),
             )
