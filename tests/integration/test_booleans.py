@@ -1,7 +1,6 @@
 """A boolean is one value, however a file, a data frame or a request spells it."""
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -9,7 +8,7 @@ import pytest
 import monocal
 from monocal.models.onnx import export_onnx
 from monocal.serving import Engine, Request
-from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
+from monocal.tables.vocabulary import FieldVocabulary
 
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["is_app"]}
 N_ROWS = 6_000
@@ -56,16 +55,7 @@ def test_a_request_and_a_graph_know_a_boolean_in_any_spelling(files, learned, tm
             np.testing.assert_allclose(session.run(None, feed)[0], expected, atol=1e-12)
 
 
-def test_spellings_that_were_told_apart_in_the_fit_stay_apart():
+def test_spellings_that_were_two_values_in_the_fit_stay_two():
     field = FieldVocabulary("is_app", pa.array(["True", "false", "true", "other"]))
     assert field.encode(pa.array(["True", "true", "TRUE", "False", "FALSE", "Other"])).tolist() == [1, 3, 0, 2, 2, 0]
     assert FieldVocabulary("site", pa.array(["news"])).encode(pa.array(["True", "news"])).tolist() == [0, 1]
-
-
-def test_a_vocabulary_of_an_earlier_version_keeps_its_ids():
-    saved = Vocabulary((FieldVocabulary("is_app", pa.array(["False", "True"])),)).to_bytes()
-    (field,) = Vocabulary.of_bytes(saved).fields
-    assert field.values.to_pylist() == ["False", "True"]
-    assert field.encode(pa.array(["True", "False"])).tolist() == [2, 1]
-    assert field.encode(pa.array([True, False, None])).tolist() == [2, 1, 0]
-    assert field.encode(pa.array(pd.Series(["true", "FALSE"], dtype="category"))).tolist() == [2, 1]

@@ -119,8 +119,8 @@ def categories_of_text(rows: RawRows, names: Iterable[str], slices: Collection[s
                 NUMERIC,
             )
         # texts that differed may be one value now
-        mended = pa.DictionaryArray.from_arrays(coded.indices, values).dictionary_decode().dictionary_encode()
-        batch = batch.set_column(batch.schema.get_field_index(name), name, mended)
+        decoded = pa.DictionaryArray.from_arrays(coded.indices, values).dictionary_decode().dictionary_encode()
+        batch = batch.set_column(batch.schema.get_field_index(name), name, decoded)
     return rows._replace(batch=batch)
 
 

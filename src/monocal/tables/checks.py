@@ -328,7 +328,7 @@ def warn_about_moving(rows: Table) -> None:
     ]:
         warnings.warn(
             f"numeric: got {name!r}, {what}: later rows lie beyond the last knot, where the effect stays what it was "
-            "at the end of the fit. Hint: leave it out, or name a column whose values come back, such as the hour",
+            "at the end of the fit. Hint: leave it out, or name a column whose values recur, such as the hour",
             MonocalWarning,
             stacklevel=4,
         )

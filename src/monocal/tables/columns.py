@@ -112,8 +112,8 @@ def _nulls(column: pa.Array) -> NDArray[np.bool_]:
 Moments = NDArray[np.int64]
 Kind = Literal["number", "naive", "zoned"]
 
-WANTED = "a whole number, a date or a timestamp"
-WAY_OUT = "write fractions of seconds as timestamps, or multiply the column until its numbers are whole"
+EXPECTED = "a whole number, a date or a timestamp"
+HINT = "write fractions of seconds as timestamps, or multiply the column until its numbers are whole"
 _EXACT = 2.0**53
 
 
@@ -147,7 +147,7 @@ def moments(column: pa.Array, name: str = "time") -> tuple[Moments, NDArray[np.b
         whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < _EXACT)
         return np.where(whole, numbers, 0.0).astype(np.int64), ~whole
     if not _is_text(kind):
-        raise InvalidInput.of(f"time column {name!r}", f"values of type {kind}", WANTED, "convert the column first")
+        raise InvalidInput.of(f"time column {name!r}", f"values of type {kind}", EXPECTED, "convert the column first")
     return _moments_of_text(trimmed(pc.fill_null(column.cast(pa.string()), "")))
 
 
@@ -181,10 +181,10 @@ def kinds_of_moments(column: pa.Array) -> set[Kind]:
 def check_one_kind(found: set[Kind], column: str) -> None:
     """Refuses times that cannot be compared: with and without a zone, or moments and bare numbers."""
     if len(found) > 1:
-        told = {"number": "bare numbers", "naive": "times without a zone", "zoned": "times with a zone"}
+        names = {"number": "bare numbers", "naive": "times without a zone", "zoned": "times with a zone"}
         raise InvalidInput.of(
             f"time column {column!r}",
-            " mixed with ".join(told[kind] for kind in sorted(found)),
+            " mixed with ".join(names[kind] for kind in sorted(found)),
             "one kind of time in all rows and files",
             "write all of them in UTC with a zone, or all without one",
         )
@@ -284,7 +284,7 @@ def numbers(batch: Batch, column: str, role: str) -> Floats:
             "drop or fill those rows first",
         )
     is_text = bool(found.bad.all())
-    hint = "name a column of numbers, or convert this one first" if is_text else "mend or drop that row"
+    hint = "name a column of numbers, or convert this one first" if is_text else "fix or drop that row"
     return _checked(batch, values, found, argument, "a number", hint)
 
 
@@ -306,30 +306,25 @@ def numbers_or_nan(values: pa.Array | pa.ChunkedArray | RawRows, name: str) -> F
     return np.where(found.missing, np.nan, numbers)
 
 
-def labels_or_missing(batch: Batch, column: str, role: str) -> NDArray[np.int8]:
-    """Returns 0/1 labels as int8, and −1 where the label is null (the task was not observed there)."""
-    values, argument = _one_array(batch, column), f"{role} column {column!r}"
-    found = numbers_in(values, argument)
-    bad = found.bad | ((found.values != 0.0) & (found.values != 1.0))
-    expected = "0 or 1 (or null where the task was not observed)"
-    labels = _checked(batch, values, found._replace(bad=bad), argument, expected, ASK_FOR_SOFT)
-    return np.where(found.missing, -1.0, labels).astype(np.int8)
-
-
-def soft_labels_or_missing(batch: Batch, column: str, role: str) -> Floats:
-    """Returns labels in [0, 1] as float64, and −1 where the label is null.
+def labels_or_missing(batch: Batch, column: str, *, soft: bool = False) -> NDArray[Any]:
+    """Returns 0/1 labels as int8, soft ones in [0, 1] as float64; −1 where null, as the task was not observed there.
 
     Example:
-        >>> soft_labels_or_missing(pa.table({"click": [0.25, None]}), "click", "label").tolist()
+        >>> labels_or_missing(pa.table({"click": ["1", None]}), "click").tolist()
+        [1, -1]
+        >>> labels_or_missing(pa.table({"click": [0.25, None]}), "click", soft=True).tolist()
         [0.25, -1.0]
     """
-    values, argument = _one_array(batch, column), f"{role} column {column!r}"
+    values, argument = _one_array(batch, column), f"label column {column!r}"
     found = numbers_in(values, argument)
-    bad = found.bad | ~((found.values >= 0.0) & (found.values <= 1.0))
-    expected = "numbers in [0, 1] (or null where the task was not observed), as soft_labels=True says"
-    hint = "divide counts by their number of trials, and name the trials as weight"
-    labels = _checked(batch, values, found._replace(bad=bad), argument, expected, hint)
-    return np.where(found.missing, -1.0, labels)
+    fits = (found.values == 0.0) | (found.values == 1.0)
+    expected, hint = "0 or 1 (or null where the task was not observed)", ASK_FOR_SOFT
+    if soft:
+        fits = (found.values >= 0.0) & (found.values <= 1.0)
+        expected = "numbers in [0, 1] (or null where the task was not observed), as soft_labels=True says"
+        hint = "divide counts by their number of trials, and name the trials as weight"
+    labels = _checked(batch, values, found._replace(bad=found.bad | ~fits), argument, expected, hint)
+    return np.where(found.missing, -1.0, labels).astype(np.float64 if soft else np.int8)
 
 
 def moments_of(batch: Batch, column: str) -> Moments:
@@ -366,7 +361,7 @@ def moments_or_none(batch: Batch, column: str) -> Moments:
 
 
 def _no_moment(batch: Batch, values: pa.Array, column: str, row: int) -> InvalidInput:
-    return InvalidInput.of(f"time column {column!r}", f"{values[row].as_py()} at {_where(batch, row)}", WANTED, WAY_OUT)
+    return InvalidInput.of(f"time column {column!r}", f"{values[row].as_py()} at {_where(batch, row)}", EXPECTED, HINT)
 
 
 def _checked(batch: Batch, values: pa.Array, found: Numbers, argument: str, expected: str, hint: str) -> Floats:

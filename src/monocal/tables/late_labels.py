@@ -268,7 +268,7 @@ def _check(positive: Any, come: Any, delays: Any) -> None:
             "label_time",
             f"a label before its event in {early.size:,} rows, the first at row {int(early[0])}",
             "labels that come after their event",
-            "swap the two columns, or mend their time zones",
+            "swap the two columns, or fix their time zones",
         )
 
 

@@ -72,7 +72,7 @@ class RowProblems:
 
     Arguments:
         on_error: "raise" refuses the first malformed row; "skip" leaves such rows out and counts them.
-        on_bytes: Told how many bytes of the files were read since it was last told; for a bar.
+        on_bytes: Receives how many bytes of the files were read since it was last called; for a bar.
         hint: How rows could be left out, where `on_error` is no argument of the caller.
 
     Example:
@@ -108,7 +108,7 @@ class RowProblems:
     def report(self, file: str, unit: str, number: int, got: str, expected: str) -> None:
         """Reports one malformed row."""
         if self.on_error == "raise":
-            raise InvalidInput.of(f"{file}, {unit} {number}", got, expected, f"mend the {unit}, or {self._hint}")
+            raise InvalidInput.of(f"{file}, {unit} {number}", got, expected, f"fix the {unit}, or {self._hint}")
         self._counts[expected] += 1
         if len(self.examples) < _EXAMPLES_KEPT:
             self.examples.append(RowProblem(f"{file}, {unit} {number}", got, expected))
@@ -130,7 +130,7 @@ class RowProblems:
         """Returns counts and examples as plain values."""
         return {
             "n_rows": self.n_rows,
-            "by_wish": dict(self._counts),
+            "by_expected": dict(self._counts),
             "examples": [str(example) for example in self.examples],
         }
 

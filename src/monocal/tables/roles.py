@@ -156,9 +156,7 @@ class Roles:
         try:
             entries = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise InvalidInput.of(
-                "schema file", f"{name} ({error})", "a readable TOML file", "mend the file"
-            ) from error
+            raise InvalidInput.of("schema file", f"{name} ({error})", "a readable TOML file", "fix the file") from error
         table = entries.get("schema", entries)
         if not isinstance(table, dict):
             raise InvalidInput.of(name, f"schema = {table!r}", "a table", "write [schema] on a line of its own")

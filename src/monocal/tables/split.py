@@ -54,7 +54,7 @@ def hold_out_recent(
         share: The share that is held out; 0 holds out nothing.
         times: When each row happened, rising; None takes the rows' order for time.
         time_column: Its name, for the explanation.
-        is_clock: The times are microseconds since 1970 and can be told as dates.
+        is_clock: The times are microseconds since 1970 and can be shown as dates.
 
     Example:
         >>> hold_out_recent(10, 0.2, times=np.array([1, 1, 1, 2, 2, 2, 3, 3, 3, 3]), time_column="day")
@@ -106,7 +106,7 @@ class HeldOut:
 
     Attributes:
         fit: Rows to fit, encoded with the values they have themselves.
-        test: The held-out rows, with all of their values told apart.
+        test: The held-out rows, with each of their values as one of its own.
         features: Field ids of the held-out rows in the encoding of `fit`: what a model fitted on it would see.
         holdout: How the rows were cut.
         all_rows: Returns both together, with the values of both, for a model that is fitted again after judging; None
@@ -189,7 +189,7 @@ def _cut_ids(rows: Table, share: float, limits: dict[str, Any]) -> HeldOut:
 
 
 def with_id_columns(rows: Table) -> Table:
-    """Returns encoded rows whose fields are told apart by their ids."""
+    """Returns encoded rows whose fields have their ids as values."""
     features, _ = rows.encoding
     columns = {name: EncodedColumn(features[:, place], None) for place, name in enumerate(rows.field_names)}
     return replace(rows, fields=columns)

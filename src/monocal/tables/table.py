@@ -35,7 +35,6 @@ from monocal.tables.columns import (
     moments_or_none,
     numbers,
     numbers_or_nan,
-    soft_labels_or_missing,
 )
 from monocal.tables.late_labels import DelayCurve, LateLabels, mature
 from monocal.tables.problems import RawRows
@@ -354,12 +353,10 @@ class Table:
 def _columns(rows: RawRows, roles: Roles) -> dict[str, Any]:
     """One batch as arrays, by part and name."""
     found: dict[str, Any] = {}
-    of_labels = soft_labels_or_missing if roles.soft_labels else labels_or_missing
     for task, name in roles.labels.items():
         has_column = name in rows.batch.schema.names
-        found[f"label:{task}"] = (
-            of_labels(rows, name, "label") if has_column else np.full(len(rows.numbers), -1, np.int8)
-        )
+        unknown = np.full(len(rows.numbers), -1, np.int8)
+        found[f"label:{task}"] = labels_or_missing(rows, name, soft=roles.soft_labels) if has_column else unknown
     for task, name in roles.score_columns.items():
         found[f"score:{task}"] = numbers(rows, name, "score")
     for name in roles.category_columns:
@@ -383,7 +380,7 @@ def _columns(rows: RawRows, roles: Roles) -> dict[str, Any]:
 
 
 def _joined(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Table:
-    # columns are joined one after the other and their pieces let go, so that at most one of them is there twice
+    # columns are joined one after the other and their pieces released, so that at most one of them is there twice
     def joined(name: str) -> NDArray[Any] | None:
         return np.concatenate(parts.pop(name)) if name in parts else None
 

@@ -38,7 +38,7 @@ def other_spellings(ids_of: Callable[[pa.Array], Ids]) -> dict[str, int]:
     """Returns spellings of true and false that are not among a field's values, with the id of the one that is.
 
     A data frame's True comes out of a CSV file as another text than out of a Parquet file. Where a field has several
-    spellings of one boolean among its values, they were told apart when it was learned, and nothing is added.
+    spellings of one boolean among its values, they were different values when it was learned, and nothing is added.
 
     Arguments:
         ids_of: Ids of texts among the values, 0 for one that is not there.

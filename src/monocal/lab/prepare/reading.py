@@ -16,7 +16,7 @@ from monocal.core.progress import progress
 from monocal.lab.prepare.encoded_log import MISSING_LABEL
 from monocal.lab.prepare.source import SourceStream, table_rows
 from monocal.tables.categories import distinct_text
-from monocal.tables.columns import WANTED, Kind, check_one_kind, kinds_of_moments, moments, numbers_in
+from monocal.tables.columns import EXPECTED, Kind, check_one_kind, kinds_of_moments, moments, numbers_in
 from monocal.tables.problems import RawRows, RowProblems
 from monocal.tables.roles import Roles
 from monocal.tables.source import TableStream
@@ -97,7 +97,7 @@ def clean_rows(
 def _convert(name: str, column: pa.Array, schema: Roles) -> tuple[NDArray[Any], NDArray[np.bool_], str]:
     """Returns the values, which rows are bad, and what was wanted."""
     if name == "time":
-        return (*moments(column), WANTED)
+        return (*moments(column), EXPECTED)
     values, missing, bad = numbers_in(column, f"{name.partition(':')[0]} column")
     if name.startswith("label:"):
         bad = bad | (~missing & (values != 0.0) & (values != 1.0))
