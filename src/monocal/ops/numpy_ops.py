@@ -278,12 +278,16 @@ class NumpyOps(Ops):
         return vectors.reshape(vectors.shape[0], -1)
 
     def add_shifts(self, base: Floats, ids: NDArray[Any], shifts: Floats, offsets: NDArray[np.int64]) -> Floats:
-        sizes = np.diff(offsets)
         if base.shape[0] > _SMALL_REQUEST:
-            return FieldSchema.of(sizes).add_shifts(base, ids, shifts)
-        known = np.where(ids < sizes, ids, 0).T + offsets[:-1, None]
+            return FieldSchema.of_offsets(offsets, None).add_shifts(base, ids, shifts)
+        starts, ends = offsets[:-1, None], offsets[1:, None]
+        places = ids.T + starts
+        np.copyto(places, starts, where=places >= ends)
+        terms = np.empty((places.shape[0] + 1, base.shape[0]))
+        terms[0] = base
+        shifts.take(places, out=terms[1:], mode="clip")
         # accumulate adds one field after the other, as a large table's loop does; a plain sum would round otherwise
-        found: Floats = np.add.accumulate(np.concatenate([base[None], shifts.take(known)]), axis=0)[-1]
+        found: Floats = np.add.accumulate(terms, axis=0, out=terms)[-1]
         return found
 
     def replaced(
