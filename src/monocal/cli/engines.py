@@ -139,7 +139,7 @@ def _session(master: str | None, settings: dict[str, str]) -> Any:
         if master.startswith("local"):
             # workers run here, and the python3 of the PATH need not be the one that has monocal
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-            # what fails here comes back as an error of one line, not as pages of Java
+            # what fails here is an error of one line, not as pages of Java
             settings = {"spark.log.level": "FATAL", **settings}
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -202,8 +202,8 @@ def _grown(vocabulary: Vocabulary, rows: Table) -> Vocabulary:
             continue
         new = seen[old.name]
         assert isinstance(new, FieldVocabulary)
-        strangers = new.values.filter(pa.array(old.encode(new.values) == 0))
-        values = pa.concat_arrays([old.values, strangers.cast(old.values.type)]) if len(strangers) else old.values
+        added = new.values.filter(pa.array(old.encode(new.values) == 0))
+        values = pa.concat_arrays([old.values, added.cast(old.values.type)]) if len(added) else old.values
         fields.append(FieldVocabulary(old.name, values))
     return Vocabulary(tuple(fields))
 
