@@ -6,10 +6,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from monocal.core.errors import ArtefactError, MissingFolder
 from monocal.tables.encoded import ENCODED_LOG, SCORED_LOG, is_encoded, open_encoded
+from monocal.tables.vocabulary import NumericField
+
+if TYPE_CHECKING:
+    from monocal.models.model import Model
+
+_MONOTONE = {"strict": "strictly monotone", "weak": "monotone with ties", "none": "not monotone"}
 
 
 @final
@@ -19,6 +25,34 @@ class Inspection:
 
     text: str
     facts: dict[str, Any]
+
+
+def describe_model(model: Model) -> str:
+    """Returns what a model calibrates, with what, and what its fit knew, in lines for people."""
+    lines = [f"monocal model with {len(model.tasks)} task{'s' if len(model.tasks) > 1 else ''}"]
+    for task in model.tasks:
+        tags = task.calibrator.tags
+        lines.append(
+            f"  {task.name}: {task.score} ({model.scores_are}) -> {task.calibrator.name}, fitted on {task.label}; "
+            f"{_MONOTONE[tags.monotone]}{' for fixed features' if tags.uses_features else ''}"
+        )
+        if task.calibrator.fell_back_:
+            lines.append("    fell back to the uncalibrated score: the fit was worse on its own recent rows")
+        lines += [f"    {line}" for line in model.carried(task.name)]
+    sizes = ", ".join(f"{name} ({model.vocabulary[name].size - 1:,})" for name in model.vocabulary.category_names)
+    lines.append(f"  fields: {sizes or 'none'}")
+    for known in model.vocabulary.fields:
+        if isinstance(known, NumericField):
+            span = f", {known.knots[0]:g} to {known.knots[-1]:g}" if known.knots else ""
+            lines.append(f"  numeric field: {known.name} ({known.n_knots} knots{span})")
+    if model.sampling_rate is not None:
+        lines.append(f"  sampling rate: {model.sampling_rate}")
+    if model.fusion is not None:
+        lines.append(f"  fusion: {model.fusion.as_dict()}")
+    for key, value in model.info.items():
+        if isinstance(value, int | float | str):
+            lines.append(f"  {key.replace('_', ' ')}: {f'{value:,}' if isinstance(value, int) else value}")
+    return "\n".join(lines)
 
 
 def inspect_folder(folder: str | Path) -> Inspection:

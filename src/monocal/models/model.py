@@ -25,7 +25,7 @@ from monocal.tables.result import Tabular
 from monocal.tables.roles import Roles
 from monocal.tables.source import BATCH_ROWS, TableLike, open_table
 from monocal.tables.table import Table
-from monocal.tables.vocabulary import NumericField, Vocabulary
+from monocal.tables.vocabulary import Vocabulary
 
 
 @final
@@ -75,8 +75,6 @@ class Fusion:
 
 
 PREDICT_BATCH_ROWS = BATCH_ROWS
-
-_MONOTONE = {"strict": "strictly monotone", "weak": "monotone with ties", "none": "not monotone"}
 
 
 @final
@@ -369,30 +367,9 @@ class Model(Tabular):
 
     def describe(self) -> str:
         """Returns a few lines for people."""
-        lines = [f"monocal model with {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"]
-        for task in self.tasks:
-            tags = task.calibrator.tags
-            lines.append(
-                f"  {task.name}: {task.score} ({self.scores_are}) -> {task.calibrator.name}, fitted on {task.label}; "
-                f"{_MONOTONE[tags.monotone]}{' for fixed features' if tags.uses_features else ''}"
-            )
-            if task.calibrator.fell_back_:
-                lines.append("    fell back to the uncalibrated score: the fit was worse on its own recent rows")
-            lines += [f"    {line}" for line in self.carried(task.name)]
-        sizes = ", ".join(f"{name} ({self.vocabulary[name].size - 1:,})" for name in self.vocabulary.category_names)
-        lines.append(f"  fields: {sizes or 'none'}")
-        for known in self.vocabulary.fields:
-            if isinstance(known, NumericField):
-                span = f", {known.knots[0]:g} to {known.knots[-1]:g}" if known.knots else ""
-                lines.append(f"  numeric field: {known.name} ({known.n_knots} knots{span})")
-        if self.sampling_rate is not None:
-            lines.append(f"  sampling rate: {self.sampling_rate}")
-        if self.fusion is not None:
-            lines.append(f"  fusion: {self.fusion.as_dict()}")
-        for key, value in self.info.items():
-            if isinstance(value, int | float | str):
-                lines.append(f"  {key.replace('_', ' ')}: {f'{value:,}' if isinstance(value, int) else value}")
-        return "\n".join(lines)
+        from monocal.models.inspect import describe_model
+
+        return describe_model(self)
 
 
 def _joined(parts: Sequence[Any], *, with_ends: bool) -> Any:
