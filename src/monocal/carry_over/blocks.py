@@ -224,7 +224,7 @@ def clock_hours(data: Dataset) -> NDArray[np.int64] | None:
 def follows_the_hour(data: Dataset, ids: NDArray[Any], hours: NDArray[np.int64]) -> bool:
     """Returns whether a field changes on the hour only, and more than twice a day: an hour, or a part of the day.
 
-    Such values come back the next day, which a date or a batch does not, even where the log is too short to show it.
+    Such values recur the next day, which a date or a batch does not, even where the log is too short to show it.
 
     Arguments:
         data: The rows.

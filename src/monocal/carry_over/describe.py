@@ -1,4 +1,4 @@
-"""What was believed, as a small table for people."""
+"""The shrinkage of a fit as a small table for people: the share of each field's effect that is retained."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from monocal.calibrators.base_curve import BaseCurve
 from monocal.carry_over.shrinkage import ENOUGH_RECURRENCE
 
-HEADINGS = ("field", "values", "carried", "come back")
-NETWORK_LEFT_OUT = "the network is left out: what it learned said nothing about later rows"
+HEADINGS = ("field", "values", "retained", "recurring values")
+NETWORK_DROPPED = "network dropped: it did not improve the forecast of later rows"
 
 
-def carried_rows(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[tuple[str, str, str, str]]:
-    """Returns one row of texts per field: its name, how many values, the share carried, how many values come back.
+def retained_rows(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[tuple[str, str, str, str]]:
+    """Returns one row of texts per field: its name, how many values, the share retained, the share of recurring values.
 
     Arguments:
         carry: A fitted calibrator's `carry_`.
@@ -25,49 +25,49 @@ def carried_rows(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> lis
     Example:
         >>> carry = {"field": np.array([0]), "n_values": np.array([1500]), "share": np.array([0.834]),
         ...          "error": np.array([0.05]), "returning": np.array([0.95]), "given": np.array([False])}
-        >>> carried_rows(carry, ["product"])
+        >>> retained_rows(carry, ["product"])
         [('product', '1,500', '0.83 ± 0.05', '95 %')]
     """
     rows = []
     for place, field in enumerate(carry["field"].tolist()):
         share, error, back = (float(carry[name][place]) for name in ("share", "error", "returning"))
-        said = f"{share:.2f}"
+        retained = f"{share:.2f}"
         if bool(carry["given"][place]):
-            said += " (given)"
+            retained += " (given)"
         elif not np.isnan(error):
-            said += f" ± {error:.2f}"
+            retained += f" ± {error:.2f}"
         shown = "unknown" if np.isnan(back) else f"{back:.0%}".replace("%", " %")
-        rows.append((names[field], f"{int(carry['n_values'][place]):,}", said, shown))
+        rows.append((names[field], f"{int(carry['n_values'][place]):,}", retained, shown))
     return rows
 
 
-def carried_remarks(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[str]:
-    """Returns sentences about the network and about fields that cannot be told from time.
+def retained_remarks(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[str]:
+    """Returns sentences about the network and about fields confounded with time.
 
     Example:
         >>> carry = {"field": np.array([0]), "returning": np.array([0.0]), "given": np.array([False]),
         ...          "network": np.array([0.0]), "share": np.array([0.5])}
-        >>> for sentence in carried_remarks(carry, ["hour"]):
+        >>> for sentence in retained_remarks(carry, ["hour"]):
         ...     print(sentence)
-        the network is left out: what it learned said nothing about later rows
-        hour: its values do not come back, so it cannot be told from time; carry={"hour": 1.0} keeps it
+        network dropped: it did not improve the forecast of later rows
+        hour: its values do not recur, so it is confounded with time; carry={"hour": 1.0} keeps it
     """
     remarks = []
     if "network" in carry:
         share = float(carry["network"][0])
-        remarks.append(f"share of the network that is kept: {share:.2f}" if share > 0.0 else NETWORK_LEFT_OUT)
+        remarks.append(f"weight of the network: {share:.2f}" if share > 0.0 else NETWORK_DROPPED)
     for place, field in enumerate(carry["field"].tolist()):
         if is_calendar(carry, place):
             name = names[field]
             option = f'carry={{"{name}": 1.0}} keeps it'
             if carry["share"][place] == 1.0:
                 option = f'it follows the hour and is kept; carry={{"{name}": 0.0}} leaves it out'
-            remarks.append(f"{name}: its values do not come back, so it cannot be told from time; {option}")
+            remarks.append(f"{name}: its values do not recur, so it is confounded with time; {option}")
     return remarks
 
 
 def is_calendar(carry: Mapping[str, NDArray[Any]], place: int) -> bool:
-    """Returns whether the field at a place of the table cannot be told from time, and nobody said what to believe."""
+    """Returns whether the field at a place of the table is confounded with time, and its share was not given."""
     return bool(carry["returning"][place] < ENOUGH_RECURRENCE and not carry["given"][place])
 
 
@@ -80,19 +80,19 @@ def curve_remarks(base: Mapping[str, NDArray[Any]] | None) -> list[str]:
     Example:
         >>> curve_remarks({"knots": np.array([0.0, 1.0, 2.0]), "values": np.array([0.0, 0.6, 2.0]),
         ...               "share": np.array([0.9])})
-        ['the score enters along a curve of 3 knots with slopes of 0.60 to 1.40, believed to a share of 0.90']
+        ['the score enters along a curve of 3 knots with slopes of 0.60 to 1.40, weight 0.90']
     """
     if base is None:
         return []
     curve = BaseCurve.of(base)
     slopes = f"{curve.slopes.min():.2f} to {curve.slopes.max():.2f}"
     shape = f"the score enters along a curve of {curve.knots.size} knots with slopes of {slopes}"
-    return [f"{shape}, believed to a share of {float(base['share'][0]):.2f}"]
+    return [f"{shape}, weight {float(base['share'][0]):.2f}"]
 
 
-def carried_lines(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[str]:
+def retained_lines(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[str]:
     """Returns the table and the remarks as aligned lines."""
-    rows = [HEADINGS, *carried_rows(carry, names)]
+    rows = [HEADINGS, *retained_rows(carry, names)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     table = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [*table, *carried_remarks(carry, names)]
+    return [*table, *retained_remarks(carry, names)]

@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
-from monocal.carry_over.describe import NETWORK_LEFT_OUT, is_calendar
+from monocal.carry_over.describe import NETWORK_DROPPED, is_calendar
 from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 from monocal.core.progress import progress
 from monocal.core.spaces import ScoreSpace
@@ -86,7 +86,7 @@ class MethodResult:
     @property
     def remark(self) -> str:
         """Says that the network was rejected, or that the method is not as by default; empty otherwise."""
-        return NETWORK_LEFT_OUT if self.carry_over["network_weight"] == 0.0 else self.setting
+        return NETWORK_DROPPED if self.carry_over["network_weight"] == 0.0 else self.setting
 
     def describe_carry_over(self) -> list[str]:
         """Says in short lines what is kept: network, curve, fields well below 1, fields confounded with time."""
@@ -104,7 +104,7 @@ class MethodResult:
             hint = f'carry={{"{name}": 1.0}} keeps it'
             if found["carried"][name] == 1.0:
                 hint = f'it follows the hour and is kept; carry={{"{name}": 0.0}} leaves it out'
-            lines.append(f"{name} cannot be told from time; {hint}")
+            lines.append(f"{name} is confounded with time; {hint}")
         return lines
 
 

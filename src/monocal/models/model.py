@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator
-from monocal.carry_over.describe import carried_lines, curve_remarks
+from monocal.carry_over.describe import curve_remarks, retained_lines
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
@@ -362,7 +362,7 @@ class Model(Tabular):
         """Returns what a task's fit carries forward, as lines; none if the method shrinks nothing by time."""
         fitted = vars(self.task(task).calibrator)
         carry_over = fitted.get("carry_")
-        lines = [] if carry_over is None else carried_lines(carry_over, self.field_names)
+        lines = [] if carry_over is None else retained_lines(carry_over, self.field_names)
         return lines + curve_remarks(fitted.get("base_"))
 
     def describe(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from monocal.calibrators import CALIBRATORS, Calibrator
-from monocal.carry_over.describe import carried_remarks, curve_remarks
+from monocal.carry_over.describe import curve_remarks, retained_remarks
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
 from monocal.core.format import fingerprint
@@ -304,7 +304,7 @@ def retained_effects(calibrator: Calibrator, names: Sequence[str]) -> RetainedEf
     columns = (carry[name].tolist() for name in ("field", "n_values", "share", "error", "returning", "given"))
     fields = tuple(RetainedEffect(names[field], *row) for field, *row in zip(*columns, strict=True))
     network = float(carry["network"][0]) if "network" in carry else None
-    return RetainedEffects(fields, network, (*carried_remarks(carry, names), *curves))
+    return RetainedEffects(fields, network, (*retained_remarks(carry, names), *curves))
 
 
 def data_fingerprint(rows: Table, fields: Sequence[FieldColumn]) -> str:

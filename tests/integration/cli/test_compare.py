@@ -42,7 +42,7 @@ def test_bad_arguments(monocal_command, log_file, arguments, message):
 
 
 def test_what_was_believed_is_shown_with_the_option_that_overrides(monocal_command, tmp_path):
-    """A field whose values never come back is named, and the wish that is printed works as it stands."""
+    """A field whose values never recur is named, and the hint that is printed works as it stands."""
     day = 86_400 * np.repeat(np.arange(12), 1_000) + 1_767_225_600
     random = np.random.default_rng(0)
     z, site, batch = random.normal(-1.0, 1.0, 12_000), random.integers(0, 5, 12_000), (day // 86_400).astype(str)
@@ -57,7 +57,7 @@ def test_what_was_believed_is_shown_with_the_option_that_overrides(monocal_comma
     assert "wide_logistic: batch 0." in told
     assert "other fields 0.75 or more" in told
     wish = 'carry={"batch": 1.0} keeps it'
-    assert f"batch cannot be told from time; {wish}" in told
+    assert f"batch is confounded with time; {wish}" in told
     assert max(len(line) for line in shown.splitlines()) <= 80
     option = ("--set", 'wide_logistic.carry={"batch": 1.0}', "--json")
     found = monocal_command("compare", tmp_path / "log.parquet", *given, "--methods", "wide_logistic", *option).json

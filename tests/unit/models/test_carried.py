@@ -24,7 +24,7 @@ def fit(table, **arguments):
 def test_the_table_names_every_field_and_survives_saving(table, tmp_path):
     model = fit(table, carry={"store_id": 0.25})
     lines = model.carried("click")
-    assert lines[0].split() == ["field", "values", "carried", "come", "back"]
+    assert lines[0].split() == ["field", "values", "retained", "recurring", "values"]
     assert [line.split()[0] for line in lines[1:4]] == FIELDS
     assert "0.25 (given)" in lines[2]
     model.save(tmp_path / "model")
