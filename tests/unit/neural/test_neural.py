@@ -9,7 +9,6 @@ from sklearn.base import clone
 import monocal.neural.train
 from monocal.calibrators import calibrator
 from monocal.core.dataset import Dataset
-from monocal.core.monotonicity import assert_monotone
 from monocal.lab.simulator import simulate_log
 from monocal.neural.base import NeuralCalibrator
 from monocal.neural.train import evaluate
@@ -30,13 +29,10 @@ MAPS = [
     ("umc_concat", {}),
     ("umc_concat", {"umnn": False}),
     ("fac", {}),
-    ("fac", {"hard_monotone": True}),
     ("sbcr", {}),
     ("mcnet", {}),
     ("desc", {}),
-    ("desc", {"hard_monotone": True}),
     ("adacalib", {}),
-    ("adacalib", {"hard_monotone": True}),
 ]
 IDS = ["-".join([method, *map(str, arguments)]) for method, arguments in MAPS]
 
@@ -109,32 +105,6 @@ def test_a_row_depends_on_itself_alone_to_the_last_bit(log, fitted, method, argu
     for row in (0, 1, 7, 4095, 5999):
         alone = one.predict(log.logits[row : row + 1], features=log.features[row : row + 1])
         assert alone[0] == together[row]
-
-
-MONOTONE = [
-    pytest.param(method, arguments, compiled, id=f"{name}-{'compiled' if compiled else 'arrays'}")
-    for name, (method, arguments) in zip(IDS, MAPS, strict=True)
-    if small(method, **arguments).tags.monotone != "none"
-    # the paper's integrand is predicted by compiled loops only
-    for compiled in ((True,) if method == "umc_concat" else (True, False))
-]
-
-
-@pytest.mark.parametrize(("method", "arguments", "compiled"), MONOTONE)
-def test_monotone_with_sharp_weights(log, fitted, monkeypatch, method, arguments, compiled):
-    if not compiled:
-        for module in ("ops.numpy_ops", "neural.methods"):
-            monkeypatch.setattr(f"monocal.{module}.numba_is_installed", lambda: False)
-    one = fitted(method, **arguments)
-    sharp = {
-        name: array * 10.0 if name.startswith("curve.") and name.endswith(("weight", "bias", "constants")) else array
-        for name, array in one.weights_.items()
-    }
-    one.weights_ = {name: sharp[name].astype(array.dtype) for name, array in one.weights_.items()}
-    assert_monotone(
-        lambda logits, rows: one.predict(logits, features=rows),
-        np.concatenate([log.features[:6], np.zeros((1, 6), dtype=np.int32)]),
-    )
 
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
