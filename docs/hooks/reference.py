@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
@@ -34,13 +33,6 @@ counts $w_i$ times.
 """
 
 
-def on_config(config: Any, **_: Any) -> Any:
-    """Adds every decision to the navigation."""
-    pages = sorted((Path(config.docs_dir) / "decisions").glob("*.md"))
-    config.nav.append({"Decisions": [f"decisions/{page.name}" for page in pages]})
-    return config
-
-
 def on_files(files: Files, config: Any, **_: Any) -> Files:
     """Adds the generated pages."""
     files.append(File.generated(config, "reference/methods.md", content=_methods()))
@@ -64,7 +56,7 @@ def _arguments(kind: type) -> str:
     from monocal.calibrators.params import arguments_of
 
     rows = "".join(
-        f"| `{argument.name}` | `{argument.default!r}` | {_in_a_table(argument.meaning)} | {argument.wish} |\n"
+        f"| `{argument.name}` | `{argument.default!r}` | {_in_a_table(argument.meaning)} | {argument.expected} |\n"
         for argument in arguments_of(kind)
     )
     return f"\nAll arguments:\n\n| name | default | meaning | possible values |\n| --- | --- | --- | --- |\n{rows}"
