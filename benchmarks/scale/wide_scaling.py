@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-
 from monocal.calibrators.statistical import wide_solver
+
 from monocal.core.log_loss import log_losses
 from monocal.core.spaces import logit
 from monocal.lab.simulator import simulate_log

@@ -28,7 +28,7 @@ def test_the_table_shows_umc_ahead_and_the_reason_is_printed(monkeypatch, monoca
     text, found = _run(monkeypatch, monocal_command, tmp_path)
     compared = found.comparison
     assert compared.best.method == SAVED_METHOD
-    assert compared.result(SAVED_METHOD).network_weight > 0.2, "umc is ahead by its convex start alone"
+    assert compared.result(SAVED_METHOD).carry_over["network_share"] > 0.2, "umc is ahead by its convex start alone"
     assert compared.verdict_against_best(compared.result(RIVAL)) == "worse"
     assert found.errors[SAVED_METHOD] < 0.9 * found.errors[RIVAL] < 0.9 * found.errors["none"]
     assert [line.split()[0] for line in text.splitlines()[3:6]] == [SAVED_METHOD, RIVAL, "none"]

@@ -9,8 +9,8 @@ from typing import ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.calibrators.base_curve import BaseCurve
 from monocal.calibrators.contract import RowScorer, Tags, refusal
+from monocal.calibrators.curve import BaseCurve
 from monocal.calibrators.fit_rows import (
     check_both_classes,
     check_features,
@@ -18,10 +18,9 @@ from monocal.calibrators.fit_rows import (
     rate_to_use,
     remembered_rate,
 )
-from monocal.calibrators.guard import GUARD_SHARE, is_worse
 from monocal.calibrators.params import Parameters, check_arguments
 from monocal.calibrators.raw_features import KnownValues, known_ids, learn_values
-from monocal.calibrators.recent_intercept import recent_intercept
+from monocal.calibrators.recent_rows import GUARD_SHARE, is_worse, recent_intercept
 from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput

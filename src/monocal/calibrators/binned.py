@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
-from monocal.calibrators.statistical.merged_curves import merge_day, weights_of_knots
+from monocal.calibrators.merged_curves import merge_day, weights_of_knots
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import SCORE_EPSILON, Floats, logit, sigmoid

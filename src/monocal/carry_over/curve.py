@@ -8,8 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators.base_curve import Base, BaseCurve
-from monocal.calibrators.curve_fit import FittedCurve, fit_curve, score_knots
+from monocal.calibrators.curve import Base, BaseCurve, FittedCurve, fit_curve, score_knots
 from monocal.carry_over.fit import fit_effects
 from monocal.carry_over.origins import SEARCH, Origin, validation_rows
 from monocal.carry_over.shares import Contributions, solve_shares

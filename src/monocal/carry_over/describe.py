@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators.base_curve import BaseCurve
+from monocal.calibrators.curve import BaseCurve
 from monocal.carry_over.shrinkage import ENOUGH_RECURRENCE
 
 HEADINGS = ("field", "values", "retained", "recurring values")

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from monocal.calibrators.logistic import score_and_one, solve_logistic
-from monocal.calibrators.recent_intercept import solve_shift
+from monocal.calibrators.recent_rows import solve_shift
 from monocal.carry_over.shrinkage import CarryOver
 from monocal.core.dataset import Dataset
 from monocal.core.spaces import Floats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from monocal.calibrators.recent_intercept import DRIFT_SCALE, solve_shift
+from monocal.calibrators.recent_rows import DRIFT_SCALE, solve_shift
 from monocal.carry_over.blocks import TimeBlocks
 from monocal.carry_over.origins import GAP
 from monocal.core.dataset import Dataset, Part

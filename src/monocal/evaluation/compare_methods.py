@@ -69,7 +69,7 @@ class MethodResult:
     def carry_over(self) -> dict[str, Any]:
         """What of the method's effects held on later rows of its fit.
 
-        `carried` is field to the share of its effect that is kept, `network_weight` that of the network (0 if it was
+        `carried` is field to the share of its effect that is kept, `network_share` that of the network (0 if it was
         rejected), `curve_share` that of the curve of the score, and `calendar` the fields that are confounded with
         time and whose share nobody has given; empty or None where the method has no such part.
         """
@@ -78,7 +78,7 @@ class MethodResult:
         places = carry["field"].tolist() if "field" in carry else []
         return {
             "carried": {names[at]: float(share) for at, share in zip(places, carry.get("share", ()), strict=True)},
-            "network_weight": float(carry["network"][0]) if "network" in carry else None,
+            "network_share": float(carry["network"][0]) if "network" in carry else None,
             "curve_share": float(fitted["base_"]["share"][0]) if "base_" in fitted else None,
             "calendar": [names[field] for at, field in enumerate(places) if is_calendar(carry, at)],
         }
@@ -86,12 +86,12 @@ class MethodResult:
     @property
     def remark(self) -> str:
         """Says that the network was rejected, or that the method is not as by default; empty otherwise."""
-        return NETWORK_DROPPED if self.carry_over["network_weight"] == 0.0 else self.setting
+        return NETWORK_DROPPED if self.carry_over["network_share"] == 0.0 else self.setting
 
     def describe_carry_over(self) -> list[str]:
         """Says in short lines what is kept: network, curve, fields well below 1, fields confounded with time."""
         found, parts = self.carry_over, []
-        for name, share in (("network", found["network_weight"]), ("curve of the score", found["curve_share"])):
+        for name, share in (("network", found["network_share"]), ("curve of the score", found["curve_share"])):
             parts += [] if share is None else [f"{name} {share:.2f}"]
         low = sorted((share, name) for name, share in found["carried"].items() if share < WELL_BELOW)
         parts += [f"{name} {share:.2f}" for share, name in low[:MOST_SHOWN]]

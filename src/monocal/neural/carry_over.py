@@ -12,7 +12,7 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators.recent_intercept import solve_shift
+from monocal.calibrators.recent_rows import solve_shift
 from monocal.carry_over.fit import EffectFit, add_nuisance_effects, among_all_fields, line_beside
 from monocal.carry_over.shares import ValidationRows, solve_shares
 from monocal.carry_over.shrinkage import CarryOver

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, final
 
 from monocal.calibrators.contract import RowScorer, Tags
-from monocal.calibrators.curve_fit import score_knots
+from monocal.calibrators.curve import score_knots
 from monocal.compiled.jit import numba_is_installed
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.neural import maps

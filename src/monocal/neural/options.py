@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.base_curve import Base
+from monocal.calibrators.curve import Base
 from monocal.carry_over.shrinkage import Carry
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName

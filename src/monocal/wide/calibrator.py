@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.base_curve import Base
 from monocal.calibrators.contract import Tags
+from monocal.calibrators.curve import Base
 from monocal.carry_over.curve import learn_score_curve
 from monocal.carry_over.fit import fit_effects
 from monocal.carry_over.shrinkage import Carry, check_carry, learn_carry_over

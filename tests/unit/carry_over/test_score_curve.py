@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
-from monocal.calibrators.base_curve import BaseCurve
-from monocal.calibrators.curve_fit import FLATTEST, fit_curve
+from monocal.calibrators.curve import FLATTEST, BaseCurve, fit_curve
 from monocal.core.dataset import Dataset
 from monocal.core.errors import MonocalError
 from monocal.core.spaces import sigmoid

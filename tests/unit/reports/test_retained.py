@@ -94,7 +94,7 @@ def test_a_comparison_says_whose_network_was_rejected(turned, capsys):
     assert compared.result("wide_logistic").remark == "l2=auto, carry=auto"
     assert compared.result("per_segment").remark == ""
     entries = {method["method"]: method for method in compared.as_dict()["methods"]}
-    assert (entries["umc"]["network_weight"], entries["wide_logistic"]["network_weight"]) == (0.0, None)
+    assert (entries["umc"]["network_share"], entries["wide_logistic"]["network_share"]) == (0.0, None)
     assert list(entries["umc"]["carried"]) == ["site", "day<1>"]
     assert list(entries["wide_logistic"]["carried"]) == ["site", "day<1>"]
     assert entries["none"]["carried"] == {}

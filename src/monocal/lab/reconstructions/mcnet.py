@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from monocal.calibrators.contract import Tags
-from monocal.calibrators.curve_fit import score_knots
+from monocal.calibrators.curve import score_knots
 from monocal.core.fields import FieldSchema
 from monocal.neural.encoders import MapInputs
 from monocal.neural.maps import Parts, umc_parts

@@ -1,1 +1,0 @@
-"""Wide logistic regression, what it carries over, and how it is refreshed."""
