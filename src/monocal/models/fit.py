@@ -231,7 +231,6 @@ def fit_log(
         sampling_rate=rows.roles.sampling_rate,
         info={
             "n_rows": learned["n_rows"],
-            **({"log_fingerprint": rows.fingerprint} if has_whole_log else {}),
             "tasks": fit_facts(lean, partition),
             "time_column": None if rows.times is None else rows.roles.time,
             "learned_from": [learned],

@@ -141,7 +141,7 @@ def _of_log(folder: Path) -> Inspection:
         "scores": list(found.scores),
         "fields": fields,
         "parts": parts,
-        "fingerprint": found.fingerprint,
+        "fingerprint": found.identity,
     }
     lines = [
         f"{facts['format']} with {found.n_rows:,} rows",
@@ -149,6 +149,6 @@ def _of_log(folder: Path) -> Inspection:
         f"  scores: {', '.join(found.scores) or 'none yet'}",
         f"  fields: {', '.join(f'{name} ({size - 1:,})' for name, size in fields.items()) or 'none'}",
         f"  parts: {', '.join(f'{name} {n:,} rows' for name, n in parts.items()) or 'none'}",
-        f"  fingerprint: {found.fingerprint}",
+        f"  fingerprint: {found.identity}",
     ]
     return Inspection("\n".join(lines), facts)

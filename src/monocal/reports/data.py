@@ -369,8 +369,8 @@ def _facts(
     share = warn_about_fitted(info, model.vocabulary, rows)
     if share >= 0.01:
         facts.append(("Rows measured that it was fitted on", f"about {share:.0%}: the model has seen their labels"))
-    if "log_fingerprint" in info:
-        facts.append(("Fingerprint of those rows", str(info["log_fingerprint"])))
+    if info.get("learned_from"):
+        facts.append(("Fingerprint of the rows of the fit", str(info["learned_from"][0]["rows"])))
     if model.sampling_rate is not None:
         facts.append(("Sampling rate", f"{model.sampling_rate}"))
     facts += [(f"Method for {task.name}", repr(task.calibrator)) for task in model.tasks]

@@ -285,7 +285,7 @@ def map_scores(
 def _open_scored(folder: Path) -> Table:
     manifest = read_scored_manifest(folder)
     log = open_encoded(log_of_scores(folder, manifest))
-    logits, embeddings = map_scores(folder, manifest, log.fingerprint, log.n_rows)
+    logits, embeddings = map_scores(folder, manifest, log.identity, log.n_rows)
     roles = log.roles.with_logits({task: f"{task}_logit" for task in logits})
     return replace(log, roles=roles, scores=logits, embeddings=embeddings, identity=manifest["identity"])
 

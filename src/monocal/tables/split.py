@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
-from monocal.core.format import fingerprint
 from monocal.tables.column import EncodedColumn
 from monocal.tables.table import Table
 from monocal.tables.value_counts import most_frequent
@@ -228,5 +227,4 @@ def keep_values_of(rows: Table, start: int, stop: int, *, min_count: int = 1, ma
         known = replace(field, values=most_frequent(field.values, counts, min_count=min_count, max_size=max_size))
         features[:, index] = np.append(np.int32(0), known.encode(field.values))[column]
         fields.append(known)
-    mark = fingerprint(rows.fingerprint, "values of", start, stop, min_count, max_size)
-    return replace(rows, features=features, vocabulary=Vocabulary(tuple(fields)), identity=mark)
+    return replace(rows, features=features, vocabulary=Vocabulary(tuple(fields)), identity="")

@@ -6,7 +6,6 @@ import datetime
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -17,7 +16,6 @@ from monocal.core.checks import check_weights, cut_soft, has_soft
 from monocal.core.dataset import ChosenIds, Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
-from monocal.core.format import fingerprint
 from monocal.core.progress import progress
 from monocal.core.reduce import Partition, Reducer
 from monocal.core.sampling import sampling_shift
@@ -84,7 +82,7 @@ class Table:
         vocabulary: The values behind these ids.
         embeddings: The ranker's frozen table per field, of a scored log; None if there is none.
         parts: Part of a prepared log to its first row and the row after its last.
-        identity: What the rows were recognised by where they were opened from; see `fingerprint`.
+        identity: The fingerprint of the folder that all of them were opened from; empty for any other rows.
 
     Example:
         >>> log = {"click": [0, 1, None], "pctr": [0.1, 0.5, 0.2], "site": ["a", "b", "a"], "day": [3, 1, 2]}
@@ -202,7 +200,6 @@ class Table:
         def of(column: Any) -> Any:
             return column if column is None or isinstance(column, float) else column[rows]
 
-        mark = [rows.start, rows.stop, rows.step] if isinstance(rows, slice) else rows
         return replace(
             self,
             labels={task: column[rows] for task, column in self.labels.items()},
@@ -210,7 +207,7 @@ class Table:
             fields={name: column.take(rows) for name, column in self.fields.items()},
             **{name: of(getattr(self, name)) for name in _OF_ROWS},
             parts={},
-            identity=fingerprint(self.identity, "rows", mark) if self.identity else "",
+            identity="",
         )
 
     def part(self, name: str) -> Table:
@@ -313,19 +310,6 @@ class Table:
             sampling_rate=self.rates,
             partition=partition,
         )
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Changes whenever a label, a score, an id or another column of encoded rows changes."""
-        if self.identity:
-            return self.identity
-        columns = {"features": self.features, "time": self.times, "group": self.groups, "weight": self.weights}
-        columns |= {"sampling_rate": self.rates if isinstance(self.rates, np.ndarray) else None}
-        columns |= {f"label:{task}": column for task, column in self.labels.items()}
-        columns |= {f"score:{task}": column for task, column in self.scores.items()}
-        known = {name: column for name, column in columns.items() if column is not None}
-        values = None if self.vocabulary is None else self.vocabulary.fingerprint
-        return fingerprint(self.roles.to_dict(), values, *sorted(known), *known.values())
 
     @property
     def observations(self) -> NDArray[Any] | None:

@@ -89,7 +89,7 @@ def test_samples_leave_out_what_was_not_observed_undo_the_sampling_and_keep_time
     )
     samples = ScoredLog(log, {"click": np.zeros(log.n_rows)}, None, "mark").samples()
     assert samples.n_rows == np.count_nonzero(labels >= 0)
-    assert np.allclose(samples.logits, np.log(0.1))
+    assert np.allclose(samples.z, np.log(0.1))
     assert np.array_equal(samples.known_labels, labels[labels >= 0])
     assert np.array_equal(samples.times, times[labels >= 0])
 

@@ -219,4 +219,3 @@ def test_known_values_are_those_of_the_fitting_rows_alone(sites, min_count, max_
     assert set(known) <= set(sites[:cut])
     assert max_size is not None or set(known) == set(expected["site"].values.to_pylist())
     assert found.vocabulary.encode(table).tolist() == found.features.tolist()
-    assert found.fingerprint != rows.fingerprint
