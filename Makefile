@@ -18,9 +18,8 @@ LIGHT_TESTS := tests/unit/core tests/unit/tables tests/unit/vocabulary tests/uni
 	tests/oracles/test_metrics_sklearn.py tests/properties tests/contracts/test_metrics.py \
 	tests/integration/cli/test_fit.py tests/integration/cli/test_apply.py
 # What networks, their losses and their exported graphs must do with any torch.
-NETWORK_TESTS := tests/contracts tests/oracles tests/lab/reconstructions tests/unit/training tests/unit/test_umc_map.py \
-	tests/unit/test_blocked_training.py tests/unit/test_folded_prediction.py tests/unit/calibrators/test_neural.py \
-	tests/unit/calibrators/test_carried_network.py tests/integration/test_onnx_neural.py tests/integration/test_onnx_export.py
+NETWORK_TESTS := tests/contracts tests/oracles tests/lab/reconstructions tests/lab/exact_concat tests/unit/neural \
+	tests/unit/ops tests/unit/compiled tests/integration/test_onnx_neural.py tests/integration/test_onnx_export.py
 CLIENTS := pytest pytest-timeout pytest-xdist hypothesis pandas polars duckdb psutil
 
 .DEFAULT_GOAL := help

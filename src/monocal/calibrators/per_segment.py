@@ -105,9 +105,9 @@ class PerSegmentCalibrator(Calibrator):
 
     def _never_negative(self) -> Mapping[str, ArrayLike]:
         found: dict[str, ArrayLike] = {"a share": self.shares_, "1 - a share": 1.0 - self.shares_}
-        parts = {"global": self.global_, **{f"segment {k}": one for k, one in enumerate(self.segments_)}}
-        for name, one in parts.items():
-            found |= {f"{name}: {what}": numbers for what, numbers in one._never_negative().items()}
+        parts = {"global": self.global_, **{f"segment {k}": segment for k, segment in enumerate(self.segments_)}}
+        for name, part in parts.items():
+            found |= {f"{name}: {what}": numbers for what, numbers in part._never_negative().items()}
         return found
 
     def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, final
@@ -23,6 +24,10 @@ UMC_SIZES: dict[str, tuple[int, ...]] = {"default": (128, 128), "small": (32,), 
 
 class KnotsCalibrator(NeuralCalibrator):
     """A network whose map is `maps.umc`: it predicts by compiled loops where numba is installed."""
+
+    @abstractmethod
+    def _parts(self, inputs: MapInputs) -> maps.Parts:
+        """Returns what `maps.umc` learns."""
 
     def _curve(self, ops: Ops, t: Values, context: Values | None) -> Values:
         return maps.umc(ops, t, context)
