@@ -49,27 +49,6 @@ def test_the_three_options_give_a_level_that_counts_labels_still_to_come(monocal
     assert monocal_command(*watched, *LATE[2:], "--state", tmp_path / "late").code == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            MOMENTS,
-            "error: --window: got nothing; expected when a row happened, when its positive label came, and how long",
-        ),
-        (
-            (*LATE, "--method", "gauss"),
-            "error: --method: got 'gauss' with labels that may still come; expected one that",
-        ),
-    ],
-)
-def test_a_mistake_is_told_in_one_line(monocal_command, late_file, tmp_path, options, message):
-    ended = monocal_command("fit", late_file, *COLUMNS, *options, "--out", tmp_path / "model")
-    assert ended.code == 2
-    assert ended.err.startswith(message)
-    assert ended.err.count("\n") == 1
-    assert not (tmp_path / "model").exists()
-
-
 @pytest.fixture(scope="module")
 def two_days(tmp_path_factory):
     """A model of labels that came late, and the newest day, all of whose labels may still come."""

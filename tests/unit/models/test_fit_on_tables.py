@@ -71,12 +71,6 @@ def test_score_column_that_is_text_or_null():
         monocal.fit(gap, **ARGUMENTS)
 
 
-def test_unseen_values_are_defined():
-    model = monocal.fit(TABLE, **ARGUMENTS)
-    row = {"pctr": [0.3], "site_id": ["never seen"], "hour": [99]}
-    assert 0.0 < model.predict(row)[0] < 1.0
-
-
 def test_several_tasks_with_missing_labels():
     labels = np.where(np.arange(N) % 3 == 0, None, (np.arange(N) % 5 == 0).astype(float))
     table = TABLE.append_column("view", pa.array(labels, pa.float64())).append_column("plv", TABLE["pctr"])
@@ -97,15 +91,6 @@ def test_sampling_rate_column_and_number_agree():
     by_number = monocal.fit(TABLE, **ARGUMENTS, sampling_rate=0.2).predict(TABLE)
     by_column = monocal.fit(with_column, **ARGUMENTS, sampling_rate="rate").predict(with_column)
     np.testing.assert_allclose(by_column, by_number)
-
-
-def test_sampling_rate_undoes_negative_down_sampling():
-    log = monocal.simulate_log(40_000, seed=3, world="downsampled")
-    rate = 0.1
-    raw = monocal.calibrator("none").fit(log.scores, log.labels)
-    corrected = monocal.calibrator("none").fit(log.scores, log.labels, sampling_rate=rate)
-    assert raw.predict(log.scores).mean() > 2 * log.labels.mean()
-    np.testing.assert_allclose(corrected.predict(log.scores).mean(), log.labels.mean(), rtol=0.05)
 
 
 def test_pandas_frame_with_an_odd_index_keeps_row_order():

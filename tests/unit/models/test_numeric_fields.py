@@ -7,14 +7,12 @@ import pytest
 import monocal
 from monocal.calibrators import CALIBRATORS
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.fields import STEPS, ids_of_numbers, learn_knots
+from monocal.core.fields import STEPS
 from monocal.core.spaces import logit, sigmoid
-from monocal.evaluation.table import evaluate_table
 from monocal.lab.prepare.encoder import encode_log
 from monocal.serving.engine import Engine, Request
 from monocal.tables.roles import Roles
 from monocal.tables.vocabulary import NumericField, Vocabulary
-from monocal.wide.calibrator import WideLogisticCalibrator
 
 N = 20_000
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["site"], "numeric": ["price"]}
@@ -89,23 +87,6 @@ def test_order_in_the_score_is_untouched(model):
     for price in (0.5, 6.0, None):
         rows = {"pctr": scores, "price": pa.array([price] * 2_000, pa.float64()), "site": ["1"] * 2_000}
         assert (np.diff(model.predict(rows)) > 0.0).all()
-
-
-def test_a_weight_of_two_is_the_row_twice(log):
-    price = log["price"].to_numpy()[:3_000]
-    knots = learn_knots(price, np.ones(len(price)))
-    ids = ids_of_numbers(price, np.array(knots))[:, None]
-    scores, labels = log["pctr"].to_numpy()[:3_000], log["click"].to_numpy()[:3_000]
-    weights = 1.0 + (np.arange(3_000) % 2)
-    options = {"l2": 3.0, "tolerance": 1e-13}
-    weighted = WideLogisticCalibrator(**options).fit(
-        scores, labels, features=ids, weights=weights, numeric_knots=[len(knots)]
-    )
-    twice = np.repeat(np.arange(3_000), weights.astype(int))
-    repeated = WideLogisticCalibrator(**options).fit(
-        scores[twice], labels[twice], features=ids[twice], numeric_knots=[len(knots)]
-    )
-    assert weighted.predict(scores, features=ids) == pytest.approx(repeated.predict(scores, features=ids), abs=1e-6)
 
 
 def test_the_penalty_is_on_second_differences(log):
@@ -185,11 +166,3 @@ def test_what_numbers_do_not_reach_is_refused_by_name(model, log, tmp_path):
         InvalidInput, match="numeric field 'price': got 'cheap' at row 0 of the table; expected a number"
     ):
         monocal.fit(text, method="wide_logistic", **COLUMNS)
-
-
-def test_metrics_and_tables_see_intervals(model, log):
-    found = evaluate_table(priced_log(seed=4)[0], model=model, by=["price"], n_bootstrap=10)
-    table = found.tasks["click"].by["price"]
-    assert 8 <= len(table) <= 11
-    judged = monocal.fit_and_evaluate(log, method="wide_logistic", n_bootstrap=10, **COLUMNS)
-    assert judged.tasks["click"].change.verdict("log_loss") == "better"

@@ -95,14 +95,6 @@ def test_other_columns_and_another_score_space_are_refused(model, today):
         model.refresh(replaced(today, "pctr", np.log(p / (1 - p))))
 
 
-def test_probabilities_for_a_model_of_logits_are_refused(log, today):
-    p = log["pctr"].to_numpy()
-    logits = replaced(log, "pctr", np.log(p / (1 - p)))
-    model = monocal.fit(logits.slice(0, 20_000), method="platt", scores_are="logit", **COLUMNS)
-    with pytest.raises(InvalidInput, match=r"score column 'pctr': got 0.\d% of the rows .* probabilities or logits"):
-        model.refresh(today)
-
-
 def test_a_gate_keeps_a_bad_day_out(model, log, tmp_path):
     folder = model.save(tmp_path / "model")
     before = load_model(folder).fingerprint
