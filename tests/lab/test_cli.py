@@ -39,23 +39,6 @@ def test_from_a_raw_log_to_a_model(monocal_command, prepared, tmp_path):
     assert [method["method"] for method in compared.json["methods"]].count("platt") == 1
 
 
-def test_refit_uses_the_parts_after_training(monocal_command, prepared, tmp_path):
-    assert monocal_command("lab", "rank", prepared, "--out", tmp_path / "ranked", "--set", "bits=16").code == 0
-    arguments = ("--method", "platt", "--refit", "--out", tmp_path / "m")
-    assert monocal_command("fit", tmp_path / "ranked", *arguments).code == 0
-    assert monocal.load(tmp_path / "m").info["n_rows"] == 8_000
-
-
-def test_prepare_says_what_it_did(monocal_command, log_file, tmp_path):
-    arguments = ("--label", "click", "--fields", "device,site_id", "--hashed-fields", "site_id=100")
-    found = monocal_command(
-        *("lab", "prepare", log_file, *arguments, "--shares", "train=1", "--shares", "test=1"),
-        *("--out", tmp_path / "log", "--json"),
-    ).json
-    assert found["parts"] == {"train": 10_000, "test": 10_000}
-    assert found["fields"] == {"device": 6, "site_id": 101}
-
-
 def test_prepare_with_a_schema_file_and_cuts(monocal_command, log_file, tmp_path):
     (tmp_path / "schema.toml").write_text(
         '[schema]\nlabels = "click"\nfields = ["device"]\ntime = "timestamp"\nscores = "pctr"\n'
@@ -129,33 +112,6 @@ def test_a_network_learns_from_lists(monocal_command, prepared, tmp_path):
     assert refused.code != 0
     assert "--loss: got 'jrc'" in refused.err or "--loss: got jrc" in refused.err
     assert "add --ranker deepfm" in refused.err
-
-
-def test_a_loss_alone_means_a_network(monocal_command, prepared, tmp_path):
-    arguments = ("--loss", "jrc", "--group", "user_id", "--set", "hidden=[8]", "--out", tmp_path / "ranked")
-    ended = monocal_command("lab", "rank", prepared, *arguments)
-    assert ended.code == 0, ended.err
-    assert "scored 20,000 rows with deepfm for click" in ended.err
-
-
-def test_a_ranker_may_learn_from_a_share_of_the_negatives(monocal_command, prepared, tmp_path):
-    arguments = (
-        "lab",
-        "rank",
-        prepared,
-        "--set",
-        "bits=16",
-        "--negative-rate",
-        "0.2",
-        "--out",
-        tmp_path / "ranked",
-        "--json",
-    )
-    found = monocal_command(*arguments).json
-    assert found["notes"] == ["learned from 0.2 of the negatives; logits are corrected for it"]
-    wrong = monocal_command("lab", "rank", prepared, "--negative-rate", "2", "--out", tmp_path / "other")
-    assert wrong.code == 2
-    assert "negative" in wrong.err
 
 
 def test_bench_lists_studies(monocal_command):

@@ -1,8 +1,5 @@
 """The first run: its table shows umc ahead of what a practitioner would use, for a reason that it prints."""
 
-import inspect
-
-import monocal
 from monocal.lab import demo
 from monocal.lab.demo import RIVAL, SAVED_METHOD, run_demo
 
@@ -41,13 +38,6 @@ def test_the_table_shows_umc_ahead_and_the_reason_is_printed(monkeypatch, monoca
     assert max(map(len, text.split("\nmodel ")[0].splitlines())) <= 80
 
 
-def test_the_saved_model_is_the_one_that_was_judged(monkeypatch, monocal_command, tmp_path):
-    _, found = _run(monkeypatch, monocal_command, tmp_path)
-    judged = found.comparison.result(SAVED_METHOD).evaluation.forecast.probabilities
-    assert (monocal.load(tmp_path / "model").predict(tmp_path / "test.parquet") == judged).all()
-    assert (tmp_path / "report.html").is_file()
-
-
 def test_where_the_page_does_not_change_no_reason_is_made_up(monkeypatch, monocal_command, tmp_path):
     """A weak ranker leaves something to umc here, too, but nothing that one field and the score together explain."""
     monkeypatch.setattr(demo, "AFTER", demo.BEFORE)
@@ -55,13 +45,3 @@ def test_where_the_page_does_not_change_no_reason_is_made_up(monkeypatch, monoca
     assert not found.lead.is_visible
     assert str(found.lead) in text
     assert "errors depend on" not in text
-
-
-def test_the_command_has_the_rows_of_the_function():
-    from monocal.lab.first_steps import demo as verb
-
-    rows = [
-        inspect.signature(function).parameters[name].default
-        for function, name in ((verb, "rows"), (run_demo, "n_rows"))
-    ]
-    assert rows == [demo.N_ROWS, demo.N_ROWS]

@@ -1,13 +1,11 @@
 """Why a method is ahead: the field is named by what the data say, and nothing is claimed where nothing is ahead."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.core.spaces import logit, sigmoid
+from monocal.core.spaces import sigmoid
 from monocal.lab.lead import explain_lead
 
 
@@ -58,31 +56,3 @@ def test_a_method_that_is_not_ahead_is_not_called_so(log):
     assert lead.verdict.startswith("worse")
     assert "is not ahead" in str(lead)
     assert explain_lead(found, test, ("device",), "pctr", method="umc", other="wide_logistic") is None
-
-
-def test_the_page_of_the_demo_changes_after_the_ranker_was_trained():
-    from monocal.lab.demo import demo_log
-
-    log = demo_log(20_000, seed=3)
-    clicks, truth = log["click"].to_numpy(), log["true_p"].to_numpy()
-    before, after = clicks[:12_000].mean(), clicks[12_000:].mean()
-    assert 0.22 < before < 0.28
-    assert 0.12 < after < 0.18
-    scores, device = logit(log["pctr"].to_numpy()), np.asarray(log["device"])
-    old = slice(0, 12_000)
-    assert np.ptp(logit(truth[old]) - scores[old]) < 1e-9
-    rises = [
-        np.ptp((logit(truth) - 0.5 * scores)[12_000:][device[12_000:] == value]) for value in np.unique(device)
-    ]  # fmt: skip
-    assert min(rises) > 0.5
-
-
-def test_errors_within_noise_are_no_reason(log):
-    clicks = np.random.default_rng(1).random(log.num_rows) < log["pctr"].to_numpy()
-    right = log.set_column(log.column_names.index("click"), "click", pa.array(clicks.astype(np.int8)))
-    found, test = _compared(right, ["platt", "wide_logistic"])
-    lead = explain_lead(found, test, ("country", "device"), "pctr", method="wide_logistic", other="platt")
-    assert not lead.is_visible
-    told = str(replace(lead, verdict="better by 1 %")).replace("\n", " ")
-    assert told.startswith("Log-loss of wide_logistic is better by 1 % than that of platt; no field and score together")
-    assert "errors depend on" not in told

@@ -1,13 +1,11 @@
 """A prepared and ranked log is fitted, judged, reported on and scored like the table it was made from."""
 
-import json
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import monocal
-from monocal.core.errors import ArtefactError, InvalidInput
+from monocal.core.errors import InvalidInput
 from monocal.evaluation.table import evaluate_table
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.rankers import HashedLogistic, rank_log
@@ -83,20 +81,3 @@ def test_numbers_come_back_as_the_steps_that_models_see(tmp_path):
     save_encoded(rows, tmp_path / "log")
     (batch,) = open_table(tmp_path / "log").batches()
     assert batch.column("price").to_pylist() == table["price"]
-
-
-@pytest.mark.parametrize("name", ["manifest.json", "vocabulary.arrow", "00_features.npy"])
-def test_a_file_that_is_longer_than_the_manifest_says_is_refused(tmp_path, name):
-    save_encoded(Table.read(TABLE.slice(0, 50), ROLES).encoded(), tmp_path / "log")
-    with (tmp_path / "log" / name).open("ab") as file:
-        file.write(b"more")
-    with pytest.raises(ArtefactError, match=name):
-        open_encoded(tmp_path / "log")
-
-
-def test_a_manifest_without_one_of_its_entries_is_refused(ranked, tmp_path):
-    facts = json.loads((ranked / "scored_log.json").read_text())
-    del facts["logits"]
-    (tmp_path / "scored_log.json").write_text(json.dumps(facts))
-    with pytest.raises(ArtefactError, match="scored_log.json"):
-        open_encoded(tmp_path)

@@ -14,11 +14,6 @@ def test_writes_a_log(monocal_command, tmp_path):
     assert {"timestamp", "user_id", "pctr", "click", "true_p", "plv", "long_view"} <= set(table.column_names)
 
 
-def test_json(monocal_command, tmp_path):
-    found = monocal_command("simulate", tmp_path / "log.parquet", "--rows", "1e3", "--seed", "3", "--json").json
-    assert found == {"out": str(tmp_path / "log.parquet"), "n_rows": 1000, "world": "default", "seed": 3}
-
-
 def test_lists_worlds(monocal_command):
     assert set(monocal_command("simulate", "--list", "--json").json) == {*WORLDS, "search"}
     assert "multitask" in monocal_command("simulate", "--list").out

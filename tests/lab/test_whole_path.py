@@ -48,18 +48,6 @@ def test_neural_model_uses_the_rankers_embeddings(tmp_path):
     check_model(model, scored, tmp_path)
 
 
-@pytest.mark.shared_data
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the real logs are not beside the checkout")
-@pytest.mark.parametrize(
-    ("source", "file"), [("kuairand_pure", "kuairand_pure.parquet"), ("retrosheet", "retrosheet_pa.parquet")]
-)
-def test_real_logs_become_a_model(source, file, tmp_path):
-    log = encode_log(SOURCES[source]().open(SHARED / file), None, tmp_path / "encoded")
-    scored = rank_log(log, ranker("hashed_logistic"), tmp_path / "ranked")
-    model = monocal.fit(scored.part("calibration"), method="platt")
-    check_model(model, scored, tmp_path)
-
-
 def check_model(model, scored, folder):
     """The model is calibrated where it was fitted, and survives a round trip through its folder."""
     task = scored.tasks[0]

@@ -103,12 +103,6 @@ def test_agrees_with_gauss_between_all_breaks(shape):
     assert np.median(np.abs(found - expected) / np.abs(expected)) < 2.5e-7
 
 
-def test_agrees_on_nets_ten_times_sharper():
-    net = random_net(40, sharp=10.0)
-    expected = reference(net)[0].detach().numpy()
-    assert np.median(np.abs(exact_integral(**net) - expected) / np.abs(expected)) < 4e-6
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gradients_agree_with_autograd_through_the_same_pieces(shape):
     n_rows = 24 if max(shape) < 100 else 6
@@ -120,15 +114,6 @@ def test_gradients_agree_with_autograd_through_the_same_pieces(shape):
     for name, gradient in zip(NAMES[1:], found[1:], strict=True):
         assert relative(gradient, leaves[name].grad.numpy()) < TOLERANCE.get(shape, 2e-6), name
     assert relative(found.d_limits, upstream * integrand_at_limit(net)) < 2e-6
-
-
-def test_zero_limit_gives_exactly_zero():
-    net = random_net(5)
-    net["limits"] = np.zeros(5, np.float32)
-    assert exact_integral(**net).tolist() == [0.0] * 5
-    gradients = exact_integral_backward(np.ones(5), **net)
-    np.testing.assert_allclose(gradients.d_limits, integrand_at_limit(net), rtol=1e-5)
-    assert np.abs(gradients.d_offsets).max() == 0.0
 
 
 def with_changes(**changes):
@@ -167,14 +152,6 @@ def test_edge_cases_agree_with_the_reference(edge):
         )
 
 
-def test_a_fully_saturated_integrand_stays_positive_and_finite():
-    net = random_net(20, 12, 10, third_bias=-300.0)
-    net["third_weights"][:] = 0.0
-    np.testing.assert_allclose(exact_integral(**net), net["limits"] * np.exp(-300.0), rtol=1e-6)
-    net["third_bias"] = -1e6
-    assert np.abs(exact_integral(**net)).max() < 1e-300
-
-
 @pytest.mark.parametrize(("sharp", "third_bias"), [(1.0, None), (10.0, None), (10.0, -20.0), (4.0, 3.0), (1.0, -20.0)])
 def test_never_decreases_in_floating_point(sharp, third_bias):
     net = random_net(24, sharp=sharp, third_bias=third_bias, seed=11)
@@ -204,14 +181,6 @@ def test_never_decreases_across_every_break():
         assert np.diff(exact_integral(**{**one, "limits": limits, "offsets": copies})).min() >= 0.0
 
 
-def test_rows_are_independent_of_their_neighbours():
-    net = random_net(33)
-    together = exact_integral(**net)
-    for row in (0, 7, 32):
-        alone = {**net, "limits": net["limits"][row : row + 1], "offsets": net["offsets"][row : row + 1]}
-        assert exact_integral(**alone)[0] == together[row]
-
-
 def test_threads_change_nothing_forward_and_only_rounding_backward():
     net, upstream = random_net(1000), np.ones(1000)
     assert np.array_equal(exact_integral(**net), exact_integral(**net, n_threads=3))
@@ -220,43 +189,3 @@ def test_threads_change_nothing_forward_and_only_rounding_backward():
     for first, second, single in zip(once, twice, alone, strict=True):
         assert np.array_equal(first, second)
         assert relative(first, single) < 1e-6
-
-
-def test_mirrored_slopes_give_the_mirrored_integral():
-    """u(-t) with slopes w is u(t) with slopes -w, so both walks take the same steps."""
-    net = random_net(50, sharp=3.0)
-    mirrored = {**net, "limits": -net["limits"], "slopes": -net["slopes"]}
-    assert np.array_equal(exact_integral(**mirrored), -exact_integral(**net))
-
-
-def test_units_in_another_order_give_the_same_integral():
-    net = random_net(50, 20, 17)
-    first, second = np.random.default_rng(0).permutation(20), np.random.default_rng(1).permutation(17)
-    shuffled = {
-        **net,
-        "offsets": net["offsets"][:, first],
-        "slopes": net["slopes"][first],
-        "second_weights": net["second_weights"][second][:, first],
-        "second_biases": net["second_biases"][second],
-        "third_weights": net["third_weights"][second],
-    }
-    np.testing.assert_allclose(exact_integral(**shuffled), exact_integral(**net), rtol=2e-5, atol=1e-6)
-
-
-def test_strided_and_float64_inputs_give_the_same_numbers():
-    net = random_net(9)
-    wide = np.zeros((9, 120))
-    wide[:, ::2][:, :50] = net["offsets"]
-    strided = {**net, "offsets": wide[:, ::2][:, :50], "limits": net["limits"].astype(np.float64)}
-    assert np.array_equal(exact_integral(**strided), exact_integral(**net))
-
-
-def test_refuses_offsets_of_another_width():
-    net = random_net(3)
-    with pytest.raises(ValueError, match=r"offsets have shape \(3, 49\), but limits and slopes ask for \(3, 50\)"):
-        exact_integral(**{**net, "offsets": net["offsets"][:, :49]})
-
-
-def test_refuses_layers_beyond_the_scratch():
-    with pytest.raises(ValueError, match="up to 512 units, got 600 and 4"):
-        exact_integral(**random_net(1, 600, 4))

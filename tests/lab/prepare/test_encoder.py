@@ -10,7 +10,6 @@ import pytest
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.encoder import encode_log
-from monocal.lab.sources import TableSource
 from monocal.tables.roles import Roles
 
 SCHEMA = Roles(labels={"click": "y"}, fields=["site", "hour"], time="t", group="user", weight="w", scores="s")
@@ -76,12 +75,6 @@ def test_every_form_of_a_log_encodes_to_the_same_rows(form, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
-def test_groups_are_numbered_by_first_appearance_whatever_the_dictionary(tmp_path):
-    coded = pa.DictionaryArray.from_arrays(pa.array([2, 0, 2, None, 1]), pa.array(["a", "b", "c"]))
-    log = encode_log({"y": [0] * 5, "u": coded}, Roles(labels="y", group="u"), tmp_path / "out")
-    assert log.groups.tolist() == [0, 1, 0, 3, 2]
-
-
 def test_values_are_counted_in_the_training_part_unless_told_otherwise(tmp_path):
     table = pa.table({"y": [0, 1, 0, 1, 0], "f": ["a", "b", "a", "c", "b"]})
     schema = Roles(labels="y", fields=["f"])
@@ -90,12 +83,6 @@ def test_values_are_counted_in_the_training_part_unless_told_otherwise(tmp_path)
     assert train.features[:, 0].tolist() == [1, 2, 1, 0, 2]
     assert everything.features[:, 0].tolist() == [1, 2, 1, 3, 2]
     assert train.parts["train"].n_rows == 3
-
-
-def test_rare_values_share_the_unseen_id_by_default(tmp_path):
-    table = pa.table({"y": [0] * 10, "f": ["a"] * 5 + ["b"] + ["a"] * 4})
-    log = encode_log(table, Roles(labels="y", fields=["f"]), tmp_path / "out", shares={"train": 1})
-    assert log.features[:, 0].tolist() == [1] * 5 + [0] + [1] * 4
 
 
 def test_limits_and_hashing_reach_the_vocabulary(tmp_path):
@@ -158,12 +145,6 @@ def test_labels_of_every_type_and_missing_ones(labels, tmp_path):
     assert log.labels["y"].tolist() == [0, 1, -1]
 
 
-def test_a_constant_sampling_rate_becomes_a_column(tmp_path):
-    log = encode_log({"y": [0, 1]}, Roles(labels="y", sampling_rate=0.25), tmp_path / "out")
-    assert log.sampling_rates.tolist() == [0.25, 0.25]
-    assert log.features.shape == (2, 0)
-
-
 BAD_ROWS = [
     ("y", [0, 2, 1], "0, 1 or nothing in column 'y'", "2"),
     ("t", [1, None, 3], "a whole number, a date or a timestamp in column 't'", "None"),
@@ -188,13 +169,6 @@ def test_a_bad_value_is_refused_with_its_row_or_skipped(column, values, expected
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["made_from"]["skipped"]["n_rows"] == 1
 
 
-def test_logits_may_be_any_finite_number(tmp_path):
-    schema = Roles(labels="y", scores="s", scores_are="logit")
-    assert encode_log({"y": [0, 1], "s": [-3.0, 9.0]}, schema, tmp_path / "a").scores["y"].tolist() == [-3.0, 9.0]
-    with pytest.raises(InvalidInput, match="row 1: got inf; expected a finite logit"):
-        encode_log({"y": [0, 1], "s": [-3.0, float("inf")]}, schema, tmp_path / "b")
-
-
 def test_the_same_inputs_and_options_return_at_once(tmp_path, monkeypatch):
     path = _write(_table(), "parquet", tmp_path)
     first = encode_log(path, SCHEMA, tmp_path / "out")
@@ -215,37 +189,6 @@ def test_a_changed_file_or_table_is_noticed(tmp_path):
     again = encode_log({"y": [0, 1], "f": ["b", "a"]}, schema, tmp_path / "out", min_count=1, fit_on="all")
     assert _decoded(again, "f") == ["b", "a"]
     assert first.fingerprint != again.fingerprint
-
-
-def test_another_table_in_memory_is_noticed_behind_a_stream_too(tmp_path):
-    source = TableSource(Roles(labels="y", fields=["f"]))
-    for values in (["a", "b"], ["b", "a"]):
-        stream = source.open_table({"y": [0, 1], "f": values})
-        log = encode_log(stream, None, tmp_path / "out", min_count=1, fit_on="all")
-        assert _decoded(log, "f") == values
-
-
-def test_a_damaged_result_is_made_again(tmp_path):
-    log = encode_log(_table(), SCHEMA, tmp_path / "out")
-    expected = np.array(log.features)
-    (tmp_path / "out" / "00_features.npy").unlink()
-    assert np.array_equal(encode_log(_table(), SCHEMA, tmp_path / "out").features, expected)
-
-
-def test_a_folder_with_something_else_is_left_alone(tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "manifest.json").write_text('{"format": "monocal model"}')
-    with pytest.raises(InvalidInput, match=r"folder: got .*mine.*, which holds manifest\.json"):
-        encode_log(_table(), SCHEMA, tmp_path / "mine")
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["manifest.json"]
-    (tmp_path / "empty").mkdir()
-    assert encode_log(_table(), SCHEMA, tmp_path / "empty").n_rows == 200
-
-
-def test_a_failed_run_leaves_no_result(tmp_path):
-    with pytest.raises(InvalidInput, match="row 1: got 2"):
-        encode_log({"y": [0, 2]}, Roles(labels="y"), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 def test_wrong_arguments_are_named(tmp_path):

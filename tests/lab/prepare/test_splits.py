@@ -29,14 +29,6 @@ def test_every_row_is_in_exactly_one_part(n_rows):
     assert all(part.n_rows >= 0 for part in parts)
 
 
-def test_matches_two_successive_unshuffled_holdouts():
-    train_test_split = pytest.importorskip("sklearn.model_selection").train_test_split
-    for n_rows in (10, 11, 12, 13, 14, 999):
-        train, rest = train_test_split(np.arange(n_rows), test_size=0.4, shuffle=False)
-        valid, test = train_test_split(rest, test_size=0.5, shuffle=False)
-        assert [p.n_rows for p in split_by_share(n_rows).values()] == [len(train), len(valid), len(test)]
-
-
 @pytest.mark.parametrize("shares", [{}, {"a": 0}, {"a": -1.0}, {"a": float("nan")}])
 def test_bad_shares_are_refused(shares):
     with pytest.raises(InvalidInput, match="shares: got"):

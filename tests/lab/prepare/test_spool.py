@@ -27,13 +27,6 @@ def test_rows_come_back_in_order_with_all_columns(spool):
     assert found[0].numbers["label:y"].dtype == np.int8
 
 
-def test_only_the_columns_asked_for_are_read(spool):
-    rows = next(spool.read(numbers=("time",)))
-    assert (rows.n_rows, rows.fields.num_columns, rows.group, list(rows.numbers)) == (5, 0, None, ["time"])
-    assert next(spool.read()).n_rows == 5
-    assert next(spool.read(fields=True)).fields.schema.names == ["a", "b"]
-
-
 def test_a_dictionary_holds_the_values_of_its_batch_only(tmp_path):
     large = pa.array([f"v{i}" for i in range(10_000)]).dictionary_encode()
     rows = [LogRows(2, pa.record_batch({"a": large.slice(7, 2)}), None, {"label:y": np.zeros(2, np.int8)})]

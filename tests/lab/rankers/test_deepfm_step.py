@@ -8,7 +8,7 @@ from monocal.lab.rankers.networks import DeepFMNetwork
 from monocal.lab.rankers.objective import CHUNK_ROWS, RankerObjective, workers
 from monocal.lab.rankers.request_scorer import RequestScorer
 from monocal.lab.rankers.training import Optimisers
-from monocal.lab.ranking_losses import LogLoss, RankingLoss
+from monocal.lab.ranking_losses import LogLoss
 
 SIZES = (5, 3, 7)
 DIMENSIONS = 4
@@ -101,13 +101,6 @@ def test_when_every_row_is_touched_the_step_is_torchs_adam(n_tasks, l2, n_folded
         assert torch.allclose(found, expected, atol=2e-4)
 
 
-def test_the_network_scores_like_the_reference():
-    network = make_network(3)
-    features = draw_batch(50)[0]
-    expected = Reference(network, 0.0).logits(features)
-    assert torch.allclose(network.score(torch.from_numpy(features)), expected, atol=1e-5)
-
-
 @pytest.mark.parametrize("n_folded", [0, 12, 4000])
 def test_the_request_scorer_agrees_with_the_network(n_folded):
     network = make_network(3, sizes=(5, 3000, 7))
@@ -164,60 +157,3 @@ def test_a_task_that_was_not_observed_teaches_nothing():
     loss = Trainer(network).step(features, labels)
     assert loss == Trainer(single).step(features, labels[:, :1])
     assert torch.equal(network.table.rows, single.table.rows)
-
-
-def test_a_batch_without_any_label_changes_nothing():
-    features, labels = draw_batch(30)
-    network = make_network()
-    before = network.table.rows.detach().clone()
-    assert Trainer(network).step(features, np.full_like(labels, -1)) == 0.0
-    assert torch.equal(network.table.rows, before)
-
-
-def test_the_loss_sees_the_lists_of_the_whole_batch():
-    seen = []
-
-    class Watching(RankingLoss):
-        needs_groups = True
-
-        def _loss(self, logits, labels, weights, groups, references):
-            seen.append((len(logits), groups.tolist()))
-            return logits.sum() * 0.0
-
-    n_rows = CHUNK_ROWS + 5
-    features, labels = draw_batch(n_rows)
-    labels[3] = -1
-    groups = np.arange(n_rows, dtype=np.int32) // 7
-    Trainer(make_network(), loss=Watching()).step(features, labels, groups=groups)
-    assert seen == [(n_rows - 1, np.delete(groups, 3).tolist())]
-
-
-def test_torch_gets_its_threads_back():
-    before = torch.get_num_threads()
-
-    def fail(item):
-        raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError, match="stop"), workers(1) as crew:
-        assert torch.get_num_threads() == 1
-        crew.map(fail, [1])
-    assert torch.get_num_threads() == before
-
-
-@pytest.mark.parametrize(("hidden", "expected"), [((512, 256, 128), 336_896), ((512, 256, 128, 64), 345_088)])
-def test_parameter_counts_of_the_oracle(hidden, expected):
-    network = DeepFMNetwork((2,) * 21, 16, hidden)
-    assert sum(weight.numel() for weight in network.dense_parameters()) == expected
-
-
-def test_ids_that_a_field_does_not_have_count_as_unseen():
-    network = make_network()
-    known = torch.tensor([[0, 2, 0], [1, 0, 6]])
-    unknown = torch.tensor([[99, 2, -5], [1, 3, 6]])
-    assert torch.equal(network.score(known), network.score(unknown))
-
-
-def test_the_start_leaves_the_global_generator_alone():
-    before = torch.random.get_rng_state()
-    DeepFMNetwork(SIZES, DIMENSIONS, (6, 5)).start(0)
-    assert torch.equal(torch.random.get_rng_state(), before)

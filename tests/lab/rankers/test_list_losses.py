@@ -45,12 +45,6 @@ def test_a_list_of_neighbouring_rows_is_whole_in_one_batch_and_no_row_is_lost(ba
     assert np.max(np.abs(np.argsort(order) - np.arange(lists.size))) < batch_rows
 
 
-def test_a_list_longer_than_a_batch_is_cut_into_stretches():
-    order, ends = order_by_list(np.zeros(10, np.int64), 4)
-    assert order.tolist() == list(range(10))
-    assert ends == [4, 8, 10]
-
-
 def test_lists_by_several_columns_and_unseen_values_alone(click_log):
     lists = lists_of(click_log, ("country", "device"))
     country, device = (click_log.features[:, click_log.field_names.index(name)] for name in ("country", "device"))
@@ -90,16 +84,6 @@ def test_joint_training_has_two_logits_per_task_and_decodes_them(video_log):
         np.testing.assert_allclose(scores[task], raw[:, 2 * place + 1] - raw[:, 2 * place], atol=1e-12)
 
 
-def test_the_first_batch_holds_whole_lists(click_log):
-    """All logits start near 0, where joint training costs half of ln 2 and half of the mean ln of the list's length."""
-    losses = DeepFM(**SMALL, loss="jrc", group="ad_id").fit(click_log).losses_
-    lists = lists_of(click_log, "ad_id")
-    order, ends = order_by_list(lists, SMALL["batch_rows"])
-    _, of_row, sizes = np.unique(lists[order[: ends[0]]], return_inverse=True, return_counts=True)
-    assert len(losses) == len(ends) * SMALL["n_epochs"]
-    assert losses[0] == pytest.approx(0.5 * np.log(2.0) + 0.5 * np.log(sizes[of_row]).mean(), abs=1e-3)
-
-
 def test_what_a_loss_lacks_is_named(saved_log, teacher, tmp_path):
     bare = simulate_log(500, seed=9).encoded()
     bare = type(bare).of(bare.features, bare.labels, bare.vocabulary, bare.roles)
@@ -113,11 +97,3 @@ def test_what_a_loss_lacks_is_named(saved_log, teacher, tmp_path):
         DeepFM(**SMALL, loss="jrc", loss_arguments={"alfa": 1.0}, group="site_id").fit(bare)
     with pytest.raises(InvalidInput, match="reference: got scores of 6,000 rows"):
         rank_log(bare, DeepFM(**SMALL, loss="clid", group="site_id"), tmp_path / "x", reference=teacher)
-
-
-def test_another_teacher_is_another_ranker(saved_log, teacher, tmp_path):
-    student = DeepFM(**SMALL, loss="clid", group="user_id")
-    first = rank_log(saved_log, student, tmp_path / "a", reference=teacher)
-    own = rank_log(saved_log, student, tmp_path / "b")
-    assert first.fingerprint != own.fingerprint
-    assert not np.array_equal(first.logits["click"], own.logits["click"])

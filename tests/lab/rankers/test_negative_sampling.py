@@ -1,13 +1,11 @@
 """A share of the negatives teaches odds that are too high by a known factor, and every ranker takes it back."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 
-from monocal.core.errors import InvalidInput, UnknownName
-from monocal.lab.rankers import DeepFM, HashedLogistic, MultiTaskDeepFM, load_ranker, ranker
+from monocal.core.errors import InvalidInput
+from monocal.lab.rankers import DeepFM, HashedLogistic, MultiTaskDeepFM
 from monocal.lab.rankers.lists import keep_share_of_negatives
 from monocal.lab.simulator import simulate_log
 
@@ -50,37 +48,7 @@ def test_every_task_keeps_its_positives_and_the_share_of_its_negatives(video_log
     assert abs(share - 0.2) < 4 * np.sqrt(0.16 / np.sum(all_clicked))
 
 
-def test_rows_keep_their_weights_and_their_order(click_log):
-    weights = np.arange(1, click_log.n_rows + 1, dtype=np.float32)
-    thinned = keep_share_of_negatives(replace(click_log, weights=weights), ["click"], 0.2, seed=0)
-    rows = thinned.weights.astype(np.int64) - 1
-    assert np.all(np.diff(rows) > 0)
-    assert np.array_equal(thinned.features, click_log.features[rows])
-    assert np.array_equal(thinned.labels["click"], click_log.labels["click"][rows])
-    unweighted = keep_share_of_negatives(click_log, ["click"], 0.2, seed=0)
-    assert np.array_equal(unweighted.features, thinned.features)
-
-
-def test_the_seed_decides_which_negatives(click_log):
-    first, second, other = (keep_share_of_negatives(click_log, ["click"], 0.2, seed=seed) for seed in (0, 0, 1))
-    assert np.array_equal(first.features, second.features)
-    assert first.n_rows != other.n_rows or not np.array_equal(first.features, other.features)
-
-
-def test_the_rate_is_part_of_the_work_and_comes_back_from_disk(click_log, tmp_path):
-    one = HashedLogistic(negative_rate=0.5).fit(click_log)
-    assert one.plan(click_log) != HashedLogistic().plan(click_log)
-    assert "0.5 of the negatives" in one.notes_[-1]
-    one.save(tmp_path / "ranker")
-    assert np.array_equal(load_ranker(tmp_path / "ranker").score(click_log), one.score(click_log))
-
-
 @pytest.mark.parametrize("rate", [0.0, -1.0, 1.5, float("nan")])
 def test_a_wrong_rate_is_refused(rate, click_log):
     with pytest.raises(InvalidInput, match=r"negative_rate: got .*; expected a number in \(0, 1\]"):
         HashedLogistic(negative_rate=rate).fit(click_log)
-
-
-def test_scores_that_exist_already_have_no_rate():
-    with pytest.raises(UnknownName, match="negative_rate"):
-        ranker("precomputed", negative_rate=0.1)

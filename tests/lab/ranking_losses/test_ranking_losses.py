@@ -17,8 +17,7 @@ from monocal.lab.ranking_losses import (
     SelfBoostedPairs,
 )
 from monocal.lab.ranking_losses import pairs as pairs_module
-from monocal.lab.ranking_losses.lists import Lists, list_cross_entropy
-from monocal.lab.ranking_losses.pairs import Pairs
+from monocal.lab.ranking_losses.lists import Lists
 
 
 def numbers(*values):
@@ -40,6 +39,17 @@ def test_log_loss():
     close(LogLoss()(LOGITS, LABELS), 0.5089943493)
 
 
+def test_rcr():
+    close(RegressionCompatibleRanking(1.0)(LOGITS, LABELS, groups=ONE_LIST), 1.2155762902)
+    close(RegressionCompatibleRanking(0.5)(LOGITS, LABELS, groups=ONE_LIST), 0.8622853197)
+    close(RegressionCompatibleRanking(1.0)(LOGITS, torch.zeros(4), groups=ONE_LIST), 0.0)
+
+
+def test_calibrated_softmax():
+    close(CalibratedSoftmax(0.1)(numbers(0.6, 0.8), numbers(1, 0), groups=torch.zeros(2)), 1.1808171874)
+    close(CalibratedSoftmax(0.5)(LOGITS, LABELS, groups=ONE_LIST), 3.4088906288)
+
+
 def test_jrc_of_the_specification():
     logits = torch.stack([numbers(0.1, 0.3, -0.2, 0.0), numbers(0.7, -0.1, 0.0, 1.1)], dim=1)
     groups = torch.tensor([1, 1, 2, 2])
@@ -48,21 +58,6 @@ def test_jrc_of_the_specification():
     close(JointRankingCalibration()(logits, LABELS, groups=groups), 0.5113363909)
     by_row = JointRankingCalibration().per_row(logits, LABELS, None, Lists(groups))
     np.testing.assert_allclose(by_row, [0.3711006659, 0.5981388694, 0.7981388694, 0.2873353251], atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("competitors", "expected", "by_row"),
-    [
-        ("all", 0.8854681915, (0.5852326284, 1.1852326284, 0.8859393177)),
-        ("other_label", 0.4924857978, (0.2204174099, 0.3711006659, 0.8859393177)),
-    ],
-)
-def test_jrc_of_one_list_of_three(competitors, expected, by_row):
-    logits = torch.stack([numbers(0.2, -0.1, 0.4), numbers(0.9, 0.3, -0.5)], dim=1)
-    loss = JointRankingCalibration(alpha=0.0, competitors=competitors)
-    close(loss(logits, numbers(1, 1, 0), groups=torch.zeros(3)), expected)
-    found = loss.per_row(logits, numbers(1, 1, 0), None, Lists(torch.zeros(3)))
-    np.testing.assert_allclose(found, by_row, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -89,37 +84,6 @@ def test_jrc_gives_a_list_of_one_row_no_ranking_term_and_decodes_to_the_differen
         loss = JointRankingCalibration(0.0, competitors)
         close(loss(logits, numbers(1, 0), groups=torch.tensor([1, 2])), 0.0)
         np.testing.assert_allclose(loss.decode(logits), [0.7, -3.0])
-
-
-def test_rcr():
-    close(RegressionCompatibleRanking(1.0)(LOGITS, LABELS, groups=ONE_LIST), 1.2155762902)
-    close(RegressionCompatibleRanking(0.5)(LOGITS, LABELS, groups=ONE_LIST), 0.8622853197)
-    close(RegressionCompatibleRanking(1.0)(LOGITS, torch.zeros(4), groups=ONE_LIST), 0.0)
-
-
-def test_the_forms_of_rcr_that_are_not_offered_follow_from_our_parts():
-    """Another public form does not divide by the positives of the list; the softmax form is not calibrated."""
-    divided = list_cross_entropy(LOGITS, LABELS, None, Lists(ONE_LIST))
-    close(divided * LABELS.sum(), 2.4311525803)
-    # JRC's term of a positive row is the softmax of logit 1 over its list
-    both = torch.stack([torch.zeros_like(LOGITS), LOGITS], dim=1)
-    by_row = JointRankingCalibration().per_row(both, LABELS, None, Lists(ONE_LIST))
-    close(by_row[LABELS > 0.5].mean(), 1.0547916267)
-
-
-def test_calibrated_softmax():
-    close(CalibratedSoftmax(0.1)(numbers(0.6, 0.8), numbers(1, 0), groups=torch.zeros(2)), 1.1808171874)
-    close(CalibratedSoftmax(0.5)(LOGITS, LABELS, groups=ONE_LIST), 3.4088906288)
-
-
-def test_calibrated_softmax_of_the_public_test():
-    labels = numbers(0, 0, 1, 0, 0, 2, 0, 0, 0)
-    logits = numbers(1, 3, 2, 1, 2, 3, 1, 2, 3)
-    loss, groups = CalibratedSoftmax(0.5), torch.arange(3).repeat_interleave(3)
-    close(loss(logits, labels, groups=groups), 2.4936178812)
-    by_list = loss.per_list(logits, labels, None, Lists(groups))
-    np.testing.assert_allclose(by_list, [3.1602845478, 2.6004742464, 1.7200948493], atol=1e-9)
-    close((by_list * numbers(2, 1, 1)).mean(), 3.5470460638)
 
 
 def test_calibrated_softmax_decodes_to_the_probability_of_its_optimum():
@@ -246,28 +210,6 @@ def test_extreme_logits_and_single_labels_stay_finite(loss):
         value.backward()
         assert torch.isfinite(value)
         assert torch.isfinite(logits.grad).all()
-
-
-def test_pairs_are_held_in_bounded_blocks_and_the_size_of_a_block_does_not_matter(monkeypatch):
-    rng = np.random.default_rng(0)
-    batch = draw(SelfBoostedPairs(), n=60)
-    expected = float(SelfBoostedPairs()(**batch))
-    monkeypatch.setattr(pairs_module, "BLOCK_PAIRS", 17)
-    close(SelfBoostedPairs()(**batch), expected)
-    blocks = list(Pairs(torch.from_numpy(rng.random(30)), torch.ones(30)).blocks())
-    assert max(len(i) for i, *_ in blocks) <= 17
-    assert sum(len(i) for i, *_ in blocks) == 30 * 29
-
-
-@pytest.mark.parametrize("loss", LOSSES[1:6], ids=name_of)
-def test_memory_of_list_losses_grows_with_the_batch_and_not_with_its_square(loss):
-    """A mask of all pairs of these rows would take 40 GB in bytes."""
-    batch = draw(loss, n=200_000)
-    batch["groups"] = torch.zeros_like(batch["groups"])
-    logits = batch.pop("logits").requires_grad_()
-    loss(logits, **batch).backward()
-    assert torch.isfinite(logits.grad).all()
-    assert logits.grad.abs().max() > 0.0
 
 
 class Sizes(TorchDispatchMode):

@@ -5,13 +5,9 @@ import pytest
 
 from monocal import evaluate
 from monocal.calibrators import calibrator
-from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import logit, sigmoid
 from monocal.lab.reconstructions.confcalib import (
-    _sums_per_value,
-    _sums_without_the_row,
-    _without_unseen,
     deviation,
     supported_rate,
 )
@@ -106,29 +102,6 @@ def test_the_common_multiplier_is_that_of_fresh_rows(fusion):
     assert log_loss(one.predict(scores, features=features), labels) < log_loss(scores, labels)
 
 
-def test_values_of_noise_are_not_believed():
-    random = np.random.default_rng(5)
-    features = random.integers(1, 1500, (4000, 2))
-    scores = sigmoid(random.normal(-2.0, 0.7, 4000))
-    labels = (random.random(4000) < scores).astype(float)
-    one = calibrator("confcalib").fit(scores, labels, features=features)
-    assert one.field_weights_.sum() < 0.5
-
-
-def test_the_geometric_product_is_cut_below_one_and_the_logit_form_needs_no_cut():
-    features = np.ones((1000, 1), dtype=np.int32)
-    labels = np.arange(1000) % 2
-    top = {}
-    for fusion in ("geometric", "logit"):
-        one = calibrator("confcalib", fusion=fusion, field_weights=(1.0,))
-        one.fit(np.full(1000, 0.1), labels, features=features)
-        top[fusion] = one.predict([0.6, 0.7], features=[[1], [1]])
-    assert top["geometric"].tolist() == [1.0 - 1e-7, 1.0 - 1e-7]
-    assert top["logit"][0] < top["logit"][1] < 1.0
-    assert calibrator("confcalib").tags.monotone == "weak"
-    assert calibrator("confcalib", fusion="logit").tags.monotone == "strict"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -144,14 +117,3 @@ def test_wrong_arguments_are_explained(arguments, message):
     scores, labels, features = two_fields()
     with pytest.raises(InvalidInput, match=message):
         calibrator("confcalib", **arguments).fit(scores, labels, features=features)
-
-
-def test_a_row_is_left_out_of_the_sums_of_its_own_value_the_first_value_too():
-    """Ids start at 1; id 0 stands for unseen values and says nothing."""
-    scores, labels = np.full(6, 0.25), np.array([1, 0, 0, 1, 1, 0])
-    ids = np.array([[1], [1], [1], [2], [2], [0]], dtype=np.int32)
-    rows = Dataset(logit(scores), labels.astype(np.int8), ids=ids)
-    sums = _without_unseen(_sums_per_value(rows, 0))
-    left = _sums_without_the_row(rows, 0, sums)
-    assert left.weight.tolist() == [2.0, 2.0, 2.0, 1.0, 1.0, 0.0]
-    assert left.positive.tolist() == [0.0, 1.0, 1.0, 1.0, 1.0, 0.0]

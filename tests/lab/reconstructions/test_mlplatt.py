@@ -69,13 +69,6 @@ def test_order_inside_every_list_is_the_ranker_s(lists):
     assert (np.argsort(q) != np.argsort(z.reshape(600, 10))).any()
 
 
-def test_scores_that_point_the_wrong_way_keep_their_order(lists):
-    z, labels, features, _ = lists
-    one = calibrator("mlplatt").fit(z, 1.0 - labels, features=features, scores_are="logit")
-    p = one.predict(np.linspace(-5.0, 5.0, 101), features=np.repeat(features[:1], 101, axis=0))
-    assert np.all(np.diff(p) > 0.0)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -63,30 +63,12 @@ def test_truth_comes_back_from_the_scores(distortion):
     assert np.allclose(back, log.true_logits, atol=1e-5 if isinstance(distortion, Drift) else 1e-9)
 
 
-def test_affine_is_a_slope_and_an_intercept():
-    log = simulate_log(1000, distortion=Affine(0.5, 0.25))
-    assert np.allclose(log.logits, 0.5 * log.true_logits + 0.25, atol=1e-12)
-
-
-def test_negative_sampling_multiplies_the_odds_by_one_over_the_rate():
-    log = simulate_log(1000, distortion=NegativeSampling(0.1))
-    odds = log.scores / (1 - log.scores)
-    assert np.allclose(odds, 10 * log.true_probabilities / (1 - log.true_probabilities))
-    assert np.allclose(sigmoid(log.logits + np.log(0.1)), log.true_probabilities)
-
-
 def test_negative_sampling_is_what_training_on_kept_rows_would_say():
     log = simulate_log(200_000, world="downsampled")
     keep = (log.labels == 1) | (np.random.default_rng(0).random(log.n_rows) < 0.1)
     scores, labels = log.scores[keep], log.labels[keep]
     noise = np.sqrt(np.sum(scores * (1 - scores))) / labels.size
     assert abs(scores.mean() - labels.mean()) < 4 * noise
-
-
-def test_drift_moves_the_bias_linearly_with_time():
-    log = simulate_log(2000, distortion=Drift(0.6))
-    elapsed = (log.times - 1_767_225_600) / 864_000
-    assert np.allclose(log.logits - log.true_logits, 0.6 * (elapsed - 0.5), atol=1e-5)
 
 
 def test_field_bias_is_one_number_per_value():
@@ -96,32 +78,6 @@ def test_field_bias_is_one_number_per_value():
     for value in np.unique(site)[:100]:
         assert np.ptp(bias[site == value]) < 1e-9
     assert abs(np.std([bias[site == value][0] for value in np.unique(site)]) - 0.4) < 0.05
-
-
-def test_field_slope_is_one_factor_per_value_around_the_pivot():
-    log = simulate_log(5000, distortion=FieldSlope("device", 0.4, pivot=-1.0))
-    device = log.features[:, log.field_names.index("device")]
-    factors = (log.logits + 1.0) / (log.true_logits + 1.0)
-    per_value = [factors[device == value] for value in np.unique(device)]
-    assert all(np.ptp(values) < 1e-6 and values[0] > 0 for values in per_value)
-    assert np.ptp([values[0] for values in per_value]) > 0.1
-
-
-def test_missed_effects_leave_out_the_share():
-    truth = draw_truth(WORLDS["default"])
-    effects = dict(truth.effects)[1]
-    log = simulate_log(2000, distortion=MissedEffects(("ad_id",), 0.25))
-    assert np.allclose(log.logits, log.true_logits - 0.25 * effects[log.features[:, 1]])
-
-
-def test_interaction_bias_depends_on_the_pair_alone():
-    log = simulate_log(20_000, distortion=InteractionBias("site_id", "country", 0.5))
-    bias = log.logits - log.true_logits
-    pairs = log.features[:, 0].astype(np.int64) * 1000 + log.features[:, 2]
-    order = np.argsort(pairs, kind="stable")
-    same_pair = np.diff(pairs[order]) == 0
-    assert np.all(np.abs(np.diff(bias[order])[same_pair]) < 1e-9)
-    assert np.unique(bias.round(9)).size <= 20 * 20
 
 
 def test_conditional_map_is_slope_shift_and_steps():
@@ -147,19 +103,6 @@ def test_the_conditional_maps_shape_depends_on_the_features():
     features = simulate_log(300, world="conditional").features
     heights = world.to_truth(np.full(300, 5.0), features) - world.to_truth(np.full(300, -9.0), features)
     assert np.std(heights) > 0.3
-
-
-def test_compose_applies_its_parts_in_order():
-    log = simulate_log(500, distortion=Compose(Affine(1.0, 1.0), Affine(2.0, 0.0)))
-    assert np.allclose(log.logits, 2.0 * (log.true_logits + 1.0))
-
-
-def test_parts_of_the_same_kind_draw_tables_of_their_own():
-    once, twice = (
-        simulate_log(500, distortion=Compose(*[FieldBias(("site_id",), 0.4)] * repeats)) for repeats in (1, 2)
-    )
-    bias_once, bias_twice = (log.logits - log.true_logits for log in (once, twice))
-    assert not np.allclose(bias_twice, 2 * bias_once)
 
 
 def test_bad_distortions_explain_themselves():

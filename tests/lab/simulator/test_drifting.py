@@ -1,12 +1,10 @@
 """A world that moves: what persists, what passes, what arrives, and that the truth is known all the same."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from monocal.core.errors import InvalidInput
-from monocal.lab.simulator import Compose, Drifting, Field, Lasting, World, draw_truth, find_world, simulate_log
+from monocal.lab.simulator import Compose, Drifting, Field, Lasting, World, draw_truth, simulate_log
 
 
 def world(*lasting, n_periods=10, size=400, **drift):
@@ -61,19 +59,6 @@ def test_new_values_arrive_and_stay():
     early = np.unique(product[20_000:30_000])
     popular = early[np.bincount(product[first])[early] > 50]
     assert np.isin(popular, product[last]).all()
-
-
-def test_weekdays_follow_the_calendar():
-    log = simulate_log(2000, world="drifting")
-    weekday = log.features[:, log.field_names.index("weekday")]
-    days = (log.times // 86_400 + 3) % 7 + 1  # 1 January 1970 was a Thursday, day 4 of the week
-    np.testing.assert_array_equal(weekday, days)
-
-
-def test_a_world_without_arrivals_draws_the_rows_it_always_drew():
-    default = find_world("default")
-    same = replace(default, fields=tuple(replace(field, arriving=0.0) for field in default.fields))
-    np.testing.assert_array_equal(simulate_log(500, world=same).features, simulate_log(500).features)
 
 
 def test_impossible_wishes_are_refused():

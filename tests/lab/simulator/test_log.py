@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.spaces import sigmoid
-from monocal.lab.simulator import WORLDS, Affine, Field, Interaction, World, simulate_log
+from monocal.lab.simulator import WORLDS, Affine, Interaction, simulate_log
 
 
 def same(first, second):
@@ -42,30 +41,6 @@ def test_the_row_seed_gives_fresh_rows_of_the_same_world():
     assert np.isclose(a.true_logits[a.features[:, 0] == site].mean(), b.true_logits[b.features[:, 0] == site].mean())
 
 
-def test_the_world_seed_draws_another_truth():
-    first, second = simulate_log(5000), simulate_log(5000, world=WORLDS["default"].with_seed(99))
-    site = 1
-    means = [log.true_logits[log.features[:, 0] == site].mean() for log in (first, second)]
-    assert abs(means[0] - means[1]) > 0.05
-
-
-def test_another_distortion_keeps_impressions_clicks_and_truth():
-    plain, bent = simulate_log(5000), simulate_log(5000, distortion=Affine(2.0, 1.0))
-    assert np.array_equal(plain.labels, bent.labels)
-    assert np.array_equal(plain.true_logits, bent.true_logits)
-    assert not np.array_equal(plain.scores, bent.scores)
-
-
-@pytest.mark.parametrize("name", WORLDS)
-def test_labels_have_the_mean_of_the_true_probabilities(name):
-    log = simulate_log(60_000, world=name, seed=5)
-    for task in log.tasks:
-        truth = log.task_truths[task]
-        noise = np.sqrt(np.sum(truth * (1 - truth))) / log.n_rows
-        assert abs(log.task_labels[task].mean() - truth.mean()) < 4 * noise
-    assert abs(log.true_probabilities.mean() / WORLDS[name].base_rate - 1) < 0.05
-
-
 def test_labels_follow_the_truth_in_every_decile():
     log = simulate_log(100_000, seed=8)
     order = np.argsort(log.true_probabilities)
@@ -85,34 +60,6 @@ def test_calibrated_world_reaches_its_entropy():
     assert abs(np.mean(losses - entropies)) < 4 * noise
 
 
-@pytest.mark.parametrize("name", [name for name in WORLDS if name != "calibrated"])
-def test_every_other_world_costs_log_loss(name):
-    log = simulate_log(30_000, world=name)
-    p, s = log.true_probabilities, log.scores
-    divergence = p * np.log(p / s) + (1 - p) * np.log((1 - p) / (1 - s))
-    assert divergence.mean() > 0.002
-
-
-def test_types_and_shapes():
-    log = simulate_log(1000)
-    assert log.features.dtype == np.int32
-    assert log.features.shape == (1000, len(log.field_names))
-    assert log.features.min() >= 1
-    assert np.all(log.features.max(axis=0) < np.array(log.field_sizes))
-    assert set(np.unique(log.labels)) <= {0, 1}
-    assert np.array_equal(log.scores, sigmoid(log.logits))
-    assert np.array_equal(log.true_probabilities, sigmoid(log.true_logits))
-    assert np.all(np.diff(log.times) >= 0)
-
-
-def test_attributes_belong_to_the_user_and_hours_to_the_clock():
-    log = simulate_log(20_000)
-    country, hour = log.field_names.index("country"), log.field_names.index("hour")
-    for user in np.unique(log.users)[:50]:
-        assert np.unique(log.features[log.users == user, country]).size == 1
-    assert np.array_equal(log.features[:, hour] - 1, log.times // 3600 % 24)
-
-
 def test_long_views_are_effective_views_and_those_are_clicks():
     log = simulate_log(30_000, world="multitask")
     click, effective, long = (log.task_labels[task] for task in ("click", "effective_view", "long_view"))
@@ -121,23 +68,6 @@ def test_long_views_are_effective_views_and_those_are_clicks():
     assert 0 < long.sum() < effective.sum() < click.sum()
     for task in ("effective_view", "long_view"):
         assert np.allclose(log.task_truths[task], log.true_probabilities * log.given_click[task])
-
-
-def test_tasks_do_not_change_the_clicks():
-    assert np.array_equal(
-        simulate_log(3000, world="multitask", tasks=("click",)).labels, simulate_log(3000, world="multitask").labels
-    )
-
-
-def test_the_base_rate_is_met_in_a_world_of_ones_own():
-    world = World(
-        "tiny",
-        fields=(Field("a", 30, effect=0.5), Field("b", 5, effect=0.5)),
-        base_rate=0.4,
-        interactions=(Interaction("a", "b", 0.3),),
-        distortion=Affine(),
-    )
-    assert abs(simulate_log(50_000, world=world).true_probabilities.mean() - 0.4) < 0.01
 
 
 def test_bad_requests_explain_themselves():

@@ -41,11 +41,6 @@ def test_the_table_has_raw_strings_scores_labels_and_truths():
     assert np.array_equal(table["true_p"].to_numpy(), log.true_probabilities)
 
 
-def test_users_are_a_column_even_when_they_are_no_field():
-    log = simulate_log(100)
-    assert log.table()["user_id"].to_pylist() == [f"user_{user}" for user in log.users]
-
-
 def test_a_written_log_is_the_drawn_log(tmp_path):
     n = 16 * BLOCK_ROWS + 77
     path = write_simulated_log(tmp_path / "deep" / "log.parquet", n, seed=9)

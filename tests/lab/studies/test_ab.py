@@ -80,11 +80,6 @@ def test_requests_of_the_search_world_have_the_whole_past_of_their_users():
         assert np.all(np.diff(events) < 0)  # newest first
 
 
-def test_same_plan_same_numbers():
-    small = replace(PLAN, n_requests=500, n_calibration=5000, arms=PLAN.arms[:2])
-    assert run_experiment(small) == run_experiment(small)
-
-
 def test_wrong_plans_say_what_is_wrong():
     with pytest.raises(UnknownName, match="reference: got 'sirr'"):
         replace(PLAN, reference="sirr")

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from monocal.calibrators.platt import PlattCalibrator
 from monocal.core.errors import UnknownName
-from monocal.lab.simulator import simulate_search
 from monocal.lab.studies.cell_runner import RunOptions
-from monocal.lab.studies.joint import METRICS, JointPlan, run_joint
+from monocal.lab.studies.joint import METRICS, JointPlan
 from monocal.lab.studies.run_study import run_file
 from monocal.lab.studies.study import read_entries
 from monocal.lab.studies.tables_of_studies import KL, JointRow, JointTable, joint_markdown, paired
@@ -52,29 +50,6 @@ def test_from_plan_to_tables(tmp_path, monkeypatch):
     assert [bool(cell.strip(" |")) for cell in rows[0].split(" | ")[9:]] == [False, False]
     assert [bool(cell.strip(" |")) for cell in rows[1].split(" | ")[9:]] == [True, False]
     assert [bool(cell.strip(" |")) for cell in rows[3].split(" | ")[9:]] == [True, True]
-
-
-def test_calibrators_are_told_when_rows_happened(tmp_path, monkeypatch):
-    told = []
-    fit = PlattCalibrator.fit
-
-    def listening(self, *arguments, times=None, **options):
-        told.append(times)
-        return fit(self, *arguments, times=times, **options)
-
-    monkeypatch.setattr(PlattCalibrator, "fit", listening)
-    plan = JointPlan.of({**PLAN, "logs": PLAN["logs"][:1], "losses": PLAN["losses"][:1]})
-    run_joint(plan, tmp_path)
-    part = simulate_search(3_000).encoded().part("calibration")
-    assert np.array_equal(told[0], part.times)
-
-
-def test_a_second_seed_draws_another_table(tmp_path):
-    plan = JointPlan.of({**PLAN, "logs": PLAN["logs"][:1], "losses": PLAN["losses"][:1], "seeds": [0, 1]})
-    text = run_joint(plan, tmp_path)
-    first, second = (part.splitlines()[6] for part in text.split("## search, seed ")[1:])
-    assert first.startswith("| log-loss | none")
-    assert first != second
 
 
 def test_the_shipped_plan_is_readable_and_small_runs_stay_small():

@@ -67,31 +67,6 @@ def test_skipped_calibrators_keep_their_reason():
     assert "&lt;b&gt;: skipped, no memory &amp; no time" in html(STUDY, rows)
 
 
-def test_pcoc_by_period_is_a_table_of_its_own():
-    rows = rows_of("small", ("tie", "tie"))
-    rows += [row("small", "a", seed, f"pcoc in week {week}", 1.0 + seed) for seed in (0, 1) for week in (42, 43)]
-    rows += [row("small", "<b>", 0, "pcoc in week 42", 0.5)]
-    text = markdown(STUDY, rows)
-    assert "| PCOC | week 42 | week 43 |" in text
-    assert "| a | 1.50 | 1.50 |" in text
-    assert "| <b> | 0.50 | nan |" in text
-    assert "<th>PCOC</th><th>week 42</th>" in html(STUDY, rows)
-    assert "PCOC" not in markdown(STUDY, rows_of("small", ("tie", "tie")))
-
-
-def test_a_row_of_fewer_seeds_says_so():
-    text = markdown(
-        STUDY, [entry for entry in rows_of("small", ("tie", "tie")) if entry["calibrator"] == "a" or entry["seed"]]
-    )
-    assert "| a | " in text
-    assert "| <b> (1 of 2 seeds) | " in text
-
-
-def test_cost_is_mean_cpu_and_largest_memory():
-    rows = [{**entry, "peak_rss_bytes": (1 + entry["seed"]) << 30} for entry in rows_of("small", ("tie", "tie"))]
-    assert "| 1.0 | 2.0 |" in markdown(STUDY, rows)
-
-
 def test_page_escapes_what_people_wrote():
     page = html(STUDY, rows_of("small", ("tie", "tie")))
     assert "<td>&lt;b&gt;</td>" in page
@@ -107,7 +82,3 @@ def test_curve_over_data_has_one_line_per_calibrator():
     assert svg == draw_curve(spec, rows), "the same results give the same bytes"
     assert "&lt;b&gt;" in svg
     assert "Against rows" in svg
-
-
-def test_curve_without_results_is_left_out():
-    assert draw_curve(CurveSpec("c", "C", "x", {"elsewhere": 1}), rows_of("small", ("tie", "tie"))) is None

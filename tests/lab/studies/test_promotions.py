@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from monocal.core.errors import InvalidInput
 from monocal.lab.rankers.scored_log import ScoredLog
 from monocal.lab.studies.cell_runner import RunOptions
 from monocal.lab.studies.prepared_logs import DataMissing, prepare
@@ -59,27 +58,6 @@ def test_weeks_2_to_31_rank_32_to_41_calibrate_and_42_to_52_judge(sample, tmp_pa
     assert weeks == {"train": (2, 31), "calibration": (32, 41), "test": (42, 52)}
 
 
-def test_fewer_rows_are_those_nearest_to_the_judging_weeks_and_share_the_ranker(sample, tmp_path):
-    whole = prepare(entry(n_calibration=0), tmp_path, sample)
-    few = prepare(entry(n_calibration=100, n_test=70), tmp_path, sample)
-    assert (few.facts["n_calibration"], few.facts["n_test"]) == (100, 70)
-    assert np.array_equal(few.calibration().logits, whole.calibration().logits[-100:])
-    assert np.array_equal(few.test().logits, whole.test().logits[:70])
-    assert np.array_equal(few.truth().labels, whole.truth().labels[:70])
-    assert len(list((tmp_path / "ranked").iterdir())) == len(list((tmp_path / "encoded").iterdir())) == 1
-
-
-def test_the_ranker_learns_from_the_newest_training_rows_asked_for(sample, tmp_path):
-    scores = [prepare(entry(n_train=n), tmp_path, sample).test().logits for n in (0, 200)]
-    assert not np.array_equal(*scores)
-    assert len(list((tmp_path / "ranked").iterdir())) == 2
-
-
-def test_cuts_that_name_other_parts_are_refused(sample, tmp_path):
-    with pytest.raises(InvalidInput, match="name these two, in order"):
-        prepare(entry(cuts={"calibration": 32}), tmp_path, sample)
-
-
 def test_the_study_runs_on_the_sample(sample, tmp_path):
     study = load_study("promotions")
     quick = [
@@ -112,9 +90,3 @@ def test_the_log_comes_from_the_package_where_no_folder_holds_it(sample, tmp_pat
     (tmp_path / "other logs").mkdir()
     there, elsewhere = (prepare(entry(), tmp_path / str(k), f) for k, f in enumerate((None, tmp_path / "other logs")))
     assert np.array_equal(there.test().logits, elsewhere.test().logits)
-
-
-def test_an_entry_without_cuts_is_what_it_was():
-    spec = load_study("main").data[0]
-    assert "cuts" not in spec.identity()
-    assert entry().identity()["cuts"] == {"calibration": 32, "test": 42}

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import UnknownName
-from monocal.evaluation.evaluate import evaluate
 from monocal.lab.studies.cells import cell_of, finish
-from monocal.lab.studies.evaluator import FieldErrors
 from monocal.lab.studies.rivals_table import half_width, rivals_table
 from monocal.lab.studies.study import Study
 from monocal.lab.studies.study_data import write
@@ -77,15 +75,6 @@ def test_rows_that_depend_on_each_other_widen_the_interval():
     alone, grouped = half_width(gaps), half_width(gaps, groups)
     assert alone == pytest.approx(1.96 * gaps.std() / N**0.5, rel=0.2)
     assert grouped == pytest.approx(1.96 * (1.0 / 300) ** 0.5, rel=0.25)
-
-
-def test_field_errors_are_the_metrics():
-    rng = np.random.default_rng(2)
-    p, features = rng.uniform(0.1, 0.5, N), rng.integers(1, 30, (N, 3))
-    labels = (rng.random(N) < 0.3).astype(np.float64)
-    fields = {str(place): features[:, place] for place in range(3)}
-    expected = evaluate(labels, p, fields=fields, metrics=["mfrce"]).value("mfrce")
-    assert FieldErrors(labels, features).of(p).mean() == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_table_or_a_rival_that_is_not_there_is_named():

@@ -56,19 +56,3 @@ def test_shipped_study_of_refreshes_runs_at_smoke_size(tmp_path):
     assert "promotions: not run (promotions/ranked not found; pass --data-dir)." in text
     with pytest.raises(UnknownName, match="calibrator of 'refresh': got 'plat'"):
         run_file("refresh", tmp_path, calibrators=["plat"])
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_curves_name_what_the_study_has(name):
-    study = load_study(name)
-    known = {spec.name for spec in study.data} | {spec.name for spec in study.calibrators}
-    for curve in study.curves:
-        assert set(curve.points) <= known
-    assert study.reference in {calibrator.name for calibrator in study.calibrators}
-
-
-def test_plus_means_that_the_loss_is_there():
-    """FAC and SBCR have no auxiliary loss unless asked, also with the preset `authors`."""
-    plus = [calibrator for calibrator in load_study("ablation").calibrators if calibrator.name.endswith("+")]
-    assert [spec.name for spec in plus] == ["FAC+", "SBCR+"]
-    assert all(spec.arguments["sc_weight"] > 0 for spec in plus)

@@ -9,7 +9,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,7 +18,6 @@ from monocal.lab.studies.cells import fit_and_predict
 from monocal.lab.studies.prepared_logs import prepare
 from monocal.lab.studies.run_study import run_study
 from monocal.lab.studies.study import CalibratorSpec, DataSpec, Study
-from monocal.lab.studies.study_data import STUDY_DATA, CalibrationRows
 
 SRC = Path(__file__).parents[3] / "src"
 
@@ -50,11 +48,6 @@ def test_finished_cells_are_never_run_again(tmp_path):
     assert run_study(renamed, tmp_path).n_run == 0
 
 
-def test_methods_without_randomness_run_once_for_all_seeds(tmp_path):
-    outcome = run_study(small(CalibratorSpec("platt", "platt"), seeds=(0, 1, 2)), tmp_path)
-    assert (outcome.n_run, outcome.n_cells) == (1, 3)
-
-
 def test_a_failing_cell_is_skipped_with_its_reason(tmp_path):
     study = small(
         CalibratorSpec("none", "none"),
@@ -65,17 +58,6 @@ def test_a_failing_cell_is_skipped_with_its_reason(tmp_path):
     assert reasons["none"] == ""
     assert "Unknown objective" in reasons["broken"]
     assert "broken: skipped, process ended with 1" in outcome.leaderboard.read_text()
-
-
-def test_a_cell_beyond_its_time_limit_is_stopped(tmp_path):
-    study = small(CalibratorSpec("none", "none"), CalibratorSpec("slow", "lightgbm", time_limit_seconds=0.01))
-    outcome = run_study(study, tmp_path)
-    assert any("stopped after its time limit" in row["reason"] for row in outcome.rows)
-
-
-def test_a_cell_beyond_its_memory_is_stopped(tmp_path):
-    outcome = run_study(small(CalibratorSpec("none", "none")), tmp_path, RunOptions(memory_bytes=1 << 20))
-    assert any("beyond its share" in row["reason"] for row in outcome.rows)
 
 
 def test_search_uses_the_newest_calibration_rows_only(tmp_path):
@@ -97,17 +79,6 @@ def test_calibrators_cannot_see_test_labels(tmp_path):
     assert answers.shape == (500,)
 
 
-def test_calibrators_hear_when_rows_happened(tmp_path):
-    data = prepare(DataSpec("world", n_calibration=3000, n_test=500), tmp_path, None)
-    rows = data.calibration()
-    order = np.random.default_rng(0).permutation(3000)
-    mixed = CalibrationRows(*(column[order] for column in (rows.logits, rows.labels, rows.features, rows.times)), None)
-    ours, theirs = (
-        fit_and_predict("platt", {"recent_share": 0.2}, given, data.test(), 0)[0] for given in (rows, mixed)
-    )
-    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
-
-
 def test_a_part_of_a_study_can_be_run_and_finished_cells_be_judged(tmp_path):
     study = small(CalibratorSpec("none", "none"), CalibratorSpec("platt", "platt"))
     assert run_study(study.only(calibrators=["platt"]), tmp_path).n_run == 1
@@ -118,16 +89,6 @@ def test_a_part_of_a_study_can_be_run_and_finished_cells_be_judged(tmp_path):
         study.only(calibrators=["plat"])
     with pytest.raises(UnknownName, match="data of 'small'"):
         study.only(data=["worlds of others"])
-
-
-def test_missing_data_are_named_with_the_reason(tmp_path):
-    study = replace(
-        small(CalibratorSpec("none", "none")),
-        data=(DataSpec("world", n_calibration=500, n_test=500), DataSpec("avazu", kind="log", source="avazu")),
-    )
-    outcome = run_study(study, tmp_path)
-    assert "--data-dir" in outcome.missing["avazu"]
-    assert "Skipped: " in outcome.leaderboard.read_text()
 
 
 @pytest.mark.parametrize(
@@ -174,17 +135,3 @@ print("run", run_study(study, sys.argv[1], RunOptions(workers=1)).n_run)
     assert n_run >= 4 - len(finished) - 1  # the cell that was under way may have finished by itself
     assert n_run <= 4 - len(finished)
     assert all(path.stat().st_mtime_ns == when for path, when in finished.items())
-
-
-def test_a_log_without_groups_is_resampled_by_rows(tmp_path):
-    """With one group for all rows the bootstrap would have one unit, and everything would tie."""
-    study = small(CalibratorSpec("none", "none"), CalibratorSpec("platt", "platt"), rows=6000)
-    data = prepare(study.data[0], tmp_path, None)
-    (data.folder / "test_groups.npy").unlink()
-    about_the_folder = ("format", "schema_version", "written_by", "files", "fingerprint")
-    STUDY_DATA.seal(data.folder, {name: fact for name, fact in data.facts.items() if name not in about_the_folder})
-    outcome = run_study(study, tmp_path)
-    found = {(row["calibrator"], row["metric"]): row for row in outcome.rows}
-    assert ("none", "gauc") not in found
-    assert found["none", "log_loss"]["verdict_to_best"] == "worse"
-    assert found["none", "log_loss"]["low"] < found["none", "log_loss"]["value"] < found["none", "log_loss"]["high"]
