@@ -221,9 +221,7 @@ class FolderFormat:
 
     def _parse(self, folder: Path) -> Entries:
         path = folder / self.manifest
-        if not folder.exists():
-            finish_replacement(folder)
-        if not folder.exists():
+        if not folder.exists() and not finish_replacement(folder):
             raise MissingFolder(
                 f"{folder}: there is no such folder; {self.called} is a folder with {self.manifest} in it. "
                 "Hint: check the path"

@@ -23,6 +23,7 @@ OwnFiles = Callable[[Path], frozenset[str]]
 T = TypeVar("T")
 
 _MOST_READS = 100
+_READER_SECONDS = 1.0
 _PART, _OLD = ".part", ".old"
 
 
@@ -108,12 +109,14 @@ def remove_folder(folder: Path, own_files: OwnFiles) -> None:
         sync(folder.parent)
 
 
-def finish_replacement(folder: Path) -> None:
-    """Waits for a writer between its two renames, or puts the old folder back if that writer was killed there."""
-    with suppress(OSError):
-        if leftovers(folder, _OLD):
-            with turn_in(folder.parent):
-                _put_back(folder)
+def finish_replacement(folder: Path) -> bool:
+    """Waits for a writer between its two renames, or puts the old folder back if that writer was killed there.
+
+    Returns whether there is a folder then.
+    """
+    with suppress(OSError, MonocalError), turn_in(folder.parent, _READER_SECONDS):
+        _put_back(folder)
+    return folder.exists()
 
 
 def named_place(target: str | Path) -> Path:
@@ -129,7 +132,8 @@ def read_unchanged(folder: Path, read: Callable[[], T]) -> T:
         try:
             found = read()
         except (OSError, MonocalError):
-            if identity_of(folder) == before:
+            # two moments without a folder may lie in two replacements
+            if identity_of(folder) == before and (before is not None or not finish_replacement(folder)):
                 raise
         else:
             if identity_of(folder) == before:
