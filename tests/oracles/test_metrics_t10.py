@@ -59,6 +59,13 @@ def test_cal_2_clusters(rows):
     assert np.maximum(ratio, 1.0 / ratio) - 1.0 == pytest.approx([0.0752688, 0.0633333], abs=1e-7)
 
 
+def test_a_cell_of_a_sketch_that_a_cut_falls_into_is_stated():
+    rows = Forecast.of([0, 1, 0, 1, 1, 0], [0.01, 0.5, 0.5, 0.5, 0.5, 0.99])
+    sums, torn = equal_mass(metric("cal_n", cells=8).summarize(rows), 2)
+    assert (sums.weight.tolist(), torn.tolist()) == ([3.0, 3.0], [4.0])
+    assert metric("adaptive_ece", bins=2, cells=8).of(rows).details["error_bound"] == pytest.approx(2 * 4 / 6)
+
+
 def test_brier_parts(rows):
     assert dict(metric("brier", bins=5).of(rows).details) == pytest.approx(
         {

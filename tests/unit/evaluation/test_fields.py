@@ -6,7 +6,7 @@ from scipy import stats
 
 from monocal.core.errors import InvalidInput
 from monocal.evaluation.cells import dispersion_of, sum_cells
-from monocal.evaluation.fields import field_table
+from monocal.evaluation.fields import by_times_seen, field_table
 from monocal.evaluation.stats import (
     MatchedCounts,
     levelled,
@@ -208,3 +208,36 @@ def test_levelling_takes_the_common_bias_out():
     nothing = matched_counts(np.zeros(3), np.zeros(3), np.zeros(3), np.ones(3))
     assert np.isnan(spread_of(nothing).relative_error)
     assert not spread_of(levelled(counts)).is_visible
+
+
+def test_the_spread_is_its_formula():
+    """In plain loops, of cells with a hundred, three and a third of an expected positive."""
+    counts = MatchedCounts(np.array([120.0, 5.0, 1.0]), np.array([100.0, 3.0, 0.3]), np.array([1_000.0, 40.0, 9.0]))
+    above = below = 0.0
+    level = 126.0 / 103.3
+    for seen, expected, trials in zip(counts.positives, counts.expected, counts.trials, strict=True):
+        rate = expected / trials
+        weight = 1.0 / max(expected * (1.0 - rate), 1.0)
+        above += weight * ((seen - expected) ** 2 - (1.0 - level * rate) * seen)
+        below += weight * expected**2
+    assert spread_of(counts).relative_error == pytest.approx(np.sqrt(above / below))
+
+
+def test_dispersion_adds_residuals_of_a_group_in_a_cell():
+    labels, p = np.array([1.0, 0.0, 1.0, 1.0, 0.0, 0.0]), np.array([0.6, 0.1, 0.7, 0.4, 0.2, 0.5])
+    ids, groups = np.array([0, 0, 1, 1, 2, 2]), np.array([3, 3, 1, 1, 1, 3])
+    residuals = labels - p - np.mean(labels - p)
+    together = [residuals[:2].sum(), residuals[2:4].sum(), residuals[4], residuals[5]]
+    expected = np.square(together).sum() / np.square(residuals).sum()
+    assert dispersion_of(labels, p, ids, groups=groups) == pytest.approx(max(1.0, expected))
+    assert expected > 1.0
+
+
+def test_errors_by_times_seen_are_sums_of_their_rows():
+    times, labels, p = np.array([0, 0, 5, 5, 2_000]), np.array([1, 0, 1, 1, 0]), np.array([0.5, 0.3, 0.9, 0.4, 0.1])
+    never, few, often = by_times_seen(times, labels, {"after": p}, weights=np.array([2.0, 1.0, 1.0, 1.0, 1.0]))
+    assert [band.title for band in (never, few, often)] == ["never", "1 to 9", "1,000 or more"]
+    assert (never.n_rows, never.n_positive, few.pcoc["after"]) == (3.0, 2.0, pytest.approx(0.65))
+    assert never.log_loss["after"] == pytest.approx(-(2 * np.log(0.5) + np.log(0.7)) / 3)
+    assert never.noise == pytest.approx(1.96 * np.sqrt(4 * 0.25 + 0.21) / 2.0)
+    assert np.isnan(often.pcoc["after"])
