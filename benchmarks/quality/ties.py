@@ -1,6 +1,6 @@
 r"""Is a tie an equality, or a difference that one judgement is too noisy for? The same two fits, judged many times.
 
-UMC's default minus UMC that believes everything, in log-loss: on many draws of a simulated world, or on windows of a
+UMC's default minus UMC without carry-over, in log-loss: on many draws of a simulated world, or on windows of a
 real log that a study has ranked. A window's calibration rows end where its judged rows begin, and no row is judged
 twice, so the mean over windows has more evidence than the study's one judgement.
 
@@ -28,7 +28,7 @@ from monocal.lab.studies.rivals_table import half_width
 from monocal.lab.studies.study import DataSpec, load_study
 from monocal.lab.studies.study_data import CalibrationRows, PreparedData, TestRows
 
-ARMS = {"everything believed": {"carry": "none"}, "default": {}}
+ARMS = {"without carry-over": {"carry": "none"}, "default": {}}
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
         kind.add_argument("--rows", type=int, required=True, help="calibration rows of a fit")
         kind.add_argument("--seeds", type=int, nargs="+", default=[0])
     given = parser.parse_args()
-    print("| judged on | rows | everything believed | default | default − everything believed |\n|" + " --- |" * 5)
+    print("| judged on | rows | without carry-over | default | default − without carry-over |\n|" + " --- |" * 5)
     gaps, places = [], []
     for name, rows, test, labels, groups in given.work(given):
         losses = {arm: np.zeros(len(labels)) for arm in ARMS}
@@ -60,7 +60,7 @@ def main() -> None:
             for seed in given.seeds:
                 answers, _ = fit_and_predict("umc", arguments, rows, test, seed)
                 losses[arm] += log_losses(logit(answers), labels) / len(given.seeds)
-        gap = losses["default"] - losses["everything believed"]
+        gap = losses["default"] - losses["without carry-over"]
         means = " | ".join(f"{losses[arm].mean():.6f}" for arm in ARMS)
         print(f"| {name} | {len(labels):,} | {means} | {gap.mean():+.6f} ± {half_width(gap, groups):.6f} |", flush=True)
         gaps.append(gap)
