@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, final, get_args
 
 import numpy as np
@@ -54,18 +52,6 @@ class RawRows(NamedTuple):
         return self._replace(batch=self.batch.slice(start, n_rows), numbers=self.numbers[start : start + n_rows])
 
 
-@dataclass(frozen=True)
-class RowProblem:
-    """One malformed row."""
-
-    where: str
-    got: str
-    expected: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: got {self.got}; expected {self.expected}"
-
-
 @final
 class RowProblems:
     """Collects malformed rows and decides what happens to them.
@@ -78,7 +64,7 @@ class RowProblems:
     Example:
         >>> problems = RowProblems("skip")
         >>> problems.report("train.csv", "line", 7, "23 columns", "24 columns")
-        >>> problems.n_rows, str(problems.examples[0])
+        >>> problems.n_rows, problems.examples[0]
         (1, 'train.csv, line 7: got 23 columns; expected 24 columns')
         >>> RowProblems("raise").report("train.csv", "line", 7, "23 columns", "24 columns")
         Traceback (most recent call last):
@@ -97,21 +83,16 @@ class RowProblems:
         self.on_error = on_error
         self.on_bytes = on_bytes or (lambda _n_bytes: None)
         self._hint = hint
-        self.examples: list[RowProblem] = []
-        self._counts: Counter[str] = Counter()
-
-    @property
-    def n_rows(self) -> int:
-        """How many malformed rows there were."""
-        return self._counts.total()
+        self.n_rows = 0
+        self.examples: list[str] = []
 
     def report(self, file: str, unit: str, number: int, got: str, expected: str) -> None:
         """Reports one malformed row."""
         if self.on_error == "raise":
             raise InvalidInput.of(f"{file}, {unit} {number}", got, expected, f"fix the {unit}, or {self._hint}")
-        self._counts[expected] += 1
+        self.n_rows += 1
         if len(self.examples) < _EXAMPLES_KEPT:
-            self.examples.append(RowProblem(f"{file}, {unit} {number}", got, expected))
+            self.examples.append(f"{file}, {unit} {number}: got {got}; expected {expected}")
 
     def drop(self, rows: RawRows, bad: NDArray[np.bool_], got: Any, expected: str) -> RawRows:
         """Reports the bad rows and returns the others.
@@ -128,11 +109,7 @@ class RowProblems:
 
     def summary(self) -> dict[str, Any]:
         """Returns counts and examples as plain values."""
-        return {
-            "n_rows": self.n_rows,
-            "by_expected": dict(self._counts),
-            "examples": [str(example) for example in self.examples],
-        }
+        return {"n_rows": self.n_rows, "examples": self.examples}
 
 
 def warn_about_skipped(summary: dict[str, Any], n_kept: int) -> None:

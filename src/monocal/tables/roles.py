@@ -14,9 +14,6 @@ from monocal.core.spaces import ScoreSpace, check_score_space
 _LATE_ROLES = {"event_time": "timestamp", "label_time": "paid_at", "window": "7d"}
 """What says that labels may still come, all three together, with examples."""
 
-_LATER_KEYS = ("slices", "value", *_LATE_ROLES, "soft_labels", "numeric")
-"""Left out of `to_dict` when empty: logs that were written before these roles existed keep their fingerprints."""
-
 
 @final
 @dataclass(frozen=True, init=False)
@@ -163,12 +160,10 @@ class Roles:
         return cls.from_dict(table, name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain values that `from_dict` turns back into equal roles."""
-        plain = {role.name: getattr(self, role.name) for role in fields(self)}
-        for name, part in plain.items():
-            if isinstance(part, tuple | Mapping):
-                plain[name] = list(part) if isinstance(part, tuple) else dict(part)
-        return {name: part for name, part in plain.items() if part or name not in _LATER_KEYS}
+        """Returns plain values that `from_dict` turns back into equal roles; roles that nothing plays are left out."""
+        given = {role.name: getattr(self, role.name) for role in fields(self)}
+        plain = {name: list(part) if isinstance(part, tuple) else part for name, part in given.items() if part}
+        return {name: dict(part) if isinstance(part, Mapping) else part for name, part in plain.items()}
 
     @property
     def tasks(self) -> tuple[str, ...]:

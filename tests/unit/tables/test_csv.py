@@ -81,7 +81,7 @@ def test_a_malformed_line_is_reported_with_its_number_and_shifts_nothing(bad, go
     path = _file(tmp_path, b"a,b\n1,2\n" + bad + b"\n3,4\n")
     rows, lines, problems = _read(path)
     assert (rows, lines) == ([("1", "2"), ("3", "4")], [2, 4])
-    assert [str(example) for example in problems.examples] == [f"log.csv, line 3: got {got}; expected {expected}"]
+    assert problems.examples == [f"log.csv, line 3: got {got}; expected {expected}"]
     with pytest.raises(InvalidInput) as caught:
         _read(path, on_error="raise")
     assert str(caught.value).startswith(f"log.csv, line 3: got {got}; expected {expected}. Hint:")
