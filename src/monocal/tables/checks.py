@@ -44,6 +44,12 @@ _MOST = 0.5
 _ENOUGH_ROWS = 1_000
 """A few rows in the order of a price are no sign of time, and a hundred rows have a hundred users."""
 
+_FEWEST_SCORES = 100
+"""Fewer rows may look like anything."""
+
+_FAR_BELOW = -6.0
+"""Standard errors: a score that has nothing to do with the label is so far below once in a billion fits."""
+
 
 @final
 @dataclass(frozen=True)
@@ -216,25 +222,28 @@ def warn_about_copies(rows: Table) -> None:
         sample[:, numeric] > NULL_ID, (sample[:, numeric] - FIRST_ID) // STEPS + FIRST_ID, sample[:, numeric]
     )
     is_enough = len(sample) >= _ENOUGH_ROWS
+    after = "known only after the outcome"
+
+    def warn(name: str, what: str, reason: str) -> None:
+        argument = "numeric" if name in rows.roles.numeric else "fields"
+        _warn(f"{argument}: got {name!r}, which {what}", f"name {argument}= without it if it is {reason}")
+
     for index, name in enumerate(vocabulary.names):
         n_values = len(np.unique(sample[:, index]))
         if is_enough and n_values > UNIQUE_SHARE * len(sample):
-            named = f"names rows: {n_values:,} values in {len(sample):,} rows"
-            _warn(_argument(rows, name), f"{name!r}, which {named}", "an id of a row")
+            warn(name, f"names rows: {n_values:,} values in {len(sample):,} rows", "an id of a row")
     for task, column in rows.labels.items():
-        labels = np.asarray(column[:_COPY_ROWS])
+        labels, label = np.asarray(column[:_COPY_ROWS]), rows.roles.labels[task]
         known = np.flatnonzero(labels >= 0)
         for index, name in enumerate(vocabulary.names):
-            codes, outcomes = sample[known, index], labels[known].astype(np.float64)
-            explained = explained_share(codes, outcomes, vocabulary.sizes[index])
-            argument, said = _argument(rows, name), f"{name!r}, which tells {rows.roles.labels[task]!r}"
+            codes, outcomes, size = sample[known, index], labels[known].astype(np.float64), vocabulary.sizes[index]
+            explained = explained_share(codes, outcomes, size)
             if explained > (SUSPICIOUS_SHARE if is_enough else _A_COPY):
-                _warn(argument, f"{said}: it explains {100 * explained:.0f} % of it", "known only after the outcome")
-            elif index not in numeric and (worst := always_one_outcome(codes, outcomes, vocabulary.sizes[index])):
+                warn(name, f"tells {label!r}: it explains {100 * explained:.0f} % of it", after)
+            elif index not in numeric and (worst := always_one_outcome(codes, outcomes, size)):
                 value, outcome, n_rows = worst
                 where = _value(vocabulary.fields[index], value)
-                always = f"{said}: always {outcome} where it is {where} ({n_rows:,} rows)"
-                _warn(argument, always, "known only after the outcome")
+                warn(name, f"tells {label!r}: always {outcome} where it is {where} ({n_rows:,} rows)", after)
 
 
 def _value(field: Any, number: int) -> str:
@@ -242,15 +251,8 @@ def _value(field: Any, number: int) -> str:
     return repr(field.values[number - 1].as_py()) if is_listed else f"id {number}"
 
 
-def _argument(rows: Table, name: str) -> str:
-    """The argument that named a field."""
-    return "numeric" if name in rows.roles.numeric else "fields"
-
-
-def _warn(argument: str, said: str, reason: str) -> None:
-    warnings.warn(
-        f"{argument}: got {said}. Hint: name {argument}= without it if it is {reason}", MonocalWarning, stacklevel=4
-    )
+def _warn(got: str, hint: str) -> None:
+    warnings.warn(f"{got}. Hint: {hint}", MonocalWarning, stacklevel=4)
 
 
 def warn_about_scores(rows: Table) -> None:
@@ -270,7 +272,7 @@ def warn_about_scores(rows: Table) -> None:
         known = labels >= 0
         n_unknown = int(known.size - np.count_nonzero(known))
         if len(rows.scores) == 1 and 2 * n_unknown >= known.size:
-            _warn_of(
+            _warn(
                 f"label: got {label!r}, which is null in {n_unknown:,} of {known.size:,} rows; these are not fitted",
                 "check the join that brought the labels, or leave those rows out",
             )
@@ -278,23 +280,16 @@ def warn_about_scores(rows: Table) -> None:
         if seen.size < _FEWEST_SCORES:
             continue
         if float(np.min(seen)) == float(np.max(seen)):
-            _warn_of(f"score: got {score!r}, which is {float(seen[0]):g} in every row", "name the column of the score")
+            _warn(f"score: got {score!r}, which is {float(seen[0]):g} in every row", "name the column of the score")
         elif np.array_equal(seen, outcomes):
-            _warn_of(
+            _warn(
                 f"score: got {score!r}, which equals the label {label!r} in every row", "name the column of the score"
             )
         elif _runs_backwards(seen, outcomes):
-            _warn_of(
+            _warn(
                 f"score: got {score!r}, which is higher where {label!r} did not happen",
                 "name the score of this label, or one minus a probability and minus a logit of the opposite",
             )
-
-
-_FEWEST_SCORES = 100
-"""Fewer rows may look like anything."""
-
-_FAR_BELOW = -6.0
-"""Standard errors: a score that has nothing to do with the label is so far below once in a billion fits."""
 
 
 def _runs_backwards(scores: Floats, labels: NDArray[Any]) -> bool:
@@ -306,10 +301,6 @@ def _runs_backwards(scores: Floats, labels: NDArray[Any]) -> bool:
     difference = float(share @ scores) / n_positive - float((1.0 - share) @ scores) / n_negative
     error = float(np.std(scores) * np.sqrt(1.0 / n_positive + 1.0 / n_negative))
     return difference < _FAR_BELOW * error
-
-
-def _warn_of(got: str, hint: str) -> None:
-    warnings.warn(f"{got}. Hint: {hint}", MonocalWarning, stacklevel=4)
 
 
 def warn_about_moving(rows: Table) -> None:
@@ -326,11 +317,10 @@ def warn_about_moving(rows: Table) -> None:
         *([(time, "the column that orders rows")] if time in rows.roles.numeric else []),
         *((name, "whose newest values lie beyond nearly all older ones") for name in moving),
     ]:
-        warnings.warn(
+        _warn(
             f"numeric: got {name!r}, {what}: later rows lie beyond the last knot, where the effect stays what it was "
-            "at the end of the fit. Hint: leave it out, or name a column whose values recur, such as the hour",
-            MonocalWarning,
-            stacklevel=4,
+            "at the end of the fit",
+            "leave it out, or name a column whose values recur, such as the hour",
         )
 
 
