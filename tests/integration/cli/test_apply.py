@@ -108,3 +108,20 @@ def test_refuses_to_overwrite_its_input(monocal_command, model_folder, log_file)
     assert ended.code == 2
     assert "expected a file other than the input" in ended.err
     assert log_file.read_bytes() == before
+
+
+def test_folder_of_files_with_other_column_order(monocal_command, model_folder, log_file, tmp_path):
+    table = pq.read_table(log_file)
+    (tmp_path / "logs").mkdir()
+    pq.write_table(table.slice(0, 10_000), tmp_path / "logs" / "1.parquet")
+    pq.write_table(table.slice(10_000).select(table.column_names[::-1]), tmp_path / "logs" / "2.parquet")
+    ended = monocal_command("apply", model_folder, tmp_path / "logs", "--out", tmp_path / "s.parquet")
+    assert ended.code == 0
+    assert pq.read_table(tmp_path / "s.parquet").drop_columns("pctr_calibrated").equals(table)
+
+
+def test_empty_table(monocal_command, model_folder, log_file, tmp_path):
+    pq.write_table(pq.read_schema(log_file).empty_table(), tmp_path / "empty.parquet")
+    ended = monocal_command("apply", model_folder, tmp_path / "empty.parquet", "--out", tmp_path / "s.parquet")
+    assert ended.code == 0
+    assert pq.read_table(tmp_path / "s.parquet").num_rows == 0

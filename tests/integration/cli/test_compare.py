@@ -75,3 +75,10 @@ def test_fields_auto_and_the_settings_are_those_of_fit(monocal_command, log_file
     assert compared.json["methods"][0]["report"]["metrics"]["log_loss"]["value"] == loss
     without = monocal_command("compare", *given[:-1], "none", "--methods", "platt", "--json")
     assert "mfrce" not in without.json["methods"][0]["report"]["metrics"]
+
+
+def test_a_method_that_cannot_be_fitted_is_listed_with_the_reason(monocal_command, log_file):
+    found = monocal_command("compare", log_file, *COLUMNS, "--methods", "platt,per_segment", "--json").json
+    last = found["methods"][-1]
+    assert (last["method"], last["report"]) == ("per_segment", None)
+    assert "field ids, which 'per_segment' needs" in last["problem"]

@@ -82,3 +82,14 @@ def test_bad_arguments(monocal_command, log_file, arguments, message):
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
     assert ended.err.count("\n") == 1
+
+
+def test_since_as_a_date(monocal_command, log_file, tmp_path):
+    table = pq.read_table(log_file)
+    seconds = table["timestamp"].cast(pa.timestamp("s"))
+    place = table.column_names.index("timestamp")
+    pq.write_table(table.set_column(place, "timestamp", seconds), tmp_path / "dated.parquet")
+    arguments = ("--score", "pctr", "--label", "click", "--time", "timestamp", *QUICK, "--json")
+    found = monocal_command("evaluate", tmp_path / "dated.parquet", *arguments, "--since", "2026-01-05").json
+    expected = (table["timestamp"].to_numpy() >= np.datetime64("2026-01-05", "s").astype(np.int64)).sum()
+    assert 0 < found["n_rows"] == expected

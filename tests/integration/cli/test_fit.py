@@ -108,3 +108,12 @@ def test_set_is_always_the_methods(monocal_command, log_file, tmp_path):
     assert (fitted.method, fitted.options, fitted.field) == ("histogram", {"n_bins": 5}, 1)
     wrong = monocal_command(*given, *small, "--set", "min_count=0", "--out", tmp_path / "wrong")
     assert "error: --set min_count: got 0" in wrong.err
+
+
+def test_holdout_zero_uses_every_row(monocal_command, log_file, tmp_path):
+    ended = monocal_command(
+        "fit", log_file, *COLUMNS, "--method", "platt", "--holdout", "0", "--out", tmp_path / "m", "--json"
+    )
+    assert "fitted on all 20,000 rows" in ended.err
+    assert ended.json["tasks"] == {}
+    assert monocal.load(tmp_path / "m").info["n_rows"] == 20_000

@@ -50,6 +50,17 @@ def test_a_judgement_of_young_rows_is_that_of_labels_that_have_come(log):
     assert found.as_dict()["late_labels"]["mature_share"] == pytest.approx(0.3, abs=0.1)
 
 
+def test_a_refresh_on_young_labels_keeps_the_level():
+    rows = delay_labels(simulate_log(20_000, seed=2).table()).sort_by("timestamp")
+    model = monocal.fit(rows.slice(0, 16_000), method="wide_logistic", **COLUMNS, fields=["device"], **LATE)
+    day = rows.slice(16_000)
+    models = (model, model.refresh(day), model.refresh(day, **LATE))
+    before, seen, mature = (each.predict(day).sum() / day["final_click"].to_numpy().sum() for each in models)
+    assert seen < before - 0.1
+    assert abs(mature - 1.0) < abs(before - 1.0)
+    assert models[2].info["late_labels"]["mature_share"] == 0.0
+
+
 def test_a_watch_of_young_rows_does_not_cry(log):
     model = monocal.fit(log, method="platt", **COLUMNS, **LATE)
     days = {"time": "timestamp", "every": "86400"}

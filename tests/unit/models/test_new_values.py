@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -80,3 +81,10 @@ def test_counts_are_saved_and_grow_with_a_refresh(model: Model, older: dict[str,
     following = loaded.refresh(_log(2_000, 3, first_ad=390))
     assert int(following.value_counts[0].sum()) == 14_000
     assert following.value_counts[0].size == following.vocabulary["ad"].size > model.vocabulary["ad"].size
+
+
+def test_bands_hold_every_row_once_and_are_in_the_json_of_evaluate(model: Model) -> None:
+    found = evaluate_table(_log(3_000, 2), model=model, metrics=["log_loss"], n_bootstrap=10)
+    plain = json.loads(json.dumps(found.as_dict()))["tasks"]["click"]["new_and_rare_values"]["ad"]
+    assert sum(band["n_rows"] for band in plain) == 3_000
+    assert [band["least"] for band in plain] == [0, 1, 10, 100, 1000]

@@ -7,7 +7,7 @@ import pytest
 import monocal
 from monocal.calibrators import CALIBRATORS
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.fields import STEPS
+from monocal.core.fields import STEPS, learn_knots
 from monocal.core.spaces import logit, sigmoid
 from monocal.lab.prepare.encoder import encode_log
 from monocal.serving.engine import Engine, Request
@@ -166,3 +166,28 @@ def test_what_numbers_do_not_reach_is_refused_by_name(model, log, tmp_path):
         InvalidInput, match="numeric field 'price': got 'cheap' at row 0 of the table; expected a number"
     ):
         monocal.fit(text, method="wide_logistic", **COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "knots"),
+    [([1, 2, 2, 9], (1.0, 2.0, 9.0)), ([5, 5, 5, 5], (5.0,)), ([None, None, None, None], ())],
+)
+def test_few_distinct_numbers_have_few_knots(numbers, knots):
+    table = {"pctr": [0.2, 0.4] * 100, "click": [0, 1, 1, 0, 0] * 40, "x": pa.array(numbers * 50, pa.float64())}
+    fitted = monocal.fit(table, method="wide_logistic", score="pctr", label="click", numeric=["x"])
+    assert fitted.vocabulary["x"].knots == knots
+    assert np.isfinite(fitted.predict({"pctr": [0.2] * 3, "x": pa.array([1.0, 77.0, None])})).all()
+
+
+def test_heavy_ties_make_no_knot_twice():
+    knots = learn_knots([0.0, *np.arange(1.0, 100.0)], [900, *np.ones(99)])
+    assert list(knots) == sorted(set(knots))
+    assert len(knots) >= 3
+    assert knots[0] == 0.0
+
+
+def test_methods_that_cannot_use_numbers_say_so():
+    for name, kind in CALIBRATORS.items():
+        if kind.class_tags.uses_features and not kind.uses_numbers:
+            with pytest.raises(InvalidInput, match=f"numeric: got the method '{name}'; expected .* wide_logistic"):
+                kind().fit([0.1, 0.2], [0, 1], features=[[2], [3]], numeric_knots=[2])
