@@ -89,10 +89,10 @@ class Comparison(Tabular):
         return self.first.too_few()
 
     def verdict(self, name: str) -> Verdict:
-        """What the second is, judged by the metric's goal.
+        """What the second is, by the metric's goal.
 
         "tie" unless the paired interval excludes equality and the difference is larger than the margin; "cannot tell"
-        on too few rows (`too_few`). Metrics are judged one by one: among twenty verdicts at 95 % one may be chance.
+        on too few rows (`too_few`). Verdicts are one by one: among twenty verdicts at 95 % one may be chance.
         """
         low, high = self.interval(name)
         if self.too_few:

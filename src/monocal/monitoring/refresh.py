@@ -16,7 +16,7 @@ from monocal.tables.late_labels import LateLabels
 from monocal.tables.source import TableLike, open_table
 
 GATE_SHARE = 0.3
-"""The newest share of the rows, on which a refresh is judged before anything is written."""
+"""The newest share of the rows, on which a refresh has to pass before anything is written."""
 
 
 @final

@@ -281,8 +281,7 @@ def watch(
     length = duration_of(every, has_dates=rows.has_dates, argument="every") if every else DAY if rows.has_dates else 1
     forecasts = {task: rows.arrived(p) for task, p in model.predict_rows(rows).items()}
     by = rows.roles.slices
-    judged = binned(rows, model.vocabulary)
-    periods = list(sums_by_period(judged, forecasts, by=by, length=length, tolerance=tolerance))
+    periods = list(sums_by_period(binned(rows, model.vocabulary), forecasts, by=by, length=length, tolerance=tolerance))
     days = tuple(_day(model, rows, forecasts, period, length) for period in periods)
     settings = {
         "tasks": list(forecasts),
