@@ -14,6 +14,7 @@ import monocal
 from monocal.calibrators import CALIBRATORS
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.spaces import logit, to_logits
 from monocal.models import Fusion
 from monocal.neural.base import NeuralCalibrator
 from monocal.serving import Engine, Request
@@ -43,6 +44,23 @@ def test_offline_and_online_numbers_are_bit_equal(model, log, n_rows):
     for task in model.task_names:
         assert np.array_equal(answer.probabilities[task], offline[task])
     assert np.array_equal(answer.fused, model.fusion.fuse(offline))
+
+
+def test_columns_may_be_any_sequence(model, log):
+    request = request_of(log.slice(50, 7))
+    scores = {task: tuple(column) for task, column in request.scores.items()}
+    tuples = Request(scores, fields={name: tuple(column) for name, column in request.fields.items()})
+    found, expected = (Engine(model).calibrate(columns).probabilities["click"] for columns in (tuples, request))
+    assert found.tolist() == expected.tolist()
+
+
+def test_one_number_is_the_logit_that_it_is_among_others(rng):
+    for score in [*rng.random(200).tolist(), 0.0, 1e-9, 1e-7, 1.0 - 1e-9, 1.0]:
+        assert to_logits([score], "probability") == to_logits([score, 0.0], "probability")[0] == logit([score])
+    for score in (-80.0, -40.0, -1.5, 40.0, 80.0):
+        assert to_logits([score], "logit") == np.clip(score, -40.0, 40.0)
+    for wide in ([-60.0, -1.0, 3.0], [-1.0, 3.0, 80.0]):
+        assert np.array_equal(to_logits(wide, "logit"), np.clip(wide, -40.0, 40.0))
 
 
 def test_the_look_up_takes_at_most_64_bytes_per_value():
