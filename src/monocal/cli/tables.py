@@ -90,16 +90,12 @@ def print_task(name: str, found: Evaluation) -> None:
 
 def print_comparison(found: MethodComparison) -> None:
     """Shows methods from best to worst."""
-    from monocal.evaluation.compare_methods import DEFAULT_METRIC
-
-    metric, tied = found.metric, found.tied_with_best
+    metric = found.metric
     rows = [_method_row(result, found) for result in found.results]
     notes = [
         f"Sorted by {metric}.",
         f"vs: change of {metric} on the same rows; tie: within noise, or below {percent(found.margin)}.",
-        f"Best{'' if metric == DEFAULT_METRIC else f' by {metric}'}: {found.best.method}"
-        + (f"; not significantly different: {', '.join(tied)}." if tied else ", beyond noise."),
-        *([found.too_few] if found.too_few else []),
+        *([found.too_few] if found.too_few else [_best(found)]),
         *_by_log_loss(found),
         *(f"{result.method}: {to_message(result.problem)}" for result in found.results if result.problem),
         *(f"{result.method}: {result.remark}" for result in found.results if result.remark),
@@ -107,6 +103,16 @@ def print_comparison(found: MethodComparison) -> None:
     ]
     head = ["method", metric, "vs none", "vs best", *_beside(metric).values(), "fit s"]
     print_table("Methods on held-out rows", head, rows, notes)
+
+
+def _best(found: MethodComparison) -> str:
+    from monocal.evaluation.compare_methods import DEFAULT_METRIC
+
+    tied = found.tied_with_best
+    by = "" if found.metric == DEFAULT_METRIC else f" by {found.metric}"
+    return f"Best{by}: {found.best.method}" + (
+        f"; not significantly different: {', '.join(tied)}." if tied else ", beyond noise."
+    )
 
 
 def _by_log_loss(found: MethodComparison) -> list[str]:
