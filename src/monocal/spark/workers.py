@@ -19,7 +19,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.files import is_uri
 from monocal.models.artefact import MODEL_FOLDER, ModelFiles, fetch_folder, load_model, model_files
 from monocal.models.model import Model
-from monocal.tables.cluster_table import brought
+from monocal.tables.cluster_table import collect
 from monocal.tables.problems import RawRows
 
 LARGEST_SHIPPED_BYTES = 64 << 20
@@ -122,7 +122,7 @@ def placed(batches: Iterator[Any]) -> Iterator[RawRows]:
 def collected(df: Any) -> pa.Table:
     """Brings a small Spark table to the driver."""
     with refusals_of_workers():
-        return df.toArrow() if hasattr(df, "toArrow") else brought(df)
+        return df.toArrow() if hasattr(df, "toArrow") else collect(df)
 
 
 @contextmanager

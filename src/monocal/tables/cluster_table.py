@@ -1,4 +1,4 @@
-"""A Spark table that is read here: the columns asked for, brought once."""
+"""A Spark table that is read here: the columns asked for, collected once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPES = {
 class ClusterTable:
     """The columns of a Spark table as a dataset; rows stay on the cluster until columns are asked for.
 
-    They are brought partition after partition (before Spark 4.2 in one piece) and kept, because Spark may give the rows
+    They are collected partition after partition (before Spark 4.2 in one piece) and kept, because Spark may give the rows
     of a shuffled table in another order when it is asked again.
 
     Arguments:
@@ -38,12 +38,12 @@ class ClusterTable:
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self._held: pa.Table | None = None
-        self.schema = brought(frame.limit(0)).schema
+        self.schema = collect(frame.limit(0)).schema
 
     def hold(self, columns: Sequence[str]) -> pa.Table:
         """Returns these columns; what is asked for later is found in the same order if it is among them."""
         if self._held is None or not set(columns) <= set(self._held.column_names):
-            self._held = brought(self._frame.select(*(f"`{name}`" for name in dict.fromkeys(columns))))
+            self._held = collect(self._frame.select(*(f"`{name}`" for name in dict.fromkeys(columns))))
         return self._held.select(list(columns))
 
     def to_batches(self, columns: Sequence[str], batch_size: int) -> Iterator[pa.RecordBatch]:
@@ -51,7 +51,7 @@ class ClusterTable:
         yield from self.hold(columns).to_batches(max_chunksize=batch_size)
 
 
-def brought(frame: Any) -> pa.Table:
+def collect(frame: Any) -> pa.Table:
     """Brings a Spark table to this machine, with the types that its columns have there."""
     if hasattr(frame, "__arrow_c_stream__"):
         return pa.table(frame)

@@ -2,7 +2,7 @@
 
 Preparing a log for rankers writes such folders, and so does `save_encoded`. A ranker's scores of a log lie in a folder
 of their own that knows where the log is. Both are opened as a `Table` whose columns are memory maps; as a table like
-any other they have their values again, see `decoded`.
+any other they have their values again, see `LogValues`.
 """
 
 from __future__ import annotations
@@ -320,7 +320,7 @@ def rows_of_fit(table: TableLike, columns: Mapping[str, Any]) -> Table:
 
 
 @final
-class Decoded:
+class LogValues:
     """The folder of a prepared log as a table of values, for whatever reads tables; made batch by batch.
 
     An id that stands for values that were not listed is a text that no value has, so that a model of the log finds its

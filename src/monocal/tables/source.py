@@ -213,12 +213,12 @@ def _arrow_table(frame: Any) -> pa.Table:
 
 def _open_prepared(place: str | Path) -> TableStream | None:
     """Opens the folder of a prepared log as a table of values; None if it is none."""
-    from monocal.tables.encoded import Decoded, is_encoded, open_encoded
+    from monocal.tables.encoded import LogValues, is_encoded, open_encoded
 
     if is_uri(str(place)) or not is_encoded(place):
         return None
     rows = open_encoded(place)
-    return _open_batches(Decoded(rows), str(place), rows.n_rows)
+    return _open_batches(LogValues(rows), str(place), rows.n_rows)
 
 
 def _open_batches(dataset: Any, source: str, n_rows: int | None = None) -> TableStream:
