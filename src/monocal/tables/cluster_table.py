@@ -28,8 +28,8 @@ _TYPES = {
 class ClusterTable:
     """The columns of a Spark table as a dataset; rows stay on the cluster until columns are asked for.
 
-    They are collected partition after partition (before Spark 4.2 in one piece) and kept, because Spark may give the rows
-    of a shuffled table in another order when it is asked again.
+    They are collected partition after partition (before Spark 4.2 in one piece) and kept, because Spark may give the
+    rows of a shuffled table in another order when it is asked again.
 
     Arguments:
         frame: A `pyspark.sql.DataFrame`, classic or of Spark Connect.
