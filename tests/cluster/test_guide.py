@@ -32,7 +32,7 @@ def test_the_guide_runs_from_the_laptop_to_the_service(spark, folder, rows, tmp_
     names = {"spark": spark}
     exec(compile(named, str(PAGE), "exec"), names)
     assert (tmp_path / "scored" / "_SUCCESS").exists()
-    assert names["found"].tasks["click"]["after"].value("pcoc") == pytest.approx(1.0, abs=0.1)
+    assert names["found"].tasks["click"].value("pcoc") == pytest.approx(1.0, abs=0.1)
     assert monocal.load("model_of_all").predict(rows).mean() == pytest.approx(rows["click"].to_numpy().mean())
     assert fit_log(open_encoded("ranked"), FitOptions("wide_logistic"), n_shards=2).info["soft_labels"]
     row = names["row"]

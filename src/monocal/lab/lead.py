@@ -60,7 +60,7 @@ class Lead:
         if not self.is_visible:
             return textwrap.fill(f"{ahead}; no field and score together show beyond noise where.", 79)
         low, high = self.scores
-        told = (
+        text = (
             f"{ahead}: errors depend on {self.field} and score together. By {self.field} and tenth of the score, "
             f"{self.other} is typically off by "
             f"{percent(self.other_error, 2)} beyond noise, {self.method} by {percent(self.error, 2)}. Plainest where "
@@ -68,7 +68,7 @@ class Lead:
             f"over observed clicks are {ratio(self.other_pcoc)} with {self.other}, "
             f"{ratio(self.pcoc)} with {self.method}."
         )
-        return textwrap.fill(told, 79)
+        return textwrap.fill(text, 79)
 
 
 def explain_lead(

@@ -35,9 +35,9 @@ class Trainer:
         batch = {"features": features} | {f"label:{place}": labels[:, place] for place in range(labels.shape[1])}
         batch |= {} if weights is None else {"weights": weights}
         batch |= {} if groups is None else {"groups": groups}
-        with workers(self.n_threads) as crew:
+        with workers(self.n_threads) as pool:
             tasks = [str(place) for place in range(labels.shape[1])]
-            objective = RankerObjective(self.network, self.loss, None, tasks, self.l2, "", crew, "")
+            objective = RankerObjective(self.network, self.loss, None, tasks, self.l2, "", pool, "")
             loss = objective.gradients(batch)
         self.optimisers.step(RATE)
         return loss

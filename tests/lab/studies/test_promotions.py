@@ -76,7 +76,7 @@ def test_the_study_runs_on_the_sample(sample, tmp_path):
     (found,) = (line for line in text.splitlines() if line.startswith("| isotonic, seed 0 | 0.") and "±" in line)
     cell = next(row for row in outcome.rows if row["calibrator"] == "isotonic")
     assert found.count(" | ") == 10
-    assert cell["believed"] == {}
+    assert cell["retained"] == {}
 
 
 def test_the_log_comes_from_the_package_where_no_folder_holds_it(sample, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The table of a challenger: who counts as rival, what is better beyond noise, and what was believed."""
+"""The table of a challenger: who counts as rival, what is better beyond noise, and what was retained."""
 
 import numpy as np
 import pytest
@@ -44,9 +44,9 @@ def finished(tmp_path):
     answers = {"theirs": truth * 1.1, "plain": truth * 1.5, "beside": truth, "ours": truth * 1.02}
     cells = [cell_of("log", data, spec, seed, tmp_path) for spec in study.calibrators for seed in study.seeds]
     for cell in cells:
-        believed = {"network": [0.25], "fields": [1.0, 0.5]} if cell.spec.name == "ours" else {}
+        retained = {"network": [0.25], "fields": [1.0, 0.5]} if cell.spec.name == "ours" else {}
         p = answers[cell.spec.name] * (1.0 + 0.001 * cell.seed)
-        finish(cell, {"status": "ok", "cpu_seconds": 2.0, "believed": believed}, p)
+        finish(cell, {"status": "ok", "cpu_seconds": 2.0, "retained": retained}, p)
     return study, cells
 
 

@@ -121,10 +121,9 @@ def find_file(raw_dir: Path, names: Sequence[str], source: str) -> Path:
             path = raw_dir / (name + ending)
             if path.is_file():
                 return path
-    wish = " or ".join(names)
-    raise InvalidInput.of(
-        "raw_dir", repr(str(raw_dir)), f"a folder with {wish} (plain, .gz or .zst)", f"fetch the raw files of {source}"
-    )
+    expected = " or ".join(names)
+    expected = f"a folder with {expected} (plain, .gz or .zst)"
+    raise InvalidInput.of("raw_dir", repr(str(raw_dir)), expected, f"fetch the raw files of {source}")
 
 
 @final

@@ -135,7 +135,7 @@ class NeuralRanker(Ranker):
         options = RankerTraining(
             self.n_epochs, self.batch_rows, self.learning_rate, checkpoint, self.checkpoint_batches, show_progress
         )
-        with workers(self._threads()) as crew:
+        with workers(self._threads()) as pool:
             objective = RankerObjective(
                 network,
                 loss,
@@ -143,7 +143,7 @@ class NeuralRanker(Ranker):
                 self.tasks_,
                 self.l2,
                 self.fingerprint_,
-                crew,
+                pool,
                 f"training {self.name}",
                 lists,
                 references,
@@ -177,10 +177,10 @@ class NeuralRanker(Ranker):
                 found = self.network_.score(torch.tensor(self._inputs(log, rows))).double()
                 logits[rows] = loss.decode(found.view(len(found), -1, loss.n_logits).squeeze(2)).numpy()
 
-        with workers(self._threads()) as crew, progress("scoring", log.n_rows, show=show_progress) as bar:
+        with workers(self._threads()) as pool, progress("scoring", log.n_rows, show=show_progress) as bar:
             for start in range(0, log.n_rows, _WINDOW_ROWS):
                 window = min(_WINDOW_ROWS, log.n_rows - start)
-                crew.map(score_chunk, [slice(start + part.start, start + part.stop) for part in chunks(window)])
+                pool.map(score_chunk, [slice(start + part.start, start + part.stop) for part in chunks(window)])
                 release_pages(log.features)
                 bar.advance(window)
         return {task: np.ascontiguousarray(logits[:, place]) for place, task in enumerate(self.tasks_)}

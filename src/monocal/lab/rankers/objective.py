@@ -48,8 +48,8 @@ def workers(n_threads: int) -> Iterator[Workers]:
     threads do not wait for each other inside every product, which matters on a machine that is busy.
 
     Example:
-        >>> with workers(2) as crew:
-        ...     crew.map(lambda number: number * number, [1, 2, 3])
+        >>> with workers(2) as pool:
+        ...     pool.map(lambda number: number * number, [1, 2, 3])
         [1, 4, 9]
     """
     # the number of threads of a matrix product belongs to the thread that asks for it
@@ -85,7 +85,7 @@ class RankerObjective:
         tasks: The network has as many logits for each as the loss wants.
         l2: Strength of the penalty.
         fingerprint: Changes with the ranker's parameters and the rows.
-        crew: Threads that share the chunks.
+        pool: Threads that share the chunks.
         title: What the progress bar says.
         lists: Number of each row's list, for a loss that compares rows; they come whole, see `order_by_list`.
         references: Task to what is known of each row beforehand, for a loss that asks for it.
@@ -100,7 +100,7 @@ class RankerObjective:
         tasks: Sequence[str],
         l2: float,
         fingerprint: str,
-        crew: Workers,
+        pool: Workers,
         title: str,
         lists: Lists | None = None,
         references: Mapping[str, NDArray[Any]] | None = None,
@@ -108,7 +108,7 @@ class RankerObjective:
     ) -> None:
         self.network, self.loss = network, loss
         self.lists, self.references, self.inputs = lists, dict(references or {}), inputs
-        self.log, self.tasks, self.l2, self.crew, self.title = log, tuple(tasks), l2, crew, title
+        self.log, self.tasks, self.l2, self.pool, self.title = log, tuple(tasks), l2, pool, title
         self.fingerprint = fingerprint
 
     def columns(self) -> Batch:
@@ -157,7 +157,7 @@ class RankerObjective:
             logits: Tensor = network(leaves[place], *rows, *shared_leaf)
             return logits
 
-        outputs = self.crew.map(go_forward, range(len(parts)))
+        outputs = self.pool.map(go_forward, range(len(parts)))
         logits = torch.cat([output.detach() for output in outputs]).double().requires_grad_()
         loss = self._loss(logits, batch)
         (logit_gradients,) = torch.autograd.grad(loss, logits)
@@ -167,7 +167,7 @@ class RankerObjective:
             upper = logit_gradients[parts[place]].to(outputs[place].dtype)
             return torch.autograd.grad(outputs[place], [leaves[place], *weights, *shared_leaf], upper)
 
-        by_chunk = self.crew.map(go_back, range(len(parts)))
+        by_chunk = self.pool.map(go_back, range(len(parts)))
         totals = [_add_up(gradients) for gradients in zip(*(found[1:] for found in by_chunk), strict=True)]
         for weight, gradient in zip(weights, totals, strict=False):
             weight.grad = gradient
@@ -183,7 +183,7 @@ class RankerObjective:
             return np.asarray(batch["features"])
         rows = batch["rows"]
         read, parts = self.inputs, chunks(len(rows))
-        return np.concatenate(self.crew.map(lambda part: read(self.log, rows[part]), parts))
+        return np.concatenate(self.pool.map(lambda part: read(self.log, rows[part]), parts))
 
     def _loss(self, logits: Tensor, batch: Batch) -> Tensor:
         weights, groups = batch.get("weights"), batch.get("groups")

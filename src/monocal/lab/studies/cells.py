@@ -147,7 +147,7 @@ def run_cell(cell: Cell) -> None:
         "cpu_seconds": time.process_time() - cpu,
         "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "arguments": arguments,
-        "believed": _believed(fitted),
+        "retained": _retained(fitted),
     }
     finish(cell, facts, answers)
 
@@ -178,8 +178,8 @@ def fit(method: str, arguments: Mapping[str, Any], rows: CalibrationRows, seed: 
     )
 
 
-def _believed(fitted: Calibrator | None) -> dict[str, Any]:
-    """Returns the shares to which fields and network are believed; nothing of a method without carry-over."""
+def _retained(fitted: Calibrator | None) -> dict[str, Any]:
+    """Returns the retained shares of the effects of fields and network; nothing of a method without carry-over."""
     carry = getattr(fitted, "carry_", {})
     return {name: [float(share) for share in carry[key]] for name, key in _SHARES.items() if key in carry}
 

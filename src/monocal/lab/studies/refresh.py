@@ -228,11 +228,11 @@ def walk(method: RefreshMethod, way: str, steps: Steps, n_first: int) -> WalkedW
     """Predicts every step after the first ones, with labels in time and a step late, and learns it afterwards."""
     rows = steps.rows
     model = previous = _fitted(method, rows[:n_first])
-    told: tuple[list[Floats], list[Floats]] = ([], [])
+    forecasts: tuple[list[Floats], list[Floats]] = ([], [])
     cpu = 0.0
     for number in range(n_first, len(rows)):
         today = rows[number]
-        for answers, forecaster in zip(told, (model, previous), strict=True):
+        for answers, forecaster in zip(forecasts, (model, previous), strict=True):
             answers.append(forecaster.predict(today.z, features=today.ids, scores_are="logit"))
         previous = model
         start = time.process_time()
@@ -243,8 +243,10 @@ def walk(method: RefreshMethod, way: str, steps: Steps, n_first: int) -> WalkedW
             model = _fitted(method, rows[number + 1 - width : number + 1])
         cpu += time.process_time() - start
     later = rows[n_first:]
-    off = [[abs(p.sum() / day.labels.sum() - 1.0) for p, day in zip(answers, later, strict=True)] for answers in told]
-    losses = np.array([_losses(answers, later) for answers in told])
+    off = [
+        [abs(p.sum() / day.labels.sum() - 1.0) for p, day in zip(answers, later, strict=True)] for answers in forecasts
+    ]
+    losses = np.array([_losses(answers, later) for answers in forecasts])
     return WalkedWay(f"{method.name}, {way}", losses, np.array(off), cpu / len(later))
 
 
@@ -257,7 +259,7 @@ def _fitted(method: RefreshMethod, steps: Sequence[Dataset]) -> Calibrator:
     )
 
 
-def _losses(told: Sequence[Floats], steps: Sequence[Dataset]) -> Floats:
+def _losses(forecasts: Sequence[Floats], steps: Sequence[Dataset]) -> Floats:
     """Returns the mean log-loss of every step."""
-    pairs = zip(told, steps, strict=True)
+    pairs = zip(forecasts, steps, strict=True)
     return np.array([log_losses(logit(p), day.labels).mean() for p, day in pairs])

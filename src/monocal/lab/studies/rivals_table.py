@@ -23,7 +23,7 @@ EXPLANATION = (
     "challenger minus the best of its rivals, with the wider of two 95 % intervals: over "
     f"{N_BLOCKS} blocks of consecutive rows, and over groups of rows (users, stores, pitchers). It is the noise of the "
     "judged rows, not of the draw; ▲ is better beyond it, ▼ worse. MFRCE is what lies beyond its noise floor "
-    f"({N_FLOOR} redraws). CPU seconds are those of a cell, answers included. Shares are what the challenger believes "
+    f"({N_FLOOR} redraws). CPU seconds are those of a cell, answers included. Shares are what the challenger retains "
     "with the first seed: of its network, and of the fields in the order of the log."
 )
 
@@ -36,7 +36,7 @@ class _Judged:
     losses: Floats
     excess: float
     cpu_seconds: float
-    believed: Mapping[str, Sequence[float]]
+    retained: Mapping[str, Sequence[float]]
     n_seeds: int
 
 
@@ -95,7 +95,7 @@ def _judge(cells: Sequence[Cell], labels: Floats, errors: FieldErrors) -> _Judge
         excess.append(errors.excess(answers))
     facts = [cell.result() for cell in unique]
     seconds = float(np.mean([entry["cpu_seconds"] for entry in facts]))
-    return _Judged(losses, float(np.mean(excess)), seconds, facts[0].get("believed", {}), len(unique))
+    return _Judged(losses, float(np.mean(excess)), seconds, facts[0].get("retained", {}), len(unique))
 
 
 def _difference(study: Study, judged: Mapping[str, _Judged], means: Mapping[str, float], groups: Any) -> str:
@@ -132,5 +132,5 @@ def _standard_error(gaps: Floats, place: Any) -> float:
 
 
 def _shares(judged: _Judged | None) -> list[str]:
-    believed = {} if judged is None else judged.believed
-    return [" ".join(f"{share:.2f}" for share in believed.get(key, ())) for key in ("network", "fields")]
+    retained = {} if judged is None else judged.retained
+    return [" ".join(f"{share:.2f}" for share in retained.get(key, ())) for key in ("network", "fields")]

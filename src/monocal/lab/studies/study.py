@@ -255,7 +255,7 @@ def read_entries(path_or_name: str | Path) -> tuple[dict[str, Any], str]:
     try:
         return tomllib.loads(text), origin
     except tomllib.TOMLDecodeError as error:
-        raise InvalidInput.of("study", f"{origin} ({error})", "a readable TOML file", "mend the file") from error
+        raise InvalidInput.of("study", f"{origin} ({error})", "a readable TOML file", "fix the file") from error
 
 
 def shipped_studies() -> dict[str, str]:
