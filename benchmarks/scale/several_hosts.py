@@ -5,7 +5,6 @@ python benchmarks/scale/several_hosts.py bits          # needs root and iproute2
 python benchmarks/scale/several_hosts.py traffic --rows 400000
 python benchmarks/scale/several_hosts.py lost
 python benchmarks/scale/several_hosts.py cut --timeout 20
-python benchmarks/scale/several_hosts.py restart
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import tempfile
 import time
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +39,6 @@ BY_NAME = {"rdzv-endpoint": f"host-1:{PORT}"}
 C10D = {**BY_NAME, "rdzv-backend": "c10d"}
 SMALL = {"size": "small", "n_epochs": 2}
 LONG = {"size": "small", "n_epochs": 1000, "carry": "none", "n_dimensions": 4}
-FOUR = {**LONG, "n_epochs": 4}
 
 
 def bits_of(found: Any) -> str:
@@ -63,12 +60,12 @@ class Trial:
     """One fit by the launchers of all hosts."""
 
     def __init__(
-        self, hosts: Hosts, log: Path, folder: Path, settings: dict[str, Any], n_each: int = 2, **wishes: Any
+        self, hosts: Hosts, log: Path, folder: Path, settings: dict[str, Any], n_each: int = 2, **requests: Any
     ) -> None:
         folder.mkdir()
         self.hosts, self.log, self.folder, self.model = hosts, log, folder, folder / "model"
         self.settings, self.n_each = settings, n_each
-        self.wishes = {"folder": str(folder), **wishes}
+        self.requests = {"folder": str(folder), **requests}
 
     def start(self, launcher: dict[str, str] | None = None, plain: bool = False, **environment: str) -> None:
         """Starts a launcher per host, the last one first.
@@ -80,7 +77,7 @@ class Trial:
         """
         sets = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
         fit = ["fit", self.log, "--method", "umc", *sets, "--engine", "torchrun", "--n-shards", N_SHARDS]
-        what = ["-m", "monocal"] if plain else [MEMBER, json.dumps(self.wishes)]
+        what = ["-m", "monocal"] if plain else [MEMBER, json.dumps(self.requests)]
         n = len(self.hosts.addresses)
         environment = {"PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1", **environment}
         self.started = time.monotonic()
@@ -186,25 +183,9 @@ def cut(log: Path, folder: Path, timeout: float) -> None:
         told(timeout=timeout, **trial.ended(300 + timeout))
 
 
-def restart(log: Path, folder: Path) -> None:
-    """A process is killed after an epoch; launchers start all again, which go on from the checkpoint."""
-    expected = by_one_process(log, FOUR)
-    own_stores: tuple[dict[str, str], ...] = ({}, {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
-    for number, (launcher, environment, rank) in enumerate(product((BY_NAME, C10D), own_stores, (3, 0))):
-        place = folder / f"restart-{number}"
-        checkpoint = str(place / "checkpoint")
-        with Hosts(2, "addresses") as hosts:
-            trial = Trial(hosts, log, place, {**FOUR, "checkpoint": checkpoint}, lost=rank, checkpoint=checkpoint)
-            trial.start({**launcher, "max-restarts": "1"}, **environment)
-            facts = trial.ended(120)
-        epochs = [line.split()[1] for line in (place / "epochs").read_text().splitlines()]
-        asked = {"backend": launcher.get("rdzv-backend", "static"), **environment, "lost_rank": rank}
-        told(**asked, epochs=epochs, bits=trial.bits(), same=trial.bits() == expected, **facts)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["bits", "traffic", "lost", "cut", "restart"])
+    parser.add_argument("what", choices=["bits", "traffic", "lost", "cut"])
     parser.add_argument("--rows", type=int, default=80_000, help="of the simulated log, a fifth of which is fitted")
     parser.add_argument("--timeout", type=float, default=20.0, help="of a reduction, where a cable is cut")
     parser.add_argument("--keep", type=Path, help="a new folder for what the processes said")
@@ -216,6 +197,6 @@ if __name__ == "__main__":
         roles = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
         rows = Table.read(simulate_log(given.rows, seed=7).table(), roles).in_time_order().encoded()
         save_encoded(replace(rows, parts=split_by_share(rows.n_rows)), log)
-        cases = {"bits": bits, "traffic": traffic, "lost": lost, "restart": restart}
+        cases = {"bits": bits, "traffic": traffic, "lost": lost}
         cases["cut"] = partial(cut, timeout=given.timeout)
         cases[given.what](log, folder)

@@ -1,10 +1,10 @@
 """The command line of monocal in a process that tells what its reductions took, and may be lost or hurried.
 
-torchrun … watched_member.py WISHES fit LOG …
+torchrun … watched_member.py REQUESTS fit LOG …
 
-WISHES is JSON: `folder`, where rank-K.json goes; `timeout`, seconds instead of the usual 600; `lost`, the rank that is
-killed once, when `checkpoint` is there or at reduction `after`, its moment in the folder's file `lost`; `reached`, the
-reduction at which the first process writes a file of that name.
+REQUESTS is JSON: `folder`, where rank-K.json goes; `timeout`, seconds instead of the usual 600; `lost`, the rank that
+is killed once, at reduction `after`, its moment in the folder's file `lost`; `reached`, the reduction at which the
+first process writes a file of that name.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from monocal.training.checkpoints import Checkpoint
-
 from monocal.cli.main import main
-from monocal.neural.train import process_group
+from monocal.core import process_group
 
 
 class Watched:
-    """Counts reductions of this process and does at some of them what is wished."""
+    """Counts reductions of this process and does at some of them what is requested."""
 
-    def __init__(self, wishes: dict[str, Any]) -> None:
-        self.wishes, self.folder = wishes, Path(wishes["folder"])
+    def __init__(self, requests: dict[str, Any]) -> None:
+        self.requests, self.folder = requests, Path(requests["folder"])
         self.n, self.seconds, self.bytes = 0, 0.0, 0
         self._reduced = process_group.ProcessGroup._reduced
 
@@ -40,26 +38,13 @@ class Watched:
         return found
 
     def _happen(self, rank: int) -> None:
-        if rank == 0 and self.n == self.wishes.get("reached"):
+        if rank == 0 and self.n == self.requests.get("reached"):
             (self.folder / "reached").write_text(str(time.time()))
-        if rank == self.wishes.get("lost"):
-            checkpoint, after = self.wishes.get("checkpoint"), self.wishes.get("after")
-            due = Path(checkpoint).exists() if checkpoint else self.n == after
+        if rank == self.requests.get("lost"):
             mark = self.folder / "lost"
-            if due and not mark.exists():
+            if self.n == self.requests.get("after") and not mark.exists():
                 mark.write_text(str(time.time()))
                 os.kill(os.getpid(), signal.SIGKILL)
-
-    def noted(self, save: Any) -> Any:
-        """Also writes, per checkpoint of the first process, how many epochs were done."""
-
-        def noting(checkpoint: Any, parts: Any, facts: Any) -> None:
-            save(checkpoint, parts, facts)
-            if checkpoint.team.rank == 0:
-                with (self.folder / "epochs").open("a") as file:
-                    file.write(f"{os.getpid()} {facts['history']['n_epochs']}\n")
-
-        return noting
 
     def facts(self) -> dict[str, Any]:
         wall = time.perf_counter() - STARTED
@@ -76,10 +61,9 @@ STARTED = time.perf_counter()
 
 if __name__ == "__main__":
     watched = Watched(json.loads(sys.argv[1]))
-    if "timeout" in watched.wishes:
-        process_group.TIMEOUT_SECONDS = watched.wishes["timeout"]
+    if "timeout" in watched.requests:
+        process_group.TIMEOUT_SECONDS = watched.requests["timeout"]
     process_group.ProcessGroup._reduced = lambda *given: watched.reduced(*given)  # type: ignore[method-assign]
-    Checkpoint.save = watched.noted(Checkpoint.save)  # type: ignore[method-assign]
     code = main(sys.argv[2:])
     (watched.folder / f"rank-{os.environ['RANK']}.json").write_text(json.dumps(watched.facts()))
     sys.exit(code)

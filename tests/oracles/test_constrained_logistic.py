@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from monocal.calibrators.statistical import GammaCalibrator
 from scipy.optimize import minimize
 
+from monocal.calibrators.gauss_gamma import GammaCalibrator
 from monocal.calibrators.logistic import solve_logistic
 from monocal.core.dataset import Dataset
 from monocal.core.log_loss import log_losses

@@ -281,7 +281,7 @@ class NumpyOps(Ops):
         if base.shape[0] > _SMALL_REQUEST:
             return FieldSchema.of_offsets(offsets, None).add_shifts(base, ids, shifts)
         starts, ends = offsets[:-1, None], offsets[1:, None]
-        places = ids.T + starts
+        places = np.asarray(ids).T + starts
         np.copyto(places, starts, where=places >= ends)
         terms = np.empty((places.shape[0] + 1, base.shape[0]))
         terms[0] = base
