@@ -21,13 +21,13 @@ from typing import Any
 import numba
 import numpy as np
 import torch
+from request_scorer import RequestScorer
 
 from monocal.calibrators import CALIBRATORS
 from monocal.core.files import atomic_file
 from monocal.core.spaces import sigmoid
 from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, MultiTaskDeepFM
-from monocal.lab.rankers.request_scorer import RequestScorer
 from monocal.lab.simulator import SimulatedLog, World, find_world, simulate_log
 from monocal.lab.simulator.search import SearchWorld, page_features, simulate_pages
 from monocal.models.model import Fusion, Model, TaskModel

@@ -6,7 +6,6 @@ import torch
 
 from monocal.lab.rankers.networks import DeepFMNetwork
 from monocal.lab.rankers.objective import CHUNK_ROWS, RankerObjective, workers
-from monocal.lab.rankers.request_scorer import RequestScorer
 from monocal.lab.rankers.training import Optimisers
 from monocal.lab.ranking_losses import LogLoss
 
@@ -99,14 +98,6 @@ def test_when_every_row_is_touched_the_step_is_torchs_adam(n_tasks, l2, n_folded
     assert torch.allclose(network.table.rows, reference.table, atol=2e-4)
     for found, expected in zip(network.dense_parameters(), reference.dense, strict=True):
         assert torch.allclose(found, expected, atol=2e-4)
-
-
-@pytest.mark.parametrize("n_folded", [0, 12, 4000])
-def test_the_request_scorer_agrees_with_the_network(n_folded):
-    network = make_network(3, sizes=(5, 3000, 7))
-    features = draw_batch(50, sizes=(5, 3000, 7))[0]
-    expected = network.score(torch.from_numpy(features)).detach().numpy()
-    np.testing.assert_allclose(RequestScorer(network, n_folded)(features), expected, atol=1e-5)
 
 
 def test_rows_that_a_batch_does_not_touch_keep_their_bits():

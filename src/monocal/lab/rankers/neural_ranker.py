@@ -112,13 +112,6 @@ class NeuralRanker(Ranker):
 
         return ranking_loss(self.loss, **(self.loss_arguments or {}))
 
-    @property
-    @final
-    def n_dense_parameters(self) -> int:
-        """Numbers in the network, the table of vectors not counted (after fitting)."""
-        self._check_fitted()
-        return sum(weight.numel() for weight in self.network_.dense_parameters())
-
     @final
     def _fit(self, train: EncodedLog, checkpoints: Path | None, show_progress: bool | None) -> None:
         from monocal.lab.rankers.lists import lists_of

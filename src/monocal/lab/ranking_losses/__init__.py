@@ -1,7 +1,12 @@
-"""Objectives of rankers: they may look at the lists that rows belong to."""
+"""Objectives of rankers, also by name: they may look at the lists that rows belong to."""
 
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from monocal.core.errors import UnknownName
 from monocal.lab.ranking_losses.base import LogLoss, RankingLoss
-from monocal.lab.ranking_losses.catalogue import RANKING_LOSSES, ranking_loss
 from monocal.lab.ranking_losses.lists import (
     CalibratedSoftmax,
     JointRankingCalibration,
@@ -23,3 +28,38 @@ __all__ = [
     "RANKING_LOSSES",
     "ranking_loss",
 ]
+
+RANKING_LOSSES: dict[str, type[RankingLoss]] = {
+    "log_loss": LogLoss,
+    "jrc": JointRankingCalibration,
+    "rcr": RegressionCompatibleRanking,
+    "calsoftmax": CalibratedSoftmax,
+    "clid": ListwiseDistillation,
+    "sbcr": SelfBoostedPairs,
+    "bbp": PreferencePairs,
+}
+
+
+def ranking_loss(name: str, /, **arguments: Any) -> RankingLoss:
+    """Returns a loss by name.
+
+    Arguments:
+        name: One of `RANKING_LOSSES`.
+        arguments: What the loss's class takes.
+
+    Example:
+        >>> ranking_loss("jrc", alpha=0.8).alpha
+        0.8
+        >>> ranking_loss("jrc", alhpa=0.8)
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.UnknownName: argument of 'jrc': got 'alhpa'; ... Hint: did you mean 'alpha'?
+    """
+    if name not in RANKING_LOSSES:
+        raise UnknownName.among("loss", name, RANKING_LOSSES)
+    kind = RANKING_LOSSES[name]
+    known = [] if kind is LogLoss else list(inspect.signature(kind).parameters)
+    for argument in arguments:
+        if argument not in known:
+            raise UnknownName.among(f"argument of {name!r}", argument, known)
+    return kind(**arguments)
