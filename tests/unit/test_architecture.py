@@ -99,7 +99,7 @@ def test_every_room_but_spark_is_kept_from_pyspark():
     contracts = {contract["name"]: contract for contract in settings["tool"]["importlinter"]["contracts"]}
     ignored = {line for contract in contracts.values() for line in contract.get("ignore_imports", ())}
     assert ignored == {"monocal.core.process_group -> torch"}
-    named = contracts["Only the room spark and one file of the command line know pyspark"]["source_modules"]
+    named = contracts["Only the package spark and one file of the command line know pyspark"]["source_modules"]
     inside = [path.stem for folder in (SOURCE, SOURCE / "cli") for path in folder.iterdir() if path.name[0] != "_"]
     exempt = {"spark", "cli", "engines", "py"}
     assert {name.split(".")[-1] for name in named} == set(inside) - exempt
