@@ -16,7 +16,7 @@ from monocal.lab.simulator import delay_labels, simulate_log
 from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
-from monocal.testing.teams import run_team
+from monocal.testing.thread_reducer import run_members
 
 LOG = simulate_log(30_000, seed=5)
 RANDOM = np.random.default_rng(0)
@@ -82,7 +82,7 @@ ASKED = [
 def test_any_number_of_members_gives_the_same_bits(fit, rows):
     alone = fitted(LOCAL, fit, rows)
     for size in (2, 3):
-        for member in run_team(size, lambda member: fitted(member, fit, rows)):
+        for member in run_members(size, lambda member: fitted(member, fit, rows)):
             assert member == alone
 
 
@@ -100,7 +100,7 @@ def test_so_it_is_for_labels_that_may_still_come(method):
         return bits(model.tasks[0].calibrator)
 
     alone = fit(LOCAL)
-    assert run_team(3, fit) == [alone] * 3
+    assert run_members(3, fit) == [alone] * 3
 
 
 def test_parts_differ_from_a_plain_fit_by_rounding_alone():
@@ -121,7 +121,7 @@ def test_a_member_without_rows_takes_part():
         data = Dataset.of(LOG.scores[rows], LOG.labels[rows], features=IDS[rows, :2], partition=partition)
         return len(rows), bits(calibrator("wide_logistic").fit_data(data))
 
-    (_, alone), members = fit(LOCAL), run_team(2, fit)
+    (_, alone), members = fit(LOCAL), run_members(2, fit)
     assert members == [(few, alone), (0, alone)]
 
 
@@ -132,9 +132,9 @@ def test_a_member_may_see_one_class_but_not_all_of_them():
             Dataset.of(LOG.scores[rows], labels[rows], features=IDS[rows, :2], partition=partition)
         )
 
-    assert len(run_team(2, lambda member: fit(member, np.sort(LOG.labels)))) == 2
+    assert len(run_members(2, lambda member: fit(member, np.sort(LOG.labels)))) == 2
     with pytest.raises(InvalidInput, match="only 0s"):
-        run_team(2, lambda member: fit(member, np.zeros(LOG.n_rows)))
+        run_members(2, lambda member: fit(member, np.zeros(LOG.n_rows)))
 
 
 @pytest.mark.parametrize("method", CALIBRATORS)
@@ -165,6 +165,6 @@ def test_an_evaluation_of_a_wide_fit_moves_one_number_per_shift(monkeypatch):
         calibrator("wide_logistic", max_iterations=3).fit_data(data)
         return member.n_bytes / member.n_reductions
 
-    few, many = (set(run_team(10, lambda member, n=n: fit(member, n))) for n in (10_000, 30_000))
+    few, many = (set(run_members(10, lambda member, n=n: fit(member, n))) for n in (10_000, 30_000))
     assert len(few) == len(many) == 1
     assert max(few | many) < 8 * 600

@@ -19,7 +19,7 @@ from monocal.core.log_loss import log_loss
 from monocal.core.monotonicity import Predict, assert_monotone
 from monocal.core.spaces import Floats, logit
 from monocal.lab.simulator import Affine, simulate_log
-from monocal.testing.monotone_probes import Curve, dense_probes
+from monocal.testing.probes import Curve, dense_probes
 
 N_ROWS = 4000
 

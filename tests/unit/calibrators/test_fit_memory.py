@@ -17,7 +17,7 @@ from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.roles import Roles
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
-from monocal.testing.teams import run_team
+from monocal.testing.thread_reducer import run_members
 from monocal.wide.intervals import unexplained_at_fit
 from monocal.wide.solver import Search, WideParameters
 
@@ -106,5 +106,5 @@ def test_a_member_of_a_team_holds_less_than_150_bytes_for_each_of_its_rows(monke
     labels, scores = {"y": random.random(n_rows) < 0.2}, {"y": random.uniform(0.1, 0.3, n_rows)}
     log = EncodedLog.of(features, labels, vocabulary, roles, scores=scores).as_table()
     asked = FitOptions(method, arguments)
-    run_team(2, lambda team: fit_log(log.take(slice(0, 20_000)), asked, team=team))
-    assert peak_of(lambda: run_team(2, lambda team: fit_log(log, asked, team=team))) / n_rows < 100
+    run_members(2, lambda team: fit_log(log.take(slice(0, 20_000)), asked, team=team))
+    assert peak_of(lambda: run_members(2, lambda team: fit_log(log, asked, team=team))) / n_rows < 100

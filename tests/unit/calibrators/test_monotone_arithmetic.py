@@ -11,7 +11,7 @@ from monocal.calibrators.state import CalibratorState
 from monocal.core.monotonicity import assert_monotone
 from monocal.core.spaces import logit, shift_probabilities
 from monocal.ops.numpy_ops import NUMPY
-from monocal.testing.monotone_probes import dense_probes, neighbours
+from monocal.testing.probes import dense_probes, neighbours
 
 FITTED = {"scores_are_": "logit", "sampling_rate_": None, "n_fields_": 0, "recent_shift_": 0.0, "fell_back_": False}
 

@@ -6,7 +6,7 @@ import pytest
 from monocal.core.dataset import ChosenIds, Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.reduce import DEALT_ROWS, LOCAL, Partition, broadcast_arrays
-from monocal.testing.teams import run_team
+from monocal.testing.thread_reducer import run_members
 
 VALUES = np.random.default_rng(0).normal(size=(5 * DEALT_ROWS + 7, 3)) * np.array([1e-9, 1.0, 1e12])
 
@@ -21,7 +21,7 @@ def summed(member, n):
 def test_the_same_parts_give_the_same_bits_for_any_number_of_members(n):
     alone = summed(LOCAL, n)
     for size in (2, 3, 4):
-        for member in run_team(size, lambda member: summed(member, n)):
+        for member in run_members(size, lambda member: summed(member, n)):
             assert [array.tobytes() for array in member] == [array.tobytes() for array in alone]
 
 
@@ -44,7 +44,7 @@ def test_one_part_is_a_plain_sum():
 
 def test_rows_are_dealt_in_blocks_and_every_row_once():
     n_rows = 4 * DEALT_ROWS + 100
-    dealt = run_team(2, lambda member: Partition.of_log(n_rows, 3, member))
+    dealt = run_members(2, lambda member: Partition.of_log(n_rows, 3, member))
     assert sorted(np.concatenate([own for own, _ in dealt]).tolist()) == list(range(n_rows))
     own, partition = dealt[0]
     assert [len(own[part]) for _, part in partition.parts()] == [2 * DEALT_ROWS, DEALT_ROWS]
@@ -63,7 +63,7 @@ def test_newest_rows_and_taken_rows_stay_in_their_parts():
 def test_an_empty_part_adds_nothing_and_impossible_partitions_are_refused():
     np.testing.assert_array_equal(summed(LOCAL, 100)[0], summed(LOCAL, 6)[0])
     with pytest.raises(InvalidInput, match="n_shards: got 1; expected 2"):
-        run_team(2, lambda member: Partition.of_log(10, 1, member))
+        run_members(2, lambda member: Partition.of_log(10, 1, member))
     with pytest.raises(InvalidInput, match=r"n_shards: got 513; expected 1 \(one per process\) to 512"):
         Partition.of_log(10, 513, LOCAL)
     with pytest.raises(InvalidInput, match="not finite"):
@@ -95,7 +95,7 @@ def test_rows_are_split_at_one_moment_in_all_parts():
 
 def test_arrays_of_the_first_member_reach_all():
     arrays = {"a": np.arange(5, dtype=np.int32), "b": np.array([[0.1, np.nan]])}
-    for found in run_team(3, lambda member: broadcast_arrays(arrays if member.rank == 0 else {}, member)):
+    for found in run_members(3, lambda member: broadcast_arrays(arrays if member.rank == 0 else {}, member)):
         assert {name: array.tobytes() for name, array in found.items()} == {
             name: array.tobytes() for name, array in arrays.items()
         }

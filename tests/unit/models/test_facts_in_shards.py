@@ -14,7 +14,7 @@ from monocal.models.fit import FitOptions, fit_log
 from monocal.models.learned_rows import N_KEPT, row_sample, rows_fact
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
-from monocal.testing.teams import run_team
+from monocal.testing.thread_reducer import run_members
 
 ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
 
@@ -48,7 +48,7 @@ def test_members_remember_together_what_one_process_remembers(log, alone, size):
     def fit(team):
         return fit_log(log, FitOptions("wide_logistic"), n_shards=3, team=team)
 
-    for member in run_team(size, fit):
+    for member in run_members(size, fit):
         same_facts(member, alone)
 
 
@@ -58,7 +58,7 @@ def test_rows_without_a_label_are_remembered_alike(log):
     labels[DEALT_ROWS : 2 * DEALT_ROWS] = -1  # a whole block of the second shard
     partly = replace(log, labels={"click": labels})
     wanted = fit_log(partly, FitOptions("wide_logistic"))
-    for member in run_team(2, lambda team: fit_log(partly, FitOptions("wide_logistic"), n_shards=2, team=team)):
+    for member in run_members(2, lambda team: fit_log(partly, FitOptions("wide_logistic"), n_shards=2, team=team)):
         same_facts(member, wanted)
 
 

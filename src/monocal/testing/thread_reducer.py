@@ -1,4 +1,4 @@
-"""Teams without processes: members are threads, and every byte that they would send is counted."""
+"""A reducer without processes: members are threads, and every byte that they would send is counted."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 
 @final
-class ThreadTeam:
-    """One member of a team of threads.
+class ThreadReducer:
+    """One member of a reducer of threads.
 
     Attributes:
         rank: Which member it is.
@@ -45,18 +45,18 @@ class ThreadTeam:
         return result
 
 
-def run_team(size: int, work: Callable[[ThreadTeam], T]) -> list[T]:
+def run_members(size: int, work: Callable[[ThreadReducer], T]) -> list[T]:
     """Lets every member do the same work on its own part and returns what each found.
 
     Example:
-        >>> [int(counts[0]) for counts in run_team(3, lambda team: team.all_sum(np.array([team.rank])))]
+        >>> [int(counts[0]) for counts in run_members(3, lambda reducer: reducer.all_sum(np.array([reducer.rank])))]
         [3, 3, 3]
     """
     shared: dict[Any, Any] = {"barrier": Barrier(size)}
 
     def member(rank: int) -> T:
         try:
-            return work(ThreadTeam(rank, size, shared))
+            return work(ThreadReducer(rank, size, shared))
         except BaseException:
             shared["barrier"].abort()
             raise
