@@ -120,7 +120,19 @@ def test_a_table_is_refused_because_every_process_would_read_all_of_it(tmp_path,
     table = tmp_path / "log.parquet"
     pq.write_table(simulate_log(100).table(), table)
     try:
-        assert main(["fit", str(table), "--engine", "torchrun", "--out", str(tmp_path / "model")]) == 2
+        words = [
+            "--score",
+            "pctr",
+            "--label",
+            "click",
+            "--fields",
+            "site_id",
+            "--engine",
+            "torchrun",
+            "--out",
+            str(tmp_path / "model"),
+        ]
+        assert main(["fit", str(table), *words]) == 2
     finally:
         leave()
     assert "run monocal lab prepare" in capsys.readouterr().err

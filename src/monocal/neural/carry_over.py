@@ -18,6 +18,7 @@ from monocal.carry_over.shares import ValidationRows, solve_shares
 from monocal.carry_over.shrinkage import CarryOver
 from monocal.core.dataset import Dataset
 from monocal.core.spaces import Floats
+from monocal.neural.fitted import Weights
 from monocal.wide.penalties import Penalty, PenaltyPath, solve_shrunk
 from monocal.wide.solver import Search, WideParameters
 
@@ -32,8 +33,6 @@ REFIT_ROUNDS = 2
 """Beside the trained curve shifts scatter less than beside a straight line, so penalties move once more."""
 
 _REFIT = Search(tolerance=1e-7, max_iterations=100, slope_is_free=False)
-
-Weights = dict[str, NDArray[Any]]
 
 
 @final

@@ -54,16 +54,6 @@ def test_same_seed_same_result_and_global_generators_untouched():
     np.testing.assert_array_equal(np.random.get_state()[1], numpy_before)  # noqa: NPY002
 
 
-def test_thread_count_is_restored():
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        trained(network_of(), rows_of(200), TrainingOptions(1, 100))
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_network_ends_with_the_best_weights():
     network, held_out = network_of(), rows_of(800, 1)
     history = trained(network, rows_of(), TrainingOptions(6, 64, 0.05, "constant"), held_out)
