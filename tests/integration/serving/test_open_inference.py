@@ -86,7 +86,7 @@ def test_ids_and_sampling_rate_as_tensors(service, models, log):
         ({"inputs": [one(name=7)]}, 422, "inputs[0].name: got int; expected str"),
         ({"inputs": [one(shape=[-1])]}, 422, "inputs[0].shape[0]: got another value; expected int >= 0"),
         ({"inputs": [one(shape=[1, 1, 1])]}, 422, "inputs[0].shape: got another value; expected array of length <= 2"),
-        ({"inputs": [one(shape=[10**12])]}, 413, "expected at most 50"),
+        ({"inputs": [one(shape=[51], data=[0.1] * 51)]}, 413, "got 51 candidates; expected at most 50"),
         ({"inputs": [one(shape=[0, 10**12], data=[])]}, 422, "expected [candidates] or [candidates, 1]"),
         ({"inputs": [one(datatype="FP128", data=[0.1])]}, 422, "inputs[0].datatype: got invalid enum value 'FP128'"),
         ({"inputs": [one(parameters={"binary_data_size": 8})]}, 422, "got nothing; expected a list of values"),

@@ -124,6 +124,21 @@ def test_other_workers_follow_the_active_version_and_not_the_folder(store, folde
     asyncio.run(asyncio.wait_for(follow(), 300.0))
 
 
+def test_a_folder_that_is_being_written_is_not_loaded_before_it_rests(store, monkeypatch):
+    looks = [(("state", number, 0, 0),) for number in (1, 2, 3, 3, 3)]
+    loaded_after = []
+
+    async def load():
+        loaded_after.append(len(looks))
+        store._last_publication = (("state", 3, 0, 0),)
+
+    monkeypatch.setattr("monocal.serving.service._publication", lambda _folder: looks.pop(0))
+    monkeypatch.setattr(store, "load", load)
+    with pytest.raises(IndexError):
+        asyncio.run(store.follow(0.0, watch=True))
+    assert loaded_after == [1]
+
+
 def test_a_lost_copy_is_made_anew_from_the_folder(store, model, make, tmp_path):
     shutil.rmtree(tmp_path / "copies" / store.engine.version)
     later = make()
