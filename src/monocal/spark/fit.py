@@ -112,19 +112,13 @@ def fit(
 
 def _check_method(chosen: Calibrator, time: str | None) -> None:
     if not chosen.fits_in_parts:
-        raise InvalidInput.of(
-            "method",
-            repr(chosen.name),
-            "one that several processes can fit together, such as 'umc' or 'wide_logistic'",
-            "monocal.fit(df, …) brings the columns that it needs to this machine and fits any method",
-        )
+        expected = "one that several processes can fit together, such as 'umc' or 'wide_logistic'"
+        hint = "monocal.fit(df, …) brings the columns that it needs to this machine and fits any method"
+        raise InvalidInput.of("method", repr(chosen.name), expected, hint)
     if chosen.looks_at_time and time is None:
-        raise InvalidInput.of(
-            "time",
-            None,
-            f"a column that tells older rows from newer ones, for {chosen.name!r} with these arguments",
-            'name the column, or set carry="none", recent_share=0 and guard=False',
-        )
+        expected = f"a column that tells older rows from newer ones, for {chosen.name!r} with these arguments"
+        hint = 'name the column, or set carry="none", recent_share=0 and guard=False'
+        raise InvalidInput.of("time", None, expected, hint)
 
 
 def _fit_in_barrier(df: Any, roles: Roles, known: Vocabulary, asked: FitOptions, workers: int) -> Model:
@@ -215,9 +209,8 @@ def check_slots(session: Any, workers: int) -> None:
     if workers < 1:
         raise InvalidInput.of("workers", workers, "a whole number ≥ 1", "leave it out to use 2")
     if session.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
-        raise InvalidInput.of(
-            "spark.dynamicAllocation.enabled", "true", "false: tasks of a barrier stage start together", "turn it off"
-        )
+        expected = "false: tasks of a barrier stage start together"
+        raise InvalidInput.of("spark.dynamicAllocation.enabled", "true", expected, "turn it off")
     slots = _slots(session)
     if workers > slots:
         raise InvalidInput.of("workers", workers, f"at most the {slots} slots that Spark has", "ask for fewer")
