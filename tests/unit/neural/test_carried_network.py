@@ -30,7 +30,7 @@ def passing():
     return simulate_log(40_000, world=world)
 
 
-def test_a_network_that_holds_is_believed(bent):
+def test_a_network_that_holds_is_kept(bent):
     one = fitted(bent)
     assert one.carry_["network"][0] > 0.3
     assert one.weights_["mix"][0] == one.carry_["network"][0]
