@@ -13,10 +13,10 @@ from monocal.core.dataset import ChosenIds, Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.reduce import DEALT_ROWS, LOCAL, Partition
 from monocal.lab.simulator import delay_labels, simulate_log
+from monocal.lab.thread_reducer import run_members
 from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
-from monocal.testing.thread_reducer import run_members
 
 LOG = simulate_log(30_000, seed=5)
 RANDOM = np.random.default_rng(0)

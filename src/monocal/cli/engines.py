@@ -15,9 +15,6 @@ from monocal.core.errors import InvalidInput
 if TYPE_CHECKING:
     from monocal.core.reduce import Reducer
 
-ENGINES = ("local", "spark")
-FIT_ENGINES = (*ENGINES, "torchrun")
-
 _NO_PARQUET = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _UNUSABLE = {
     "PATH_NOT_FOUND": "which is not there",
@@ -30,11 +27,7 @@ _UNUSABLE = {
 
 
 def is_spark(
-    engine: str,
-    master: str | None,
-    conf: list[str] | None,
-    unsupported: dict[str, Any] | None = None,
-    engines: tuple[str, ...] = ENGINES,
+    engine: str, master: str | None, conf: list[str] | None, unsupported: dict[str, Any] | None = None
 ) -> bool:
     """Says whether Spark is asked for; refuses options that belong to the other engine.
 
@@ -43,10 +36,7 @@ def is_spark(
         master: As given.
         conf: As given.
         unsupported: Options that have no meaning on Spark: name to value, which must be None or empty.
-        engines: The engines that the verb has.
     """
-    if engine not in engines:
-        raise InvalidInput.of("engine", repr(engine), " or ".join(engines), "leave it out to work on this machine")
     if engine != "spark":
         given = "master" if master else "conf" if conf else ""
         if given:

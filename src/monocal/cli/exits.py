@@ -197,7 +197,8 @@ def in_options(message: str, options: Collection[str], settings: Collection[str]
 def _usage(error: typer.TyperException) -> str:
     text = _one_line(error.format_message())
     option = next(reversed(getattr(getattr(error, "param", None), "opts", ())), "")
-    expected = _one_line(getattr(error, "message", "")).removeprefix("Input should be ").partition(", unable")[0]
+    message = _one_line(getattr(error, "message", "")).partition(", unable")[0]
+    expected = re.sub(r"^(Input should be |Value error, .* is not (?=one of ))", "", message)
     if option.startswith("-") and expected and (values := _values_of(option, SETTINGS.given)):
         text = f"{option}: got {shown(repr(values[-1]))}; expected {expected.removesuffix('.')}"
     context = getattr(error, "ctx", None)

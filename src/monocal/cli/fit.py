@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from monocal.cli import arguments
 from monocal.cli.engines import (
-    FIT_ENGINES,
     check_new_folder,
     folder_is_there,
     is_spark,
@@ -66,7 +65,7 @@ def fit(
     max_size: Count | None = None,
     holdout: Share = 0.2,
     refit: bool = False,
-    engine: str = "local",
+    engine: Literal["local", "spark", "torchrun"] = "local",
     n_shards: Count | None = None,
     workers: Count = 2,
     master: str | None = None,
@@ -100,7 +99,7 @@ def fit(
     options: dict[str, Any] = {"method": chosen, "min_count": min_count, "max_size": max_size}
     on_one_machine = ("group", "label_time", "numeric")
     not_on_spark = {"refit": refit, "n_shards": n_shards, **{name: columns[name] for name in on_one_machine}}
-    if is_spark(engine, master, conf, not_on_spark, FIT_ENGINES):
+    if is_spark(engine, master, conf, not_on_spark):
         from monocal.spark import fit as fit_on_spark
 
         columns["fields"] = arguments.chosen_fields(columns["fields"])
@@ -120,9 +119,7 @@ def fit(
         )
     if team is not None and team.rank > 0:
         return
-    remark(found.holdout.explanation)
-    if found.evaluation.late_labels is not None:
-        remark(str(found.evaluation.late_labels))
+    remark(found.holdout.explanation, found.evaluation.late_labels)
     found.model.save(out)
     if as_json:
         print_json({"out": out, "fields": found.model.field_names, **found.as_dict()})
@@ -171,7 +168,7 @@ def apply(
     column: Pairs = None,
     interval: float | None = None,
     n_threads: Count = 2,
-    engine: str = "local",
+    engine: Literal["local", "spark"] = "local",
     master: str | None = None,
     conf: list[str] | None = None,
     as_json: bool = False,
@@ -275,6 +272,3 @@ def export(
         remark(f"  its integral is taken at {done.n_nodes} nodes, not in closed form")
     remark(f"  inputs: {', '.join(done.inputs)}")
     remark(f"  outputs: {', '.join(done.outputs)}")
-
-
-VERBS = {"fit": fit, "apply": apply, "export": export}

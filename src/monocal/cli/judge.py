@@ -8,7 +8,7 @@ from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import Any, Literal
 
 from monocal.cli import arguments
 from monocal.cli.engines import is_spark, spark_table
@@ -63,7 +63,7 @@ def evaluate(
     until: str | None = None,
     metrics: Names = None,
     seed: Natural = 0,
-    engine: str = "local",
+    engine: Literal["local", "spark"] = "local",
     master: str | None = None,
     conf: list[str] | None = None,
     as_json: bool = False,
@@ -108,8 +108,7 @@ def evaluate(
         return
     from monocal.cli.tables import print_task
 
-    if found.late_labels is not None:
-        remark(str(found.late_labels))
+    remark(found.late_labels)
     for name, evaluation in found.tasks.items():
         print_task(name, evaluation)
 
@@ -156,9 +155,7 @@ def compare(
         seed=seed,
         **others,
     )
-    remark(found.holdout.explanation)
-    if found.late_labels is not None:
-        remark(str(found.late_labels))
+    remark(found.holdout.explanation, found.late_labels)
     if as_json:
         print_json(found.as_dict())
         return
@@ -314,13 +311,3 @@ def metrics(name: str | None = None, *, as_json: bool = False) -> None:
     ]
     rows = [(key, summary, goals[key]) for key, summary in summaries.items()]
     print_table("Metrics", ["metric", "what it measures", "goal"], rows, notes, left=3)
-
-
-VERBS = {
-    "evaluate": evaluate,
-    "compare": compare,
-    "report": report,
-    "inspect": inspect,
-    "methods": methods,
-    "metrics": metrics,
-}

@@ -38,7 +38,7 @@ HOMES: Mapping[str, str] = {
     "export": "monocal.cli.fit",
     LABORATORY: "monocal.lab.cli",
 }
-"""Verbs in the order of the data's way, and the modules that have them in `VERBS`, with examples in `EXAMPLES`."""
+"""Verbs in the order of the data's way, and the modules with functions of these names and examples in `EXAMPLES`."""
 
 _EXIT_CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())])
 
@@ -70,17 +70,17 @@ class Verbs(TyperGroup):
     def _built(self, name: str) -> Any:
         module: Any = import_module(self.homes[name])
         if name == LABORATORY:
-            homes = dict.fromkeys(module.VERBS, module.__name__)
+            homes = dict.fromkeys(module.EXAMPLES, module.__name__)
             return Verbs(name=name, homes=homes, help=module.__doc__, no_args_is_help=True, rich_markup_mode=None)
         lines = ["\b", "Examples:", *(f"  {line}" for line in module.EXAMPLES[name].strip().splitlines())]
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        alone.command(name, epilog="\n".join(lines))(with_options(module.VERBS[name]))
+        alone.command(name, epilog="\n".join(lines))(with_options(getattr(module, name)))
         return typer.main.get_command(alone)
 
     def _summary(self, name: str) -> str:
         if name == LABORATORY:
             return "Prepares and ranks raw logs, and runs studies."
-        return (import_module(self.homes[name]).VERBS[name].__doc__ or "").partition("\n")[0]
+        return (getattr(import_module(self.homes[name]), name).__doc__ or "").partition("\n")[0]
 
 
 app = typer.Typer(

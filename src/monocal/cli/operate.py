@@ -60,7 +60,7 @@ def refresh(
     since: str | None = None,
     until: str | None = None,
     scores_are: Literal["probability", "logit"] | None = None,
-    engine: str = "local",
+    engine: Literal["local", "spark"] = "local",
     master: str | None = None,
     conf: list[str] | None = None,
     as_json: bool = False,
@@ -82,14 +82,12 @@ def refresh(
 
     period: dict[str, Any] = {"since": since, "until": until, "scores_are": scores_are}
     done = refresh_folder(model, given, out, gate=gate, by=tuple(by or ()), max_harm=max_harm, **period, **columns)
-    if done.late_labels is not None:
-        remark(str(done.late_labels))
+    remark(done.late_labels)
     if as_json:
         print_json(done.as_dict())
     else:
         print_lines(folded("\n".join(history_lines(done.model.info)[-1:])))
-        if done.verdict is not None:
-            remark(str(done.verdict))
+        remark(done.verdict)
     if not done.written:
         raise typer.Exit(REFUSED)
     remark(f"wrote generation {done.model.info['generation']} to {out}")
@@ -106,7 +104,7 @@ def gate(
     since: str | None = None,
     until: str | None = None,
     html: str | None = None,
-    engine: str = "local",
+    engine: Literal["local", "spark"] = "local",
     master: str | None = None,
     conf: list[str] | None = None,
     as_json: bool = False,
@@ -188,7 +186,7 @@ def watch(
     max_drift: float | None = None,
     since: str | None = None,
     until: str | None = None,
-    engine: str = "local",
+    engine: Literal["local", "spark"] = "local",
     master: str | None = None,
     conf: list[str] | None = None,
     as_json: bool = False,
@@ -275,13 +273,3 @@ def serve(
     given: dict[str, Any] = {"host": host, "port": port, "workers": workers, "admin_port": admin_port, "shadow": shadow}
     given |= {"watch": watch or None, "token": token, **(settings or {})}
     run(ServiceSettings.from_environment(model, **given))
-
-
-VERBS = {
-    "refresh": refresh,
-    "gate": gate,
-    "promote": promote,
-    "rollback": rollback,
-    "watch": watch,
-    "serve": serve,
-}

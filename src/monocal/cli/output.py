@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from monocal.core.numbers import plain_values
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
 _WIDTH = 80
 
 
-def remark(text: str) -> None:
-    """Says something to the person watching; results never go this way."""
-    typer.echo(text, err=True)
+def remark(*said: object) -> None:
+    """Says things to the person watching, each on a line of its own, None not at all; results never go this way."""
+    for text in said:
+        if text is not None:
+            typer.echo(str(text), err=True)
 
 
 def print_json(result: Any) -> None:
@@ -32,22 +35,7 @@ def print_json(result: Any) -> None:
          "n_rows": 3
         }
     """
-    sys.stdout.write(json.dumps(plain(result), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def plain(value: Any) -> Any:
-    """Returns numbers, strings, lists and dictionaries only, as JSON wants them."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, str | bool | int) or value is None:
-        return value
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Iterable):
-        return [plain(entry) for entry in value]
-    return str(value)
+    sys.stdout.write(json.dumps(plain_values(result), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def print_table(

@@ -1,8 +1,10 @@
-"""Numbers as people read them: as many digits as mean something, a true minus, a word for what is unknown."""
+"""Numbers as people read them, with as many digits as mean something and a true minus; and values as JSON has them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 UNKNOWN = "–"
 _THIN = "\u202f"
@@ -139,3 +141,25 @@ def _not_finite(number: float) -> str:
 
 def _minus(text: str) -> str:
     return text.replace("-", "−")
+
+
+def plain_values(value: Any) -> Any:
+    """Returns numbers, texts, lists and dictionaries only, as JSON wants them; a number that is not defined is None.
+
+    Example:
+        >>> import numpy as np
+        >>> from pathlib import Path
+        >>> plain_values({"ece": float("nan"), "shares": np.array([0.5, 0.25]), "out": Path("model")})
+        {'ece': None, 'shares': [0.5, 0.25], 'out': 'model'}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(entry) for key, entry in value.items()}
+    if isinstance(value, str | bool | int) or value is None:
+        return value
+    if hasattr(value, "tolist"):
+        return plain_values(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Iterable):
+        return [plain_values(entry) for entry in value]
+    return str(value)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.log_loss import log_losses
-from monocal.core.numbers import significant
+from monocal.core.numbers import plain_values, significant
 from monocal.core.spaces import Floats, logit
-from monocal.evaluation.result import Evaluation, plain, text_table
+from monocal.evaluation.result import Evaluation, text_table
 from monocal.metrics import Interval, centred_interval
 from monocal.metrics.base import Goal
 from monocal.tables.result import Tabular
@@ -117,7 +117,7 @@ class Comparison(Tabular):
                 "first": self.first.value(name),
                 "second": self.second.value(name),
                 "difference": self.difference(name),
-                "interval": [plain(end) for end in self.interval(name)],
+                "interval": plain_values(self.interval(name)),
                 "size": self.size(name),
                 "verdict": self.verdict(name),
             }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from monocal.core.errors import UnknownName
+from monocal.core.numbers import plain_values
 from monocal.core.spaces import Floats
 from monocal.metrics import AnyMetric, Forecast, Interval, Value, bootstrap, centred_interval, noise_floor
 from monocal.metrics.resample import check_confidence, check_replicates
@@ -247,17 +248,19 @@ class Evaluation(Tabular):
 
     def _entry(self, name: str) -> dict[str, Any]:
         without = self.interval_reason(name)
-        return {
-            "value": plain(self.value(name)),
-            "interval": [plain(end) for end in self.interval(name)],
+        entry: dict[str, Any] = {
+            "value": self.value(name),
+            "interval": self.interval(name),
             **({"interval_reason": without} if without and not self.reason(name) else {}),
-            "floor": plain(self.floor(name)),
-            "floor_interval": [plain(end) for end in self.floor_interval(name)],
-            "excess": plain(self.excess(name)),
+            "floor": self.floor(name),
+            "floor_interval": self.floor_interval(name),
+            "excess": self.excess(name),
             "goal": self.metrics[name].goal.kind,
             "reason": "infinite" if math.isinf(self.value(name)) else self.reason(name),
-            "details": {key: plain(number) for key, number in self.details(name).items()},
+            "details": self.details(name),
         }
+        plain: dict[str, Any] = plain_values(entry)
+        return plain
 
     def _line(self, name: str) -> tuple[str, str, str, str, str]:
         low, high = self.interval(name)
@@ -299,8 +302,3 @@ def text_table(lines: Sequence[Sequence[str]]) -> list[str]:
     """
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-
-
-def plain(number: float) -> float | None:
-    """Returns a number as JSON has it: None if it is not finite."""
-    return number if math.isfinite(number) else None

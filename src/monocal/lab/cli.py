@@ -252,6 +252,3 @@ def bench(
     else:
         print_lines(text)
         remark(f"written to {leaderboard}")
-
-
-VERBS = {"prepare": prepare, "rank": rank, "bench": bench}

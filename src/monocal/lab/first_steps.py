@@ -130,6 +130,3 @@ def _count(text: str) -> int:
     if number != int(number):
         raise InvalidInput.of("--rows", repr(text), "a whole number", "write 100_000 or 1e5")
     return int(number)
-
-
-VERBS = {"demo": demo, "simulate": simulate}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from monocal.core.errors import ArtefactError, InvalidInput, MonocalError
 from monocal.core.files import is_uri, local_path
 from monocal.core.folder import LARGEST_MANIFEST_BYTES, FolderFormat
 from monocal.core.format import fingerprint_bytes
+from monocal.core.numbers import plain_values
 from monocal.core.replace import read_unchanged
 from monocal.core.version import __version__
 from monocal.models.facts import Counts
@@ -195,20 +195,8 @@ def _entries(model: Model) -> dict[str, Any]:
         "scores_are": model.scores_are,
         "sampling_rate": model.sampling_rate,
         "fusion": None if model.fusion is None else model.fusion.as_dict(),
-        "info": _plain(model.info),
+        "info": plain_values(model.info),
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 ModelFiles = Mapping[str, bytes]

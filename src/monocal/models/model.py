@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -308,16 +308,8 @@ class Model(Tabular):
             scores: Scores of the wanted tasks, in the model's score space.
             sampling_rate: Share of negatives kept, one number or one per row.
         """
-        answers = {}
-        for name, column in scores.items():
-            samples = Dataset.of(
-                column,
-                features=ids if ids.shape[1] else None,
-                scores_are=self.scores_are,
-                sampling_rate=sampling_rate,
-            )
-            answers[name] = self.task(name).calibrator.predict_data(samples)
-        return answers
+        rows = _rows_of_tasks(self, ids, scores, sampling_rate)
+        return {name: self.task(name).calibrator.predict_data(data) for name, data in rows}
 
     def check_columns(self, available: list[str]) -> None:
         """Refuses a table that lacks a column, naming what the model was fitted on and the nearest column there."""
@@ -397,14 +389,14 @@ def logit_variance(
     sampling_rate: Floats | float | None = None,
 ) -> dict[str, LogitVariance]:
     """Returns how surely each row's calibrated logit is known, by task; arguments as for `Model.predict_ids`."""
-    return {
-        name: model.task(name).calibrator.logit_variance(
-            Dataset.of(
-                column,
-                features=ids if ids.shape[1] else None,
-                scores_are=model.scores_are,
-                sampling_rate=sampling_rate,
-            )
-        )
-        for name, column in scores.items()
-    }
+    rows = _rows_of_tasks(model, ids, scores, sampling_rate)
+    return {name: model.task(name).calibrator.logit_variance(data) for name, data in rows}
+
+
+def _rows_of_tasks(
+    model: Model, ids: Ids, scores: Mapping[str, Floats], rate: Floats | float | None
+) -> Iterator[tuple[str, Dataset]]:
+    """Yields the tasks with their rows as calibrators take them, one after the other."""
+    features = ids if ids.shape[1] else None
+    for task, column in scores.items():
+        yield task, Dataset.of(column, features=features, scores_are=model.scores_are, sampling_rate=rate)

@@ -12,7 +12,7 @@ from monocal.core.errors import MonocalWarning
 
 HEAVY = ("torch", "numba", "pandas", "sklearn", "pyarrow", "scipy", "numpy", "matplotlib", "rich.console")
 LAB = import_module(HOMES[LABORATORY])
-VERBS = [(name,) for name in HOMES if name != LABORATORY] + [(LABORATORY, name) for name in LAB.VERBS]
+VERBS = [(name,) for name in HOMES if name != LABORATORY] + [(LABORATORY, name) for name in LAB.EXAMPLES]
 
 
 def test_help_loads_nothing_heavy_and_few_modules(python_process):

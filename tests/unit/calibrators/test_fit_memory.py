@@ -14,10 +14,10 @@ from monocal.carry_over.shrinkage import CarryOver
 from monocal.core.dataset import Dataset
 from monocal.core.fields import FieldSchema
 from monocal.lab.prepare.encoded_log import EncodedLog
+from monocal.lab.thread_reducer import run_members
 from monocal.models.fit import FitOptions, fit_log
 from monocal.tables.roles import Roles
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
-from monocal.testing.thread_reducer import run_members
 from monocal.wide.intervals import unexplained_at_fit
 from monocal.wide.solver import Search, WideParameters
 

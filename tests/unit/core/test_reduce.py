@@ -6,7 +6,7 @@ import pytest
 from monocal.core.dataset import ChosenIds, Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.reduce import DEALT_ROWS, LOCAL, Partition, broadcast_arrays
-from monocal.testing.thread_reducer import run_members
+from monocal.lab.thread_reducer import run_members
 
 VALUES = np.random.default_rng(0).normal(size=(5 * DEALT_ROWS + 7, 3)) * np.array([1e-9, 1.0, 1e12])
 

@@ -8,13 +8,13 @@ import pytest
 
 from monocal.core.reduce import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
+from monocal.lab.thread_reducer import run_members
 from monocal.models import learned_rows as sampling
 from monocal.models.facts import count_values
 from monocal.models.fit import FitOptions, fit_log
 from monocal.models.learned_rows import N_KEPT, row_sample, rows_fact
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
-from monocal.testing.thread_reducer import run_members
 
 ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
 
