@@ -19,7 +19,7 @@ from monocal.carry_over.level import block_offset
 from monocal.carry_over.origins import SEARCH
 from monocal.carry_over.shrinkage import CarryOver, carry_among, learn_carry_over
 from monocal.core.dataset import Dataset
-from monocal.core.reduce import broadcast, broadcast_arrays
+from monocal.core.reduce import LOCAL, broadcast, broadcast_arrays
 from monocal.core.row_intervals import LogitVariance
 from monocal.core.spaces import Floats
 from monocal.core.threads import row_workers, threads_for_rows
@@ -27,8 +27,10 @@ from monocal.neural.carry_over import (
     SMALLEST_NETWORK_SHARE,
     Start,
     hidden_fields,
-    network_trial,
     refit_shifts,
+    rows_of_trial,
+    share_that_held,
+    share_without_trial,
     split_off_recent,
 )
 from monocal.neural.encoders import MapInputs, encoder_arrays, encoder_for
@@ -136,7 +138,7 @@ class NeuralCalibrator(NeuralArguments):
     def _fit_weights(self, data: Dataset, settings: FitSettings) -> Dataset:
         """Learns all arrays; returns the rows with their logits as they enter the map.
 
-        Start, shares, training, shifts, level: all but the training is convex, on all rows, and exact.
+        Shares, start, training, shifts, level: all but the training is convex, on all rows, and exact.
         """
         wide = settings.wide and len(data.fields) > 0
         # without a wide part the start is a line, which has no penalties to learn
@@ -146,10 +148,17 @@ class NeuralCalibrator(NeuralArguments):
         curve = learn_score_curve(effects, carry_over, self.base, l2) if self.base == "curve" else None
         weights: Weights = {}
         history: dict[str, Any] = {}
-        share = 1.0
+        share, hidden = 1.0, hidden_fields(carry_over)
         if carry_over is not None:
             tried = data if curve is None else curve.applied_at_origin(data)
-            share, weights, history = network_trial(tried, carry_over, self._train, self._map_logits)
+            share = share_without_trial(carry_over)
+            if carry_over.origins:
+                # a network that is trained on the rows before the last origin is judged by those after the gap
+                older, start = rows_of_trial(tried, carry_over)
+                weights, history = self._train(older, None, start, hidden)
+                del older  # in parts a copy
+                later = carry_over.origins[-1].later(tried, carry_over.blocks)
+                share = share_that_held(self._map_logits(weights, later), later, start, carry_over)
             if share < SMALLEST_NETWORK_SHARE and self.base == "auto":
                 # a network that is in use bends by itself, and starts best from a straight line
                 curve = learn_score_curve(data, carry_over, self.base, l2)
@@ -158,7 +167,6 @@ class NeuralCalibrator(NeuralArguments):
             data, effects = curve.applied(data), curve.applied(effects)
         older, held_out = split_off_recent(data, settings.stopping_share)
         start = self._start(effects if carry_over is not None else older, settings, carry_over, l2)
-        hidden = hidden_fields(carry_over)
         if share >= SMALLEST_NETWORK_SHARE:
             weights, history = self._train(older, held_out, start, hidden)
         else:
@@ -197,46 +205,52 @@ class NeuralCalibrator(NeuralArguments):
         return Start(shifts=np.zeros(rows.fields.n_ids), penalties=np.full(len(rows.fields), penalty))
 
     def _train(
-        self, rows: Dataset, held_out: Dataset | None, start: Start, hidden: NDArray[np.bool_] | None = None
-    ) -> tuple[Weights, dict[str, Any]]:
-        """Trains a map on top of a start, see `TrainMap`.
-
-        Of rows in parts the newest ones come together, the first member trains on them, and all get its arrays.
-        """
-        if rows.partition is None:
-            newest = rows if self.curve_rows is None else rows.newest(int(self.curve_rows))
-            return self._train_here(newest, held_out, start, hidden)
-        reducer, most = rows.partition.reducer, int(self.curve_rows or MOST_ROWS_IN_ONE_PLACE)
-        here, _ = rows.gather_newest(most)
-        checked = None if held_out is None else held_out.gather_newest(most)[0]
-        weights, history = self._train_here(here, checked, start, hidden) if reducer.rank == 0 else ({}, {})
-        return broadcast_arrays(weights, reducer), json.loads(broadcast(json.dumps(history).encode(), reducer))
-
-    def _train_here(
         self, rows: Dataset, held_out: Dataset | None, start: Start, hidden: NDArray[np.bool_] | None
     ) -> tuple[Weights, dict[str, Any]]:
-        from monocal.neural.context import ChosenValues
-        from monocal.neural.network import FieldMap, WideShift
-        from monocal.neural.train import train
+        """Returns the arrays of a map trained on top of a start, and how its training went.
 
-        settings, rows = self._settings(), start.entering(rows)
-        encoder = self._encoder(rows)
-        if isinstance(encoder, ChosenValues) and hidden is not None:
-            encoder.hide_(np.flatnonzero(hidden).tolist())
-        width = encoder.width if isinstance(encoder, ChosenValues) else 0
-        curve = self._build(MapInputs(rows, width, width // max(len(rows.fields), 1), settings.warm_start))
-        history = train(
-            FieldMap(curve, encoder=encoder, wide=WideShift.frozen(rows.fields.sizes.tolist(), start.shifts)),
-            rows,
-            self._objective(settings, rows.fields),
-            self._options(settings, rows),
-            None if held_out is None else start.entering(held_out),
-        )
-        weights: Weights = {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
-        weights["affine"] = np.array([start.slope, start.intercept])
-        if isinstance(encoder, ChosenValues):
-            weights |= encoder_arrays(encoder)
-        return weights, history
+        Of rows in parts the newest ones come together, the first member trains on them, and all get its arrays.
+
+        Arguments:
+            rows: The rows to train on.
+            held_out: Rows that choose when to stop.
+            start: Slope, intercept and shifts that stay while the map is trained.
+            hidden: Fields whose values all count as unseen in the map's context; None for none.
+        """
+        reducer = LOCAL if rows.partition is None else rows.partition.reducer
+        if rows.partition is not None:
+            most = int(self.curve_rows or MOST_ROWS_IN_ONE_PLACE)
+            rows, _ = rows.gather_newest(most)
+            held_out = None if held_out is None else held_out.gather_newest(most)[0]
+        elif self.curve_rows is not None:
+            rows = rows.newest(int(self.curve_rows))
+        weights: Weights = {}
+        history: dict[str, Any] = {}
+        if reducer.rank == 0:
+            from monocal.neural.context import ChosenValues
+            from monocal.neural.network import FieldMap, WideShift
+            from monocal.neural.train import train
+
+            settings, rows = self._settings(), start.entering(rows)
+            encoder = self._encoder(rows)
+            if isinstance(encoder, ChosenValues) and hidden is not None:
+                encoder.hide_(np.flatnonzero(hidden).tolist())
+            width = encoder.width if isinstance(encoder, ChosenValues) else 0
+            curve = self._build(MapInputs(rows, width, width // max(len(rows.fields), 1), settings.warm_start))
+            history = train(
+                FieldMap(curve, encoder=encoder, wide=WideShift.frozen(rows.fields.sizes.tolist(), start.shifts)),
+                rows,
+                self._objective(settings, rows.fields),
+                self._options(settings, rows),
+                None if held_out is None else start.entering(held_out),
+            )
+            weights = {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
+            weights["affine"] = np.array([start.slope, start.intercept])
+            if isinstance(encoder, ChosenValues):
+                weights |= encoder_arrays(encoder)
+        if reducer.size == 1:
+            return weights, history
+        return broadcast_arrays(weights, reducer), json.loads(broadcast(json.dumps(history).encode(), reducer))
 
     # After the fit
 

@@ -5,9 +5,8 @@ A fit without carry-over passes the same steps: every share is 1, and nothing is
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,23 +68,6 @@ class Start:
         return data.with_z(self.line(data.z))
 
 
-class TrainMap(Protocol):
-    """Trains a map on top of a start."""
-
-    def __call__(
-        self, rows: Dataset, held_out: Dataset | None, start: Start, hidden: NDArray[np.bool_] | None = None
-    ) -> tuple[Weights, dict[str, Any]]:
-        """Returns a trained map's arrays, and how its training went.
-
-        Arguments:
-            rows: The rows to train on.
-            held_out: Rows that choose when to stop.
-            start: Slope, intercept and shifts that stay while the map is trained.
-            hidden: Fields whose values all count as unseen in the map's context; None for none.
-        """
-        ...
-
-
 def split_off_recent(data: Dataset, share: float) -> tuple[Dataset, Dataset | None]:
     """Holds out the most recent share of rows, unless the older ones would be left with one class."""
     if share <= 0.0:
@@ -99,36 +81,46 @@ def hidden_fields(carry_over: CarryOver | None) -> NDArray[np.bool_] | None:
     return None if carry_over is None else ~carry_over.kept | carry_over.confounded_with_time
 
 
-def network_trial(
-    data: Dataset, carry_over: CarryOver, train: TrainMap, logits: Callable[[Weights, Dataset], Floats]
-) -> tuple[float, Weights, dict[str, Any]]:
-    """Returns the share of a network that held on later rows, with the network that was tried and its training.
+def share_without_trial(carry_over: CarryOver) -> float:
+    """Returns the network's share where no later rows can judge it: the prior, or 0 where all is confounded."""
+    return 0.0 if carry_over.blocks.one_moment else NETWORK_PRIOR
 
-    The network is trained on the rows before the last origin and validated on those after the gap. Without origins
-    there is none, and the share is the prior.
+
+def rows_of_trial(data: Dataset, carry_over: CarryOver) -> tuple[Dataset, Start]:
+    """Returns the rows before the last origin, and what a network that is tried on them starts from.
 
     Arguments:
         data: All rows, in time order.
         carry_over: Origins, time blocks and shares of the fields.
-        train: Trains a map.
-        logits: A map's logits of rows, from its arrays.
     """
-    if not carry_over.origins:
-        return (0.0 if carry_over.blocks.one_moment else NETWORK_PRIOR), {}, {}
     origin = carry_over.origins[-1]
     older = data.take(carry_over.blocks.rows(0, origin.end))
-    nuisance = origin.found.shifts * data.fields.by_id(carry_over.nuisance_weight)
-    found = line_beside(older, replace(origin.found, shifts=nuisance))
-    start = Start(found.slope, found.intercept, found.shifts, origin.penalties)
-    weights, history = train(older, None, start, hidden_fields(carry_over))
-    del older  # in parts a copy
-    later = origin.later(data, carry_over.blocks)
+    found = line_beside(older, replace(origin.found, shifts=_nuisance(carry_over, data)))
+    return older, Start(found.slope, found.intercept, found.shifts, origin.penalties)
+
+
+def share_that_held(map_logits: Floats, later: Dataset, start: Start, carry_over: CarryOver) -> float:
+    """Returns the share of a tried network with which later rows are predicted best.
+
+    Arguments:
+        map_logits: What the network makes of the later rows.
+        later: The rows after the last origin and its gap.
+        start: What it was trained from.
+        carry_over: As for `rows_of_trial`.
+    """
+    blocks, begin = carry_over.blocks, carry_over.origins[-1].begin
     line = start.line(later.z)
-    departure = (logits(weights, later) - line)[:, None]
-    block = carry_over.blocks.block_of_rows(origin.begin) - origin.begin
-    beside = later.with_z(later.fields.add_shifts(line, later.ids, nuisance))
+    departure = (map_logits - line)[:, None]
+    block = blocks.block_of_rows(begin) - begin
+    beside = later.with_z(later.fields.add_shifts(line, later.ids, _nuisance(carry_over, later)))
     rows = ValidationRows(beside, lambda some: departure[some], block, block)
-    return float(solve_shares(rows, np.array([NETWORK_PRIOR])).values[0]), weights, history
+    return float(solve_shares(rows, np.array([NETWORK_PRIOR])).values[0])
+
+
+def _nuisance(carry_over: CarryOver, data: Dataset) -> Floats:
+    """Returns the effects at the last origin that are not carried."""
+    shifts: Floats = carry_over.origins[-1].found.shifts * data.fields.by_id(carry_over.nuisance_weight)
+    return shifts
 
 
 def refit_shifts(

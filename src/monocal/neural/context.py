@@ -41,11 +41,6 @@ def rows_of_ids(field_ids: Tensor, sizes: Tensor, offsets: Tensor) -> Tensor:
     return torch.where((ids < sizes) & (ids >= 0), ids, 0) + offsets
 
 
-def joined(context: Tensor | FieldContext) -> Tensor:
-    """Returns the context as a tensor."""
-    return context.joined() if isinstance(context, FieldContext) else context
-
-
 @final
 class FieldContext:
     """Rows of field ids with the table their vectors come from; stands for the joined vectors `(b, F·d)`.

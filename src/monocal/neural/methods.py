@@ -29,8 +29,7 @@ class KnotsCalibrator(NeuralCalibrator):
     def _parts(self, inputs: MapInputs) -> maps.Parts:
         """Returns what `maps.umc` learns."""
 
-    def _curve(self, ops: Ops, t: Values, context: Values | None) -> Values:
-        return maps.umc(ops, t, context)
+    _curve = staticmethod(maps.umc)
 
     def _prepare(self, weights: Weights) -> FittedMap:
         compiled = numba_is_installed() and network_weight(weights) > 0.0

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput
-from monocal.neural.context import FieldContext, joined
+from monocal.neural.context import FieldContext
 
 BLOCK_ROWS = 512
 """Rows per block: large enough for full speed of a matrix product, small enough to keep activations in the cache."""
@@ -217,7 +217,7 @@ class Mlp(nn.Module):
     def forward(self, values: Tensor | FieldContext) -> Tensor:
         if len(values.shape) == 2 and runs_in_blocks(values):
             return blocked_mlp(values, self.linears)[1]
-        values = joined(values)
+        values = values.joined() if isinstance(values, FieldContext) else values
         for layer in self.linears[:-1]:
             values = torch.relu(layer(values))
         result: Tensor = self.last(values)

@@ -131,7 +131,7 @@ def train(
         >>> [round(x, 1) for x in network(torch.tensor([0.0, 1.0])).tolist()]
         [-1.0, 1.0]
     """
-    columns = columns_of(rows)
+    every = columns_of(rows)
     n_batches = math.ceil(rows.n_rows / options.batch_rows)
     n_steps, step = n_batches * options.n_epochs, 0
     optimisers = optimisers_of(network)
@@ -153,9 +153,15 @@ def train(
             loss.train()
             loss.start_epoch()
             total = 0.0
-            for batch in iterate_batches(columns, options.batch_rows, seed=options.seed, epoch=epoch, with_rows=True):
+            for batch in iterate_batches(every, options.batch_rows, seed=options.seed, epoch=epoch, with_rows=True):
                 network.set_progress(step / n_steps)
-                value = _gradients(network, loss, batch)
+                columns = _tensors(batch)
+                field_ids = columns.get("features")
+                logits = network(columns["logits"], field_ids)
+                found = loss(logits, columns["labels"], columns.get("weights"), field_ids) + network.penalty()
+                network.zero_grad(set_to_none=True)
+                found.backward()
+                value = float(found.detach())
                 if not math.isfinite(value):
                     raise diverged(value, batch, network, epoch + 1, step + 1)
                 for optimiser in optimisers:
@@ -176,25 +182,14 @@ def train(
     return {"train_losses": losses, "held_out_losses": checks, "n_steps": step}
 
 
-def _gradients(network: Any, loss: Loss, batch: Batch) -> float:
-    """Writes the gradients of a batch into the weights and returns its loss."""
-    field_ids = _tensor(batch["features"]) if "features" in batch else None
-    weights = _tensor(batch["weights"]) if "weights" in batch else None
-    logits = network(_tensor(batch["logits"]), field_ids)
-    value = loss(logits, _tensor(batch["labels"]), weights, field_ids) + network.penalty()
-    network.zero_grad(set_to_none=True)
-    value.backward()
-    return float(value.detach())
-
-
 @torch.no_grad()
 def evaluate(network: Any, rows: Dataset) -> Floats:
     """Returns the network's logits of every row, in float64 and row order."""
     network.eval()
     result = np.empty(rows.n_rows)
     for batch in iterate_batches(columns_of(rows), EVALUATION_ROWS, with_rows=True):
-        ids = _tensor(batch["features"]) if "features" in batch else None
-        result[batch["rows"]] = network(_tensor(batch["logits"]), ids).numpy()
+        columns = _tensors(batch)
+        result[batch["rows"]] = network(columns["logits"], columns.get("features")).numpy()
     return result
 
 
@@ -204,9 +199,13 @@ def columns_of(rows: Dataset) -> dict[str, NDArray[Any]]:
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def _tensor(column: NDArray[Any]) -> Tensor:
-    # a copy, because torch refuses views of read-only maps; floats in float64, as maps integrate in it
-    return torch.tensor(column, dtype=torch.float64 if column.dtype.kind == "f" else None)
+def _tensors(batch: Batch) -> dict[str, Tensor]:
+    # copies, because torch refuses views of read-only maps; floats in float64, as maps integrate in it
+    return {
+        name: torch.tensor(column, dtype=torch.float64 if column.dtype.kind == "f" else None)
+        for name, column in batch.items()
+        if name != "rows"
+    }
 
 
 @contextmanager

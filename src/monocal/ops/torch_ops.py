@@ -50,14 +50,11 @@ class TorchOps(Ops):
         return hasattr(self._module, name)
 
     def n_inputs(self, network: str) -> int:
-        return int(self._network(network).linears[0].in_features)
+        return int(getattr(self._module, network).linears[0].in_features)
 
     def dense(self, network: str, rows: Any) -> Tensor:
-        result: Tensor = self._network(network)(rows)
+        result: Tensor = getattr(self._module, network)(rows)
         return result
-
-    def _network(self, name: str) -> Any:
-        return getattr(self._module, name)
 
     # Precision and constants
 

@@ -11,8 +11,8 @@ from monocal.neural import train  # noqa: E402
 
 
 def test_a_training_has_one_thread_of_torch_and_the_caller_gets_its_number_back(monkeypatch):
-    before, seen, step = torch.get_num_threads(), [], train._gradients
-    monkeypatch.setattr(train, "_gradients", lambda *given: seen.append(torch.get_num_threads()) or step(*given))
+    before, seen, step = torch.get_num_threads(), [], train.Adam.step
+    monkeypatch.setattr(train.Adam, "step", lambda own: seen.append(torch.get_num_threads()) or step(own))
     torch.set_num_threads(3)
     try:
         log = monocal.simulate_log(600, seed=2)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from monocal.compiled.limits import LOG_SCALE_LIMIT
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.lab.exact_concat.walk import CAP
-from monocal.neural.context import generator_of, joined, runs_compiled
+from monocal.neural.context import generator_of, runs_compiled
 from monocal.neural.maps import positive
 from monocal.neural.mlp import Mlp, blocked_mlp, linear, runs_in_blocks, zero_
 from monocal.neural.network import Context, MonotoneMap
@@ -350,10 +350,10 @@ class ConcatMap(MonotoneMap):
             raw = self.constants.expand(n_rows, -1)
             return (raw[:, :-2], raw[:, -2:]) if self.rescaling else (raw, None)
         if not self.rescaling:
-            return self.offsets(joined(context)), None
+            return self.offsets(TORCH.vectors(context)), None
         if runs_in_blocks(context):
             return blocked_mlp(context, self.rescaler.linears, skip=self.offsets)
-        vectors = joined(context)
+        vectors = TORCH.vectors(context)
         return self.offsets(vectors), self.rescaler(vectors)
 
 
