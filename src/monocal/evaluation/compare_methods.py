@@ -134,12 +134,12 @@ class MethodComparison(Tabular):
         found = [result.evaluation for result in self.results]
 
         def of(name: str) -> list[float | None]:
-            return [None if one is None or name not in one.names else one.value(name) for one in found]
+            return [None if rated is None or name not in rated.names else rated.value(name) for rated in found]
 
         return {
             "method": [result.method for result in self.results],
             self.metric: of(self.metric),
-            "floor": [None if one is None else one.floor(self.metric) for one in found],
+            "floor": [None if rated is None else rated.floor(self.metric) for rated in found],
             "log_loss": of("log_loss"),
             "against_best": [self.verdict_against_best(result) for result in self.results],
             "fit_seconds": [result.fit_seconds for result in self.results],

@@ -89,7 +89,12 @@ def render(data: ReportData) -> str:
 
 
 def write_gate_page(found: GateVerdict, path: str | Path) -> Path:
-    """Writes the verdict of a gate as one HTML file, atomically; it needs no network and no other file."""
+    """Writes the verdict of a gate as one HTML file, atomically; it needs no network and no other file.
+
+    Arguments:
+        found: What `monocal.gate` returned.
+        path: The file to write, ending in `.html`.
+    """
     target = output_file(path, "html")
     reasons = dict(zip(found.tasks, found.reasons(), strict=True))
     parts = [f"{found.n_rows:,} rows", f"old {found.old}", f"new {found.new}"]
@@ -104,7 +109,7 @@ def write_gate_page(found: GateVerdict, path: str | Path) -> Path:
                 name,
                 reasons[name].removeprefix(f"{name}: "),
                 task,
-                sorted(task.segments, key=lambda one: (_GATE_ORDER[one.verdict], -abs(one.difference))),
+                sorted(task.segments, key=lambda cell: (_GATE_ORDER[cell.verdict], -abs(cell.difference))),
             )
             for name, task in found.tasks.items()
         ],
