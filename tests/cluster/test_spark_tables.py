@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from monocal.tables.cluster_table import ClusterTable
+from monocal.tables.places import ClusterTable
 
 TABLE = pa.table(
     {

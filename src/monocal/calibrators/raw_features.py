@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
 from monocal.tables.categories import distinct_text
-from monocal.tables.value_counts import without_long_texts
+from monocal.tables.value_index import without_long_texts
 from monocal.tables.vocabulary import FieldVocabulary
 
 KnownValues = list[list[str | None]]

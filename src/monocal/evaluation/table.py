@@ -26,9 +26,8 @@ from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
 from monocal.tables.roles import Roles
 from monocal.tables.source import TableLike, open_table
-from monocal.tables.split import DEFAULT_SHARE, Holdout, hold_out
+from monocal.tables.split import DEFAULT_SHARE, Holdout, binned, hold_out
 from monocal.tables.table import Table
-from monocal.tables.vocabulary import binned
 
 BEFORE, AFTER = "before", "after"
 

@@ -23,8 +23,8 @@ from monocal.models.model import Model
 from monocal.monitoring.evalues import N_BETS
 from monocal.monitoring.ledger import STATE_FOLDER, Ledger, PeriodSums, read_state, sums_by_period, write_state
 from monocal.tables.source import TableLike, open_table
+from monocal.tables.split import binned
 from monocal.tables.table import Table
-from monocal.tables.vocabulary import binned
 
 CONFIDENCE = 0.95
 

@@ -34,8 +34,8 @@ from monocal.reports.rows import FieldColumn, TaskRows, field_columns, model_ids
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.roles import Roles
 from monocal.tables.source import TableLike, open_table
+from monocal.tables.split import binned
 from monocal.tables.table import Table
-from monocal.tables.vocabulary import binned
 
 
 @final

@@ -24,10 +24,12 @@ from monocal.models.apply import placed_error, ranges
 from monocal.models.model import Model
 from monocal.spark.vocabulary import vocabulary
 from monocal.spark.workers import Shipped, placed, receive, refusals_of_workers, ship
-from monocal.tables.problems import RawRows
+from monocal.tables.moments import TimeWindow
 from monocal.tables.roles import Roles
-from monocal.tables.table import Table, TimeWindow
-from monocal.tables.vocabulary import Vocabulary, binned
+from monocal.tables.rows import RawRows
+from monocal.tables.split import binned
+from monocal.tables.table import Table
+from monocal.tables.vocabulary import Vocabulary
 
 SKETCHED = {"auc": 65_536, "adaptive_ece": 65_536, "cal_n": 65_536}
 """Metrics that need the order of all rows, and the cells of the sketch of the logit that takes its place."""

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from monocal.core.errors import UnknownName
 from monocal.spark.workers import collected
-from monocal.tables.value_counts import ValueCounts, most_frequent
+from monocal.tables.value_counts import ValueCounts
+from monocal.tables.value_index import most_frequent
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 _SCHEMA = "field int, value string, rows long"

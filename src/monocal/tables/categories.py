@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +12,8 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
 from monocal.tables.column import EncodedColumn
-from monocal.tables.columns import null_words, parse_numbers, plain_array
-from monocal.tables.problems import RawRows
+from monocal.tables.columns import null_words, parse_numbers
+from monocal.tables.rows import RawRows, plain_array
 
 NUMERIC = "name it under numeric= instead of fields= if it is a quantity, or cast it to whole numbers if it is an id"
 
@@ -186,22 +185,6 @@ def distinct_text(column: pa.Array, name: str) -> tuple[pa.Array, NDArray[np.int
     if has_null:
         text = pa.concat_arrays([text, pa.nulls(1, pa.string())])
     return text, counts[used], place[codes]
-
-
-def categorical_columns(schema: pa.Schema, exclude: Iterable[str] = ()) -> list[str]:
-    """Returns the columns that could serve as fields: text, dictionaries, integers and booleans."""
-    out = set(exclude)
-
-    def fits(kind: Any) -> bool:
-        return bool(
-            pa.types.is_string(kind)
-            or pa.types.is_large_string(kind)
-            or pa.types.is_dictionary(kind)
-            or pa.types.is_integer(kind)
-            or pa.types.is_boolean(kind)
-        )
-
-    return [column.name for column in schema if column.name not in out and fits(column.type)]
 
 
 def coded_numbers(values: Floats) -> pa.DictionaryArray:

@@ -15,9 +15,10 @@ from monocal.core.batches import release_pages
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fields import FIRST_ID, NULL_ID, STEPS
 from monocal.core.spaces import Floats
-from monocal.tables.categories import categorical_columns, distinct_text
+from monocal.tables.categories import distinct_text
 from monocal.tables.columns import numbers_in, numbers_or_nan
 from monocal.tables.roles import Roles
+from monocal.tables.rows import kind_of
 from monocal.tables.source import TableLike, TableStream, open_table
 from monocal.tables.vocabulary import FieldVocabulary
 
@@ -98,10 +99,15 @@ def propose_fields(table: TableLike, roles: Roles, *, sample_rows: int = SAMPLE_
     stream = open_table(table)
     roles.check_columns(stream.column_names)
     label = next(iter(roles.labels.values()))
-    candidates = categorical_columns(stream.arrow_schema, roles.columns)
+    candidates = [column.name for column in stream.arrow_schema if _may_be_field(column.type)]
+    candidates = [name for name in candidates if name not in roles.columns]
     sample = _first_rows(stream, candidates, label, sample_rows)
     labels = _labels(sample, label)
     return [_look_at(sample, name, label, labels) for name in candidates]
+
+
+def _may_be_field(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(kind)) or kind_of(kind) in ("text", "integer", "boolean")
 
 
 def usable_fields(proposed: Iterable[ProposedField]) -> list[str]:

@@ -90,7 +90,7 @@ def _is_small(column: Any) -> bool:
 def _by_arrow(values: Any, n_rows: int, argument: str) -> EncodedColumn:
     import pyarrow as pa
 
-    from monocal.tables.columns import plain_array
+    from monocal.tables.rows import plain_array
 
     try:
         if hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.Array | pa.ChunkedArray):

@@ -1,8 +1,8 @@
-"""Columns of a table as checked numbers: scores, labels, weights, rates, times, and the text of all these."""
+"""Columns of a table as checked numbers: scores, labels, weights, rates, fields, and the text of all these."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from monocal.core.checks import ASK_FOR_SOFT
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
-from monocal.tables.problems import RawRows
+from monocal.tables.rows import Batch, RawRows, kind_of, one_array, one_chunk, place_of
 
 NULL_WORDS = tuple(pa_csv.ConvertOptions().null_values)
 """What stands for no value where a number is wanted: nothing, NA, null, NaN and their like."""
@@ -54,7 +54,7 @@ def parse_numbers(text: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_
         ([0.5, 2.0, 1.0, 0.0, 0.0], [False, False, False, True, False], [False, False, False, False, True])
     """
     try:
-        return _filled(text.cast(pa.float64())), _nulls(text), np.zeros(len(text), dtype=bool)
+        return filled(text.cast(pa.float64())), is_null(text), np.zeros(len(text), dtype=bool)
     except pa.ArrowInvalid:
         coded = pc.dictionary_encode(text)
     words = trimmed(coded.dictionary)
@@ -72,13 +72,13 @@ def parse_text(text: pa.Array, kind: pa.DataType) -> tuple[NDArray[Any], NDArray
     All are parsed at once; if that fails, those that have the form of a number; if that fails, too, each distinct one.
     """
     try:
-        return _filled(text.cast(kind)), np.zeros(len(text), dtype=bool)
+        return filled(text.cast(kind)), np.zeros(len(text), dtype=bool)
     except pa.ArrowInvalid:
         pass
     if kind in _FORMS:
         fits = pc.fill_null(pc.match_substring_regex(text, _FORMS[kind]), False)
         try:
-            values = _filled(pc.if_else(fits, text, "0").cast(kind))
+            values = filled(pc.if_else(fits, text, "0").cast(kind))
         except pa.ArrowInvalid:  # beyond 64 bits
             pass
         else:
@@ -87,7 +87,7 @@ def parse_text(text: pa.Array, kind: pa.DataType) -> tuple[NDArray[Any], NDArray
     scalars = [_parse_one(value, kind) for value in coded.dictionary]
     codes = coded.indices.to_numpy(zero_copy_only=False)
     bad = np.array([value is None for value in scalars], dtype=bool)
-    return _filled(pa.array(scalars, kind))[codes], bad[codes]
+    return filled(pa.array(scalars, kind))[codes], bad[codes]
 
 
 def _parse_one(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
@@ -97,119 +97,18 @@ def _parse_one(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
         return None
 
 
-def _filled(column: pa.Array) -> NDArray[Any]:
+def filled(column: pa.Array) -> NDArray[Any]:
+    """Returns the values of a column as numpy has them, 0 where there is none; moments are microseconds."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     values: NDArray[Any] = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
     return values.copy()
 
 
-def _nulls(column: pa.Array) -> NDArray[np.bool_]:
+def is_null(column: pa.Array) -> NDArray[np.bool_]:
+    """Says which rows hold nothing."""
     nulls: NDArray[np.bool_] = pc.is_null(column).to_numpy(zero_copy_only=False)
     return nulls
-
-
-Moments = NDArray[np.int64]
-Kind = Literal["number", "naive", "zoned"]
-
-EXPECTED = "a whole number, a date or a timestamp"
-HINT = "write fractions of seconds as timestamps, or multiply the column until its numbers are whole"
-_EXACT = 2.0**53
-
-
-def moments(column: pa.Array, name: str = "time") -> tuple[Moments, NDArray[np.bool_]]:
-    """Returns a time column as int64, and which rows hold no moment.
-
-    Dates, timestamps and text become microseconds since 1970; a timestamp without a zone is taken as UTC. Whole numbers
-    are kept as they are, also where they are stored as floats; a fraction is no moment, because rounding it would
-    silently reorder rows. Text may hold either.
-
-    Example:
-        >>> values, bad = moments(pa.array([3.0, 4.5, None]))
-        >>> values.tolist(), bad.tolist()
-        ([3, 0, 0], [False, True, True])
-        >>> moments(pa.array(["1970-01-01T00:00:01", "86400"]))[0].tolist()
-        [1000000, 86400]
-    """
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        values, bad = moments(column.dictionary)
-        codes = pc.fill_null(column.indices.cast(pa.int64()), len(values)).to_numpy(zero_copy_only=False)
-        return np.append(values, 0)[codes], np.append(bad, True)[codes]
-    if pa.types.is_null(kind):
-        return np.zeros(len(column), dtype=np.int64), np.ones(len(column), dtype=bool)
-    if pa.types.is_integer(kind):
-        return _filled(column.cast(pa.int64())), _nulls(column)
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return _filled(column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())), _nulls(column)
-    if pa.types.is_floating(kind):
-        numbers = pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False)
-        whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < _EXACT)
-        return np.where(whole, numbers, 0.0).astype(np.int64), ~whole
-    if not _is_text(kind):
-        raise InvalidInput.of(f"time column {name!r}", f"values of type {kind}", EXPECTED, "convert the column first")
-    return _moments_of_text(trimmed(pc.fill_null(column.cast(pa.string()), "")))
-
-
-def kinds_of_moments(column: pa.Array) -> set[Kind]:
-    """Says which kinds of moments a column holds: numbers, times without a zone (dates, too), times with one.
-
-    Example:
-        >>> sorted(kinds_of_moments(pa.array(["2024-05-01T10:00", "2024-05-01T10:00+02:00", "7"])))
-        ['naive', 'number', 'zoned']
-    """
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return kinds_of_moments(column.dictionary)
-    if pa.types.is_timestamp(kind):
-        return {"naive" if kind.tz is None else "zoned"}
-    if pa.types.is_date(kind):
-        return {"naive"}
-    if not _is_text(kind):
-        return {"number"}
-    text = pc.unique(column.cast(pa.string())).drop_null()
-    found: set[Kind] = set()
-    date = pc.match_substring_regex(text, r"^\s*\d{4}-\d\d-\d\d")
-    number = pc.match_substring_regex(text, r"^\s*[-+]?\d+(\.\d*)?\s*$")
-    zoned = pc.match_substring_regex(text, r":\d\d(\.\d*)?\s*(Z|[-+]\d\d(:?\d\d)?)$|:\d\d[-+]\d\d(:?\d\d)?$")
-    for name, mask in (("number", number), ("zoned", zoned), ("naive", pc.and_not(date, zoned))):
-        if pc.any(mask).as_py():
-            found.add(name)  # type: ignore[arg-type]
-    return found
-
-
-def check_one_kind(found: set[Kind], column: str) -> None:
-    """Refuses times that cannot be compared: with and without a zone, or moments and bare numbers."""
-    if len(found) > 1:
-        names = {"number": "bare numbers", "naive": "times without a zone", "zoned": "times with a zone"}
-        raise InvalidInput.of(
-            f"time column {column!r}",
-            " mixed with ".join(names[kind] for kind in sorted(found)),
-            "one kind of time in all rows and files",
-            "write all of them in UTC with a zone, or all without one",
-        )
-
-
-def _moments_of_text(text: pa.Array) -> tuple[Moments, NDArray[np.bool_]]:
-    values, bad = parse_text(text, pa.int64())
-    if bad.any():
-        numbers, no_number = parse_text(text.filter(pa.array(bad)), pa.float64())
-        values[bad], no_moment = moments(pa.array(np.where(no_number, np.nan, numbers)))
-        bad[np.flatnonzero(bad)] = no_moment
-    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
-        if not bad.any():
-            break
-        parsed, no_moment = parse_text(text.filter(pa.array(bad)), kind)
-        values[bad] = parsed
-        bad[np.flatnonzero(bad)] = no_moment
-    return values.astype(np.int64, copy=False), bad
-
-
-Batch = Any
-"""Rows with their place, a record batch or a table."""
-
-
-_NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
 
 
 class Numbers(NamedTuple):
@@ -242,22 +141,20 @@ def numbers_in(
         >>> numbers_in(pa.array([True, None])).values.tolist(), numbers_in(pa.array(["7", "x"])).bad.tolist()
         ([1.0, 0.0], [False, True])
     """
-    column = _one_chunk(column)
+    column = one_chunk(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
         known = numbers_in(column.dictionary, argument, hint)
         codes = pc.fill_null(column.indices.cast(pa.int64()), len(known.values)).to_numpy(zero_copy_only=False)
         with_null = zip(known, (0.0, True, False), strict=True)
         return Numbers(*(np.append(values, of_null)[codes] for values, of_null in with_null))
-    if _is_text(kind):
+    if kind_of(kind) == "text":
         return Numbers(*parse_numbers(column))
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
-    elif not (
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or kind == pa.null()
-    ):
+    elif kind_of(kind) not in ("integer", "float", "decimal", "null"):
         raise InvalidInput.of(argument, f"values of type {kind}", "numbers", hint)
-    missing = pc.is_null(column).to_numpy(zero_copy_only=False)
+    missing = is_null(column)
     values = pc.fill_null(column.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False)
     return Numbers(values, missing, np.zeros(len(values), dtype=bool))
 
@@ -273,13 +170,13 @@ def numbers(batch: Batch, column: str, role: str) -> Floats:
         ...
         monocal.core.errors.InvalidInput: score column 'pctr': got 'high' at row 0; expected a number. Hint: ...
     """
-    values, argument = _one_array(batch, column), f"{role} column {column!r}"
+    values, argument = one_array(batch, column), f"{role} column {column!r}"
     found = numbers_in(values, argument)
     n_missing = int(found.missing.sum())
     if n_missing:
         raise InvalidInput.of(
             argument,
-            f"null at {_where(batch, int(np.argmax(found.missing)))} ({n_missing} such rows)",
+            f"null at {place_of(batch, int(np.argmax(found.missing)))} ({n_missing} such rows)",
             "a number in every row",
             "drop or fill those rows first",
         )
@@ -300,7 +197,7 @@ def numbers_or_nan(values: pa.Array | pa.ChunkedArray | RawRows, name: str) -> F
         monocal.core.errors.InvalidInput: numeric field 'price': got 'cheap' at row 0; expected a number. Hint: ...
     """
     hint = "convert it to numbers, or name it under fields= of the fit, if it holds categories"
-    column = _one_array(values, name) if isinstance(values, RawRows) else _one_chunk(values)
+    column = one_array(values, name) if isinstance(values, RawRows) else one_chunk(values)
     found = numbers_in(column, f"numeric field {name!r}", hint)
     numbers = _checked(values, column, found, f"numeric field {name!r}", "a number", hint)
     return np.where(found.missing, np.nan, numbers)
@@ -315,7 +212,7 @@ def labels_or_missing(batch: Batch, column: str, *, soft: bool = False) -> NDArr
         >>> labels_or_missing(pa.table({"click": [0.25, None]}), "click", soft=True).tolist()
         [0.25, -1.0]
     """
-    values, argument = _one_array(batch, column), f"label column {column!r}"
+    values, argument = one_array(batch, column), f"label column {column!r}"
     found = numbers_in(values, argument)
     fits = (found.values == 0.0) | (found.values == 1.0)
     expected, hint = "0 or 1 (or null where the task was not observed)", ASK_FOR_SOFT
@@ -327,43 +224,6 @@ def labels_or_missing(batch: Batch, column: str, *, soft: bool = False) -> NDArr
     return np.where(found.missing, -1.0, labels).astype(np.float64 if soft else np.int8)
 
 
-def moments_of(batch: Batch, column: str) -> Moments:
-    """Returns a time column as int64 by the rule of `monocal.tables.columns`; refuses the first row without a moment.
-
-    Example:
-        >>> moments_of(pa.table({"day": [1.0, 1.5]}), "day")
-        Traceback (most recent call last):
-        ...
-        monocal.core.errors.InvalidInput: time column 'day': got 1.5 at row 1; expected a whole number, ...
-    """
-    values = _one_array(batch, column)
-    found, bad = moments(values, column)
-    if bad.any():
-        raise _no_moment(batch, values, column, int(np.argmax(bad)))
-    return found
-
-
-def moments_or_none(batch: Batch, column: str) -> Moments:
-    """Returns a time column as int64, and −1 where it is null or a text for nothing.
-
-    Example:
-        >>> moments_or_none(pa.table({"came": [3, None]}), "came").tolist()
-        [3, -1]
-    """
-    values = _one_array(batch, column)
-    found, bad = moments(values, column)
-    plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
-    empty = null_words(plain) if _is_text(plain.type) else pc.is_null(plain).to_numpy(zero_copy_only=False)
-    wrong = bad & ~empty
-    if wrong.any():
-        raise _no_moment(batch, values, column, int(np.argmax(wrong)))
-    return np.where(bad, -1, found)
-
-
-def _no_moment(batch: Batch, values: pa.Array, column: str, row: int) -> InvalidInput:
-    return InvalidInput.of(f"time column {column!r}", f"{values[row].as_py()} at {_where(batch, row)}", EXPECTED, HINT)
-
-
 def _checked(batch: Batch, values: pa.Array, found: Numbers, argument: str, expected: str, hint: str) -> Floats:
     """Returns the numbers; refuses the first row that holds another thing."""
     bad = found.bad & ~found.missing
@@ -371,60 +231,5 @@ def _checked(batch: Batch, values: pa.Array, found: Numbers, argument: str, expe
         row = int(np.argmax(bad))
         value = values[row].as_py()
         shown = repr(value) if isinstance(value, str) else f"{float(value):g}"
-        raise InvalidInput.of(argument, f"{shown} at {_where(batch, row)}", expected, hint)
+        raise InvalidInput.of(argument, f"{shown} at {place_of(batch, row)}", expected, hint)
     return found.values
-
-
-def _where(batch: Batch, row: int) -> str:
-    return batch.where(row) if isinstance(batch, RawRows) else f"row {row}"
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _one_array(batch: Batch, column: str) -> pa.Array:
-    return _one_chunk(batch.column(column))
-
-
-def _one_chunk(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    if isinstance(values, pa.ChunkedArray):
-        values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
-    return values
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Returns the type of a column's values as they are read here: text and bytes never as views.
-
-    Example:
-        >>> plain_type(pa.dictionary(pa.uint32(), pa.string_view(), ordered=True))
-        DictionaryType(dictionary<values=string, indices=uint32, ordered=1>)
-    """
-    if pa.types.is_dictionary(kind):
-        return pa.dictionary(kind.index_type, plain_type(kind.value_type), ordered=kind.ordered)
-    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Returns a schema with `plain_type` of every column."""
-    return pa.schema([column.with_type(plain_type(column.type)) for column in schema], schema.metadata)
-
-
-def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns a batch with `plain_type` of every column."""
-    schema = plain_schema(batch.schema)
-    if schema == batch.schema:
-        return batch
-    return pa.RecordBatch.from_arrays([plain_array(column) for column in batch.columns], schema=schema)
-
-
-def plain_array(column: pa.Array) -> pa.Array:
-    """Returns a column as values of `plain_type`."""
-    kind = plain_type(column.type)
-    if kind == column.type:
-        return column
-    if not pa.types.is_dictionary(kind):
-        return column.cast(kind)
-    return pa.DictionaryArray.from_arrays(column.indices, plain_array(column.dictionary), ordered=kind.ordered)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables.categories import holds_numbers
 from monocal.tables.columns import null_words
-from monocal.tables.problems import RawRows, RowProblems
+from monocal.tables.places import DataFile
+from monocal.tables.rows import RawRows, RowProblems
 
 BLOCK_BYTES = 1 << 24
 _LOOKED_AT_BYTES = 1 << 20
@@ -68,33 +69,6 @@ class CsvFormat:
             ignore_empty_lines=ignore_empty_lines,
             newlines_in_values=self.quote is not None,
         )
-
-
-class DataFile(NamedTuple):
-    """A file of a table, wherever it lies.
-
-    Attributes:
-        path: Its place in the file system.
-        system: An Arrow file system; None is this machine's.
-        parts: Columns that the folder says, as in `day=1`, and their value.
-    """
-
-    path: str
-    system: Any = None
-    parts: Mapping[str, pa.Scalar] = {}
-
-    @property
-    def name(self) -> str:
-        """What errors call it."""
-        return Path(self.path).name
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it lies on this machine."""
-        return self.system is None or getattr(self.system, "type_name", "") == "local"
-
-    def open(self) -> Any:
-        return pa.OSFile(self.path, "rb") if self.is_local else self.system.open_input_file(self.path)
 
 
 AnyFile = Path | DataFile

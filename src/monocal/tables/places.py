@@ -1,4 +1,4 @@
-"""Where the files of a table lie: paths, folders, globs, partitioned folders, object stores, standard input."""
+"""Where a table lies: paths, folders, globs, partitioned folders, object stores, standard input, a Spark cluster."""
 
 from __future__ import annotations
 
@@ -9,17 +9,44 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, final
 
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.tables.csv import DataFile
 
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
 PARQUET_ENDINGS = (".parquet", ".pq")
 _PARQUET_START = b"PAR1"
+
+
+class DataFile(NamedTuple):
+    """A file of a table, wherever it lies.
+
+    Attributes:
+        path: Its place in the file system.
+        system: An Arrow file system; None is this machine's.
+        parts: Columns that the folder says, as in `day=1`, and their value.
+    """
+
+    path: str
+    system: Any = None
+    parts: Mapping[str, pa.Scalar] = {}
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return Path(self.path).name
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it lies on this machine."""
+        return self.system is None or getattr(self.system, "type_name", "") == "local"
+
+    def open(self) -> Any:
+        return pa.OSFile(self.path, "rb") if self.is_local else self.system.open_input_file(self.path)
 
 
 def find_files(pattern: str) -> list[Path]:
@@ -190,3 +217,77 @@ def is_text(name: str) -> bool:
 def is_known(name: str) -> bool:
     """Whether the ending of a file's name says what is in it."""
     return is_parquet(name) or is_text(name)
+
+
+_TYPES = {
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "binary": pa.binary(),
+}
+"""Spark's names of column types, in Arrow."""
+
+
+@final
+class ClusterTable:
+    """The columns of a Spark table as a dataset; rows stay on the cluster until columns are asked for.
+
+    They are collected partition after partition (before Spark 4.2 in one piece) and kept, because Spark may give the
+    rows of a shuffled table in another order when it is asked again.
+
+    Arguments:
+        frame: A `pyspark.sql.DataFrame`, classic or of Spark Connect.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._held: pa.Table | None = None
+        self.schema = collect(frame.limit(0)).schema
+
+    def hold(self, columns: Sequence[str]) -> pa.Table:
+        """Returns these columns; what is asked for later is found in the same order if it is among them."""
+        if self._held is None or not set(columns) <= set(self._held.column_names):
+            self._held = collect(self._frame.select(*(f"`{name}`" for name in dict.fromkeys(columns))))
+        return self._held.select(list(columns))
+
+    def to_batches(self, columns: Sequence[str], batch_size: int) -> Iterator[pa.RecordBatch]:
+        """Yields batches of these columns."""
+        yield from self.hold(columns).to_batches(max_chunksize=batch_size)
+
+
+def collect(frame: Any) -> pa.Table:
+    """Brings a Spark table to this machine, with the types that its columns have there."""
+    if hasattr(frame, "__arrow_c_stream__"):
+        return pa.table(frame)
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    # Spark 3.5 gives pandas frames only, where a whole number beside a null is a fraction and an empty text has no type
+    rows = frame.mapInArrow(_as_bytes, "data binary").collect()
+    pieces = [pa.ipc.open_stream(row["data"]).read_all() for row in rows]
+    schema = pa.schema([(column.name, _arrow_type(column, pieces)) for column in frame.schema.fields])
+    return pa.concat_tables([schema.empty_table(), *(piece.cast(schema) for piece in pieces)])
+
+
+def _arrow_type(column: Any, pieces: Sequence[pa.Table]) -> pa.DataType:
+    """Returns the type of a Spark column; lists and the like, which play no part here, have that of their rows."""
+    kind = column.dataType.typeName()
+    if kind == "decimal":
+        return pa.decimal128(column.dataType.precision, column.dataType.scale)
+    return _TYPES.get(kind) or (pieces[0].schema.field(column.name).type if pieces else pa.null())
+
+
+def _as_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a worker does: every batch becomes one row, the bytes of an Arrow stream."""
+    for batch in batches:
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.RecordBatch.from_arrays([pa.array([stream.getvalue().to_pybytes()], pa.binary())], names=["data"])

@@ -22,12 +22,12 @@ import pyarrow.parquet as pq
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.files import is_uri
 from monocal.tables.categories import categories_of_text
-from monocal.tables.cluster_table import ClusterTable
-from monocal.tables.columns import plain_batch, plain_schema, plain_type
-from monocal.tables.csv import CsvFormat, DataFile, csv_rows, csv_schema
+from monocal.tables.csv import CsvFormat, csv_rows, csv_schema
 from monocal.tables.places import (
     CSV_ENDINGS,
     PARQUET_ENDINGS,
+    ClusterTable,
+    DataFile,
     base_of,
     data_file,
     files_at,
@@ -37,7 +37,7 @@ from monocal.tables.places import (
     is_text,
     with_parts,
 )
-from monocal.tables.problems import RawRows, RowProblems
+from monocal.tables.rows import RawRows, RowProblems, kind_of, plain_batch, plain_schema
 
 TableLike = Any
 """A path or several, a URI, a dataset, an object with `__arrow_c_stream__`, a Spark table, or a mapping of columns."""
@@ -378,7 +378,7 @@ def type_changes(first: pa.Schema, later: pa.Schema, files: tuple[str, str]) -> 
         if later.get_field_index(name) < 0:
             continue
         kinds = [schema.field(name).type for schema in (first, later)]
-        before, after = (_kind(kind) for kind in kinds)
+        before, after = (kind_of(kind) for kind in kinds)
         # 9 and 9.0 are one value, as a number and as a category; see `categories.as_text`
         if before != after and "null" not in (before, after) and {before, after} != {"integer", "float"}:
             text_alone = {before, after} <= {"integer", "boolean", "decimal", "float"}
@@ -406,21 +406,3 @@ def check_zones(name: str, values: Any, kind: pa.DataType) -> None:
             "one kind in all rows",
             "give every time a zone, or none of them",
         )
-
-
-def _kind(kind: pa.DataType) -> str:
-    kind = plain_type(kind)
-    if pa.types.is_dictionary(kind):
-        return _kind(kind.value_type)
-    tests = {
-        "null": pa.types.is_null,
-        "text": lambda dtype: pa.types.is_string(dtype) or pa.types.is_large_string(dtype),
-        "integer": pa.types.is_integer,
-        "boolean": pa.types.is_boolean,
-        "float": pa.types.is_floating,
-        "decimal": pa.types.is_decimal,
-        "date": pa.types.is_date,
-        "naive": lambda dtype: pa.types.is_timestamp(dtype) and dtype.tz is None,
-        "zoned": pa.types.is_timestamp,
-    }
-    return next((name for name, fits in tests.items() if fits(kind)), str(kind))

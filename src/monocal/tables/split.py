@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
 from monocal.tables.column import EncodedColumn
+from monocal.tables.columns import numbers_or_nan
 from monocal.tables.table import Table
-from monocal.tables.value_counts import most_frequent
-from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary, binned
+from monocal.tables.value_index import most_frequent
+from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary
 
 DEFAULT_SHARE = 0.2
 
@@ -228,3 +231,39 @@ def keep_values_of(rows: Table, start: int, stop: int, *, min_count: int = 1, ma
         features[:, index] = np.append(np.int32(0), known.encode(field.values))[column]
         fields.append(known)
     return replace(rows, features=features, vocabulary=Vocabulary(tuple(fields)), identity="")
+
+
+MOST_BINS = 10
+
+
+def binned(rows: Table, vocabulary: Vocabulary) -> Table:
+    """Returns the rows with every field of numbers as intervals between some of its knots; a null stays a null.
+
+    Rows of two tables have the same intervals, because they are the model's.
+
+    Example:
+        >>> from monocal.tables.roles import Roles
+        >>> from monocal.tables.table import Table
+        >>> rows = Table.read({"y": [0, 1, 0], "p": [1.0, 2.5, None]}, Roles("y", numeric=["p"]))
+        >>> shown = binned(rows, Vocabulary((NumericField("p", (1.0, 2.0, 3.0)),))).fields["p"]
+        >>> shown.decode(shown.ids)
+        ['below 2', '2 to 3', None]
+    """
+    fields = dict(rows.fields)
+    for name in vocabulary.numeric_names:
+        field = vocabulary[name]
+        if name in fields and isinstance(field, NumericField):
+            fields[name] = _intervals(field, fields[name])
+    return replace(rows, fields=fields)
+
+
+def _intervals(field: NumericField, column: EncodedColumn) -> EncodedColumn:
+    inner = np.array(field.knots[1:], dtype=np.float64)
+    if len(inner) >= MOST_BINS:
+        inner = inner[np.linspace(0, len(inner) - 1, MOST_BINS - 1).round().astype(np.int64)]
+    texts = [f"{edge:.6g}" for edge in inner]
+    names = [f"below {texts[0]}", *(f"{a} to {b}" for a, b in pairwise(texts))] if texts else []
+    names.append(f"from {texts[-1]}" if texts else "any number")
+    numbers = numbers_or_nan(column.known_values, field.name)
+    place = np.where(np.isnan(numbers), len(names), np.searchsorted(inner, numbers, side="right"))
+    return EncodedColumn(place[column.ids], pa.array([*names, None], pa.string()))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.checks import check_weights, cut_soft, has_soft
@@ -24,19 +21,11 @@ from monocal.core.threads import trim_heap
 from monocal.tables.categories import check_categories, coded, coded_numbers, join_coded, whole_numbers
 from monocal.tables.checks import warn_about_copies
 from monocal.tables.column import EncodedColumn
-from monocal.tables.columns import (
-    Kind,
-    check_one_kind,
-    kinds_of_moments,
-    labels_or_missing,
-    moments_of,
-    moments_or_none,
-    numbers,
-    numbers_or_nan,
-)
+from monocal.tables.columns import labels_or_missing, numbers, numbers_or_nan
 from monocal.tables.late_labels import DelayCurve, LateLabels, mature
-from monocal.tables.problems import RawRows
+from monocal.tables.moments import Kind, TimeWindow, check_one_kind, kinds_of_moments, moments_of, moments_or_none
 from monocal.tables.roles import Roles
+from monocal.tables.rows import RawRows
 from monocal.tables.source import TableLike, open_table
 from monocal.tables.vocabulary import Vocabulary
 
@@ -69,7 +58,7 @@ class Table:
         fields: Field or slice to the ids and values of its column.
         groups: One id per group.
         weights: How often each row counts; None means once.
-        times: When each row happened; see `monocal.tables.columns.moments`.
+        times: When each row happened; see `monocal.tables.moments.moments`.
         rates: Sampling rate of all rows or of each; None means 1.
         values: What one positive of each row is worth.
         event_times: When each row happened, where labels come late.
@@ -385,64 +374,3 @@ def _joined(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Ta
         label_times=joined("label time"),
         has_dates=has_dates,
     )
-
-
-class TimeWindow(NamedTuple):
-    """Moments `first ≤ moment < end` of a time column."""
-
-    column: str
-    first: float
-    end: float
-
-    @classmethod
-    def of(cls, schema: pa.Schema, time: str | None, since: str | None, until: str | None) -> TimeWindow | None:
-        """Returns the window that two texts say, or None where neither is given."""
-        if since is None and until is None:
-            return None
-        if time is None:
-            raise InvalidInput.of(
-                "time", None, "the column that since= and until= refer to", 'name the time column, time="timestamp"'
-            )
-        kind = schema.field(time).type
-        first = -math.inf if since is None else moment_of(since, kind, "since")
-        return cls(time, first, math.inf if until is None else moment_of(until, kind, "until"))
-
-    def rows_of(self, rows: RawRows) -> RawRows:
-        """Returns the rows that lie in the window."""
-        at = moments_of(rows, self.column)
-        return rows.keep((at >= self.first) & (at < self.end))
-
-
-def moment_of(text: str, kind: pa.DataType, argument: str = "moment") -> int:
-    """Returns a moment as the integer that a time column of this type is read as.
-
-    Timestamps, dates and text are microseconds since 1970 (UTC); a column of numbers is compared with a number. Which
-    of the two it is follows from the column, never from the value.
-
-    Arguments:
-        text: A date, a date and time, or a number.
-        kind: The type of the time column.
-        argument: What the moment is called in errors.
-
-    Example:
-        >>> moment_of("1970-01-02", pa.timestamp("s")), moment_of("86400", pa.int64())
-        (86400000000, 86400)
-        >>> moment_of("1970-01-02", pa.int64(), "since")
-        Traceback (most recent call last):
-        ...
-        monocal.core.errors.InvalidInput: since: got '1970-01-02'; expected a number, as in the time column (int64). ...
-    """
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        try:
-            return int(float(text))
-        except ValueError:
-            raise InvalidInput.of(
-                argument, repr(text), f"a number, as in the time column ({kind})", "write it in the column's unit"
-            ) from None
-    try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput.of(argument, repr(text), "a date or time", "write 2024-05-01 or 2024-05-01T12:00") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return (moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1)

@@ -1,8 +1,7 @@
-"""How often each value of a field occurs, in rows at hand or batch by batch over a stream; which values are kept."""
+"""How often each value of a field occurs, batch by batch over a stream that may be longer than memory."""
 
 from __future__ import annotations
 
-import warnings
 from typing import final
 
 import numpy as np
@@ -10,10 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from monocal.compiled.limits import LONGEST_VALUE
-from monocal.core.errors import InvalidInput, MonocalWarning
+from monocal.core.errors import InvalidInput
 from monocal.tables.categories import distinct_text
-from monocal.tables.value_index import GrowingDictionary, is_long
+from monocal.tables.value_index import Codes, ValueIndex, most_frequent, without_long_texts
 
 MOST_TEXT_BYTES = 2**31 - 1
 """Arrow's offsets of a text column end there."""
@@ -75,37 +73,44 @@ class ValueCounts:
         return most_frequent(*self.in_order_of_appearance(), min_count=min_count, max_size=max_size)
 
 
-def without_long_texts(values: pa.Array, counts: NDArray[np.int64], name: str) -> tuple[pa.Array, NDArray[np.int64]]:
-    """Returns values and counts without texts that are too long for categories; says so if there are any.
-
-    One odd row must not end a fit, and nothing can be learned of a text that hardly ever occurs again.
-    """
-    long = is_long(values)
-    if long is None:
-        return values, counts
-    warnings.warn(
-        f"field {name!r}: texts of more than {LONGEST_VALUE:,} bytes are no categories; they count as unseen",
-        MonocalWarning,
-        stacklevel=2,
-    )
-    return values.filter(pa.array(~long)), counts[~long]
-
-
-def most_frequent(
-    values: pa.Array, counts: NDArray[np.int64], *, min_count: int = 1, max_size: int | None = None
-) -> pa.Array:
-    """Returns the texts with at least `min_count` rows, the most frequent first, ties by the text itself, null last.
+@final
+class GrowingDictionary:
+    """Numbers distinct texts in order of first appearance, and keeps them.
 
     Example:
-        >>> most_frequent(pa.array(["b", "c", "a"]), np.array([2, 7, 2]), max_size=2).to_pylist()
-        ['c', 'a']
+        >>> dictionary = GrowingDictionary()
+        >>> dictionary.add(pa.array(["b", "a", "b"])).tolist(), dictionary.add(pa.array(["c", "a"])).tolist()
+        ([0, 1, 0], [2, 1])
+        >>> dictionary.values().to_pylist()
+        ['b', 'a', 'c']
     """
-    chosen = np.flatnonzero(counts >= max(min_count, 1))
-    if max_size is not None and 0 < max_size < len(chosen):
-        # ties at the edge are settled by the sort below, so all of them must be in it
-        edge = np.partition(counts[chosen], len(chosen) - max_size)[len(chosen) - max_size]
-        chosen = chosen[counts[chosen] >= edge]
-    kept = pa.table({"value": values.take(pa.array(chosen)), "count": pa.array(counts[chosen])})
-    order = pc.sort_indices(kept, sort_keys=[("count", "descending"), ("value", "ascending")])
-    sorted_values = kept["value"].take(order if max_size is None else order[:max_size])
-    return sorted_values.combine_chunks() if sorted_values.num_chunks != 1 else sorted_values.chunk(0)
+
+    def __init__(self) -> None:
+        self._index = ValueIndex()
+        self._texts: list[pa.Array] = []
+        self.n_text_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def add(self, texts: pa.Array) -> Codes:
+        """Returns the number of every text (no nulls); new ones get the next numbers."""
+        n_before = len(self._index)
+        numbers = self._index.add(texts)
+        # numbers are given in order of appearance, so a text is new where the number exceeds all before it
+        highest = np.maximum.accumulate(np.concatenate(([n_before - 1], numbers)))[:-1]
+        is_new = numbers > highest
+        if is_new.any():
+            self._texts.append(texts.filter(pa.array(is_new)))
+            self.n_text_bytes += int(pc.sum(pc.binary_length(self._texts[-1])).as_py())
+        return numbers
+
+    def find(self, texts: pa.Array) -> Codes:
+        """Returns the number of every text, or -1 for one that was never added."""
+        return self._index.find(texts)
+
+    def values(self) -> pa.Array:
+        """Returns all texts, in order of their numbers."""
+        if len(self._texts) > 1:
+            self._texts = [pa.concat_arrays(self._texts)]
+        return self._texts[0] if self._texts else pa.array([], pa.string())

@@ -21,14 +21,13 @@ from monocal.core.files import atomic_file
 from monocal.core.format import fingerprint
 from monocal.core.spaces import Floats
 from monocal.tables.categories import as_text, distinct_text
-from monocal.tables.column import EncodedColumn
+from monocal.tables.column import EncodedColumn, encode_values
 from monocal.tables.columns import numbers_or_nan
-from monocal.tables.value_counts import ValueCounts, most_frequent, without_long_texts
-from monocal.tables.value_index import ValueIndex, hash_text, is_long
+from monocal.tables.value_index import ValueIndex, hash_text, is_long, most_frequent, without_long_texts
 from monocal.tables.vocabulary_file import UNREADABLE, Contents, FieldEntry, read_vocabulary, write_vocabulary
 
 if TYPE_CHECKING:
-    from monocal.tables.table import Table
+    pass
 
 SPELLINGS = (("true", "True", "TRUE"), ("false", "False", "FALSE"))
 """As Arrow, JSON and Spark write them, as Python does, and as spreadsheets do."""
@@ -257,12 +256,8 @@ class Vocabulary:
         cls, table: pa.Table, fields: Sequence[str], *, min_count: int = 1, max_size: int | None = None
     ) -> Vocabulary:
         """Counts the values of a table in memory."""
-        counted = {name: ValueCounts(name) for name in fields}
-        for name, counts in counted.items():
-            for chunk in _column(table, name).chunks:
-                counts.add(chunk)
-        kept = {name: counts.frequent(min_count=min_count, max_size=max_size) for name, counts in counted.items()}
-        return cls(tuple(FieldVocabulary(name, values) for name, values in kept.items()))
+        columns = {name: encode_values(_column(table, name), table.num_rows, name) for name in fields}
+        return cls.of_columns(columns, min_count=min_count, max_size=max_size)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -307,7 +302,6 @@ class Vocabulary:
         """Counts the values of rows in memory, and learns the knots of fields in `numeric`.
 
         Example:
-            >>> from monocal.tables.column import encode_values
             >>> Vocabulary.of_columns({"site": encode_values(["b", "a", "a"], 3, "site")})["site"].values.to_pylist()
             ['a', 'b']
         """
@@ -416,39 +410,3 @@ def _ipc_bytes(values: pa.Array) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue())
-
-
-MOST_BINS = 10
-
-
-def binned(rows: Table, vocabulary: Vocabulary) -> Table:
-    """Returns the rows with every field of numbers as intervals between some of its knots; a null stays a null.
-
-    Rows of two tables have the same intervals, because they are the model's.
-
-    Example:
-        >>> from monocal.tables.roles import Roles
-        >>> from monocal.tables.table import Table
-        >>> rows = Table.read({"y": [0, 1, 0], "p": [1.0, 2.5, None]}, Roles("y", numeric=["p"]))
-        >>> shown = binned(rows, Vocabulary((NumericField("p", (1.0, 2.0, 3.0)),))).fields["p"]
-        >>> shown.decode(shown.ids)
-        ['below 2', '2 to 3', None]
-    """
-    fields = dict(rows.fields)
-    for name in vocabulary.numeric_names:
-        field = vocabulary[name]
-        if name in fields and isinstance(field, NumericField):
-            fields[name] = _intervals(field, fields[name])
-    return replace(rows, fields=fields)
-
-
-def _intervals(field: NumericField, column: EncodedColumn) -> EncodedColumn:
-    inner = np.array(field.knots[1:], dtype=np.float64)
-    if len(inner) >= MOST_BINS:
-        inner = inner[np.linspace(0, len(inner) - 1, MOST_BINS - 1).round().astype(np.int64)]
-    texts = [f"{edge:.6g}" for edge in inner]
-    names = [f"below {texts[0]}", *(f"{a} to {b}" for a, b in pairwise(texts))] if texts else []
-    names.append(f"from {texts[-1]}" if texts else "any number")
-    numbers = numbers_or_nan(column.known_values, field.name)
-    place = np.where(np.isnan(numbers), len(names), np.searchsorted(inner, numbers, side="right"))
-    return EncodedColumn(place[column.ids], pa.array([*names, None], pa.string()))

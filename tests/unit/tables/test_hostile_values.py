@@ -10,7 +10,8 @@ from monocal.core.errors import MonocalWarning
 from monocal.models import artefact
 from monocal.serving.encode import TextTable
 from monocal.tables import value_index
-from monocal.tables.value_index import GrowingDictionary, ValueIndex, hash_text
+from monocal.tables.value_counts import GrowingDictionary
+from monocal.tables.value_index import ValueIndex, hash_text
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 N = 3_000

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import monocal
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.tables.moments import moment_of
 from monocal.tables.roles import Roles
 from monocal.tables.split import hold_out_recent, keep_values_of
-from monocal.tables.table import Table, moment_of
+from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 
 ROLES = Roles.of(

@@ -28,8 +28,8 @@ from monocal.lab.prepare.steps import (
 from monocal.tables.checks import warn_about_copies
 from monocal.tables.encoded import ENCODED_LOG, VOCABULARY, LogManifest
 from monocal.tables.places import is_parquet
-from monocal.tables.problems import OnError, warn_about_skipped
 from monocal.tables.roles import Roles
+from monocal.tables.rows import OnError, warn_about_skipped
 from monocal.tables.source import TableLike, TableStream, open_table
 
 ENCODER_VERSION = 3

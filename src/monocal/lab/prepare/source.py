@@ -15,8 +15,8 @@ import pyarrow as pa
 from monocal.core.errors import InvalidInput
 from monocal.core.format import fingerprint
 from monocal.tables.places import find_files, is_parquet
-from monocal.tables.problems import OnError, RawRows, RowProblems
 from monocal.tables.roles import Roles
+from monocal.tables.rows import OnError, RawRows, RowProblems
 from monocal.tables.source import TableLike, TableStream, open_table
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.prepare.source import Source, find_file
-from monocal.tables.problems import RawRows, RowProblems
 from monocal.tables.roles import Roles
+from monocal.tables.rows import RawRows, RowProblems
 
 TASKS = ("sold", "sold_twice", "with_coupon")
 ATTRIBUTES = ("department", "brand", "product_category", "product_type", "manufacturer_id", "package_size")

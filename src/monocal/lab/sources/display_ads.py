@@ -14,8 +14,8 @@ from monocal.core.errors import InvalidInput
 from monocal.lab.prepare.source import Source, find_file
 from monocal.tables.categories import distinct_text
 from monocal.tables.csv import CsvFormat, csv_header, csv_rows
-from monocal.tables.problems import RawRows, RowProblems
 from monocal.tables.roles import Roles
+from monocal.tables.rows import RawRows, RowProblems
 
 AVAZU_COLUMNS = (
     *("id", "click", "hour", "C1", "banner_pos", "site_id", "site_domain", "site_category", "app_id", "app_domain"),

@@ -16,8 +16,8 @@ from monocal.lab.prepare.source import Source, find_file
 from monocal.lab.sources.side_files import SideTable
 from monocal.tables.columns import parse_text
 from monocal.tables.csv import CsvFormat, csv_rows
-from monocal.tables.problems import RawRows, RowProblems
 from monocal.tables.roles import Roles
+from monocal.tables.rows import RawRows, RowProblems
 from monocal.tables.source import open_table
 
 NOTICE = "KuaiRand: Gao et al., KuaiRand: an unbiased sequential recommendation dataset, CIKM 2022. CC BY-SA 4.0."

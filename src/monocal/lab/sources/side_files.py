@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.tables.categories import as_text, distinct_text
-from monocal.tables.value_index import GrowingDictionary, ValueIndex, load_words, text_bytes, words_of_bytes
+from monocal.tables.value_counts import GrowingDictionary
+from monocal.tables.value_index import ValueIndex, load_words, text_bytes, words_of_bytes
 
 _NULL = -1
 

@@ -127,3 +127,87 @@ def _shown(value: Any) -> str:
     plain = value.as_py() if isinstance(value, pa.Scalar) else value
     text = repr(plain)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Returns the type of a column's values as they are read here: text and bytes never as views.
+
+    Example:
+        >>> plain_type(pa.dictionary(pa.uint32(), pa.string_view(), ordered=True))
+        DictionaryType(dictionary<values=string, indices=uint32, ordered=1>)
+    """
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, plain_type(kind.value_type), ordered=kind.ordered)
+    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Returns a schema with `plain_type` of every column."""
+    return pa.schema([column.with_type(plain_type(column.type)) for column in schema], schema.metadata)
+
+
+def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch with `plain_type` of every column."""
+    schema = plain_schema(batch.schema)
+    if schema == batch.schema:
+        return batch
+    return pa.RecordBatch.from_arrays([plain_array(column) for column in batch.columns], schema=schema)
+
+
+def plain_array(column: pa.Array) -> pa.Array:
+    """Returns a column as values of `plain_type`."""
+    kind = plain_type(column.type)
+    if kind == column.type:
+        return column
+    if not pa.types.is_dictionary(kind):
+        return column.cast(kind)
+    return pa.DictionaryArray.from_arrays(column.indices, plain_array(column.dictionary), ordered=kind.ordered)
+
+
+Batch = Any
+"""Rows with their place, a record batch or a table."""
+
+
+def place_of(batch: Batch, row: int) -> str:
+    """Returns the place of a row in words."""
+    return batch.where(row) if isinstance(batch, RawRows) else f"row {row}"
+
+
+def one_array(batch: Batch, column: str) -> pa.Array:
+    """Returns a column of a batch or a table in one piece."""
+    return one_chunk(batch.column(column))
+
+
+def one_chunk(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Returns a column in one piece."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.ChunkedArray):
+        values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
+    return values
+
+
+_KINDS = {
+    "null": pa.types.is_null,
+    "text": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+    "integer": pa.types.is_integer,
+    "boolean": pa.types.is_boolean,
+    "float": pa.types.is_floating,
+    "decimal": pa.types.is_decimal,
+    "date": pa.types.is_date,
+    "naive": lambda kind: pa.types.is_timestamp(kind) and kind.tz is None,
+    "zoned": pa.types.is_timestamp,
+}
+
+
+def kind_of(kind: pa.DataType) -> str:
+    """Returns what a column holds whatever the width of its type, and whether or not it has a dictionary.
+
+    Example:
+        >>> [kind_of(kind) for kind in (pa.int8(), pa.dictionary(pa.int32(), pa.large_string()), pa.binary())]
+        ['integer', 'text', 'binary']
+    """
+    kind = plain_type(kind)
+    if pa.types.is_dictionary(kind):
+        return kind_of(kind.value_type)
+    return next((name for name, fits in _KINDS.items() if fits(kind)), str(kind))
