@@ -53,15 +53,12 @@ def without_shortcuts(uses: dict[str, set[str]]) -> dict[str, set[str]]:
             new = {lower for used in new for lower in uses[used]} - found
         return found
 
-    def is_mutual(package: str, other: str) -> bool:
-        return package in below(other) and other in below(package)
+    def is_shortcut(package: str, target: str, other: str) -> bool:
+        # packages that import each other are one step
+        return target in below(other) and other not in below(target) and package not in below(other)
 
     return {
-        package: {
-            target
-            for target in used
-            if not any(target in below(other) and not is_mutual(package, other) for other in used - {target})
-        }
+        package: {target for target in used if not any(is_shortcut(package, target, other) for other in used)}
         for package, used in uses.items()
     }
 
