@@ -187,7 +187,7 @@ def collect_one(rows: pd.DataFrame, judged: pd.DataFrame, fields: list[str], lab
         "noise": np.array(noise),
         "pooled": pooled,
         "pooled_noise": 1.0 / max(float((here * (1.0 - here)).sum()), 1e-9),
-        "today": level,
+        "learned": level,
         "plain_level": plain_level,
         "score": logit(np.clip(judged["score"].to_numpy(), 1e-6, 1 - 1e-6)),
     }
@@ -272,7 +272,7 @@ def discounted(case: dict) -> float:
 
 RULES = {
     "no level": lambda _: 0.0,
-    "today's rule (0.2)": lambda case: float(case["today"]),
+    "the learned share of 0.2": lambda case: float(case["learned"]),
     "a quarter of the newest fifth": lambda case: 0.25 * against_noise(case),
     "half of the newest fifth": lambda case: 0.5 * against_noise(case),
     "three quarters of the newest fifth": lambda case: 0.75 * against_noise(case),
@@ -336,7 +336,7 @@ def by_window(lines: list[dict]) -> str:
     """Returns one row per window: levels that were asked for, taken and right, and log-loss against `carry="none"`."""
     rules = [
         "no level",
-        "today's rule (0.2)",
+        "the learned share of 0.2",
         "half of the newest fifth, one constant",
         "all of the newest fifth, one constant",
     ]

@@ -42,20 +42,24 @@ def retained_rows(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> li
 
 
 def retained_remarks(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[str]:
-    """Returns sentences about the network and about fields confounded with time.
+    """Returns sentences about the network, about the level and about fields confounded with time.
 
     Example:
         >>> carry = {"field": np.array([0]), "returning": np.array([0.0]), "given": np.array([False]),
-        ...          "network": np.array([0.0]), "share": np.array([0.5])}
+        ...          "network": np.array([0.0]), "share": np.array([0.5]), "level": np.array([0.21, 0.42])}
         >>> for sentence in retained_remarks(carry, ["hour"]):
         ...     print(sentence)
         network dropped: it did not improve the forecast of later rows
+        level: +0.21 taken, the newest rows ask for +0.42
         hour: its values do not recur, so it is confounded with time; carry={"hour": 1.0} keeps it
     """
     remarks = []
     if "network" in carry:
         share = float(carry["network"][0])
         remarks.append(f"weight of the network: {share:.2f}" if share > 0.0 else NETWORK_DROPPED)
+    if "level" in carry:
+        taken, asked = carry["level"].tolist()
+        remarks.append(f"level: {taken:+.2f} taken, the newest rows ask for {asked:+.2f}")
     for place, field in enumerate(carry["field"].tolist()):
         if is_calendar(carry, place):
             name = names[field]

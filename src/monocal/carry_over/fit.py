@@ -81,19 +81,6 @@ def among_all_fields(
     return replace(found, shifts=shifts, curvature=curvature), of_all
 
 
-def add_nuisance_effects(logits: Floats, data: Dataset, shifts: Floats, carry_over: CarryOver) -> Floats:
-    """Returns logits plus what stands in the fit beyond what is carried: of fields that are confounded with time.
-
-    Arguments:
-        logits: One per row.
-        data: The rows.
-        shifts: The effects in full.
-        carry_over: Shares of all fields.
-    """
-    rest = data.fields.by_id(carry_over.nuisance_weight - carry_over.carried) * shifts
-    return data.fields.add_shifts(logits, data.ids, rest) if rest.any() else logits
-
-
 def line_beside(data: Dataset, effects: WideParameters) -> WideParameters:
     """Sets slope (0 or above) and intercept beside shifts that stay."""
     beside = data.fields.add_shifts(np.zeros(data.n_rows), data.ids, effects.shifts)

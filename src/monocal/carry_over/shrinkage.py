@@ -77,7 +77,7 @@ class CarryOver:
 
     @property
     def nuisance_weight(self) -> Floats:
-        """The share of each field's effect while slope, network and level are set.
+        """The share of each field's effect while slope and network are set.
 
         An hour that never came again is in the way of the score's slope, whatever the share of the next such hour.
         """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.recent_rows import solve_shift
-from monocal.carry_over.fit import EffectFit, add_nuisance_effects, among_all_fields, line_beside
+from monocal.carry_over.fit import EffectFit, among_all_fields, line_beside
 from monocal.carry_over.shares import ValidationRows, solve_shares
 from monocal.carry_over.shrinkage import CarryOver
 from monocal.core.dataset import Dataset
@@ -123,13 +123,10 @@ def _nuisance(carry_over: CarryOver, data: Dataset) -> Floats:
     return shifts
 
 
-def refit_shifts(
-    map_logits: Floats, data: Dataset, l2: Penalty, start: Start, carry_over: CarryOver | None
-) -> tuple[Weights, Floats]:
+def refit_shifts(map_logits: Floats, data: Dataset, l2: Penalty, start: Start, carry_over: CarryOver | None) -> Weights:
     """Finds the best shifts and intercept beside a trained map, held fixed: a convex problem, solved on all rows.
 
-    With carry-over, shifts are scaled by their shares and the intercept makes the total right again. Returns the
-    arrays, and the logit of every row with the nuisance effects that are not carried.
+    With carry-over, shifts are scaled by their shares and the intercept makes the total right again.
 
     Arguments:
         map_logits: The map's logit of every row, without shifts.
@@ -146,7 +143,6 @@ def refit_shifts(
         first = WideParameters.at(start.shifts)
         found, penalties = solve_shrunk(rows, _REFIT, first, PenaltyPath(start.penalties, n_rounds))
         shifts, intercept = found.shifts, found.intercept
-        beside = map_logits
     else:
         fitted = np.flatnonzero(carry_over.fitted)
         first = WideParameters.at(start.shifts[schema.by_id(carry_over.fitted)])
@@ -156,11 +152,9 @@ def refit_shifts(
         shifts = found.shifts * schema.by_id(carry_over.carried)
         total = schema.add_shifts(map_logits, data.ids, shifts)
         intercept = solve_shift(data, total)
-        beside = add_nuisance_effects(total + intercept, data, found.shifts, carry_over)
-    arrays = {
+    return {
         "wide.shifts": shifts,
         "wide.offsets": schema.offsets,
         "wide.intercept": np.array([intercept]),
         "wide.penalties": penalties,
     }
-    return arrays, beside

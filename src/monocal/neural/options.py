@@ -183,7 +183,10 @@ class NeuralArguments(LogitCalibrator):
             None takes as many as the process may use. The result is the same to the bit (with the integrand `concat`
             to rounding).
         show_progress: True or False; None asks whether somebody watches.
-        recent_share: See `Calibrator`; None takes the preset's, and with `carry` the level that earlier levels support.
+        recent_share: See `Calibrator`; None takes the preset's.
+        level_share: Share of the level that the most recent rows ask for (see `recent_share`) that is kept. `auto`
+            keeps half of it with `carry`, because levels of weeks often go as they came, and all of it without, or
+            where `recent_share` is given.
         guard: See `Calibrator`.
     """
 
@@ -213,6 +216,7 @@ class NeuralArguments(LogitCalibrator):
     n_threads: int | None = 1
     show_progress: bool | None = None
     recent_share: float | None = None  # type: ignore[assignment]  # None asks the preset
+    level_share: float | Literal["auto"] = "auto"
     guard: bool = False
 
     # What they mean for a fit
