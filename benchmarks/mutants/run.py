@@ -35,7 +35,6 @@ GROUPS = {
     "metrics": ["metrics/*.py"],
     "calibrators": [
         "core/spaces.py",
-        "core/sampling.py",
         "core/dataset.py",
         "core/fields.py",
         "core/reduce.py",

@@ -20,8 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from monocal.core.log_loss import log_loss
-from monocal.core.spaces import sigmoid
+from monocal.core.spaces import log_loss, sigmoid
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, MultiTaskDeepFM

@@ -11,8 +11,7 @@ import time
 import numpy as np
 
 from monocal.calibrators import calibrator
-from monocal.core.log_loss import log_loss
-from monocal.core.spaces import logit
+from monocal.core.spaces import log_loss, logit
 from monocal.lab.simulator import simulate_log
 from monocal.tables.vocabulary import Vocabulary
 

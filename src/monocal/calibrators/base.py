@@ -9,15 +9,8 @@ from typing import ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.calibrators.contract import RowScorer, Tags, refusal
+from monocal.calibrators.contract import RowScorer, Tags, check_both_classes, check_features, check_partition, refusal
 from monocal.calibrators.curve import BaseCurve
-from monocal.calibrators.fit_rows import (
-    check_both_classes,
-    check_features,
-    check_partition,
-    rate_to_use,
-    remembered_rate,
-)
 from monocal.calibrators.params import Parameters, check_arguments
 from monocal.calibrators.raw_features import KnownValues, known_ids, learn_values
 from monocal.calibrators.recent_rows import GUARD_SHARE, is_worse, recent_intercept
@@ -25,13 +18,15 @@ from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.row_intervals import LogitVariance
-from monocal.core.sampling import SamplingRate
 from monocal.core.spaces import (
     SCORE_EPSILON,
     Floats,
+    SamplingRate,
     ScoreSpace,
     check_score_space,
     logit,
+    rate_to_use,
+    remembered_rate,
     sigmoid,
 )
 from monocal.core.threads import one_blas_thread

@@ -11,8 +11,7 @@ import numpy as np
 
 from monocal.core.dataset import Block, Dataset
 from monocal.core.errors import MonocalWarning
-from monocal.core.log_loss import log_losses
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.spaces import Floats, log_losses, sigmoid
 
 Design = Callable[[Block], Floats]
 """The columns of a block of rows, `(n, k)` with a small k."""

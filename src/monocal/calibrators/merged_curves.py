@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.log_loss import log_loss
-from monocal.core.spaces import Floats, logit
+from monocal.core.spaces import Floats, log_loss, logit
 from monocal.wide.filter import EVIDENCE_KEPT
 
 DISCOUNTS = np.array([1.0, 0.9, 0.7, 0.4, 0.0])

@@ -1,4 +1,4 @@
-"""The methods by name: our own, and those that installed distributions offer as entry points.
+"""The methods by name: our own, those that installed distributions offer as entry points, and how to make one.
 
 A class is imported when it is first asked for: `methods` of the simple kind never load what networks need.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -14,6 +15,8 @@ from inspect import isabstract
 from typing import Any, final
 
 from monocal.calibrators.base import Calibrator
+from monocal.calibrators.contract import Tags
+from monocal.calibrators.params import check_arguments, parameter_names
 from monocal.core.errors import MonocalError, UnknownName
 
 GROUP = "monocal.calibrators"
@@ -108,3 +111,58 @@ def _load(name: str, offers: list[EntryPoint]) -> type[Calibrator]:
 
 
 CALIBRATORS = Catalogue()
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """One method.
+
+    Attributes:
+        name: What `calibrator` calls it.
+        summary: One line about it.
+        tags: Its promises.
+    """
+
+    name: str
+    summary: str
+    tags: Tags
+
+
+def calibrator(method: str, /, **arguments: Any) -> Calibrator:
+    """Returns an unfitted calibrator by name.
+
+    Arguments:
+        method: One of `methods()`.
+        arguments: What the method's class takes; an unknown one is refused with the nearest known, an impossible value
+            with the possible ones.
+
+    Example:
+        >>> calibrator("histogram", n_bins=20)
+        HistogramCalibrator(n_bins=20)
+        >>> calibrator("isotonik")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.UnknownName: method: got 'isotonik'; ... Hint: did you mean 'isotonic'?
+    """
+    kind = CALIBRATORS.named(method)
+    known = parameter_names(kind)
+    for name in arguments:
+        if name not in known:
+            raise UnknownName.among(f"argument of {method!r}", name, known)
+    check_arguments(kind, arguments)
+    made = kind(**arguments)
+    _ = made.tags  # a method around another one makes that, too, which refuses what it cannot be
+    return made
+
+
+def methods() -> list[MethodInfo]:
+    """Lists every method with one line and its promises.
+
+    Example:
+        >>> [method.name for method in methods()][:3]
+        ['none', 'histogram', 'isotonic']
+    """
+    return [
+        MethodInfo(name, (kind.__doc__ or "").strip().splitlines()[0], kind().tags)
+        for name, kind in CALIBRATORS.items()
+    ]

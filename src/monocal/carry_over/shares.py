@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from monocal.core.dataset import Block, Dataset
-from monocal.core.log_loss import log_losses
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.spaces import Floats, log_losses, sigmoid
 
 PRIOR_STRENGTH = 4.0
 """κ: how many independent, fully informative observations the prior share counts for."""

@@ -13,10 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from monocal.core.checks import check_ids, check_labels, check_length, check_weights, cut_soft, has_soft
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema, Ids
-from monocal.core.log_loss import log_loss, log_losses
 from monocal.core.reduce import BLOCK_ROWS, Partition, rows_between
-from monocal.core.sampling import SamplingRate, sampling_shift
-from monocal.core.spaces import Floats, ScoreSpace, to_logits
+from monocal.core.spaces import Floats, SamplingRate, ScoreSpace, log_loss, log_losses, sampling_shift, to_logits
 
 Sums = Sequence[Floats | float]
 Rows = NDArray[np.integer[Any]] | NDArray[np.bool_] | slice

@@ -1,7 +1,10 @@
-"""The one place where scores change space.
+"""Scores: the one place where they change space, the closed form that undoes sampling, and their log-loss.
 
 Outside, a score is a probability unless the caller says `logit`; inside, it is always a logit.
 The space is never guessed from the values.
+
+A ranker trained on a log whose negatives were kept with probability r sees odds that are 1/r too high.
+Multiplying the odds by r, which adds ln r to the logit, brings its score back to the full traffic.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ from monocal.core.errors import InvalidInput
 ScoreSpace = Literal["probability", "logit"]
 Floats = NDArray[np.float64]
 _SPACES = get_args(ScoreSpace)
+
+SamplingRate = float | ArrayLike | None
+"""The share of negatives that a ranker was trained on: one number, or one per row; None means all."""
 
 SCORE_EPSILON = 1e-7
 """Probabilities are clipped to [1e-7, 1 − 1e-7] before the logit, so |logit| ≤ 16.12."""
@@ -151,3 +157,90 @@ def as_float_column(values: ArrayLike, argument: str) -> Floats:
             "drop or fill those rows first",
         )
     return column
+
+
+# Sampling
+
+
+def sampling_shift(sampling_rate: SamplingRate, n_rows: int) -> Floats | float:
+    r"""Returns :math:`\ln r`, the shift that turns a down-sampled ranker's logits into full-traffic logits.
+
+    Arguments:
+        sampling_rate: The share r in (0, 1] of negatives that the ranker was trained on: one number or
+            one per row. None means 1.
+        n_rows: How many rows there are, to check a column's length.
+
+    Example:
+        A ranker that saw one negative in ten says 0.5 where the truth is 1/11.
+
+        >>> round(float(sigmoid(0.0 + sampling_shift(0.1, 1))), 4) == round(1 / 11, 4)
+        True
+    """
+    if sampling_rate is None:
+        return 0.0
+    rates = np.asarray(sampling_rate, dtype=np.float64)
+    if rates.ndim > 0:
+        rates = as_float_column(rates, "sampling_rate")
+        if rates.shape[0] != n_rows:
+            raise InvalidInput.of(
+                "sampling_rate", f"{rates.shape[0]} rates", f"one number or {n_rows} of them", "pass one rate per row"
+            )
+    if not np.all((rates > 0.0) & (rates <= 1.0)):
+        bad = rates if rates.ndim == 0 else rates[~((rates > 0.0) & (rates <= 1.0))][0]
+        raise InvalidInput.of(
+            "sampling_rate",
+            f"{float(bad):g}",
+            "the share of negatives kept, in (0, 1]",
+            "pass 0.1 if one negative in ten was kept",
+        )
+    if rates.ndim == 0:
+        return float(np.log(rates))
+    shift: Floats = np.log(rates)
+    return shift
+
+
+def remembered_rate(sampling_rate: SamplingRate) -> float | str | None:
+    """Returns what predict needs to know about the rate of a fit."""
+    if sampling_rate is None:
+        return None
+    return float(sampling_rate) if np.ndim(sampling_rate) == 0 else "per row"  # type: ignore[arg-type]
+
+
+def rate_to_use(given: SamplingRate, remembered: float | str | None) -> SamplingRate:
+    """Returns the rate of a prediction: the given one, else the single one of the fit."""
+    if given is not None:
+        return given
+    if isinstance(remembered, str):
+        raise InvalidInput.of(
+            "sampling_rate", None, "one rate per row, as at fit", "pass the rate of every row to predict, too"
+        )
+    return remembered
+
+
+# Log-loss
+
+
+def log_losses(logits: ArrayLike, labels: ArrayLike) -> Floats:
+    r"""Returns the cross-entropy of each row, :math:`\ln(1 + e^z) - y z`.
+
+    It equals :math:`-y \ln p - (1-y)\ln(1-p)` with :math:`p = \sigma(z)`, and is finite for every finite logit, where
+    the second form takes the logarithm of 0. Labels may be shares between 0 and 1. For probabilities pass `logit(p)`,
+    which clips them.
+
+    Example:
+        >>> log_losses([0.0, 2.0, -1000.0], [1.0, 0.0, 1.0]).round(4).tolist()
+        [0.6931, 2.1269, 1000.0]
+    """
+    z = np.asarray(logits, dtype=np.float64)
+    losses: Floats = np.logaddexp(0.0, z) - np.asarray(labels) * z
+    return losses
+
+
+def log_loss(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> float:
+    """Returns the mean cross-entropy; weight k counts a row k times.
+
+    Example:
+        >>> round(log_loss([2.0, 0.0], [1, 0]), 4), round(log_loss([2.0, 0.0], [1, 0], weights=[3, 1]), 4)
+        (0.41, 0.2685)
+    """
+    return float(np.average(log_losses(logits, labels), weights=None if weights is None else np.asarray(weights)))

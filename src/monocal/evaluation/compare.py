@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.log_loss import log_losses
 from monocal.core.numbers import plain_values, significant
-from monocal.core.spaces import Floats, logit
+from monocal.core.spaces import Floats, log_losses, logit
 from monocal.evaluation.result import Evaluation, text_table
 from monocal.metrics import Interval, centred_interval
 from monocal.metrics.base import Goal

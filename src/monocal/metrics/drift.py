@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monocal.core.log_loss import log_loss
-from monocal.core.spaces import Floats, logit
+from monocal.core.spaces import Floats, log_loss, logit
 
 
 class StabilityIndex(NamedTuple):

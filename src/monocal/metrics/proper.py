@@ -8,8 +8,7 @@ from typing import final
 
 import numpy as np
 
-from monocal.core.log_loss import log_losses
-from monocal.core.spaces import logit
+from monocal.core.spaces import log_losses, logit
 from monocal.metrics.base import Metric, Summary, Value, minimize
 from monocal.metrics.calibration import BinSums
 from monocal.metrics.forecast import Forecast

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.core.folder import FolderFormat
 from monocal.core.format import read_tensors, write_tensors
-from monocal.core.log_loss import log_losses
-from monocal.core.spaces import Floats, logit
+from monocal.core.spaces import Floats, log_losses, logit
 from monocal.monitoring.evalues import (
     N_BETS,
     begun,

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from monocal.carry_over.fit import fit_effects
 from monocal.carry_over.origins import SEARCH
 from monocal.carry_over.shrinkage import CarryOver, carry_among, learn_carry_over
 from monocal.core.dataset import Dataset
+from monocal.core.errors import MonocalError
 from monocal.core.reduce import LOCAL, broadcast, broadcast_arrays
 from monocal.core.row_intervals import LogitVariance
 from monocal.core.spaces import Floats
@@ -36,7 +38,6 @@ from monocal.neural.encoders import MapInputs, encoder_arrays, encoder_for
 from monocal.neural.fitted import FittedMap, Weights, fitted_map, looked_up, network_weight
 from monocal.neural.maps import Parts
 from monocal.neural.options import FitSettings, NeuralArguments
-from monocal.neural.packages import need
 from monocal.neural.refresh import network_logit_variance, network_posterior, network_unexplained, refresh_network
 from monocal.ops.numpy_ops import NumpyOps
 from monocal.ops.operations import Ops, Values
@@ -346,3 +347,25 @@ class NeuralCalibrator(NeuralArguments):
 
     def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
         self._embeddings = embeddings
+
+
+# Packages that only some steps need
+
+
+class MissingPackage(MonocalError, ImportError):
+    """A package that this step needs is not installed. The message says how to get it."""
+
+
+def need(package: str, step: str, extra: str) -> None:
+    """Refuses to go on without a package.
+
+    Example:
+        >>> need("no_such_package", "flying", "wings")
+        Traceback (most recent call last):
+        ...
+        monocal.neural.base.MissingPackage: flying needs the package 'no_such_package', ...
+    """
+    if find_spec(package) is None:
+        raise MissingPackage(
+            f"{step} needs the package {package!r}, which is not installed. Hint: pip install 'monocal[{extra}]'"
+        )

@@ -15,8 +15,7 @@ from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
 from monocal.core.row_intervals import LogitVariance, check_level, row_intervals
-from monocal.core.sampling import sampling_shift
-from monocal.core.spaces import Floats, as_float_column, to_logits
+from monocal.core.spaces import Floats, as_float_column, sampling_shift, to_logits
 from monocal.models.artefact import load_model
 from monocal.models.facts import verify
 from monocal.models.model import Fusion, Model

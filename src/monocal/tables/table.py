@@ -15,8 +15,7 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
 from monocal.core.progress import progress
 from monocal.core.reduce import Partition, Reducer
-from monocal.core.sampling import sampling_shift
-from monocal.core.spaces import Floats, sigmoid, to_logits
+from monocal.core.spaces import Floats, sampling_shift, sigmoid, to_logits
 from monocal.core.threads import trim_heap
 from monocal.tables.categories import check_categories, coded, coded_numbers, join_coded, whole_numbers
 from monocal.tables.checks import warn_about_copies

@@ -15,9 +15,8 @@ from monocal.calibrators import Calibrator
 from monocal.calibrators.classifier import NotFitted
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fields import Ids
-from monocal.core.log_loss import log_loss
 from monocal.core.monotonicity import Predict, assert_monotone
-from monocal.core.spaces import Floats, logit
+from monocal.core.spaces import Floats, log_loss, logit
 from monocal.lab.simulator import Affine, simulate_log
 from monocal.testing.probes import Curve, dense_probes
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from monocal.core.dataset import Block
 from monocal.core.fields import FieldSchema
-from monocal.core.log_loss import log_losses
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.spaces import Floats, log_losses, sigmoid
 
 COMPILED_FROM_CELLS = 500_000
 """Rows times fields from which the compiled loop, if numba is there, is worth loading."""

@@ -22,7 +22,7 @@ def keep_share_of_negatives(log: EncodedLog, tasks: Sequence[str], rate: float, 
     Every row draws once, whatever its label, weight or fields; a task sees a negative row only if the draw took it, and
     a row that another task needs has its label taken away in this one. So each task's negatives are an independent
     sample with probability r, and the odds that it teaches are exactly :math:`1/r` of the true ones: adding
-    :math:`\ln r` to the logits undoes it (`core.sampling`). A kept row keeps its weight.
+    :math:`\ln r` to the logits undoes it (`core.spaces`). A kept row keeps its weight.
 
     Arguments:
         log: The rows, in time order.

@@ -15,8 +15,7 @@ from monocal.calibrators.contract import Tags
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema, Ids
-from monocal.core.log_loss import log_loss
-from monocal.core.spaces import SCORE_EPSILON, Floats, logit, sigmoid
+from monocal.core.spaces import SCORE_EPSILON, Floats, log_loss, logit, sigmoid
 from monocal.ops.operations import Ops, Values
 
 Fusion = Literal["geometric", "logit"]

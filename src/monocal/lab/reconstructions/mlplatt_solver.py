@@ -11,8 +11,7 @@ from scipy.optimize import minimize
 from monocal.calibrators.logistic import score_and_one, solve_logistic
 from monocal.core.dataset import Dataset
 from monocal.core.fields import Ids
-from monocal.core.log_loss import log_losses
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.spaces import Floats, log_losses, sigmoid
 from monocal.wide.directions import CommonDirections
 from monocal.wide.loss import loop_for
 

@@ -17,8 +17,7 @@ from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.core.errors import UnknownName
 from monocal.core.folder import FolderFormat
 from monocal.core.format import fingerprint
-from monocal.core.log_loss import log_loss
-from monocal.core.spaces import Floats, logit
+from monocal.core.spaces import Floats, log_loss, logit
 from monocal.core.version import __version__
 from monocal.lab.peers import PEERS
 from monocal.lab.studies.study import CalibratorSpec
