@@ -11,7 +11,7 @@ import pytest
 import monocal
 from monocal.core.errors import InvalidInput
 from monocal.evaluation.table import evaluate_table
-from monocal.tables.column import encode_values
+from monocal.tables.categories import encode_values
 
 N_ROWS = 600
 INDICES = (pa.int8(), pa.uint8(), pa.uint32(), pa.int64())

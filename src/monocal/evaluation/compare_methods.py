@@ -22,11 +22,10 @@ from monocal.evaluation.table import evaluate_rows
 from monocal.metrics import METRICS
 from monocal.models.fit import FitOptions, fit_log, method_and_arguments
 from monocal.models.model import Model
-from monocal.tables.encoded import rows_of_fit
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
 from monocal.tables.source import TableLike
-from monocal.tables.split import DEFAULT_SHARE, HeldOut, Holdout, hold_out
+from monocal.tables.split import DEFAULT_SHARE, HeldOut, Holdout, hold_out, rows_of_fit
 from monocal.tables.table import Table
 
 UNCALIBRATED = "none"

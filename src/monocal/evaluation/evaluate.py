@@ -115,7 +115,7 @@ def forecast_of(
         )
 
     def ids(column: Any, argument: str) -> Any:
-        from monocal.tables.column import encode_values  # loads pyarrow, which arrays alone do not need
+        from monocal.tables.categories import encode_values  # loads pyarrow, which arrays alone do not need
 
         return None if column is None else encode_values(column, n, argument).ids
 

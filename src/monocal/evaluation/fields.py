@@ -17,7 +17,7 @@ from monocal.evaluation.result import text_table
 from monocal.evaluation.stats import Flags, Spread, levelled, spread_of, two_stage_discoveries
 from monocal.metrics.forecast import IdColumn
 from monocal.metrics.resample import check_confidence
-from monocal.tables.column import EncodedColumn, encode_values
+from monocal.tables.categories import EncodedColumn, encode_values
 from monocal.tables.result import Tabular
 
 

@@ -21,12 +21,11 @@ from monocal.models.fit import DEFAULT_METHOD, FitOptions, fit_log, method_and_a
 from monocal.models.late import known_delays
 from monocal.models.learned_rows import warn_about_fitted
 from monocal.models.model import Model
-from monocal.tables.encoded import rows_of_fit
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
 from monocal.tables.roles import Roles
 from monocal.tables.source import TableLike, open_table
-from monocal.tables.split import DEFAULT_SHARE, Holdout, binned, hold_out
+from monocal.tables.split import DEFAULT_SHARE, Holdout, binned, hold_out, rows_of_fit
 from monocal.tables.table import Table
 
 BEFORE, AFTER = "before", "after"

@@ -23,10 +23,9 @@ from monocal.core.spaces import ScoreSpace
 from monocal.models.model import Model, batch_intervals
 from monocal.tables.categories import categories_of_text
 from monocal.tables.columns import numbers_in
-from monocal.tables.csv import typed_columns
 from monocal.tables.rows import RawRows
 from monocal.tables.source import BATCH_ROWS, TableLike, TableStream, open_table
-from monocal.tables.writer import output_table, write_table
+from monocal.tables.writer import output_table, typed_columns, write_table
 
 FUSED_COLUMN = "fused_score"
 ENDS = ("lower", "upper")

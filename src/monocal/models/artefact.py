@@ -24,7 +24,7 @@ from monocal.core.version import __version__
 from monocal.models.facts import Counts
 from monocal.models.model import Fusion, Model, TaskModel
 from monocal.tables.places import open_place
-from monocal.tables.vocabulary import INDEXED_VALUES, Vocabulary
+from monocal.tables.vocabulary_file import INDEXED_VALUES, read_vocabulary, vocabulary_bytes
 
 SCHEMA_VERSION = 2
 """Raised whenever a folder could be misread by another version; folders of other schema versions are refused."""
@@ -78,7 +78,7 @@ def _entries_and_contents(model: Model) -> tuple[dict[str, Any], dict[str, bytes
     """Returns the manifest's entries, and the files beside it."""
     from safetensors.numpy import save
 
-    vocabulary = model.vocabulary.to_bytes(least=INDEXED_VALUES)
+    vocabulary = vocabulary_bytes(model.vocabulary, least=INDEXED_VALUES)
     contents = {_STATE: save(_arrays(model)), _VOCABULARY: vocabulary}
     facts = {
         name: {"n_bytes": len(content), "fingerprint": fingerprint_bytes(content)} for name, content in contents.items()
@@ -123,7 +123,7 @@ def _read_model(folder: Path) -> Model:
         arrays = load(state)
     except SafetensorError as error:
         raise ArtefactError(f"{folder / _STATE}: not a whole safetensors file ({error}); nothing was loaded") from error
-    vocabulary = Vocabulary.of_bytes(values, name=str(folder / _VOCABULARY))
+    vocabulary = read_vocabulary(values, str(folder / _VOCABULARY))
     try:
         if list(vocabulary.names) != manifest["fields"]:
             raise ArtefactError(

@@ -27,7 +27,7 @@ from monocal.monitoring.evalues import (
     total_log_wealth,
     value_shares,
 )
-from monocal.tables.column import EncodedColumn, IdColumn
+from monocal.tables.categories import EncodedColumn, IdColumn
 from monocal.tables.table import Table
 
 TOTALS = ("n_rows", "observed", "predicted", "squares", "loss", "expected_loss")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from monocal.core.fields import Ids
 from monocal.core.spaces import Floats, sigmoid
 from monocal.evaluation.cells import Cells, dispersion_of, sum_cells
-from monocal.tables.column import EncodedColumn, IdColumn
+from monocal.tables.categories import EncodedColumn, IdColumn
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 

@@ -26,6 +26,7 @@ from monocal.spark.workers import keep_compiled_loops, refusals_of_workers
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
+from monocal.tables.vocabulary_file import read_vocabulary, vocabulary_bytes
 
 _SCHEMA = "file string, at long, data binary"
 _PIECE_BYTES = 1 << 20
@@ -127,13 +128,13 @@ def _fit_in_barrier(df: Any, roles: Roles, known: Vocabulary, asked: FitOptions,
     Rows go to the task that a hash of their contents names and are put in order there, so that a stage that has to
     start again (a task was lost) gives the same bits.
     """
-    session, values = df.sparkSession, known.to_bytes()
+    session, values = df.sparkSession, vocabulary_bytes(known)
 
     def train(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_compiled_loops()
         rows, refusal = None, ""
         try:
-            rows = _rows_of_task(batches, roles, Vocabulary.of_bytes(values))
+            rows = _rows_of_task(batches, roles, read_vocabulary(values))
         except InvalidInput as error:
             refusal = str(error)
         with _joined(workers, refusal) as team:

@@ -1,8 +1,10 @@
-"""Columns of category values: which types count as categories, and their values as text."""
+"""Columns of category values: which types count as categories, their values as text, and rows as ids of values."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -11,16 +13,18 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
-from monocal.tables.column import EncodedColumn
-from monocal.tables.columns import null_words, parse_numbers
-from monocal.tables.rows import RawRows, plain_array
+from monocal.tables.columns import FALSE, TRUE, null_words, parse_numbers
+from monocal.tables.rows import RawRows, one_chunk, plain_array
+
+IdColumn = NDArray[np.integer[Any]]
+
+_ALWAYS_SMALL = 1 << 16
 
 NUMERIC = "name it under numeric= instead of fields= if it is a quantity, or cast it to whole numbers if it is an id"
 
 LARGEST_WHOLE = 2.0**53
 """Beyond, neighbouring whole numbers are one float."""
 
-_BOOLEAN = r"^(true|True|TRUE|false|False|FALSE)$"
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
@@ -75,8 +79,9 @@ def holds_numbers(column: pa.Array) -> bool:
     """
     texts = column.dictionary if pa.types.is_dictionary(column.type) else pc.unique(column)
     missing = null_words(texts)
-    for kind in (_NUMBER, _BOOLEAN):
-        is_such = pc.fill_null(pc.match_substring_regex(texts, kind), False).to_numpy(zero_copy_only=False)
+    is_boolean = pc.is_in(texts, value_set=pa.array([*TRUE, *FALSE]))
+    for found in (pc.match_substring_regex(texts, _NUMBER), is_boolean):
+        is_such = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
         if is_such.any() and (missing | is_such).all():
             return True
     return False
@@ -185,6 +190,100 @@ def distinct_text(column: pa.Array, name: str) -> tuple[pa.Array, NDArray[np.int
     if has_null:
         text = pa.concat_arrays([text, pa.nulls(1, pa.string())])
     return text, counts[used], place[codes]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class EncodedColumn:
+    """Ids of a column's values.
+
+    Attributes:
+        ids: One id ≥ 0 per row.
+        values: The value behind each id; None when the ids are the values themselves.
+    """
+
+    ids: IdColumn
+    values: Any | None
+
+    def decode(self, ids: IdColumn) -> list[Any]:
+        """Returns the values behind some ids; a missing value is None."""
+        if self.values is None:
+            return list(ids.tolist())
+        known = self.values.to_pylist()
+        return [known[number] for number in ids.tolist()]
+
+    @property
+    def known_values(self) -> Any:
+        """The value behind each id, from 0 to the largest, as an Arrow array."""
+        return pa.array(np.arange(int(self.ids.max(initial=-1)) + 1)) if self.values is None else self.values
+
+    def take(self, rows: Any) -> EncodedColumn:
+        """Returns the chosen rows."""
+        return EncodedColumn(self.ids[rows], self.values)
+
+
+def encode_values(values: Any, n_rows: int, argument: str) -> EncodedColumn:
+    """Numbers the values of a column: strings, integers, floats, dates, with or without missing ones.
+
+    Integers that are already small and not negative are used as they are, without a copy.
+
+    Arguments:
+        values: A numpy array, list, pandas or polars series, or Arrow array.
+        n_rows: How many rows it must have.
+        argument: Its name in error messages.
+
+    Example:
+        >>> column = encode_values(["b", "a", "b"], 3, "site")
+        >>> column.ids.tolist(), column.decode(np.array([0, 1]))
+        ([0, 1, 0], ['b', 'a'])
+    """
+    plain = values if isinstance(values, np.ndarray) else None
+    if plain is None and not hasattr(values, "__arrow_c_stream__") and not hasattr(values, "__arrow_c_array__"):
+        plain = np.asarray(values) if not isinstance(values, list) else _numbers_or_none(values)
+    if plain is not None:
+        if plain.ndim != 1:
+            raise InvalidInput.of(argument, f"an array of shape {plain.shape}", "one value per row", "pass one column")
+        _check_rows(plain.shape[0], n_rows, argument)
+        if plain.dtype.kind == "b":
+            return EncodedColumn(plain.astype(np.int8), None)
+        if plain.dtype.kind in "iu" and _is_small(plain):
+            return EncodedColumn(plain, None)
+    return _by_arrow(values if plain is None else plain, n_rows, argument)
+
+
+def _numbers_or_none(values: list[Any]) -> Any | None:
+    integers = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+    return np.array(values) if values and integers and all(-(2**63) <= value < 2**63 for value in values) else None
+
+
+def _is_small(column: Any) -> bool:
+    if column.size == 0:
+        return True
+    return bool(column.min() >= 0 and column.max() < max(_ALWAYS_SMALL, 2 * column.shape[0]))
+
+
+def _by_arrow(values: Any, n_rows: int, argument: str) -> EncodedColumn:
+    try:
+        if hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.Array | pa.ChunkedArray):
+            values = pa.chunked_array(values)
+        column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidInput.of(
+            argument, f"values that are not one column ({error})", "values of one type", "turn them into strings first"
+        ) from None
+    _check_rows(len(column), n_rows, argument)
+    column = plain_array(one_chunk(column))
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return EncodedColumn(encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary)
+
+
+def _check_rows(found: int, n_rows: int, argument: str) -> None:
+    if found != n_rows:
+        raise InvalidInput.of(
+            argument, f"{found} rows", f"{n_rows} rows, as many as probabilities", "pass columns of the same table"
+        )
 
 
 def coded_numbers(values: Floats) -> pa.DictionaryArray:

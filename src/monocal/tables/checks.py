@@ -18,7 +18,7 @@ from monocal.core.spaces import Floats
 from monocal.tables.categories import distinct_text
 from monocal.tables.columns import numbers_in, numbers_or_nan
 from monocal.tables.roles import Roles
-from monocal.tables.rows import kind_of
+from monocal.tables.rows import kind_of, one_array
 from monocal.tables.source import TableLike, TableStream, open_table
 from monocal.tables.vocabulary import FieldVocabulary
 
@@ -130,16 +130,14 @@ def _first_rows(stream: TableStream, candidates: list[str], label: str, n_rows: 
 def _labels(sample: pa.Table, label: str) -> NDArray[np.float64] | None:
     column = sample.column(label)
     try:
-        found = numbers_in(column.chunk(0) if column.num_chunks else pa.array([], column.type))
+        found = numbers_in(column)
     except InvalidInput:  # dates and the like
         return None
     return None if found.bad.any() else np.where(found.missing, np.nan, found.values)
 
 
 def _look_at(sample: pa.Table, name: str, label: str, labels: NDArray[np.float64] | None) -> ProposedField:
-    column = sample.column(name)
-    chunk = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    values, counts, which = distinct_text(chunk, name)
+    values, counts, which = distinct_text(one_array(sample, name), name)
     if not len(counts):
         return ProposedField(name, 0, "", 0.0, "no rows")
     top = int(np.argmax(counts))

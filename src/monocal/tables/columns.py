@@ -18,7 +18,8 @@ from monocal.tables.rows import Batch, RawRows, kind_of, one_array, one_chunk, p
 NULL_WORDS = tuple(pa_csv.ConvertOptions().null_values)
 """What stands for no value where a number is wanted: nothing, NA, null, NaN and their like."""
 
-_TRUE, _FALSE = (("true", "True", "TRUE"), ("false", "False", "FALSE"))
+TRUE, FALSE = (("true", "True", "TRUE"), ("false", "False", "FALSE"))
+"""As Arrow, JSON and Spark write them, as Python does, and as spreadsheets do."""
 
 _FORMS = {
     pa.int64(): r"^[-+]?\d+$",
@@ -59,8 +60,8 @@ def parse_numbers(text: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_
         coded = pc.dictionary_encode(text)
     words = trimmed(coded.dictionary)
     missing = null_words(words)
-    words = pc.if_else(pc.is_in(words, value_set=pa.array(_TRUE)), "1", words)
-    words = pc.if_else(pc.is_in(words, value_set=pa.array(_FALSE)), "0", words)
+    words = pc.if_else(pc.is_in(words, value_set=pa.array(TRUE)), "1", words)
+    words = pc.if_else(pc.is_in(words, value_set=pa.array(FALSE)), "0", words)
     numbers, bad = parse_text(pc.if_else(pa.array(missing), "0", words), pa.float64())
     codes = pc.fill_null(coded.indices, len(words)).to_numpy(zero_copy_only=False)
     return np.append(numbers, 0.0)[codes], np.append(missing, True)[codes], np.append(bad, False)[codes]

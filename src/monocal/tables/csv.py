@@ -11,7 +11,6 @@ column, and a forgotten quote costs its line and nothing else.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -20,15 +19,13 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables.categories import holds_numbers
-from monocal.tables.columns import null_words
 from monocal.tables.places import DataFile
-from monocal.tables.rows import RawRows, RowProblems
+from monocal.tables.rows import RawRows, RowProblems, check_names
 
 BLOCK_BYTES = 1 << 24
 _LOOKED_AT_BYTES = 1 << 20
@@ -85,9 +82,7 @@ def csv_header(path: AnyFile, form: CsvFormat) -> list[str]:
         names = list(pa_csv.read_csv(pa.BufferReader(first + b"\n"), parse_options=form.options()).column_names)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise _unreadable(file, error) from error
-    if len(set(names)) < len(names):
-        twice = Counter(names).most_common(1)[0][0]
-        raise InvalidInput.of(f"{file.name}, line 1", f"column {twice!r} twice", "different names", "rename one")
+    check_names(names, f"{file.name}, line 1")
     return names
 
 
@@ -153,42 +148,6 @@ def csv_rows(
             if name in wanted:
                 batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
         yield RawRows(batch.select(wanted), file.name, lines, "line", of_numbers)
-
-
-def typed_columns(rows: RawRows, types: pa.Schema, columns: Sequence[str]) -> pa.RecordBatch:
-    """Returns the named columns with the types of a schema; where that says text, as they are written.
-
-    Arguments:
-        rows: Columns as text, or with these types already.
-        types: The wanted types.
-        columns: Which columns.
-
-    Example:
-        >>> rows = RawRows(pa.record_batch({"hour": ["07", "NA"], "site": ["a", "NA"]}), "log.csv", np.arange(2, 4))
-        >>> typed_columns(rows, pa.schema({"hour": pa.int64(), "site": pa.string()}), ["hour", "site"]).to_pylist()
-        [{'hour': 7, 'site': 'a'}, {'hour': None, 'site': 'NA'}]
-    """
-    return pa.RecordBatch.from_pydict({name: _typed(rows, name, types.field(name).type) for name in columns})
-
-
-def _typed(rows: RawRows, name: str, kind: pa.DataType) -> pa.Array:
-    values = rows.column(name)
-    if pa.types.is_dictionary(values.type) and rows.unit == "line":
-        values = values.cast(pa.string())
-    if values.type == kind:
-        return values
-    try:
-        if pa.types.is_string(values.type) and not pa.types.is_large_string(kind):
-            values = pc.if_else(pa.array(null_words(values)), pa.scalar(None, pa.string()), values)
-            values = pc.ascii_trim_whitespace(values)
-        return values.cast(kind)
-    except pa.ArrowInvalid as error:
-        raise InvalidInput.of(
-            f"column {name!r}",
-            f"a value that is no {kind} ({error}) in {rows.file}",
-            "the type of the file's first rows throughout",
-            "correct that row, or write CSV instead of Parquet",
-        ) from error
 
 
 class _Parser:

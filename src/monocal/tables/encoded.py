@@ -21,11 +21,10 @@ from monocal.core.files import local_path
 from monocal.core.folder import FolderFormat
 from monocal.core.format import fingerprint
 from monocal.core.spaces import Floats
-from monocal.tables.checks import warn_about_moving, warn_about_scores
 from monocal.tables.roles import Roles
-from monocal.tables.source import TableLike
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import NumericField, Vocabulary
+from monocal.tables.vocabulary_file import load_vocabulary, save_vocabulary
 
 VOCABULARY = "vocabulary.arrow"
 GROUP_VALUES = "group_values.arrow"
@@ -51,13 +50,6 @@ SCORED_LOG = FolderFormat(
     known=("ranker/ranker.json", "ranker/state.safetensors"),
 )
 """How a ranker's scores of an encoded log lie on disk."""
-
-_OF_TABLES = {
-    "numeric": "a table; a prepared log holds categories",
-    "label_time": "a table with scores, where labels may still come",
-    "window": "a table with scores, where labels may still come",
-}
-"""What a prepared log has no columns for, and what has."""
 
 
 @final
@@ -167,7 +159,7 @@ def open_encoded(folder: str | Path) -> Table:
         return _open_scored(folder)
     manifest = LogManifest.read(folder)
     arrays = manifest.map_arrays(folder)
-    roles, vocabulary = Roles.from_dict(manifest.schema), Vocabulary.load(folder / VOCABULARY)
+    roles, vocabulary = Roles.from_dict(manifest.schema), load_vocabulary(folder / VOCABULARY)
     return table_of_arrays(arrays, roles, vocabulary, parts=manifest.parts, identity=manifest.fingerprint)
 
 
@@ -227,7 +219,7 @@ def write_arrays(
     with ENCODED_LOG.writing(target) as temporary:
         for name, column in arrays.items():
             np.save(temporary / names[name], column, allow_pickle=False)
-        vocabulary.save(temporary / VOCABULARY)
+        save_vocabulary(vocabulary, temporary / VOCABULARY)
         LogManifest.write(
             temporary,
             n_rows=len(arrays["features"]),
@@ -288,35 +280,6 @@ def _open_scored(folder: Path) -> Table:
     logits, embeddings = map_scores(folder, manifest, log.identity, log.n_rows)
     roles = log.roles.with_logits({task: f"{task}_logit" for task in logits})
     return replace(log, roles=roles, scores=logits, embeddings=embeddings, identity=manifest["identity"])
-
-
-def rows_of_fit(table: TableLike, columns: Mapping[str, Any]) -> Table:
-    """Returns the rows of a fit in time order: those of a table with scores, or of a prepared log, which has ids.
-
-    Arguments:
-        table: A table, the folder of a prepared log, or an object of the laboratory that stands for one.
-        columns: The roles of a table's columns, by name, as `Roles.of` takes them; a log knows its own.
-
-    Example:
-        >>> given = {"p": [0.1, 0.2], "y": [0, 1], "t": [2, 1]}
-        >>> rows_of_fit(given, {"score": "p", "label": "y", "time": "t"}).scores["y"].tolist()
-        [0.2, 0.1]
-    """
-    if is_encoded(table):
-        table = open_encoded(table)
-    elif hasattr(table, "as_table"):
-        table = table.as_table()
-    if isinstance(table, Table):
-        for name, expected in _OF_TABLES.items():
-            if columns.get(name):
-                raise InvalidInput.of(name, "a prepared log", expected, "fit the table itself, in one process")
-        return table
-    fields = columns.get("fields") or ()
-    once = fields if isinstance(fields, str) else list(dict.fromkeys(fields))
-    rows = Table.read(table, Roles.of(**{**columns, "fields": once})).in_time_order()
-    warn_about_scores(rows)
-    warn_about_moving(rows)
-    return rows
 
 
 @final

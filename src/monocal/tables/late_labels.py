@@ -34,7 +34,7 @@ from scipy.special import betaln
 from monocal.core.durations import duration_of
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
-from monocal.tables.column import EncodedColumn
+from monocal.tables.categories import EncodedColumn
 
 if TYPE_CHECKING:
     from monocal.tables.table import Table

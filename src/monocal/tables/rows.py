@@ -1,9 +1,14 @@
-"""What is noticed while raw files are read: malformed rows, refused or skipped but never repaired, and bytes read."""
+"""Rows as they are read: their place in a file, what their columns hold, and what is wrong with either.
+
+Malformed rows are refused or skipped, never repaired; files whose columns differ are refused.
+"""
 
 from __future__ import annotations
 
+import datetime
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, final, get_args
 
 import numpy as np
@@ -211,3 +216,66 @@ def kind_of(kind: pa.DataType) -> str:
     if pa.types.is_dictionary(kind):
         return kind_of(kind.value_type)
     return next((name for name, fits in _KINDS.items() if fits(kind)), str(kind))
+
+
+class TypeChange(NamedTuple):
+    """A column with one type in the first file and another one in a later file."""
+
+    first: str
+    later: str
+    files: tuple[str, str]
+    text_alone: bool
+    """Only the text of its values changes: 1 becomes true; as numbers they are the same."""
+
+    def check(self, name: str, *, is_category: bool) -> None:
+        """Refuses the column unless it is used as numbers, which both types are."""
+        if is_category or not self.text_alone:
+            raise InvalidInput.of(
+                f"column {name!r}",
+                f"{self.later} in {self.files[1]} after {self.first} in {self.files[0]}",
+                "one type in all files, because 7 and 07 would be two values",
+                "cast it to the same type in every file",
+            )
+
+
+def type_changes(first: pa.Schema, later: pa.Schema, files: tuple[str, str]) -> dict[str, TypeChange]:
+    """Returns the columns whose kind of type differs between two files; widths of integers and of text do not count.
+
+    Example:
+        >>> first = pa.schema({"site": pa.int32(), "n": pa.int8()})
+        >>> later = pa.schema({"site": pa.string(), "n": pa.int64()})
+        >>> list(type_changes(first, later, ("a.parquet", "b.parquet")))
+        ['site']
+    """
+    found = {}
+    for name in first.names:
+        if later.get_field_index(name) < 0:
+            continue
+        kinds = [schema.field(name).type for schema in (first, later)]
+        before, after = (kind_of(kind) for kind in kinds)
+        # 9 and 9.0 are one value, as a number and as a category; see `categories.as_text`
+        if before != after and "null" not in (before, after) and {before, after} != {"integer", "float"}:
+            text_alone = {before, after} <= {"integer", "boolean", "decimal", "float"}
+            found[name] = TypeChange(str(kinds[0]), str(kinds[1]), files, text_alone)
+    return found
+
+
+def check_names(names: Sequence[str], source: str) -> None:
+    """Refuses a table that has a column twice."""
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise InvalidInput.of(source, f"column {twice!r} twice", "different names", "rename or drop one of the two")
+
+
+def check_zones(name: str, values: Any, kind: pa.DataType) -> None:
+    """Refuses Python times of which some have a zone: Arrow would take the others for UTC."""
+    if not pa.types.is_timestamp(kind) or not isinstance(values, list | tuple | np.ndarray):
+        return
+    zoned = {value.tzinfo is not None for value in values if isinstance(value, datetime.datetime)}
+    if len(zoned) > 1:
+        raise InvalidInput.of(
+            f"column {name!r}",
+            "times with and without a zone",
+            "one kind in all rows",
+            "give every time a zone, or none of them",
+        )

@@ -7,13 +7,11 @@ pyarrow, duckdb), a polars LazyFrame, a Spark table, the folder of a prepared lo
 
 from __future__ import annotations
 
-import datetime
 import os
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +35,16 @@ from monocal.tables.places import (
     is_text,
     with_parts,
 )
-from monocal.tables.rows import RawRows, RowProblems, kind_of, plain_batch, plain_schema
+from monocal.tables.rows import (
+    RawRows,
+    RowProblems,
+    TypeChange,
+    check_names,
+    check_zones,
+    plain_batch,
+    plain_schema,
+    type_changes,
+)
 
 TableLike = Any
 """A path or several, a URI, a dataset, an object with `__arrow_c_stream__`, a Spark table, or a mapping of columns."""
@@ -197,7 +204,7 @@ def open_table(table: TableLike) -> TableStream:
             "a Parquet or CSV path, or a data frame with the Arrow C stream interface",
             "pass a path or several, or a pandas, polars, pyarrow or duckdb table",
         )
-    check_names(held.schema, "the table")
+    check_names(held.schema.names, "the table")
     return TableStream(plain_schema(held.schema), held.num_rows, "the table", in_memory=held)
 
 
@@ -222,7 +229,7 @@ def _open_prepared(place: str | Path) -> TableStream | None:
 
 
 def _open_batches(dataset: Any, source: str, n_rows: int | None = None) -> TableStream:
-    check_names(dataset.schema, source)
+    check_names(dataset.schema.names, source)
     return TableStream(plain_schema(dataset.schema), n_rows, source, dataset=dataset)
 
 
@@ -242,7 +249,7 @@ def _open_dataset(dataset: Any) -> TableStream:
         names = Path(first.path).name, Path(fragment.path).name
         changes = type_changes(first.physical_schema, fragment.physical_schema, names) | changes
     n_rows = sum(fragment.metadata.num_rows for fragment in (first, *others))
-    check_names(dataset.schema, source)
+    check_names(dataset.schema.names, source)
     return TableStream(plain_schema(dataset.schema), n_rows, source, dataset=dataset, changes=changes)
 
 
@@ -287,7 +294,7 @@ def _open_files(files: list[DataFile], source: str) -> TableStream:
     changes: dict[str, TypeChange] = {}
     columns = list(dict.fromkeys([*first.names, *(name for file in files for name in file.parts)]))
     for file, (schema, _) in zip(files, opened, strict=True):
-        check_names(schema, file.name)
+        check_names(schema.names, file.name)
         names = files[0].name, file.name
         if not is_text(file.path) and not is_text(files[0].path):
             changes = type_changes(first, schema, names) | changes
@@ -342,67 +349,3 @@ def _parquet_batches(
         raise InvalidInput.of(
             "table", f"{file.name}, which is damaged ({error})", "the file as it was written", "copy or write it again"
         ) from error
-
-
-class TypeChange(NamedTuple):
-    """A column with one type in the first file and another one in a later file."""
-
-    first: str
-    later: str
-    files: tuple[str, str]
-    text_alone: bool
-    """Only the text of its values changes: 1 becomes true; as numbers they are the same."""
-
-    def check(self, name: str, *, is_category: bool) -> None:
-        """Refuses the column unless it is used as numbers, which both types are."""
-        if is_category or not self.text_alone:
-            raise InvalidInput.of(
-                f"column {name!r}",
-                f"{self.later} in {self.files[1]} after {self.first} in {self.files[0]}",
-                "one type in all files, because 7 and 07 would be two values",
-                "cast it to the same type in every file",
-            )
-
-
-def type_changes(first: pa.Schema, later: pa.Schema, files: tuple[str, str]) -> dict[str, TypeChange]:
-    """Returns the columns whose kind of type differs between two files; widths of integers and of text do not count.
-
-    Example:
-        >>> first = pa.schema({"site": pa.int32(), "n": pa.int8()})
-        >>> later = pa.schema({"site": pa.string(), "n": pa.int64()})
-        >>> list(type_changes(first, later, ("a.parquet", "b.parquet")))
-        ['site']
-    """
-    found = {}
-    for name in first.names:
-        if later.get_field_index(name) < 0:
-            continue
-        kinds = [schema.field(name).type for schema in (first, later)]
-        before, after = (kind_of(kind) for kind in kinds)
-        # 9 and 9.0 are one value, as a number and as a category; see `categories.as_text`
-        if before != after and "null" not in (before, after) and {before, after} != {"integer", "float"}:
-            text_alone = {before, after} <= {"integer", "boolean", "decimal", "float"}
-            found[name] = TypeChange(str(kinds[0]), str(kinds[1]), files, text_alone)
-    return found
-
-
-def check_names(schema: pa.Schema, source: str) -> None:
-    """Refuses a table that has a column twice."""
-    names = list(schema.names)
-    if len(set(names)) < len(names):
-        twice = Counter(names).most_common(1)[0][0]
-        raise InvalidInput.of(source, f"column {twice!r} twice", "different names", "rename or drop one of the two")
-
-
-def check_zones(name: str, values: Any, kind: pa.DataType) -> None:
-    """Refuses Python times of which some have a zone: Arrow would take the others for UTC."""
-    if not pa.types.is_timestamp(kind) or not isinstance(values, list | tuple | np.ndarray):
-        return
-    zoned = {value.tzinfo is not None for value in values if isinstance(value, datetime.datetime)}
-    if len(zoned) > 1:
-        raise InvalidInput.of(
-            f"column {name!r}",
-            "times with and without a zone",
-            "one kind in all rows",
-            "give every time a zone, or none of them",
-        )

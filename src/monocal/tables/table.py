@@ -17,9 +17,8 @@ from monocal.core.progress import progress
 from monocal.core.reduce import Partition, Reducer
 from monocal.core.spaces import Floats, sampling_shift, sigmoid, to_logits
 from monocal.core.threads import trim_heap
-from monocal.tables.categories import check_categories, coded, coded_numbers, join_coded, whole_numbers
+from monocal.tables.categories import EncodedColumn, check_categories, coded, coded_numbers, join_coded, whole_numbers
 from monocal.tables.checks import warn_about_copies
-from monocal.tables.column import EncodedColumn
 from monocal.tables.columns import labels_or_missing, numbers, numbers_or_nan
 from monocal.tables.late_labels import DelayCurve, LateLabels, mature
 from monocal.tables.moments import Kind, TimeWindow, check_one_kind, kinds_of_moments, moments_of, moments_or_none

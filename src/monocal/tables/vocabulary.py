@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids, ids_of_numbers, learn_knots, n_numeric_ids, numbers_of_ids
-from monocal.core.files import atomic_file
 from monocal.core.format import fingerprint
 from monocal.core.spaces import Floats
-from monocal.tables.categories import as_text, distinct_text
-from monocal.tables.column import EncodedColumn, encode_values
-from monocal.tables.columns import numbers_or_nan
+from monocal.tables.categories import EncodedColumn, as_text, distinct_text, encode_values
+from monocal.tables.columns import FALSE, TRUE, numbers_or_nan
 from monocal.tables.value_index import ValueIndex, hash_text, is_long, most_frequent, without_long_texts
-from monocal.tables.vocabulary_file import UNREADABLE, Contents, FieldEntry, read_vocabulary, write_vocabulary
 
 if TYPE_CHECKING:
     pass
-
-SPELLINGS = (("true", "True", "TRUE"), ("false", "False", "FALSE"))
-"""As Arrow, JSON and Spark write them, as Python does, and as spreadsheets do."""
 
 
 def other_spellings(ids_of: Callable[[pa.Array], Ids]) -> dict[str, int]:
@@ -48,7 +40,7 @@ def other_spellings(ids_of: Callable[[pa.Array], Ids]) -> dict[str, int]:
         {'true': 7, 'TRUE': 7}
     """
     found: dict[str, int] = {}
-    for words in SPELLINGS:
+    for words in (TRUE, FALSE):
         ids = ids_of(pa.array(words)).tolist()
         known = [place for place in ids if place > 0]
         if len(known) == 1:
@@ -122,12 +114,6 @@ class NumericField:
     @cached_property
     def _knots(self) -> NDArray[np.float64]:
         return np.array(self.knots, dtype=np.float64)
-
-
-_NUMERIC_KEY = b"numeric"
-
-INDEXED_VALUES = 100_000
-"""Fields with as many values bring their index along in a model; others are indexed in milliseconds where used."""
 
 
 @final
@@ -340,61 +326,6 @@ class Vocabulary:
         """Changes whenever a field, its place, or any value or knot of it changes."""
         parts = [part for field in self.fields for part in (field.name, field.n_buckets, _ipc_bytes(field.values))]
         return fingerprint(*parts, *([self.numeric_names] if self.numeric_names else []))
-
-    def save(self, path: str | Path) -> None:
-        """Writes one Arrow IPC file, atomically."""
-        with atomic_file(path) as temporary, pa.OSFile(str(temporary), "wb") as sink:
-            self._write(sink)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Vocabulary:
-        """Reads what `save` wrote; a damaged file is refused."""
-        try:
-            contents = Path(path).read_bytes()
-        except OSError as error:
-            raise ArtefactError(f"vocabulary {Path(path).name} cannot be read ({error}); nothing was loaded") from error
-        return cls.of_bytes(contents, name=Path(path).name)
-
-    @classmethod
-    def of_bytes(cls, contents: Contents, *, name: str = "") -> Vocabulary:
-        """Reads the contents of a file that was written; damaged, invalid or compressed ones are refused.
-
-        Indexes that were written along are views of `contents`.
-        """
-        fields, metadata = read_vocabulary(contents, name)
-        try:
-            numeric = json.loads(metadata.get(_NUMERIC_KEY, b"[]"))
-            return cls(tuple(_of_entry(field, is_numeric=field.name in numeric) for field in fields))
-        except UNREADABLE as error:
-            raise ArtefactError(f"vocabulary {name} cannot be read ({error}); nothing was loaded") from error
-
-    def to_bytes(self, *, least: int | None = None) -> bytes:
-        """Returns what `save` writes; with the indexes of fields that have at least so many values.
-
-        Example:
-            >>> vocabulary = Vocabulary.of_table(pa.table({"site": ["news", "games"]}), ["site"])
-            >>> read = Vocabulary.of_bytes(vocabulary.to_bytes(least=2))
-            >>> read["site"].encode(pa.array(["news", "shop", "games"])).tolist(), "index" in vars(read["site"])
-            ([2, 0, 1], True)
-        """
-        sink = pa.BufferOutputStream()
-        self._write(sink, least)
-        return bytes(sink.getvalue())
-
-    def _write(self, sink: Any, least: int | None = None) -> None:
-        def index_of(field: FieldVocabulary | NumericField) -> ValueIndex | None:
-            is_large = isinstance(field, FieldVocabulary) and least is not None and len(field.values) >= least
-            return field.index if isinstance(field, FieldVocabulary) and is_large else None
-
-        entries = [FieldEntry(field.name, field.values, field.n_buckets, index_of(field)) for field in self.fields]
-        write_vocabulary(sink, entries, {_NUMERIC_KEY: json.dumps(self.numeric_names).encode()})
-
-
-def _of_entry(entry: FieldEntry, *, is_numeric: bool) -> FieldVocabulary | NumericField:
-    if is_numeric:
-        return NumericField.of_texts(entry.name, entry.values)
-    field = FieldVocabulary(entry.name, entry.values, entry.n_buckets)
-    return field if entry.index is None else field.with_index(entry.index)
 
 
 def _column(table: pa.Table | pa.RecordBatch, name: str) -> pa.ChunkedArray:

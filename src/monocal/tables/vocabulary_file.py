@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from monocal.core.errors import ArtefactError, MonocalError
+from monocal.core.files import atomic_file
 from monocal.tables.value_index import ValueIndex
+from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary
 
 Contents = bytes | mmap.mmap
 """A file that was read or mapped."""
@@ -27,44 +30,41 @@ _SCHEMA = pa.schema(
         ("salt", pa.uint64()),
     ]
 )
+_NUMERIC_KEY = b"numeric"
 _MAGIC = b"ARROW1\0\0"
 _MOST_BUCKETS = 2**31 - 2
 _HEADER, _COMPRESSION = 2, 3
 """Numbers of the entries `Message.header` and `RecordBatch.compression` in the Arrow format."""
 
 
-@final
-@dataclass(frozen=True)
-class FieldEntry:
-    """One field as it lies in the file.
-
-    Attributes:
-        name: The field.
-        values: Its values in id order.
-        n_buckets: How many ids texts are hashed to; None for listed values.
-        index: The index of the values that are not null, if it was written along.
-    """
-
-    name: str
-    values: pa.Array
-    n_buckets: int | None = None
-    index: ValueIndex | None = None
+INDEXED_VALUES = 100_000
+"""Fields with as many values bring their index along in a model; others are indexed in milliseconds where used."""
 
 
-def write_vocabulary(sink: Any, fields: Sequence[FieldEntry], metadata: Mapping[bytes, bytes] | None = None) -> None:
-    """Writes fields, one record batch each.
+def save_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
+    """Writes one Arrow IPC file, atomically."""
+    with atomic_file(path) as temporary, pa.OSFile(str(temporary), "wb") as sink:
+        _write(sink, vocabulary)
 
-    Arguments:
-        sink: Where to, anything that Arrow can write to.
-        fields: The fields, in order.
-        metadata: Facts about all of them.
-    """
-    schema = _SCHEMA.with_metadata(dict(metadata or {}))
+
+def vocabulary_bytes(vocabulary: Vocabulary, *, least: int | None = None) -> bytes:
+    """Returns what `save_vocabulary` writes; with the indexes of fields that have at least so many values."""
+    sink = pa.BufferOutputStream()
+    _write(sink, vocabulary, least)
+    return bytes(sink.getvalue())
+
+
+def _write(sink: Any, vocabulary: Vocabulary, least: int | None = None) -> None:
+    """Writes fields, one record batch each; the metadata says which of them hold numbers."""
+    schema = _SCHEMA.with_metadata({_NUMERIC_KEY: json.dumps(vocabulary.numeric_names).encode()})
     with pa.ipc.new_file(sink, schema) as writer:
-        for field in fields:
-            lists = [field.values, *(field.index.arrays() if field.index is not None else (None,) * 3)]
+        for field in vocabulary.fields:
+            index = None
+            if isinstance(field, FieldVocabulary) and least is not None and len(field.values) >= least:
+                index = field.index
+            lists = [field.values, *(index.arrays() if index is not None else (None,) * 3)]
             values, *indexes = (_one_list(part, kind.type) for part, kind in zip(lists, _LISTS, strict=True))
-            salt = pa.array([None if field.index is None else field.index.salt], pa.uint64())
+            salt = pa.array([None if index is None else index.salt], pa.uint64())
             row = [pa.array([field.name]), values, pa.array([field.n_buckets], pa.int64()), *indexes, salt]
             writer.write_batch(pa.RecordBatch.from_arrays(row, schema=schema))
 
@@ -78,23 +78,32 @@ def _one_list(values: Any, kind: pa.DataType) -> pa.Array:
     return pa.LargeListArray.from_arrays([0, len(values)], pa.array(values, kind.value_type))
 
 
-def read_vocabulary(contents: Contents, name: str = "") -> tuple[list[FieldEntry], dict[bytes, bytes]]:
-    """Reads what `write_vocabulary` wrote: the fields and the metadata.
+def load_vocabulary(path: str | Path) -> Vocabulary:
+    """Reads what `save_vocabulary` wrote; a damaged file is refused."""
+    name = Path(path).name
+    try:
+        contents = Path(path).read_bytes()
+    except OSError as error:
+        raise ArtefactError(f"vocabulary {name} cannot be read ({error}); nothing was loaded") from error
+    return read_vocabulary(contents, name)
+
+
+def read_vocabulary(contents: Contents, name: str = "") -> Vocabulary:
+    """Reads the contents of a file that was written; damaged, invalid or compressed ones are refused.
 
     The arrays are views of `contents`: reading takes no more memory than the file has bytes. Compressed buffers,
     which could expand to anything, are refused before they are expanded; offsets and texts are validated in full.
 
     Example:
-        >>> sink = pa.BufferOutputStream()
-        >>> values = pa.array(["news", "games"])
-        >>> write_vocabulary(sink, [FieldEntry("site", values, index=ValueIndex(values))])
-        >>> ((site,), _) = read_vocabulary(sink.getvalue().to_pybytes())
-        >>> site.name, site.values.to_pylist(), site.index.find(pa.array(["games", "shop"])).tolist()
-        ('site', ['news', 'games'], [1, -1])
+        >>> vocabulary = Vocabulary((FieldVocabulary("site", pa.array(["news", "games"])),))
+        >>> read = read_vocabulary(vocabulary_bytes(vocabulary, least=2))
+        >>> read["site"].encode(pa.array(["news", "shop", "games"])).tolist(), "index" in vars(read["site"])
+        ([1, 0, 2], True)
     """
     try:
         batches, metadata = _read_batches(contents)
-        return [_field(batch) for batch in batches], metadata
+        numeric = json.loads(metadata.get(_NUMERIC_KEY, b"[]"))
+        return Vocabulary(tuple(_field(batch, numeric) for batch in batches))
     except UNREADABLE as error:
         raise ArtefactError(f"vocabulary {name} cannot be read ({error}); nothing was loaded") from error
 
@@ -140,20 +149,23 @@ def _messages(body: pa.Buffer) -> Iterator[pa.Message]:
             return
 
 
-def _field(batch: pa.RecordBatch) -> FieldEntry:
+def _field(batch: pa.RecordBatch, numeric: Collection[str]) -> FieldVocabulary | NumericField:
     if batch.num_rows != 1 or any(batch.column(name).null_count for name in ("field", "values")):
         raise ValueError("a batch is not one field")
     values, n_buckets = batch.column("values")[0].values, batch.column("n_buckets")[0].as_py()
     if n_buckets is not None and (not 1 <= n_buckets <= _MOST_BUCKETS or len(values)):
         raise ValueError(f"a hashed field with {n_buckets} buckets and {len(values)} values")
-    salt, index = batch.column("salt")[0].as_py(), None
-    if salt is not None:
-        if any(batch.column(part).null_count for part in ("first", "second", "slots")):
-            raise ValueError("half of an index")
-        parts = (batch.column(part)[0].values for part in ("first", "second", "slots"))
-        first, second, slots = (part.to_numpy(zero_copy_only=True) for part in parts)
-        index = ValueIndex.of_arrays(first, second, slots, salt)
-    return FieldEntry(batch.column("field")[0].as_py(), values, n_buckets, index)
+    name, salt = batch.column("field")[0].as_py(), batch.column("salt")[0].as_py()
+    if name in numeric:
+        return NumericField.of_texts(name, values)
+    field = FieldVocabulary(name, values, n_buckets)
+    if salt is None:
+        return field
+    parts = ("first", "second", "slots")
+    if any(batch.column(part).null_count for part in parts):
+        raise ValueError("half of an index")
+    first, second, slots = (batch.column(part)[0].values.to_numpy(zero_copy_only=True) for part in parts)
+    return field.with_index(ValueIndex.of_arrays(first, second, slots, salt))
 
 
 def _is_compressed(metadata: bytes) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.evaluation.evaluate import evaluate
 from monocal.metrics import METRICS, metric
-from monocal.tables.column import encode_values
+from monocal.tables.categories import encode_values
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from monocal.models.inspect import inspect_folder
 from monocal.reports.data import build_report
 from monocal.serving.engine import Engine
 from monocal.tables.vocabulary import Vocabulary
+from monocal.tables.vocabulary_file import read_vocabulary, vocabulary_bytes
 
 # what is shown is asked here, not how good a model is: rows of its fit will do
 pytestmark = pytest.mark.filterwarnings("ignore:the model was fitted on about")
@@ -216,20 +217,20 @@ def test_a_compressed_vocabulary_is_refused_before_it_expands():
     assert len(contents) < 200_000
     before = pa.total_allocated_bytes()
     with pytest.raises(ArtefactError, match="its buffers are compressed"):
-        Vocabulary.of_bytes(contents)
+        read_vocabulary(contents)
     assert pa.total_allocated_bytes() - before < 1 << 20
 
 
 def test_no_change_of_a_vocabulary_file_crashes_the_process():
     """Bad offsets, lengths and texts: refused, or a vocabulary that can be used."""
-    contents = Vocabulary.of_table(LOG, ["device", "site_id"]).to_bytes()
+    contents = vocabulary_bytes(Vocabulary.of_table(LOG, ["device", "site_id"]))
     random = np.random.default_rng(0)
     n_refused = 0
     for _ in range(2000):
         changed = np.frombuffer(contents, dtype=np.uint8).copy()
         changed[random.integers(0, changed.size, random.integers(1, 4))] = random.integers(0, 256)
         try:
-            for field in Vocabulary.of_bytes(changed.tobytes()).fields:
+            for field in read_vocabulary(changed.tobytes()).fields:
                 field.values.to_pylist()
         except ArtefactError:
             n_refused += 1

@@ -13,6 +13,7 @@ from monocal.lab.prepare.encoder import encode_log
 from monocal.serving.engine import Engine, Request
 from monocal.tables.roles import Roles
 from monocal.tables.vocabulary import NumericField, Vocabulary
+from monocal.tables.vocabulary_file import read_vocabulary, vocabulary_bytes
 
 N = 20_000
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["site"], "numeric": ["price"]}
@@ -103,9 +104,9 @@ def test_the_penalty_is_on_second_differences(log):
 
 
 def test_knots_that_do_not_rise_are_refused():
-    falling = Vocabulary((NumericField("price", (2.0, 1.0)),)).to_bytes()
+    falling = vocabulary_bytes(Vocabulary((NumericField("price", (2.0, 1.0)),)))
     with pytest.raises(ArtefactError, match="the knots of field 'price' do not rise"):
-        Vocabulary.of_bytes(falling)
+        read_vocabulary(falling)
 
 
 def test_the_engine_gives_the_numbers_of_predict(model, log):

@@ -16,7 +16,7 @@ from monocal.monitoring.evalues import (
 )
 from monocal.monitoring.ledger import Ledger, sums_by_period
 from monocal.monitoring.watch import alarms_of, watch
-from monocal.tables.column import EncodedColumn
+from monocal.tables.categories import EncodedColumn
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
 

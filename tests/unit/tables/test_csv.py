@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables import csv as module
-from monocal.tables.csv import CsvFormat, csv_rows, typed_columns
+from monocal.tables.csv import CsvFormat, csv_rows
 from monocal.tables.rows import RawRows, RowProblems
 from monocal.tables.source import open_table
-from monocal.tables.writer import csv_header, csv_lines
+from monocal.tables.writer import csv_header, csv_lines, typed_columns
 
 MB = 1 << 20
 

@@ -15,7 +15,7 @@ from monocal.models import artefact
 from monocal.tables.value_counts import ValueCounts
 from monocal.tables.value_index import ValueIndex
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
-from monocal.tables.vocabulary_file import FieldEntry, write_vocabulary
+from monocal.tables.vocabulary_file import read_vocabulary, vocabulary_bytes
 
 TEXTS = [f"user {number}" for number in range(1_000)]
 
@@ -24,7 +24,7 @@ TEXTS = [f"user {number}" for number in range(1_000)]
 def test_ids_are_the_same_with_a_read_index(null_at):
     values = TEXTS if null_at is None else [*TEXTS[:null_at], None, *TEXTS[null_at:]]
     built = Vocabulary((FieldVocabulary("user", pa.array(values)), FieldVocabulary("small", pa.array(["a"]))))
-    read = Vocabulary.of_bytes(built.to_bytes(least=10))
+    read = read_vocabulary(vocabulary_bytes(built, least=10))
     asked = pa.array([*values[::7], "nobody", None])
     expected = [values.index(value) + 1 if value in values else 0 for value in asked.to_pylist()]
     assert read["user"].encode(asked).tolist() == built["user"].encode(asked).tolist() == expected
@@ -52,12 +52,12 @@ def test_an_index_that_could_lead_astray_is_refused(change):
 
 
 def test_an_index_of_other_values_is_refused():
-    sink, index = pa.BufferOutputStream(), ValueIndex(pa.array(TEXTS[:-1]))
-    write_vocabulary(sink, [FieldEntry("user", pa.array(TEXTS), index=index)])
+    field = FieldVocabulary("user", pa.array(TEXTS))
+    vars(field)["index"] = ValueIndex(pa.array(TEXTS[:-1]))
     with pytest.raises(ArtefactError, match="cannot be read"):
-        Vocabulary.of_bytes(bytes(sink.getvalue()))
+        read_vocabulary(vocabulary_bytes(Vocabulary((field,)), least=1))
     with pytest.raises(ArtefactError, match="not an Arrow file"):
-        Vocabulary.of_bytes(b"nothing")
+        read_vocabulary(b"nothing")
 
 
 def test_a_model_with_many_values_maps_its_vocabulary(tmp_path, monkeypatch):

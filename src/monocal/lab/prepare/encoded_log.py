@@ -21,6 +21,7 @@ from monocal.tables.encoded import VOCABULARY, LogManifest, table_of_arrays, wri
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
+from monocal.tables.vocabulary_file import load_vocabulary
 
 Labels = NDArray[np.int8]
 MISSING_LABEL = -1
@@ -177,7 +178,7 @@ class EncodedLog:
         columns = manifest.map_arrays(folder, contents=check_contents)
         parts = {name: RowRange(*part) for name, part in manifest.parts.items()}
         roles = Roles.from_dict(manifest.schema)
-        vocabulary = Vocabulary.load(folder / VOCABULARY)
+        vocabulary = load_vocabulary(folder / VOCABULARY)
         log = cls._of_columns(columns, vocabulary, roles, manifest.fingerprint, parts)
         past = None
         if ARRAYS[0] in columns:

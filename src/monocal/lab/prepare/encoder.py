@@ -31,6 +31,7 @@ from monocal.tables.places import is_parquet
 from monocal.tables.roles import Roles
 from monocal.tables.rows import OnError, warn_about_skipped
 from monocal.tables.source import TableLike, TableStream, open_table
+from monocal.tables.vocabulary_file import save_vocabulary
 
 ENCODER_VERSION = 3
 """Raised whenever the same input would be encoded differently, so that old results are not taken for new ones."""
@@ -124,7 +125,7 @@ def encode_log(
         parts = find_parts(reader, given.roles, stage, shares, cuts)
         limits = {"min_count": min_count, "max_size": max_size, "hashed_fields": hashed_fields}
         vocabulary = count_fields(reader, parts, given.roles, fit_on, limits, show_progress)
-        vocabulary.save(work / VOCABULARY)
+        save_vocabulary(vocabulary, work / VOCABULARY)
         groups = count_groups(reader, work, show_progress) if given.roles.group is not None else None
         arrays = array_files(given.roles, reader.n_rows, work)
         encode_rows(reader, vocabulary, groups, arrays, show_progress)

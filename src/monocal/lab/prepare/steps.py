@@ -25,6 +25,7 @@ from monocal.tables.encoded import GROUP_VALUES, LogManifest, array_file
 from monocal.tables.roles import Roles
 from monocal.tables.value_counts import ValueCounts
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
+from monocal.tables.vocabulary_file import save_vocabulary
 
 FitOn = Literal["train", "all"]
 
@@ -72,7 +73,7 @@ def count_groups(reader: LogReader, folder: Path, show_progress: bool | None) ->
             values.add(_in_order_of_rows(rows.group))
             bar.advance(rows.n_rows)
     groups = FieldVocabulary("group", values.in_order_of_appearance()[0])
-    Vocabulary((groups,)).save(folder / GROUP_VALUES)
+    save_vocabulary(Vocabulary((groups,)), folder / GROUP_VALUES)
     return groups
 
 
