@@ -90,19 +90,12 @@ def evaluate(
     asked: dict[str, Any] = {"metrics": chosen, "since": since, "until": until}
     on_one_machine = (*LATE, "soft_labels", "group")
     if is_spark(engine, master, conf, {"by": by, **{name: columns[name] for name in on_one_machine}}):
-        from monocal.cli.tables import print_evaluation
         from monocal.spark import evaluate as evaluate_on_spark
 
         given = {name: value for name, value in columns.items() if name not in on_one_machine}
-        rows = spark_table(table, master, conf)
-        measured = evaluate_on_spark(rows, model=place, **asked, **given)
-        if as_json:
-            print_json(measured.as_dict())
-            return
-        for name, evaluation in measured.tasks.items():
-            print_evaluation(name, evaluation)
-        return
-    found = evaluate_table(table, model=model, by=by or [], seed=seed, **asked, **columns)
+        found = evaluate_on_spark(spark_table(table, master, conf), model=place, **asked, **given)
+    else:
+        found = evaluate_table(table, model=model, by=by or [], seed=seed, **asked, **columns)
     if as_json:
         print_json(found.as_dict())
         return

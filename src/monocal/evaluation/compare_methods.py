@@ -24,6 +24,7 @@ from monocal.models.fit import FitOptions, fit_log, method_and_arguments
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
+from monocal.tables.roles import named_roles
 from monocal.tables.source import TableLike
 from monocal.tables.split import DEFAULT_SHARE, HeldOut, Holdout, hold_out, rows_of_fit
 from monocal.tables.table import Table
@@ -254,13 +255,10 @@ def compare_methods(
         >>> found.results[-1].method, found.tied_with_best in (["platt"], ["beta"])
         ('none', True)
     """
+    columns = named_roles(locals())
     if metric not in METRICS:
         raise UnknownName.among("metric", metric, METRICS)
     chosen = _chosen(list(CALIBRATORS) if methods is None else [*methods, UNCALIBRATED], arguments or {})
-    columns: dict[str, Any] = {"score": score, "label": label, "fields": fields, "numeric": numeric, "group": group}
-    columns |= {"scores_are": scores_are}
-    columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "soft_labels": soft_labels}
-    columns |= {"event_time": event_time, "label_time": label_time, "window": window}
     asked = FitOptions(UNCALIBRATED, min_count=min_count, max_size=max_size)
     given = rows_of_fit(table, columns)
     labels = given.late_labels

@@ -70,7 +70,6 @@ def evaluate(
         >>> report.reason("gauc")
         'no groups were given'
     """
-    chosen = chosen_metrics(metrics)
     options = EvaluationOptions(metrics, (), confidence, n_bootstrap, n_floor, seed)
     forecast = forecast_of(
         labels,
@@ -83,6 +82,12 @@ def evaluate(
         soft_labels=soft_labels,
         units=units,
     )
+    return evaluate_forecast(forecast, options)
+
+
+def evaluate_forecast(forecast: Forecast, options: EvaluationOptions) -> Evaluation:
+    """Returns the evaluation of rows that were checked, by the metrics of the options."""
+    chosen = chosen_metrics(options.metrics)
     return Evaluation(chosen, values_of(chosen, forecast), forecast.n_observed_rows, options, forecast)
 
 

@@ -13,7 +13,7 @@ from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.reduce import Reducer
 from monocal.core.spaces import Floats, ScoreSpace
-from monocal.evaluation.evaluate import evaluate, headline_metrics
+from monocal.evaluation.evaluate import evaluate_forecast, forecast_of, headline_metrics
 from monocal.evaluation.fields import FieldTable, by_times_seen, field_tables
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.models.facts import times_seen
@@ -23,7 +23,7 @@ from monocal.models.learned_rows import warn_about_fitted
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
-from monocal.tables.roles import Roles
+from monocal.tables.roles import Roles, named_roles
 from monocal.tables.source import TableLike, open_table
 from monocal.tables.split import DEFAULT_SHARE, Holdout, binned, hold_out, rows_of_fit
 from monocal.tables.table import Table
@@ -127,20 +127,16 @@ def evaluate_rows(
 
 
 def _evaluate(rows: Table, task: str, p: Floats, options: EvaluationOptions) -> Evaluation:
-    has = {"has_fields": bool(rows.fields), "has_groups": rows.groups is not None}
-    return evaluate(
+    headline = headline_metrics(has_fields=bool(rows.fields), has_groups=rows.groups is not None)
+    forecast = forecast_of(
         rows.labels[task],
         p,
         fields={name: column.ids for name, column in rows.fields.items()},
         groups=rows.groups,
         units=rows.units,
         weights=rows.weights,
-        metrics=options.metrics or headline_metrics(**has),
-        confidence=options.confidence,
-        n_bootstrap=options.n_bootstrap,
-        n_floor=options.n_floor,
-        seed=options.seed,
     )
+    return evaluate_forecast(forecast, replace(options, metrics=options.metrics or headline))
 
 
 def _by_value(rows: Table, task: str, p: Floats, best: Floats, by: Sequence[str]) -> dict[str, FieldTable]:
@@ -266,12 +262,9 @@ def evaluate_table(
         >>> round(click.value("pcoc"), 1), len(click.by["device"])
         (2.0, 5)
     """
-    columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "scores_are": scores_are}
-    columns |= {"sampling_rate": sampling_rate, "soft_labels": soft_labels or None}
-    columns |= {"time": time, "group": group, "weight": weight, "fields": fields, "by": by}
-    columns |= {"event_time": event_time, "label_time": label_time, "window": window}
+    columns = named_roles(locals()) | {"soft_labels": soft_labels or None}
     stream = open_table(table)
-    roles = evaluation_roles(model, stream.column_names, **columns)
+    roles = evaluation_roles(model, stream.column_names, by=by, **columns)
     delays = None if model is None else known_delays(model)
     rows = Table.read(stream, roles, since=since, until=until, delays=delays)
     labels = rows.late_labels
@@ -388,11 +381,8 @@ def fit_and_evaluate(
         >>> found.tasks["click"].change.verdict("log_loss"), found.holdout.n_test
         ('better', 4000)
     """
+    columns = named_roles(locals())
     chosen, arguments = method_and_arguments(fit_and_evaluate, method, arguments, min_count=min_count, seed=seed)
-    columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "fields": fields, "numeric": numeric}
-    columns |= {"group": group, "weight": weight, "time": time}
-    columns |= {"sampling_rate": sampling_rate, "scores_are": scores_are}
-    columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
     asked = FitOptions(chosen, arguments, min_count, max_size)
     given = rows_of_fit(table, columns)
     labels = given.late_labels

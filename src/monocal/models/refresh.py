@@ -17,7 +17,7 @@ from monocal.models.late import check_late_method, fit_late, known_delays
 from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, row_sample, rows_fact, time_of_fit
 from monocal.models.model import Model, TaskModel
 from monocal.tables.late_labels import LateLabels
-from monocal.tables.roles import Roles
+from monocal.tables.roles import Roles, named_roles
 from monocal.tables.source import TableLike, TableStream, open_table
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary
@@ -70,8 +70,7 @@ def refresh_model(
         >>> following.info["generation"], following.info["parent"] == model.fingerprint
         (2, True)
     """
-    columns: dict[str, Any] = {"label": label, "weight": weight, "time": time, "scores_are": scores_are}
-    columns |= {"event_time": event_time, "label_time": label_time, "window": window}
+    columns = named_roles(locals())
     stream = open_table(table)
     rows, labels = rows_to_learn(model, stream, roles_to_learn(model, stream, **columns), since=since, until=until)
     return refresh_rows(model, rows, labels)

@@ -22,6 +22,7 @@ from monocal.models.learned_rows import check_not_fitted, check_unseen, time_of_
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.places import ClusterTable
+from monocal.tables.roles import named_roles
 from monocal.tables.source import TableLike, open_table
 from monocal.tables.split import binned
 from monocal.tables.table import Table
@@ -290,6 +291,7 @@ def gate(
         >>> found.passed, found.tasks["click"].overall.verdict
         (True, 'better')
     """
+    columns = named_roles(locals())
     if not 0.0 < max_harm < 1.0:
         raise InvalidInput.of("max_harm", max_harm, "a share of the old log-loss in (0, 1)", f"use {MAX_HARM}")
     first, second = (model if isinstance(model, Model) else load_model(model) for model in (old, new))
@@ -301,13 +303,11 @@ def gate(
             "fit both on the same labels",
         )
     stream = open_table(table)
-    columns: dict[str, Any] = {"group": group, "weight": weight, "slices": list(by), "window": window}
-    columns |= {"time": time or time_of_fit(first.info, stream.column_names)}
-    columns |= {"event_time": event_time, "label_time": label_time}
+    columns |= {"slices": list(by), "time": time or time_of_fit(first.info, stream.column_names)}
     asked = []
     for model in (first, second):
         model.check_columns(stream.column_names)
-        asked.append(model.roles(label, **columns))
+        asked.append(model.roles(**columns))
         asked[-1].check_columns(stream.column_names)
     delays = known_delays(first) or known_delays(second)
     if isinstance(stream.dataset, ClusterTable):  # both models answer the same rows, in the same order

@@ -13,6 +13,7 @@ from monocal.models.model import Model
 from monocal.models.refresh import refresh_rows, roles_to_learn, rows_to_learn
 from monocal.monitoring.gate import GateVerdict, compare_models
 from monocal.tables.late_labels import LateLabels
+from monocal.tables.roles import named_roles
 from monocal.tables.source import TableLike, open_table
 
 GATE_SHARE = 0.3
@@ -86,14 +87,14 @@ def refresh(
         label_time: Column that says when a positive label came; null where none has.
         window: How long after its event a label counts.
     """
+    columns = named_roles(locals())
     out = MODEL_FOLDER.check_target(out)
     if out.resolve() == Path(model).resolve():
         raise InvalidInput.of(
             "out", repr(str(out)), "another folder than the model's, which stays in force", "write next to it"
         )
     old = load_model(model)
-    columns: dict[str, Any] = {"label": label, "weight": weight, "time": time, "scores_are": scores_are}
-    columns |= {"event_time": event_time, "label_time": label_time, "window": window, "slices": by if gate else ()}
+    columns["slices"] = by if gate else ()
     stream = open_table(table)
     rows, labels = rows_to_learn(old, stream, roles_to_learn(old, stream, **columns), since=since, until=until)
     verdict = None

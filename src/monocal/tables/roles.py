@@ -293,3 +293,16 @@ def _scores_by_task(scores: str | Mapping[str, str] | None, labels: Mapping[str,
         if task not in labels:
             raise UnknownName.among("task of scores", task, labels)
     return dict(scores) or None
+
+
+def named_roles(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns those arguments of a call that name roles, as `Roles.of` takes them; what is called begins with it.
+
+    Example:
+        >>> def read(table, *, score=None, label=None, time=None, seed=0):
+        ...     return named_roles(locals())
+        >>> read("log.csv", score="pctr", label="click")
+        {'score': 'pctr', 'label': 'click', 'time': None}
+    """
+    known = {"score", "label", "tasks", *(role.name for role in fields(Roles))}
+    return {name: value for name, value in arguments.items() if name in known}
