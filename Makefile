@@ -12,7 +12,7 @@ ROWS   ?= 20000000
 OTHER_PYTHON ?= $(shell for one in python3.14 python3.13 python3.12 $(HOME)/.pyenv/versions/3.13*/bin/python $(HOME)/.pyenv/versions/3.12*/bin/python; do \
 	$$one -c '' 2> /dev/null && echo $$one && break; done)
 # What needs neither torch nor the service.
-LIGHT_TESTS := tests/unit/core tests/unit/tables tests/unit/vocabulary tests/unit/logs tests/unit/models \
+LIGHT_TESTS := tests/unit/core tests/unit/tables tests/unit/models \
 	tests/unit/evaluation tests/unit/calibrators/test_monotone_arithmetic.py tests/unit/calibrators/test_edges.py \
 	tests/oracles/test_statistical_calibrators.py tests/oracles/test_metrics_t10.py \
 	tests/oracles/test_metrics_sklearn.py tests/properties tests/contracts/test_metrics.py \
