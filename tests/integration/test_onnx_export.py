@@ -9,6 +9,7 @@ import pytest
 import monocal
 from monocal.calibrators import CALIBRATORS, LogitCalibrator
 from monocal.core.errors import InvalidInput
+from monocal.core.spaces import logit
 from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
 from monocal.neural.base import NeuralCalibrator
@@ -19,13 +20,23 @@ STATISTICAL = [name for name, kind in CALIBRATORS.items() if not issubclass(kind
 
 @pytest.fixture(scope="module")
 def table():
-    return simulate_log(6000, seed=1).table()
+    rows = simulate_log(6000, seed=1).table()
+    return rows.append_column("z", pa.array(logit(rows["pctr"].to_numpy())))
 
 
 def fitted(table, method, **arguments):
     if method == "per_segment":
         arguments["field"] = 2
-    return monocal.fit(table, method=method, score="pctr", label="click", fields=FIELDS, **arguments)
+    return monocal.fit(table, **{"score": "pctr", "label": "click", "fields": FIELDS, "method": method} | arguments)
+
+
+@pytest.fixture(scope="module", params=STATISTICAL)
+def every_model(request, table):
+    """A model of every method, on probabilities and on logits, with a shift of the newest rows."""
+    return {
+        score: fitted(table, request.param, score=score, scores_are=kind, recent_share=0.1)
+        for score, kind in (("pctr", "probability"), ("z", "logit"))
+    }
 
 
 def assert_every_node_has_a_name_of_its_own(path):
@@ -35,12 +46,33 @@ def assert_every_node_has_a_name_of_its_own(path):
     assert len(set(names)) == len(names)
 
 
+def sweep_of(score):
+    """Scores over the whole range and runs of neighbouring float64 numbers."""
+    chains = [c + np.arange(-500, 500) * np.spacing(c) for c in (-3.1, -0.7, 0.3, 1.7)]
+    logits = np.unique(np.concatenate([np.linspace(-15, 15, 8001), *chains]))
+    return logits if score == "z" else np.unique(1 / (1 + np.exp(-logits)))
+
+
 @pytest.mark.parametrize("inputs", ["values", "ids"])
-@pytest.mark.parametrize("method", STATISTICAL)
-def test_graph_says_what_predict_says(table, tmp_path, method, inputs):
-    result = export_onnx(fitted(table, method, recent_share=0.1), tmp_path / "m.onnx", inputs=inputs)
-    assert result.largest_difference < 1e-9
-    assert_every_node_has_a_name_of_its_own(result.path)
+def test_graph_says_what_predict_says(every_model, tmp_path, inputs):
+    for model in every_model.values():
+        result = export_onnx(model, tmp_path / "m.onnx", inputs=inputs)
+        assert result.largest_difference < 1e-9
+        assert_every_node_has_a_name_of_its_own(result.path)
+
+
+def test_no_step_of_the_score_lowers_the_graphs_probability(every_model, tmp_path):
+    for score, model in every_model.items():
+        if model.task().calibrator.tags.monotone == "none":
+            continue
+        result = export_onnx(model, tmp_path / "m.onnx", inputs="ids")
+        session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
+        scores = sweep_of(score)
+        for row in ([0, 0, 0], [1, 2, 1], [7, 1, 2]):
+            features = np.tile(np.array([row], np.int64), (len(scores), 1))
+            feed = {score: scores, "features": features}
+            (answers,) = session.run(None, {tensor.name: feed[tensor.name] for tensor in session.get_inputs()})
+            assert np.diff(answers).min() >= 0.0
 
 
 def test_graph_takes_any_number_of_rows_of_raw_values(table, tmp_path):
@@ -56,10 +88,9 @@ def test_graph_takes_any_number_of_rows_of_raw_values(table, tmp_path):
 
 
 def test_logits_sampling_column_and_tasks(table, tmp_path):
-    z = np.log(table["pctr"].to_numpy() / (1 - table["pctr"].to_numpy()))
     rates = np.where(np.arange(table.num_rows) % 2, 0.5, 0.2)
-    wide = table.append_column("z", pa.array(z)).append_column("rate", pa.array(rates))
-    wide = wide.append_column("view", table["click"]).append_column("z2", pa.array(z / 2))
+    wide = table.append_column("rate", pa.array(rates)).append_column("view", table["click"])
+    wide = wide.append_column("z2", pa.array(table["z"].to_numpy() / 2))
     model = monocal.fit(
         wide,
         method="platt",
@@ -103,32 +134,6 @@ def test_ids_outside_the_tables_count_as_unseen(table, tmp_path):
     features = np.array([[0, 0, 0], [-1, -7, -2], [10**6, 10**9, 10**12]])
     (answers,) = session.run(None, {"pctr": np.full(3, 0.2), "features": features})
     assert answers[0] == answers[1] == answers[2]
-
-
-def sweep_of(scores_are):
-    """Scores over the whole range and runs of neighbouring float64 numbers."""
-    chains = [c + np.arange(-500, 500) * np.spacing(c) for c in (-3.1, -0.7, 0.3, 1.7)]
-    logits = np.unique(np.concatenate([np.linspace(-15, 15, 8001), *chains]))
-    return logits if scores_are == "logit" else np.unique(1 / (1 + np.exp(-logits)))
-
-
-@pytest.mark.parametrize("scores_are", ["logit", "probability"])
-@pytest.mark.parametrize("method", [name for name in STATISTICAL if name not in ("histogram", "mbct")])
-def test_no_step_of_the_score_lowers_the_graphs_probability(table, tmp_path, method, scores_are):
-    z = np.log(table["pctr"].to_numpy() / (1 - table["pctr"].to_numpy()))
-    log = table.append_column("z", pa.array(z))
-    score = "z" if scores_are == "logit" else "pctr"
-    model = monocal.fit(
-        log, method=method, score=score, label="click", fields=FIELDS, scores_are=scores_are, recent_share=0.1
-    )
-    result = export_onnx(model, tmp_path / "m.onnx", inputs="ids")
-    session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
-    scores = sweep_of(scores_are)
-    for row in ([0, 0, 0], [1, 2, 1], [7, 1, 2]):
-        features = np.tile(np.array([row], np.int64), (len(scores), 1))
-        feed = {score: scores, "features": features}
-        (answers,) = session.run(None, {tensor.name: feed[tensor.name] for tensor in session.get_inputs()})
-        assert np.diff(answers).min() >= 0.0
 
 
 class Unwritten(LogitCalibrator):

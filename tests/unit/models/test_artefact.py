@@ -127,15 +127,6 @@ def test_a_resealed_negative_slope_is_refused_even_without_a_canary(tmp_path):
         monocal.load(folder)
 
 
-def test_a_resealed_segment_that_falls_is_refused_although_no_canary_row_is_in_it(tmp_path):
-    log = monocal.simulate_log(4_000, seed=4).table()
-    model = monocal.fit(log, method="per_segment", **COLUMNS)
-    model.tasks[0].calibrator.segments_[-1].slope_ = -1.0
-    folder = replace(model, canary={}).save(tmp_path / "m")
-    with pytest.raises(ArtefactError, match="though platt is monotone; nothing was loaded"):
-        monocal.load(folder)
-
-
 def test_a_manifest_beyond_its_bound_is_refused_before_it_is_parsed(saved, monkeypatch):
     size = (saved / "manifest.json").stat().st_size
     monkeypatch.setattr("monocal.core.folder.LARGEST_MANIFEST_BYTES", size - 1)
