@@ -17,7 +17,8 @@ def test_every_argument_is_explained():
     assert len(PAIRS) > 100
     silent = [f"{method}: {argument.name}" for method, argument in PAIRS if not argument.meaning]
     assert silent == [], "describe them under 'Arguments:' in the docstrings of their classes"
-    numbers = {argument.name for _, argument in PAIRS if "number" in argument.expected}
+    kinds = ("a number", "a whole number")
+    numbers = {argument.name for _, argument in PAIRS if any(kind in argument.expected for kind in kinds)}
     assert numbers <= set(RANGES), "say in monocal.calibrators.params.RANGES what these may be"
 
 
