@@ -25,13 +25,13 @@ from monocal.core.row_intervals import LogitVariance
 from monocal.core.spaces import Floats
 from monocal.core.threads import row_workers, threads_for_rows
 from monocal.neural.carry_over import (
+    NETWORK_PRIOR,
     SMALLEST_NETWORK_SHARE,
     Start,
     hidden_fields,
     refit_shifts,
     rows_of_trial,
     share_that_held,
-    share_without_trial,
     split_off_recent,
 )
 from monocal.neural.encoders import MapInputs, encoder_arrays, encoder_for
@@ -133,36 +133,33 @@ class NeuralCalibrator(NeuralArguments):
         check_penalty(self.l2)
         data, settings = self._select_fields(data), self._settings()
         with threads_for_rows(self._threads(data)), torch_threads(1):
-            data = self._fit_weights(data, settings)
+            carry_over = None
+            if self._carries(settings) and len(data.fields):
+                columns = self._columns(self.n_fields_) or range(self.n_fields_)
+                carry_over = learn_carry_over(data, carry_among(settings.carry, columns), self.l2)
+            data = self._fit_weights(data, settings, carry_over)
+            del carry_over  # the tables of all origins
             logits = self._apply(self._fitted_map(), data)
             self.posterior_ = network_posterior(self.weights_, logits, data)
             shares = vars(self).get("carry_", {}).get("share")
             self.unexplained_ = network_unexplained(self.weights_, logits, data, self.posterior_, shares)
 
-    def _fit_weights(self, data: Dataset, settings: FitSettings) -> Dataset:
-        """Learns all arrays; returns the rows with their logits as they enter the map.
+    def _fit_weights(self, data: Dataset, settings: FitSettings, carry_over: CarryOver | None) -> Dataset:
+        """Learns all arrays beside the fields' shares; returns the rows with their logits as they enter the map.
 
-        Shares, start, training, shifts, level: all but the training is convex, on all rows, and exact.
+        The map's share, start, training, shifts, level: all but the training is convex, on all rows, and exact.
         """
         wide = settings.wide and len(data.fields) > 0
         # without a wide part the start is a line, which has no penalties to learn
         l2: Penalty = FIRST_PENALTY if self.l2 == "auto" and not wide else self.l2
         effects = data if wide else data.without_fields()
-        carry_over = self._learn_carry_over(data, settings)
         curve = learn_score_curve(effects, carry_over, self.base, l2) if self.base == "curve" else None
         weights: Weights = {}
         history: dict[str, Any] = {}
         share, hidden = 1.0, hidden_fields(carry_over)
         if carry_over is not None:
             tried = data if curve is None else curve.applied_at_origin(data)
-            share = share_without_trial(carry_over)
-            if carry_over.origins:
-                # a network that is trained on the rows before the last origin is judged by those after the gap
-                older, start = rows_of_trial(tried, carry_over)
-                weights, history = self._train(older, None, start, hidden)
-                del older  # in parts a copy
-                later = carry_over.origins[-1].later(tried, carry_over.blocks)
-                share = share_that_held(self._map_logits(weights, later), later, start, carry_over)
+            share, weights, history = self._try_network(tried, carry_over)
             if share < SMALLEST_NETWORK_SHARE and self.base == "auto":
                 # a network that is in use bends by itself, and starts best from a straight line
                 curve = learn_score_curve(data, carry_over, self.base, l2)
@@ -189,11 +186,19 @@ class NeuralCalibrator(NeuralArguments):
             self.carry_ = {"field": fields, **carry_over.as_arrays(data.fields), "network": np.array([share])}
         return data
 
-    def _learn_carry_over(self, data: Dataset, settings: FitSettings) -> CarryOver | None:
-        if not self._carries(settings) or not len(data.fields):
-            return None
-        columns = self._columns(self.n_fields_) or range(self.n_fields_)
-        return learn_carry_over(data, carry_among(settings.carry, columns), self.l2)
+    def _try_network(self, data: Dataset, carry_over: CarryOver) -> tuple[float, Weights, dict[str, Any]]:
+        """Returns the share of a network that held on later rows, with the network that was tried and its training.
+
+        It is trained on the rows before the last origin and judged by those after the gap. Without origins there is
+        none, and the share is the prior.
+        """
+        if not carry_over.origins:
+            return (0.0 if carry_over.blocks.one_moment else NETWORK_PRIOR), {}, {}
+        older, start = rows_of_trial(data, carry_over)
+        weights, history = self._train(older, None, start, hidden_fields(carry_over))
+        del older  # in parts a copy
+        later = carry_over.origins[-1].later(data, carry_over.blocks)
+        return share_that_held(self._map_logits(weights, later), later, start, carry_over), weights, history
 
     def _start(self, rows: Dataset, settings: FitSettings, carry_over: CarryOver | None, l2: Penalty) -> Start:
         wide = settings.wide and len(rows.fields) > 0

@@ -18,7 +18,7 @@ from monocal.carry_over.shrinkage import CarryOver
 from monocal.core.dataset import Dataset
 from monocal.core.spaces import Floats
 from monocal.neural.fitted import Weights
-from monocal.wide.penalties import Penalty, PenaltyPath, solve_shrunk
+from monocal.wide.penalties import Penalty, PenaltyPath, solve_with_penalties
 from monocal.wide.solver import Search, WideParameters
 
 SMALLEST_NETWORK_SHARE = 0.05
@@ -81,11 +81,6 @@ def hidden_fields(carry_over: CarryOver | None) -> NDArray[np.bool_] | None:
     return None if carry_over is None else ~carry_over.kept | carry_over.confounded_with_time
 
 
-def share_without_trial(carry_over: CarryOver) -> float:
-    """Returns the network's share where no later rows can judge it: the prior, or 0 where all is confounded."""
-    return 0.0 if carry_over.blocks.one_moment else NETWORK_PRIOR
-
-
 def rows_of_trial(data: Dataset, carry_over: CarryOver) -> tuple[Dataset, Start]:
     """Returns the rows before the last origin, and what a network that is tried on them starts from.
 
@@ -141,13 +136,13 @@ def refit_shifts(map_logits: Floats, data: Dataset, l2: Penalty, start: Start, c
     n_rounds = REFIT_ROUNDS if l2 == "auto" else 0
     if carry_over is None:
         first = WideParameters.at(start.shifts)
-        found, penalties = solve_shrunk(rows, _REFIT, first, PenaltyPath(start.penalties, n_rounds))
+        found, penalties = solve_with_penalties(rows, "auto", _REFIT, first, PenaltyPath(start.penalties, n_rounds))
         shifts, intercept = found.shifts, found.intercept
     else:
         fitted = np.flatnonzero(carry_over.fitted)
         first = WideParameters.at(start.shifts[schema.by_id(carry_over.fitted)])
         path = PenaltyPath(start.penalties[fitted], n_rounds)
-        found, learned = solve_shrunk(rows.with_fields(fitted), _REFIT, first, path)
+        found, learned = solve_with_penalties(rows.with_fields(fitted), "auto", _REFIT, first, path)
         found, penalties = among_all_fields(found, learned, carry_over, data)
         shifts = found.shifts * schema.by_id(carry_over.carried)
         total = schema.add_shifts(map_logits, data.ids, shifts)

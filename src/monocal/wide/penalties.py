@@ -48,29 +48,11 @@ class PenaltyPath:
 def solve_with_penalties(
     data: Dataset, l2: Penalty, search: Search, start: WideParameters | None = None, path: PenaltyPath | None = None
 ) -> tuple[WideParameters, Floats]:
-    """Solves for shifts with a given penalty, or with one per field that the rows teach; returns both.
+    r"""Solves for shifts with a given penalty, or with one per field that the rows teach; returns both.
 
-    Arguments:
-        data: The rows, with labels.
-        l2: The penalty of all fields; `auto` learns one per field (`solve_shrunk`).
-        search: When each solve stops.
-        start: Where the first solve starts.
-        path: Where the estimate of penalties starts.
-    """
-    if l2 == "auto":
-        return solve_shrunk(data, search, start, path or PenaltyPath())
-    penalties = np.full(len(data.fields), float(l2))
-    return solve_wide(data, penalties, search, start), penalties
-
-
-def solve_shrunk(
-    data: Dataset, search: Search, start: WideParameters | None = None, path: PenaltyPath | None = None
-) -> tuple[WideParameters, Floats]:
-    r"""Solves for shifts and for one penalty per field, and returns both.
-
-    A field's shifts are taken as draws of a normal distribution with variance :math:`1/\lambda_f`. Where a field
-    truly matters they scatter widely and are hardly shrunk; where it does not, or where thousands of its values have
-    a handful of rows each, what looks like scatter is noise, and they are. After each solve
+    With `auto` a field's shifts are taken as draws of a normal distribution with variance :math:`1/\lambda_f`. Where a
+    field truly matters they scatter widely and are hardly shrunk; where it does not, or where thousands of its values
+    have a handful of rows each, what looks like scatter is noise, and they are. After each solve
 
     .. math:: \lambda_f \leftarrow \frac{\gamma_f}{\|\delta_f\|^2}, \qquad
               \gamma_f = \sum_v \frac{h_v}{h_v + \lambda_f}
@@ -83,9 +65,10 @@ def solve_shrunk(
 
     Arguments:
         data: The rows, with labels; where they are in parts, each gives its share of the newest rows.
+        l2: The penalty of all fields; `auto` learns one per field.
         search: When each solve stops.
         start: Where the first solve starts.
-        path: Where the estimate starts and how long it goes on.
+        path: Where the estimate of penalties starts and how long it goes on.
 
     Example:
         The first field shifts the logit by ±1; the second means nothing.
@@ -93,10 +76,13 @@ def solve_shrunk(
         >>> random = np.random.default_rng(0)
         >>> ids = random.integers(1, 30, (20_000, 2)).astype(np.int32)
         >>> labels = (random.random(20_000) < np.where(ids[:, 0] % 2, 0.27, 0.73)).astype(float)
-        >>> _, penalties = solve_shrunk(Dataset(np.zeros(20_000), labels, ids=ids), Search(1e-7, 100))
+        >>> _, penalties = solve_with_penalties(Dataset(np.zeros(20_000), labels, ids=ids), "auto", Search(1e-7, 100))
         >>> bool(penalties[0] < 3.0), bool(penalties[1] > 100.0)
         (True, True)
     """
+    if l2 != "auto":
+        penalties = np.full(len(data.fields), float(l2))
+        return solve_wide(data, penalties, search, start), penalties
     path = path or PenaltyPath()
     penalties = np.full(len(data.fields), FIRST_PENALTY) if path.first is None else path.first
     found = start

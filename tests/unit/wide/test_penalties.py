@@ -10,7 +10,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema
 from monocal.wide import loss as wide_loss
 from monocal.wide.loss import add_loss_and_gradient
-from monocal.wide.penalties import LARGEST_PENALTY, solve_shrunk
+from monocal.wide.penalties import LARGEST_PENALTY, solve_with_penalties
 from monocal.wide.solver import Search, solve_wide
 
 
@@ -27,13 +27,13 @@ def drawn(scales, n_rows=40_000, n_values=50, seed=0):
 
 def test_learned_penalty_is_the_inverse_variance_of_the_true_shifts():
     rows, _ = drawn((0.8, 0.3), n_rows=200_000, n_values=200)
-    _, penalties = solve_shrunk(rows, Search())
+    _, penalties = solve_with_penalties(rows, "auto", Search())
     assert penalties == pytest.approx([1 / 0.8**2, 1 / 0.3**2], rel=0.25)
 
 
 def test_a_field_without_effect_is_shrunk_away():
     rows, _ = drawn((0.8, 0.0), n_values=400)
-    found, penalties = solve_shrunk(rows, Search())
+    found, penalties = solve_with_penalties(rows, "auto", Search())
     assert penalties[1] > 30 * penalties[0]
     assert penalties[1] <= LARGEST_PENALTY
     field = found.shifts[rows.fields.offsets[1] :]
