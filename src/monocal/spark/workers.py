@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
@@ -20,7 +19,7 @@ from monocal.core.files import is_uri
 from monocal.models.artefact import MODEL_FOLDER, ModelFiles, fetch_folder, load_model, model_files
 from monocal.models.model import Model
 from monocal.tables.places import collect
-from monocal.tables.rows import RawRows
+from monocal.tables.rows import RawRows, with_places
 
 LARGEST_SHIPPED_BYTES = 64 << 20
 """A larger model is not carried by every task: the workers read it from a place that all of them see."""
@@ -113,10 +112,7 @@ def placed(batches: Iterator[Any]) -> Iterator[RawRows]:
 
     context = TaskContext.get()
     name = "the partition" if context is None else f"partition {context.partitionId()}"
-    first_row = 0
-    for batch in batches:
-        yield RawRows(batch, name, np.arange(first_row, first_row + batch.num_rows), "row")
-        first_row += batch.num_rows
+    yield from with_places(batches, name)
 
 
 def collected(df: Any) -> pa.Table:

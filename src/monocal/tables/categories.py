@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
 from monocal.tables.columns import FALSE, TRUE, null_words, parse_numbers
-from monocal.tables.rows import RawRows, one_chunk, plain_array
+from monocal.tables.rows import RawRows, codes_of, one_chunk, plain_array
 
 IdColumn = NDArray[np.integer[Any]]
 
@@ -176,10 +176,7 @@ def distinct_text(column: pa.Array, name: str) -> tuple[pa.Array, NDArray[np.int
     column = column.cast(pa.string()) if pa.types.is_null(column.type) else plain_array(column)
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     n_values = len(coded.dictionary)
-    indices = coded.indices
-    if indices.null_count:
-        indices = pc.fill_null(indices.cast(pa.int64()), n_values)
-    codes = indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    codes = codes_of(coded)
     counts = np.bincount(codes, minlength=n_values + 1)
     used = np.flatnonzero(counts)
     place = np.zeros(n_values + 1, dtype=np.int64)
@@ -307,7 +304,7 @@ def coded(column: pa.Array) -> pa.DictionaryArray:
     if not pa.types.is_dictionary(column.type):
         return column.cast(common).dictionary_encode()
     n_values = len(column.dictionary)
-    codes = pc.fill_null(column.indices.cast(pa.int64()), n_values).to_numpy(zero_copy_only=False)
+    codes = codes_of(column)
     first = np.full(n_values + 1, len(codes), dtype=np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     order = np.argsort(first[:n_values], kind="stable")[: int(np.count_nonzero(first[:n_values] < len(codes)))]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -147,24 +148,32 @@ def _look_at(sample: pa.Table, name: str, label: str, labels: NDArray[np.float64
     elif len(counts) > UNIQUE_SHARE * len(which):
         objection = "most values occur once"
     elif labels is not None:
-        objection = _knows_the_outcome(values, which, label, labels)
+        known = np.isfinite(labels)
+        told = _told(which[known], labels[known], len(values), SUSPICIOUS_SHARE, lambda at: str(values[at].as_py()))
+        objection = f"it seems to know {label}: {told}" if told else ""
     return ProposedField(name, len(counts), str(values[top].as_py()), float(counts[top] / counts.sum()), objection)
 
 
-def _knows_the_outcome(values: pa.Array, which: NDArray[np.int64], label: str, labels: NDArray[np.float64]) -> str:
-    seen = np.isfinite(labels)
-    codes, outcomes = which[seen], labels[seen]
-    rate = float(outcomes.mean()) if outcomes.size else 0.0
-    if not 0.0 < rate < 1.0:
-        return ""
-    explained = explained_share(codes, outcomes, len(values))
-    if explained > SUSPICIOUS_SHARE:
-        return f"it seems to know {label}: it explains {explained:.0%} of it".replace("%", " %")
-    worst = always_one_outcome(codes, outcomes, len(values))
-    if worst is None:
+def _told(
+    codes: NDArray[Any], outcomes: NDArray[Any], n_values: int, share: float, shown: Callable[[int], str] | None
+) -> str:
+    """Returns in words what a field's values tell about a label; empty if that may be luck.
+
+    Arguments:
+        codes: The value of each row.
+        outcomes: Its label.
+        n_values: How many values there are.
+        share: A field that explains more of the label's entropy tells it.
+        shown: What a value is called; None for numbers, of which no single one is looked at.
+    """
+    explained = explained_share(codes, outcomes, n_values)
+    if explained > share:
+        return f"it explains {100 * explained:.0f} % of it"
+    worst = None if shown is None else always_one_outcome(codes, outcomes, n_values)
+    if shown is None or worst is None:
         return ""
     value, outcome, n_rows = worst
-    return f"{label} is always {outcome} where it is {values[value].as_py()} ({n_rows:,} rows)"
+    return f"always {outcome} where it is {shown(value)} ({n_rows:,} rows)"
 
 
 def always_one_outcome(codes: NDArray[Any], outcomes: NDArray[Any], n_values: int) -> tuple[int, int, int] | None:
@@ -226,7 +235,6 @@ def warn_about_copies(rows: Table) -> None:
         sample[:, numeric] > NULL_ID, (sample[:, numeric] - FIRST_ID) // STEPS + FIRST_ID, sample[:, numeric]
     )
     is_enough = len(sample) >= _ENOUGH_ROWS
-    after = "known only after the outcome"
 
     def warn(name: str, what: str, reason: str) -> None:
         argument = "numeric" if name in rows.roles.numeric else "fields"
@@ -241,13 +249,10 @@ def warn_about_copies(rows: Table) -> None:
         known = np.flatnonzero(labels >= 0)
         for index, name in enumerate(vocabulary.names):
             codes, outcomes, size = sample[known, index], labels[known].astype(np.float64), vocabulary.sizes[index]
-            explained = explained_share(codes, outcomes, size)
-            if explained > (SUSPICIOUS_SHARE if is_enough else _A_COPY):
-                warn(name, f"tells {label!r}: it explains {100 * explained:.0f} % of it", after)
-            elif index not in numeric and (worst := always_one_outcome(codes, outcomes, size)):
-                value, outcome, n_rows = worst
-                where = _value(vocabulary.fields[index], value)
-                warn(name, f"tells {label!r}: always {outcome} where it is {where} ({n_rows:,} rows)", after)
+            shown = None if index in numeric else partial(_value, vocabulary.fields[index])
+            told = _told(codes, outcomes, size, SUSPICIOUS_SHARE if is_enough else _A_COPY, shown)
+            if told:
+                warn(name, f"tells {label!r}: {told}", "known only after the outcome")
 
 
 def _value(field: Any, number: int) -> str:

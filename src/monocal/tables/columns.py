@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from monocal.core.checks import ASK_FOR_SOFT
 from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
-from monocal.tables.rows import Batch, RawRows, kind_of, one_array, one_chunk, place_of
+from monocal.tables.rows import Batch, RawRows, codes_of, kind_of, one_array, one_chunk, place_of
 
 NULL_WORDS = tuple(pa_csv.ConvertOptions().null_values)
 """What stands for no value where a number is wanted: nothing, NA, null, NaN and their like."""
@@ -25,11 +25,6 @@ _FORMS = {
     pa.int64(): r"^[-+]?\d+$",
     pa.float64(): r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(inf|Inf|INF|infinity|Infinity)$",
 }
-
-
-def trimmed(text: pa.Array) -> pa.Array:
-    """Returns texts without blanks around them."""
-    return pc.ascii_trim_whitespace(text)
 
 
 def null_words(text: pa.Array) -> NDArray[np.bool_]:
@@ -44,8 +39,27 @@ def null_words(text: pa.Array) -> NDArray[np.bool_]:
     return result
 
 
-def parse_numbers(text: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Returns texts as numbers, which of them are missing, and which are no numbers.
+class Numbers(NamedTuple):
+    """A column as numbers; where there is none, the value is 0.
+
+    Attributes:
+        values: One per row.
+        missing: Which rows hold nothing.
+        bad: Which rows hold something that is no number; NaN is one.
+    """
+
+    values: Floats
+    missing: NDArray[np.bool_]
+    bad: NDArray[np.bool_]
+
+    def of_rows(self, column: pa.DictionaryArray) -> Numbers:
+        """Returns the numbers of rows, if these are the numbers of their dictionary."""
+        codes, with_null = codes_of(column), zip(self, (0.0, True, False), strict=True)
+        return Numbers(*(np.append(values, of_null)[codes] for values, of_null in with_null))
+
+
+def parse_numbers(text: pa.Array) -> Numbers:
+    """Returns texts as numbers.
 
     Blanks around a number do not count, and true and false are 1 and 0.
 
@@ -55,16 +69,15 @@ def parse_numbers(text: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_
         ([0.5, 2.0, 1.0, 0.0, 0.0], [False, False, False, True, False], [False, False, False, False, True])
     """
     try:
-        return filled(text.cast(pa.float64())), is_null(text), np.zeros(len(text), dtype=bool)
+        return Numbers(filled(text.cast(pa.float64())), is_null(text), np.zeros(len(text), dtype=bool))
     except pa.ArrowInvalid:
         coded = pc.dictionary_encode(text)
-    words = trimmed(coded.dictionary)
+    words = pc.ascii_trim_whitespace(coded.dictionary)
     missing = null_words(words)
     words = pc.if_else(pc.is_in(words, value_set=pa.array(TRUE)), "1", words)
     words = pc.if_else(pc.is_in(words, value_set=pa.array(FALSE)), "0", words)
     numbers, bad = parse_text(pc.if_else(pa.array(missing), "0", words), pa.float64())
-    codes = pc.fill_null(coded.indices, len(words)).to_numpy(zero_copy_only=False)
-    return np.append(numbers, 0.0)[codes], np.append(missing, True)[codes], np.append(bad, False)[codes]
+    return Numbers(numbers, missing, bad).of_rows(coded)
 
 
 def parse_text(text: pa.Array, kind: pa.DataType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -112,20 +125,6 @@ def is_null(column: pa.Array) -> NDArray[np.bool_]:
     return nulls
 
 
-class Numbers(NamedTuple):
-    """A column as numbers; where there is none, the value is 0.
-
-    Attributes:
-        values: One per row.
-        missing: Which rows hold nothing.
-        bad: Which rows hold something that is no number; NaN is one.
-    """
-
-    values: Floats
-    missing: NDArray[np.bool_]
-    bad: NDArray[np.bool_]
-
-
 def numbers_in(
     column: pa.Array | pa.ChunkedArray, argument: str = "column", hint: str = "convert the column first"
 ) -> Numbers:
@@ -145,12 +144,9 @@ def numbers_in(
     column = one_chunk(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
-        known = numbers_in(column.dictionary, argument, hint)
-        codes = pc.fill_null(column.indices.cast(pa.int64()), len(known.values)).to_numpy(zero_copy_only=False)
-        with_null = zip(known, (0.0, True, False), strict=True)
-        return Numbers(*(np.append(values, of_null)[codes] for values, of_null in with_null))
+        return numbers_in(column.dictionary, argument, hint).of_rows(column)
     if kind_of(kind) == "text":
-        return Numbers(*parse_numbers(column))
+        return parse_numbers(column)
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif kind_of(kind) not in ("integer", "float", "decimal", "null"):

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.tables.columns import filled, is_null, null_words, parse_text, trimmed
-from monocal.tables.rows import Batch, RawRows, kind_of, one_array, place_of
+from monocal.tables.columns import filled, is_null, null_words, parse_text
+from monocal.tables.rows import Batch, RawRows, codes_of, kind_of, one_array, place_of
 
 Moments = NDArray[np.int64]
 
@@ -47,7 +47,7 @@ def moments(column: pa.Array, name: str = "time") -> tuple[Moments, NDArray[np.b
     kind = column.type
     if pa.types.is_dictionary(kind):
         values, bad = moments(column.dictionary)
-        codes = pc.fill_null(column.indices.cast(pa.int64()), len(values)).to_numpy(zero_copy_only=False)
+        codes = codes_of(column)
         return np.append(values, 0)[codes], np.append(bad, True)[codes]
     if pa.types.is_null(kind):
         return np.zeros(len(column), dtype=np.int64), np.ones(len(column), dtype=bool)
@@ -61,7 +61,7 @@ def moments(column: pa.Array, name: str = "time") -> tuple[Moments, NDArray[np.b
         return np.where(whole, numbers, 0.0).astype(np.int64), ~whole
     if kind_of(kind) != "text":
         raise InvalidInput.of(f"time column {name!r}", f"values of type {kind}", EXPECTED, "convert the column first")
-    return _moments_of_text(trimmed(pc.fill_null(column.cast(pa.string()), "")))
+    return _moments_of_text(pc.ascii_trim_whitespace(pc.fill_null(column.cast(pa.string()), "")))
 
 
 def kinds_of_moments(column: pa.Array) -> set[Kind]:
@@ -118,10 +118,17 @@ def _moments_of_text(text: pa.Array) -> tuple[Moments, NDArray[np.bool_]]:
     return values.astype(np.int64, copy=False), bad
 
 
-def moments_of(batch: Batch, column: str) -> Moments:
-    """Returns a time column as int64 by the rule of `monocal.tables.columns`; refuses the first row without a moment.
+def moments_of(batch: Batch, column: str, *, may_be_missing: bool = False) -> Moments:
+    """Returns a time column as int64 by the rule of `moments`; refuses the first row without a moment.
+
+    Arguments:
+        batch: The rows.
+        column: The column.
+        may_be_missing: Whether a null, or a text for nothing, is −1 instead.
 
     Example:
+        >>> moments_of(pa.table({"came": [3, None]}), "came", may_be_missing=True).tolist()
+        [3, -1]
         >>> moments_of(pa.table({"day": [1.0, 1.5]}), "day")
         Traceback (most recent call last):
         ...
@@ -129,32 +136,18 @@ def moments_of(batch: Batch, column: str) -> Moments:
     """
     values = one_array(batch, column)
     found, bad = moments(values, column)
-    if bad.any():
-        raise _no_moment(batch, values, column, int(np.argmax(bad)))
-    return found
-
-
-def moments_or_none(batch: Batch, column: str) -> Moments:
-    """Returns a time column as int64, and −1 where it is null or a text for nothing.
-
-    Example:
-        >>> moments_or_none(pa.table({"came": [3, None]}), "came").tolist()
-        [3, -1]
-    """
-    values = one_array(batch, column)
-    found, bad = moments(values, column)
-    plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
-    empty = null_words(plain) if kind_of(plain.type) == "text" else is_null(plain)
-    wrong = bad & ~empty
+    missing = bad & _is_empty(values) if may_be_missing else np.zeros(len(bad), dtype=bool)
+    wrong = bad & ~missing
     if wrong.any():
-        raise _no_moment(batch, values, column, int(np.argmax(wrong)))
-    return np.where(bad, -1, found)
+        row = int(np.argmax(wrong))
+        got = f"{values[row].as_py()} at {place_of(batch, row)}"
+        raise InvalidInput.of(f"time column {column!r}", got, EXPECTED, HINT)
+    return np.where(missing, -1, found) if may_be_missing else found
 
 
-def _no_moment(batch: Batch, values: pa.Array, column: str, row: int) -> InvalidInput:
-    return InvalidInput.of(
-        f"time column {column!r}", f"{values[row].as_py()} at {place_of(batch, row)}", EXPECTED, HINT
-    )
+def _is_empty(values: pa.Array) -> NDArray[np.bool_]:
+    plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    return null_words(plain) if kind_of(plain.type) == "text" else is_null(plain)
 
 
 class TimeWindow(NamedTuple):

@@ -6,16 +6,16 @@ Malformed rows are refused or skipped, never repaired; files whose columns diffe
 from __future__ import annotations
 
 import datetime
-import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, final, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, MonocalWarning
+from monocal.core.errors import InvalidInput
 
 OnError = Literal["raise", "skip"]
 
@@ -99,39 +99,16 @@ class RowProblems:
         if len(self.examples) < _EXAMPLES_KEPT:
             self.examples.append(f"{file}, {unit} {number}: got {got}; expected {expected}")
 
-    def drop(self, rows: RawRows, bad: NDArray[np.bool_], got: Any, expected: str) -> RawRows:
-        """Reports the bad rows and returns the others.
 
-        Arguments:
-            rows: The rows.
-            bad: Which of them are malformed.
-            got: What each row holds, by position: anything that can be indexed.
-            expected: What it should hold.
-        """
-        for position in np.flatnonzero(bad).tolist():
-            self.report(rows.file, rows.unit, int(rows.numbers[position]), _shown(got[position]), expected)
-        return rows.keep(~bad)
+def codes_of(column: pa.DictionaryArray) -> NDArray[np.int64]:
+    """Returns which value of its dictionary each row has; a null has the place behind the last one.
 
-    def summary(self) -> dict[str, Any]:
-        """Returns counts and examples as plain values."""
-        return {"n_rows": self.n_rows, "examples": self.examples}
-
-
-def warn_about_skipped(summary: dict[str, Any], n_kept: int) -> None:
-    """Warns once about the rows that were left out."""
-    if summary["n_rows"]:
-        shown = "; ".join(summary["examples"][:3])
-        warnings.warn(
-            f"left out {summary['n_rows']:,} malformed rows and kept {n_kept:,}. First: {shown}",
-            MonocalWarning,
-            stacklevel=3,
-        )
-
-
-def _shown(value: Any) -> str:
-    plain = value.as_py() if isinstance(value, pa.Scalar) else value
-    text = repr(plain)
-    return text if len(text) <= 60 else text[:57] + "..."
+    Example:
+        >>> codes_of(pa.array(["b", None, "b", "a"]).dictionary_encode()).tolist()
+        [0, 2, 0, 1]
+    """
+    codes: NDArray[np.int64] = pc.fill_null(column.indices.cast(pa.int64()), len(column.dictionary)).to_numpy()
+    return codes
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -279,3 +256,12 @@ def check_zones(name: str, values: Any, kind: pa.DataType) -> None:
             "one kind in all rows",
             "give every time a zone, or none of them",
         )
+
+
+def with_places(batches: Iterable[pa.RecordBatch], file: str) -> Iterator[RawRows]:
+    """Yields batches that hold rows, in types as they are read here, with the row of the file each row is."""
+    first_row = 0
+    for batch in map(plain_batch, batches):
+        if batch.num_rows:
+            yield RawRows(batch, file, np.arange(first_row, first_row + batch.num_rows), "row")
+        first_row += batch.num_rows

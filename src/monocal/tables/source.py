@@ -8,12 +8,11 @@ pyarrow, duckdb), a polars LazyFrame, a Spark table, the folder of a prepared lo
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -41,9 +40,9 @@ from monocal.tables.rows import (
     TypeChange,
     check_names,
     check_zones,
-    plain_batch,
     plain_schema,
     type_changes,
+    with_places,
 )
 
 TableLike = Any
@@ -144,13 +143,13 @@ class TableStream:
         self.check_types(names, dictionary_columns)
         problems = problems or RowProblems(hint='leave it out with prepare and on_error="skip"')
         if self.in_memory is not None:
-            yield from _placed(self.in_memory.select(names).to_batches(max_chunksize=batch_rows), self.source)
+            yield from with_places(self.in_memory.select(names).to_batches(max_chunksize=batch_rows), self.source)
         if self.dataset is not None:
-            yield from _placed(_dataset_batches(self.dataset, names, batch_rows, self.source), self.source)
+            yield from with_places(_dataset_batches(self.dataset, names, batch_rows, self.source), self.source)
         for file in self.files:
             if not is_text(file.path):
                 found = _parquet_batches(file, names, batch_rows, dictionary_columns, problems)
-                yield from _placed(found, file.name)
+                yield from with_places(found, file.name)
                 continue
             form = self.form or CsvFormat.of_name(file.name)
             plain = [name for name in names if name not in dictionary_columns]
@@ -260,14 +259,6 @@ def _dataset_batches(dataset: Any, names: list[str], batch_rows: int, source: st
         raise InvalidInput.of(
             "table", f"{source}, which cannot be read ({error})", "the files as they were written", "check the place"
         ) from error
-
-
-def _placed(batches: Iterable[pa.RecordBatch], file: str) -> Iterator[RawRows]:
-    first_row = 0
-    for batch in map(plain_batch, batches):
-        if batch.num_rows:
-            yield RawRows(batch, file, np.arange(first_row, first_row + batch.num_rows), "row")
-        first_row += batch.num_rows
 
 
 def _open_places(places: Sequence[str], source: str) -> TableStream:

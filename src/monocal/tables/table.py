@@ -21,7 +21,7 @@ from monocal.tables.categories import EncodedColumn, check_categories, coded, co
 from monocal.tables.checks import warn_about_copies
 from monocal.tables.columns import labels_or_missing, numbers, numbers_or_nan
 from monocal.tables.late_labels import DelayCurve, LateLabels, mature
-from monocal.tables.moments import Kind, TimeWindow, check_one_kind, kinds_of_moments, moments_of, moments_or_none
+from monocal.tables.moments import Kind, TimeWindow, check_one_kind, kinds_of_moments, moments_of
 from monocal.tables.roles import Roles
 from monocal.tables.rows import RawRows
 from monocal.tables.source import TableLike, open_table
@@ -241,13 +241,10 @@ class Table:
         numeric = self.roles.numeric
         vocabulary = Vocabulary.of_columns(columns, min_count=min_count, max_size=max_size, numeric=numeric)
         weights = None if self.weights is None else check_weights(self.weights, self.n_rows).astype(np.float32)
-        known = replace(self.with_vocabulary(vocabulary), fields={}, weights=weights)
+        features = vocabulary.encode_columns(columns, self.n_rows)
+        known = replace(self, features=features, vocabulary=vocabulary, fields={}, weights=weights)
         warn_about_copies(known)
         return known
-
-    def with_vocabulary(self, vocabulary: Vocabulary) -> Table:
-        """Returns the rows with ids of a vocabulary that is known already, beside their fields."""
-        return replace(self, features=vocabulary.encode_columns(self.fields, self.n_rows), vocabulary=vocabulary)
 
     def local(
         self, n_parts: int, reducer: Reducer, task: str | None = None, *, has_whole_log: bool = True
@@ -341,7 +338,7 @@ def _columns(rows: RawRows, roles: Roles) -> dict[str, Any]:
         found["time"] = moments_of(rows, roles.time)
     if roles.event_time is not None and roles.label_time is not None:
         found["event time"] = moments_of(rows, roles.event_time)
-        found["label time"] = moments_or_none(rows, roles.label_time)
+        found["label time"] = moments_of(rows, roles.label_time, may_be_missing=True)
     single = {"weight": roles.weight, "sampling rate": roles.rate_column}
     single["value"] = roles.value
     for part, chosen in single.items():

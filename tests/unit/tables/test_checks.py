@@ -34,7 +34,7 @@ def test_columns_that_know_the_outcome_are_objected_to():
     assert found["row"] == "most values occur once"
     assert found["constant"] == "one value only"
     assert found["bought"].startswith("it seems to know click: it explains")
-    assert found["blocked"].startswith("click is always 0 where it is 1 (")
+    assert found["blocked"].startswith("it seems to know click: always 0 where it is 1 (")
     assert (found["site"], found["device"]) == ("", "")
     assert "score" not in found
     assert usable_fields(propose_fields(log(), Roles("click", weight="device", group="shared"))) == ["site"]

@@ -12,7 +12,7 @@ from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.format import fingerprint
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.reading import LogReader, TableReader, spool_source
-from monocal.lab.prepare.source import SourceStream, TableSource
+from monocal.lab.prepare.source import SourceStream, TableSource, warn_about_skipped
 from monocal.lab.prepare.splits import DEFAULT_SHARES, Moment, check_shares
 from monocal.lab.prepare.steps import (
     FitOn,
@@ -29,7 +29,7 @@ from monocal.tables.checks import warn_about_copies
 from monocal.tables.encoded import ENCODED_LOG, VOCABULARY, LogManifest
 from monocal.tables.places import is_parquet
 from monocal.tables.roles import Roles
-from monocal.tables.rows import OnError, warn_about_skipped
+from monocal.tables.rows import OnError
 from monocal.tables.source import TableLike, TableStream, open_table
 from monocal.tables.vocabulary_file import save_vocabulary
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from monocal.core.checks import LARGEST_WEIGHT
 from monocal.core.progress import progress
 from monocal.lab.prepare.encoded_log import MISSING_LABEL
-from monocal.lab.prepare.source import SourceStream, table_rows
+from monocal.lab.prepare.source import SourceStream, drop_malformed, table_rows
 from monocal.tables.categories import distinct_text
 from monocal.tables.columns import numbers_in
 from monocal.tables.moments import EXPECTED, Kind, check_one_kind, kinds_of_moments, moments
@@ -82,7 +82,7 @@ def clean_rows(
         column = raw.batch.column(columns[name])
         values, bad, wanted = _convert(name, column, schema)
         if bad.any():
-            raw = problems.drop(raw, bad, column, f"{wanted} in column {columns[name]!r}")
+            raw = drop_malformed(problems, raw, bad, column, f"{wanted} in column {columns[name]!r}")
             values = values[~bad]
             held = {other: kept[~bad] for other, kept in held.items()}
         held[name] = values
@@ -163,7 +163,7 @@ def spool_source(stream: SourceStream, path: Path, show_progress: bool | None) -
                 n_rows += clean.n_rows
                 bar.note(f"{n_rows:,} rows")
 
-        return Spool.write(path, rows()), problems.summary()
+        return Spool.write(path, rows()), {"n_rows": problems.n_rows, "examples": problems.examples}
 
 
 def _with_one_kind_of_time(raws: Iterator[RawRows], time: str | None) -> Iterator[RawRows]:

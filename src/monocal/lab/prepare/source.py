@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.format import fingerprint
 from monocal.tables.places import find_files, is_parquet
 from monocal.tables.roles import Roles
@@ -177,6 +180,38 @@ class TableSource(Source):
     def _rows(self, files: Sequence[Path], problems: RowProblems) -> Iterator[RawRows]:
         for path in files:
             yield from table_rows(open_table(path), self._given, problems)
+
+
+def drop_malformed(problems: RowProblems, rows: RawRows, bad: NDArray[np.bool_], got: Any, expected: str) -> RawRows:
+    """Reports the bad rows and returns the others.
+
+    Arguments:
+        problems: Receives them.
+        rows: The rows.
+        bad: Which of them are malformed.
+        got: What each row holds, by position: anything that can be indexed.
+        expected: What it should hold.
+    """
+    for position in np.flatnonzero(bad).tolist():
+        problems.report(rows.file, rows.unit, int(rows.numbers[position]), _shown(got[position]), expected)
+    return rows.keep(~bad)
+
+
+def _shown(value: Any) -> str:
+    plain = value.as_py() if isinstance(value, pa.Scalar) else value
+    text = repr(plain)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def warn_about_skipped(summary: Mapping[str, Any], n_kept: int) -> None:
+    """Warns once about the rows that were left out."""
+    if summary["n_rows"]:
+        shown = "; ".join(summary["examples"][:3])
+        warnings.warn(
+            f"left out {summary['n_rows']:,} malformed rows and kept {n_kept:,}. First: {shown}",
+            MonocalWarning,
+            stacklevel=3,
+        )
 
 
 def table_rows(

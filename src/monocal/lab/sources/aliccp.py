@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.lab.prepare.source import Source, find_file
+from monocal.lab.prepare.source import Source, drop_malformed, find_file
 from monocal.lab.sources.side_files import SideTable, first_features
 from monocal.tables.csv import CsvFormat, csv_rows
 from monocal.tables.roles import Roles
@@ -95,7 +95,7 @@ def _features(
 ) -> tuple[Mapping[str, NDArray[np.int64]], RawRows]:
     lists = rows.batch.column("feature_list")
     found, bad = first_features(lists, fields)
-    kept = problems.drop(rows, bad, lists, _WISH)
+    kept = drop_malformed(problems, rows, bad, lists, _WISH)
     return {field: values[~bad] for field, values in found.items()}, kept
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.lab.prepare.source import Source, find_file
+from monocal.lab.prepare.source import Source, drop_malformed, find_file
 from monocal.tables.categories import distinct_text
 from monocal.tables.csv import CsvFormat, csv_header, csv_rows
 from monocal.tables.roles import Roles
@@ -72,7 +72,7 @@ def _with_time(rows: RawRows, problems: RowProblems) -> RawRows:
     hours = rows.batch.column("hour")
     moments, bad = _moments(hours.dictionary)
     codes = hours.indices.to_numpy()
-    kept = problems.drop(rows, bad[codes], hours, "an hour as YYMMDDHH in column 'hour'")
+    kept = drop_malformed(problems, rows, bad[codes], hours, "an hour as YYMMDDHH in column 'hour'")
     codes = kept.batch.column("hour").indices.to_numpy()
     columns = {name: kept.batch.column(name) for name in ("click", *FIELDS)}
     columns["time"] = pa.array(moments[codes], pa.timestamp("s"))
@@ -148,5 +148,5 @@ def _with_buckets(rows: RawRows, problems: RowProblems) -> RawRows:
         shown = rows.batch.column(name)
         place = rows.batch.schema.get_field_index(name)
         rows = rows._replace(batch=rows.batch.set_column(place, name, coded))
-        rows = problems.drop(rows, bad, shown, f"an integer or nothing in column {name!r}")
+        rows = drop_malformed(problems, rows, bad, shown, f"an integer or nothing in column {name!r}")
     return rows

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.lab.prepare.source import Source, find_file
+from monocal.lab.prepare.source import Source, drop_malformed, find_file
 from monocal.lab.sources.side_files import SideTable
 from monocal.tables.columns import parse_text
 from monocal.tables.csv import CsvFormat, csv_rows
@@ -111,7 +111,7 @@ def _joined(rows: RawRows, users: SideTable, videos: SideTable, problems: RowPro
     for name in _NUMBERS:
         column = rows.batch.column(name)
         values, bad = parse_text(column, pa.int64())
-        rows = problems.drop(rows, bad, column, f"a whole number in column {name!r}")
+        rows = drop_malformed(problems, rows, bad, column, f"a whole number in column {name!r}")
         numbers = {other: kept[~bad] for other, kept in numbers.items()} | {name: values[~bad]}
     batch = rows.batch
     columns = {name: batch.column(name) for name in ("user_id", "video_id", "tab", "is_click", "long_view")}
