@@ -10,7 +10,6 @@ from typing import Any
 from monocal.core.errors import InvalidInput
 
 STANDARD_INPUT = "-"
-_TABLE_ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
 
 
 def names(texts: Sequence[str] | None) -> list[str] | None:
@@ -196,7 +195,9 @@ def model_and_table(paths: Sequence[str]) -> tuple[str | None, Any]:
         >>> model_and_table(["a.parquet", "b.parquet"])
         (None, ['a.parquet', 'b.parquet'])
     """
-    is_table = len(paths) == 1 or paths[0].lower().endswith(_TABLE_ENDINGS)
+    from monocal.tables.writer import WRITABLE_ENDINGS
+
+    is_table = len(paths) == 1 or paths[0].lower().endswith(WRITABLE_ENDINGS)
     return (None, table(paths)) if is_table else (paths[0], table(paths[1:]))
 
 

@@ -99,11 +99,11 @@ def evaluate(
     if as_json:
         print_json(found.as_dict())
         return
-    from monocal.cli.tables import print_task
+    from monocal.cli.tables import print_evaluation
 
     remark(found.late_labels)
     for name, evaluation in found.tasks.items():
-        print_task(name, evaluation)
+        print_evaluation(name, evaluation)
 
 
 @with_columns(*SCORED, "fields", "numeric", "time", *LATE)

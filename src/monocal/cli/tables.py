@@ -22,7 +22,7 @@ _SHOWN_DAYS = 14
 
 
 def print_evaluation(title: str, found: Evaluation) -> None:
-    """Shows metrics before and after, with intervals and noise floors, and the size of a change beyond noise."""
+    """Shows metrics before and after, with intervals and noise floors, changes beyond noise, and errors by value."""
     found.compute_intervals()
     found.compute_floors()
     change = found.change
@@ -46,6 +46,8 @@ def print_evaluation(title: str, found: Evaluation) -> None:
     if change is not None:
         notes.append(change.too_few or f"tie: within noise, or a change below {percent(change.margin)}.")
     print_table(f"{title}, {found.n_rows:,} rows", head, rows, notes)
+    for field in found.by:
+        print_field(field, {stage: part.by[field] for stage, part in found.stages.items()})
 
 
 def _sketch_notes(found: Evaluation) -> list[str]:
@@ -79,13 +81,6 @@ def print_field(name: str, tables: Mapping[str, FieldTable]) -> None:
     flagged = int(last["flagged"].sum())
     notes = [f"off: outside the noise, {flagged:,} of {len(last):,} values; {len(order):,} shown."]
     print_table(f"By {name}", head, rows, notes)
-
-
-def print_task(name: str, found: Evaluation) -> None:
-    """Shows everything about one task."""
-    print_evaluation(name, found)
-    for field in found.by:
-        print_field(field, {stage: part.by[field] for stage, part in found.stages.items()})
 
 
 def print_comparison(found: MethodComparison) -> None:

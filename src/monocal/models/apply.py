@@ -23,6 +23,7 @@ from monocal.core.spaces import ScoreSpace
 from monocal.models.model import Model, batch_intervals
 from monocal.tables.categories import categories_of_text
 from monocal.tables.columns import numbers_in
+from monocal.tables.places import PARQUET_ENDINGS
 from monocal.tables.rows import RawRows
 from monocal.tables.source import BATCH_ROWS, TableLike, TableStream, open_table
 from monocal.tables.writer import output_table, typed_columns, write_table
@@ -332,8 +333,5 @@ def _with_columns(schema: pa.Schema, names: list[str]) -> pa.Schema:
 
 
 def _csv_to_csv(stream: TableStream, target: Path) -> bool:
-    return bool(stream.paths) and all(_is_csv(path) for path in (*stream.paths, target))
-
-
-def _is_csv(path: Path) -> bool:
-    return not path.name.lower().endswith((".parquet", ".pq"))
+    places = (*stream.paths, target)
+    return bool(stream.paths) and not any(path.name.lower().endswith(PARQUET_ENDINGS) for path in places)

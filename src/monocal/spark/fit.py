@@ -23,7 +23,7 @@ from monocal.models.fit import FitOptions, fit_log, method_and_arguments
 from monocal.models.model import Model
 from monocal.spark.vocabulary import vocabulary
 from monocal.spark.workers import keep_compiled_loops, refusals_of_workers
-from monocal.tables.roles import Roles
+from monocal.tables.roles import Roles, named_roles
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 from monocal.tables.vocabulary_file import read_vocabulary, vocabulary_bytes
@@ -88,6 +88,7 @@ def fit(
         model = fit(spark.table("ads.log"), method="umc", score="pctr", label="click", fields=["site"], time="ts")
         model.save("model")
     """
+    columns = named_roles(locals())
     for name, expected in _ON_ONE_MACHINE.items():
         if arguments.get(name):
             hint = "fit on one machine, on the newest rows; apply and evaluate take that model"
@@ -96,15 +97,7 @@ def fit(
     # shares by field name are put in order by the fit
     plain = {name: value for name, value in arguments.items() if not (name == "carry" and isinstance(value, Mapping))}
     _check_method(calibrator(chosen, **plain), time)
-    columns: dict[str, Any] = {
-        "score": score,
-        "label": label,
-        "tasks": tasks,
-        "fields": fields,
-        "weight": weight,
-        "time": time,
-    }
-    roles = Roles.of(**columns, sampling_rate=sampling_rate, scores_are=scores_are, soft_labels=soft_labels)
+    roles = Roles.of(**columns)
     roles.check_columns(df.columns)
     check_slots(df.sparkSession, workers)
     known = vocabulary(df, roles.fields, min_count=min_count, max_size=max_size, hashed_fields=hashed_fields)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file, output_file
 from monocal.tables.columns import null_words
+from monocal.tables.places import PARQUET_ENDINGS
 from monocal.tables.rows import RawRows
 
 
@@ -72,7 +73,7 @@ def _may_need_quotes(values: pa.Array, delimiter: str) -> bool:
     return any(sign in text for sign in (b'"', b"\n", b"\r", delimiter.encode()))
 
 
-WRITABLE_ENDINGS = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
+WRITABLE_ENDINGS = (*PARQUET_ENDINGS, ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
 
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
@@ -112,7 +113,7 @@ def write_table(path: str | Path, schema: pa.Schema) -> Iterator[TableWriter]:
     """
     target = output_table(path)
     with atomic_file(target) as temporary:
-        if target.name.lower().endswith((".parquet", ".pq")):
+        if target.name.lower().endswith(PARQUET_ENDINGS):
             options = {"compression": "zstd", "use_dictionary": _repeating(schema), "write_page_checksum": True}
             with pq.ParquetWriter(temporary, schema, **options) as parquet:
                 yield parquet
