@@ -230,7 +230,7 @@ def test_a_place_without_a_table_is_refused(tmp_path):
 
 
 def test_empty_standard_input_is_refused(monkeypatch):
-    from monocal.tables.places import spool_standard_input
+    from monocal.cli.arguments import spool_standard_input
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b""))))
     with pytest.raises(InvalidInput, match="empty standard input"):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
+import sys
+import tempfile
 import tomllib
 from collections.abc import Container, Sequence
+from pathlib import Path
 from typing import Any
 
 from monocal.core.errors import InvalidInput
@@ -178,12 +183,30 @@ def table(paths: Sequence[str]) -> Any:
         ('log.parquet', ['a.parquet', 'b.parquet'])
     """
     if STANDARD_INPUT in paths:
-        from monocal.tables.places import spool_standard_input
-
         if len(paths) > 1:
             raise InvalidInput.of("TABLE", f"- beside {len(paths) - 1} paths", "standard input alone", "pipe it all in")
         return str(spool_standard_input())
     return paths[0] if len(paths) == 1 else list(paths)
+
+
+def spool_standard_input() -> Path:
+    """Copies standard input to a file that lasts as long as this process, and returns its path.
+
+    It is Parquet by its first bytes, else CSV, or TSV if its first line has a tab. A file can be read more than once.
+    """
+    content = sys.stdin.buffer
+    start = content.peek(4)[:4] if hasattr(content, "peek") else b""
+    first = b"" if start == b"PAR1" else content.readline()
+    ending = ".parquet" if start == b"PAR1" else ".tsv" if b"\t" in first else ".csv"
+    folder = tempfile.TemporaryDirectory(prefix="monocal-")
+    atexit.register(folder.cleanup)
+    target = Path(folder.name) / f"standard_input{ending}"
+    with target.open("wb") as write:
+        write.write(first)
+        shutil.copyfileobj(content, write)
+    if not target.stat().st_size:
+        raise InvalidInput.of("table", "empty standard input", "Parquet or CSV", "pipe a table into the command")
+    return target
 
 
 def model_and_table(paths: Sequence[str]) -> tuple[str | None, Any]:

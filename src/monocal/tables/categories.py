@@ -63,11 +63,16 @@ def whole_numbers(column: pa.Array, name: str) -> pa.Array:
         return column
     found = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     missing = np.isnan(found)
-    bad = ~missing & ~((np.rint(found) == found) & (np.abs(found) <= LARGEST_WHOLE))
+    bad = ~missing & ~_is_whole(found)
     if bad.any():
         value = f"{found[bad][0]:g} in a column of type {column.type}"
         raise InvalidInput.of(f"field {name!r}", value, "a categorical column (text, whole numbers, dates)", NUMERIC)
     return pa.array(np.where(missing, 0.0, found).astype(np.int64), mask=missing)
+
+
+def _is_whole(numbers: Floats) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (np.rint(numbers) == numbers) & (np.abs(numbers) <= LARGEST_WHOLE)
+    return found
 
 
 def holds_numbers(column: pa.Array) -> bool:
@@ -132,7 +137,7 @@ def _whole_texts(texts: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Returns the texts of whole numbers without a fraction, of null words null; and which are fractions."""
     is_number = pc.and_not(pc.match_substring_regex(texts, _NUMBER), pc.match_substring_regex(texts, r"^[-+]?\d+$"))
     found, _, _ = parse_numbers(pc.if_else(is_number, texts, "0"))
-    is_whole = (np.rint(found) == found) & (np.abs(found) <= LARGEST_WHOLE)
+    is_whole = _is_whole(found)
     fractions = is_number.to_numpy(zero_copy_only=False) & ~is_whole
     whole = pa.array(np.where(is_whole, found, 0.0).astype(np.int64)).cast(pa.string())
     values = pc.if_else(pc.and_(is_number, pa.array(is_whole)), whole, texts)

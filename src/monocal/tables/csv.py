@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +23,11 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables.categories import holds_numbers
-from monocal.tables.places import DataFile
+from monocal.tables.places import DataFile, blocks_of_lines, not_text
 from monocal.tables.rows import RawRows, RowProblems, check_names
 
 BLOCK_BYTES = 1 << 24
 _LOOKED_AT_BYTES = 1 << 20
-_LONGEST_LINE = 1 << 28
 _LONGEST_HEADER = 1 << 20
 _LONGEST_VALUE = 1 << 24
 """A value with line breaks that goes on for more counts as a quote that somebody forgot to close."""
@@ -74,14 +72,14 @@ AnyFile = Path | DataFile
 def csv_header(path: AnyFile, form: CsvFormat) -> list[str]:
     """Returns the column names of a file with a header line."""
     file = _text_file(path)
-    block, _ = next(_blocks(file, 1 << 16, RowProblems(), _LONGEST_HEADER))
+    block, _ = next(blocks_of_lines(file, 1 << 16, _LONGEST_HEADER))
     if not block:
         raise InvalidInput.of("table", f"{file.name}, which is empty", "a header line and rows", "check the file")
     first = block.split(b"\n", 1)[0].removeprefix(b"\xef\xbb\xbf").rstrip(b"\r")
     try:
         names = list(pa_csv.read_csv(pa.BufferReader(first + b"\n"), parse_options=form.options()).column_names)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise _unreadable(file, error) from error
+        raise not_text(file, error) from error
     check_names(names, f"{file.name}, line 1")
     return names
 
@@ -91,7 +89,7 @@ def csv_schema(path: AnyFile, form: CsvFormat) -> pa.Schema:
     file = _text_file(path)
     names = _names(file, form)
     types = pa.schema([(name, pa.null()) for name in names])
-    block, _ = next(_blocks(file, _LOOKED_AT_BYTES, RowProblems()))
+    block, _ = next(blocks_of_lines(file, _LOOKED_AT_BYTES))
     body, first_line = _without_header(block, form)
     found = _whole_records(body, first_line, len(names), form, RowProblems("skip"), file.name)
     if found.lines:
@@ -99,7 +97,7 @@ def csv_schema(path: AnyFile, form: CsvFormat) -> pa.Schema:
         dialect = form.options()
         dialect.invalid_row_handler = lambda _row: "skip"
         types = pa_csv.read_csv(pa.BufferReader(found.body), reading, dialect).schema
-    return pa.schema([*types, *((name, value.type) for name, value in file.parts.items())])
+    return file.schema_with_parts(types)
 
 
 def csv_rows(
@@ -132,7 +130,7 @@ def csv_rows(
     inside = [name for name in wanted if name not in file.parts]
     parser = _Parser(file, names, form, inside, plain_columns)
     next_line, rest, of_numbers = 0, b"", None
-    for block, is_last in _blocks(file, BLOCK_BYTES, problems):
+    for block, is_last in blocks_of_lines(file, BLOCK_BYTES, on_bytes=problems.on_bytes):
         body, first_line = rest + block, next_line
         if not next_line:
             body, first_line = _without_header(block, form)
@@ -144,10 +142,7 @@ def csv_rows(
             continue
         if of_numbers is None:
             of_numbers = frozenset(name for name in categories if name in inside and holds_numbers(batch.column(name)))
-        for name, value in file.parts.items():
-            if name in wanted:
-                batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
-        yield RawRows(batch.select(wanted), file.name, lines, "line", of_numbers)
+        yield RawRows(file.with_parts(batch, wanted), file.name, lines, "line", of_numbers)
 
 
 class _Parser:
@@ -181,13 +176,13 @@ class _Parser:
         try:
             batch, refused = self._batch(found.body, form.options())
         except pa.ArrowInvalid as error:
-            raise _unreadable(self._file, error) from error
+            raise not_text(self._file, error) from error
         for row in refused:
             problems.report(name, "line", int(lines[row]), "misplaced quotes", f"{n_columns} columns")
         lines = np.delete(lines, refused)
         if batch.num_rows != len(lines):
             message = f"{len(lines)} lines were read as {batch.num_rows} rows from line {found.lines[0]}"
-            raise _unreadable(self._file, message)
+            raise not_text(self._file, message)
         return batch, lines, found.n_used
 
     def _of_whole_lines(self, body: bytes) -> pa.RecordBatch | None:
@@ -354,60 +349,3 @@ def _names(file: DataFile, form: CsvFormat) -> list[str]:
 def _without_header(block: bytes, form: CsvFormat) -> tuple[bytes, int]:
     """The lines of a file's first block that hold rows, and the number of the first of them."""
     return (block, 1) if form.names is not None else (block.partition(b"\n")[2], 2)
-
-
-def _blocks(
-    file: DataFile, n_bytes: int, problems: RowProblems, longest: int = _LONGEST_LINE
-) -> Iterator[tuple[bytes, bool]]:
-    """Yields blocks of whole lines, the last of them perhaps empty; says how far the file, packed or not, was read."""
-    open_line: list[bytes] = []  # pieces, because joining them with every block would cost the square of their length
-    n_reported, n_open, has_returns = 0, 0, None
-    try:
-        with file.open() as opened, _unpacked(opened, file.path) as stream:
-            while chunk := stream.read(n_bytes):
-                if has_returns is None:
-                    chunk += stream.read(1) if chunk.endswith(b"\r") else b""
-                    has_returns = _ends_in_returns(chunk)
-                if has_returns:
-                    chunk = chunk.replace(b"\r", b"\n")
-                position = opened.tell()
-                problems.on_bytes(position - n_reported)
-                n_reported = position
-                cut = chunk.rfind(b"\n") + 1
-                if cut:
-                    yield b"".join([*open_line, chunk[:cut]]), False
-                    open_line, n_open = [], 0
-                open_line.append(chunk[cut:])
-                n_open += len(chunk) - cut
-                if n_open > longest:
-                    raise InvalidInput.of(
-                        "table", f"{file.name}, with a line of more than {longest >> 20} MiB", "lines", "check the file"
-                    )
-    except OSError as error:
-        raise _unreadable(file, error) from error
-    yield b"".join([*open_line, b"\n"]) if n_open else b"", True
-
-
-def _ends_in_returns(text: bytes) -> bool | None:
-    r"""Whether lines end with carriage returns alone, as the first end of a line tells; None if there is none yet.
-
-    Example:
-        >>> [_ends_in_returns(text) for text in (b"a,b\r1,2\r", b"a,b\r\n1,2", b"a,b\n", b"a,")]
-        [True, False, False, None]
-    """
-    first = re.search(rb"\r\n?|\n", text)
-    return None if first is None else first[0] == b"\r"
-
-
-def _unpacked(file: pa.NativeFile, path: str) -> AbstractContextManager[Any]:
-    for ending, codec in ((".gz", "gzip"), (".zst", "zstd"), (".bz2", "bz2")):
-        if path.lower().endswith(ending):
-            packed: AbstractContextManager[Any] = pa.CompressedInputStream(file, codec)
-            return packed
-    return nullcontext(file)
-
-
-def _unreadable(file: DataFile, error: object) -> InvalidInput:
-    return InvalidInput.of(
-        "table", f"{file.name}, which does not read as text rows ({error})", "a whole file", "fetch or write it again"
-    )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import glob
 import os
 import re
-import shutil
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -19,7 +16,7 @@ from monocal.core.errors import InvalidInput
 
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
 PARQUET_ENDINGS = (".parquet", ".pq")
-_PARQUET_START = b"PAR1"
+_LONGEST_LINE = 1 << 28
 
 
 class DataFile(NamedTuple):
@@ -45,8 +42,79 @@ class DataFile(NamedTuple):
         """Whether it lies on this machine."""
         return self.system is None or getattr(self.system, "type_name", "") == "local"
 
+    def schema_with_parts(self, schema: pa.Schema) -> pa.Schema:
+        """Returns the columns of the file with those that its folder says beside them."""
+        said = [pa.field(name, value.type) for name, value in self.parts.items() if name not in schema.names]
+        return pa.schema([*schema, *said], schema.metadata)
+
+    def with_parts(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+        """Returns the named columns of rows of the file, those that its folder says among them."""
+        for name, value in self.parts.items():
+            if name in names and name not in batch.schema.names:
+                batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+        return batch.select(names)
+
     def open(self) -> Any:
         return pa.OSFile(self.path, "rb") if self.is_local else self.system.open_input_file(self.path)
+
+
+def blocks_of_lines(
+    file: DataFile, n_bytes: int, longest: int = _LONGEST_LINE, on_bytes: Callable[[int], None] | None = None
+) -> Iterator[tuple[bytes, bool]]:
+    """Yields blocks of whole lines, the last of them perhaps empty; says how far the file, packed or not, was read."""
+    open_line: list[bytes] = []  # pieces, because joining them with every block would cost the square of their length
+    n_reported, n_open, has_returns = 0, 0, None
+    try:
+        with file.open() as opened, _unpacked(opened, file.path) as stream:
+            while chunk := stream.read(n_bytes):
+                if has_returns is None:
+                    chunk += stream.read(1) if chunk.endswith(b"\r") else b""
+                    has_returns = _ends_in_returns(chunk)
+                if has_returns:
+                    chunk = chunk.replace(b"\r", b"\n")
+                position = opened.tell()
+                if on_bytes is not None:
+                    on_bytes(position - n_reported)
+                n_reported = position
+                cut = chunk.rfind(b"\n") + 1
+                if cut:
+                    yield b"".join([*open_line, chunk[:cut]]), False
+                    open_line, n_open = [], 0
+                open_line.append(chunk[cut:])
+                n_open += len(chunk) - cut
+                if n_open > longest:
+                    raise InvalidInput.of(
+                        "table", f"{file.name}, with a line of more than {longest >> 20} MiB", "lines", "check the file"
+                    )
+    except OSError as error:
+        raise not_text(file, error) from error
+    yield b"".join([*open_line, b"\n"]) if n_open else b"", True
+
+
+def _ends_in_returns(text: bytes) -> bool | None:
+    r"""Whether lines end with carriage returns alone, as the first end of a line tells; None if there is none yet.
+
+    Example:
+        >>> [_ends_in_returns(text) for text in (b"a,b\r1,2\r", b"a,b\r\n1,2", b"a,b\n", b"a,")]
+        [True, False, False, None]
+    """
+    first = re.search(rb"\r\n?|\n", text)
+    return None if first is None else first[0] == b"\r"
+
+
+def _unpacked(file: pa.NativeFile, path: str) -> AbstractContextManager[Any]:
+    for ending, codec in ((".gz", "gzip"), (".zst", "zstd"), (".bz2", "bz2")):
+        if path.lower().endswith(ending):
+            packed: AbstractContextManager[Any] = pa.CompressedInputStream(file, codec)
+            return packed
+    return nullcontext(file)
+
+
+def not_text(file: DataFile, error: object) -> InvalidInput:
+    """Returns the refusal of a file that cannot be read as text."""
+    return InvalidInput.of(
+        "table", f"{file.name}, which does not read as text rows ({error})", "a whole file", "fetch or write it again"
+    )
 
 
 def find_files(pattern: str) -> list[Path]:
@@ -182,26 +250,6 @@ def _not_read(source: str, error: Exception) -> InvalidInput:
     return InvalidInput.of(
         "table", f"{source!r}, which cannot be read ({error})", "readable Parquet or CSV", "check the place"
     )
-
-
-def spool_standard_input() -> Path:
-    """Copies standard input to a file that lasts as long as this process, and returns its path.
-
-    It is Parquet by its first bytes, else CSV, or TSV if its first line has a tab. A file can be read more than once.
-    """
-    content = sys.stdin.buffer
-    start = content.peek(4)[:4] if hasattr(content, "peek") else b""
-    first = b"" if start == _PARQUET_START else content.readline()
-    ending = ".parquet" if start == _PARQUET_START else ".tsv" if b"\t" in first else ".csv"
-    folder = tempfile.TemporaryDirectory(prefix="monocal-")
-    atexit.register(folder.cleanup)
-    target = Path(folder.name) / f"standard_input{ending}"
-    with target.open("wb") as write:
-        write.write(first)
-        shutil.copyfileobj(content, write)
-    if not target.stat().st_size:
-        raise InvalidInput.of("table", "empty standard input", "Parquet or CSV", "pipe a table into the command")
-    return target
 
 
 def is_parquet(name: str) -> bool:

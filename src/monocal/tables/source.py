@@ -310,8 +310,7 @@ def _file_schema(file: DataFile) -> tuple[pa.Schema, int | None]:
         raise InvalidInput.of(
             "table", f"{file.name}, which does not read as Parquet ({error})", "a whole Parquet file", "write it again"
         ) from error
-    said = [pa.field(name, value.type) for name, value in file.parts.items() if name not in schema.names]
-    return pa.schema([*schema, *said], schema.metadata), n_rows
+    return file.schema_with_parts(schema), n_rows
 
 
 def _parquet_batches(
@@ -332,10 +331,7 @@ def _parquet_batches(
             bytes_per_row = opened.size() / max(parquet.metadata.num_rows, 1)
             for batch in parquet.iter_batches(batch_size=batch_rows, columns=inside or parquet.schema_arrow.names[:1]):
                 problems.on_bytes(int(bytes_per_row * batch.num_rows))
-                for name, value in file.parts.items():
-                    if name in names and name not in batch.schema.names:
-                        batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
-                yield batch.select(names)
+                yield file.with_parts(batch, names)
     except (pa.ArrowInvalid, OSError) as error:
         raise InvalidInput.of(
             "table", f"{file.name}, which is damaged ({error})", "the file as it was written", "copy or write it again"
