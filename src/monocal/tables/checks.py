@@ -149,12 +149,12 @@ def _look_at(sample: pa.Table, name: str, label: str, labels: NDArray[np.float64
         objection = "most values occur once"
     elif labels is not None:
         known = np.isfinite(labels)
-        told = _told(which[known], labels[known], len(values), SUSPICIOUS_SHARE, lambda at: str(values[at].as_py()))
-        objection = f"it seems to know {label}: {told}" if told else ""
+        leak = _leak_of(which[known], labels[known], len(values), SUSPICIOUS_SHARE, lambda at: str(values[at].as_py()))
+        objection = f"it seems to know {label}: {leak}" if leak else ""
     return ProposedField(name, len(counts), str(values[top].as_py()), float(counts[top] / counts.sum()), objection)
 
 
-def _told(
+def _leak_of(
     codes: NDArray[Any], outcomes: NDArray[Any], n_values: int, share: float, shown: Callable[[int], str] | None
 ) -> str:
     """Returns in words what a field's values tell about a label; empty if that may be luck.
@@ -250,9 +250,9 @@ def warn_about_copies(rows: Table) -> None:
         for index, name in enumerate(vocabulary.names):
             codes, outcomes, size = sample[known, index], labels[known].astype(np.float64), vocabulary.sizes[index]
             shown = None if index in numeric else partial(_value, vocabulary.fields[index])
-            told = _told(codes, outcomes, size, SUSPICIOUS_SHARE if is_enough else _A_COPY, shown)
-            if told:
-                warn(name, f"tells {label!r}: {told}", "known only after the outcome")
+            leak = _leak_of(codes, outcomes, size, SUSPICIOUS_SHARE if is_enough else _A_COPY, shown)
+            if leak:
+                warn(name, f"tells {label!r}: {leak}", "known only after the outcome")
 
 
 def _value(field: Any, number: int) -> str:
