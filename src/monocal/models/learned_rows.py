@@ -82,7 +82,7 @@ def check_unseen(info: Mapping[str, Any], rows: Table, whose: str) -> None:
     """
     fact = rows_fact(rows)
     learned = info.get("learned_from", ())
-    if any(fact["rows"] == earlier["rows"] for earlier in learned):
+    if is_learned_from(info, fact):
         raise InvalidInput.of(
             "table", f"{rows.n_rows:,} rows that {whose} learned from", "rows it has not seen", "hand over newer rows"
         )
@@ -98,6 +98,11 @@ def check_unseen(info: Mapping[str, Any], rows: Table, whose: str) -> None:
             "later rows only",
             "leave out the older rows with since=",
         )
+
+
+def is_learned_from(info: Mapping[str, Any], fact: Mapping[str, Any]) -> bool:
+    """Whether a model learned from exactly the rows with this fact, as far as it remembers."""
+    return any(fact["rows"] == earlier["rows"] for earlier in info.get("learned_from", ()))
 
 
 def shown_moment(moment: int, *, has_dates: bool) -> str:
@@ -189,16 +194,19 @@ def row_sample(
 def share_fitted(info: Mapping[str, Any], vocabulary: Vocabulary, rows: Table) -> float:
     """Returns about which share of rows a model was fitted on; NaN if too few of them can be compared.
 
-    The model knows all of its rows that occur once and whose number is not above the largest that it kept. Rows are
-    random in that respect; so with f the share of known ones among those below, and the probabilities of `row_sample`
-    for a row of the fit and a new one, the share is (f − new) / (fit − new); 0 if f is within five standard errors of
-    what new rows would have.
+    Exactly the rows of a fit are recognised by the fact of them together, however alike they look. Of other rows, the
+    model knows all of its rows that occur once and whose number is not above the largest that it kept. Rows are random
+    in that respect; so with f the share of known ones among those below, and the probabilities of `row_sample` for a
+    row of the fit and a new one, the share is (f − new) / (fit − new); 0 if f is within five standard errors of what
+    new rows would have.
 
     Arguments:
         info: The model's `info`.
         vocabulary: Its values and ids.
         rows: Rows with the model's scores and fields.
     """
+    if rows.n_rows and is_learned_from(info, rows_fact(rows)):
+        return 1.0
     sample = info.get("row_sample") or {}
     if not sample:
         return float("nan")

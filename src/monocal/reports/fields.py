@@ -173,7 +173,7 @@ def change_verdict(metrics: Evaluation, name: str) -> Verdict | Literal[""]:
 
 def _mood(metrics: Evaluation) -> Mood:
     loss = change_verdict(metrics, "log_loss")
-    if not loss:
+    if loss in ("", "cannot tell"):
         return "neutral"
     if loss == "better" and change_verdict(metrics, "pcoc") == "worse":
         return "mixed"

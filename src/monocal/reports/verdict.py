@@ -21,6 +21,8 @@ def verdict(task: TaskReport) -> str:
     metrics, found = task.metrics, change_verdict(task.metrics, "log_loss")
     if not found:
         return "There are too few data for a verdict on log-loss."
+    if found == "cannot tell":
+        return f"The rows are too few to say whether calibration helped: {_too_few(metrics)}."
     change = percent(abs(relative_change(metrics, "log_loss")), digits=2)
     if found == "worse":
         return f"Calibration did harm: log-loss rose by {change}."
@@ -29,6 +31,10 @@ def verdict(task: TaskReport) -> str:
     if found == "better":
         return f"Calibration helped: log-loss fell by {change}.{left}"
     return f"Calibration changed little: log-loss moved by {change}, which is not significant.{left}"
+
+
+def _too_few(metrics: Evaluation) -> str:
+    return "" if metrics.change is None else metrics.change.too_few
 
 
 def is_defined(metrics: Evaluation, name: str) -> bool:
@@ -191,7 +197,7 @@ def _drift(task: TaskReport) -> str:
 
 def _ranking(task: TaskReport) -> str:
     auc = change_verdict(task.metrics, "auc")
-    if not auc:
+    if auc in ("", "cannot tell"):
         return ""
     ranking = auc if auc in ("better", "worse") else "not significantly different"
     before, after = _both(task.metrics, "auc")

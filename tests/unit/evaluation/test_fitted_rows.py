@@ -103,6 +103,18 @@ def test_rows_of_the_fit_are_recognised_where_many_look_alike(leaves):
         gate(*models, new)
 
 
+def test_exactly_the_rows_of_the_fit_are_recognised_even_if_no_row_differs_from_all_others(leaves):
+    """Sixty scores and no fields: no row alone says where it comes from, all of them together do."""
+    columns = leaves.select(["p", "y"])
+    model = monocal.fit(columns.slice(0, 6_000), method="platt", score="p", label="y")
+    assert model.info["row_sample"] == {}
+    with pytest.warns(MonocalWarning, match="fitted on about 100% of the rows"):
+        judge(model, columns.slice(0, 6_000).take(np.arange(6_000)[::-1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judge(model, columns.slice(6_000))
+
+
 def test_the_report_says_it_among_its_facts_and_in_the_terminal(model, log, tmp_path, capsys):
     with pytest.warns(MonocalWarning, match="about 100%"):
         found = build_report(model, log.slice(0, 4_000), n_bootstrap=5, n_floor=5)

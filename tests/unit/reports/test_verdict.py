@@ -35,6 +35,16 @@ def test_help_harm_and_no_difference_have_their_own_words(world, method, turned,
     assert any("significantly off after calibration" in sentence for sentence in sentences(found))
 
 
+def test_on_too_few_rows_nothing_is_claimed():
+    """Its loss falls by a quarter, on thirty rows."""
+    table = {"p": [0.1, 0.3, 0.5, 0.7, 0.9] * 6, "y": [1, 0, 1, 0, 1] * 6}
+    model = monocal.fit(table, method="platt", score="p", label="y")
+    found = build_report(model, table, **QUICK).task()
+    assert found.headline.mood == "neutral"
+    assert verdict(found).startswith("The rows are too few to say whether calibration helped: 30 rows, 12 of one label")
+    assert not any("significantly different" in sentence for sentence in sentences(found) if "Ranking" in sentence)
+
+
 def test_the_worst_value_left_is_named_with_its_size_and_its_price():
     rng = np.random.default_rng(0)
     n = 40_000
