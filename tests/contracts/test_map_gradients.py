@@ -217,3 +217,15 @@ def test_interpolation_has_the_slopes_of_its_segments(values):
     at = torch.tensor([0.0, 0.1, 0.25, 0.5, 0.74, 0.75], dtype=torch.float64, requires_grad=True)
     shares = torch.tensor([0.5, 0.7, 0.9, 1.1, 1.3, 1.5], dtype=torch.float64)
     assert_gradient_between_one_sided_derivatives(lambda: (shares * interpolate(places, line, at)).sum(), [line, at])
+
+
+def test_a_bound_that_is_met_passes_the_gradient_on():
+    """A start may lie on a bound; with the gradient of the bound instead it would never leave it."""
+    ops, places = TorchOps(torch.nn.Module()), torch.ones(2, dtype=torch.float64, requires_grad=True)
+    for held in (
+        ops.minimum(places, 1.0),
+        ops.maximum(places, 1.0),
+        ops.clip(places, 1.0, 2.0),
+        ops.clip(places, 0.0, 1.0),
+    ):
+        assert torch.autograd.grad(held.sum(), places)[0].tolist() == [1.0, 1.0]

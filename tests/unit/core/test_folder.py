@@ -346,6 +346,19 @@ def test_a_reader_takes_no_parts_of_two_folders(target):
     assert replace.read_unchanged(target, read) == (KIND.read(target)["fingerprint"], b"new")
 
 
+def test_what_was_read_without_an_error_while_the_folder_was_replaced_is_read_again(target):
+    """As a copy is taken, which nothing checks before it is whole."""
+
+    def read():
+        first = (target / "x").read_bytes()
+        if not calls:
+            calls.append(write(target, x="new"))
+        return first, (target / "x").read_bytes()
+
+    calls = []
+    assert replace.read_unchanged(target, read) == (b"new", b"new")
+
+
 def test_a_copy_holds_what_the_manifest_names_and_no_byte_more_than_it_states(target, tmp_path):
     foreign_file(target)
     (target / "x").write_bytes(b"z" * 1_000_000)

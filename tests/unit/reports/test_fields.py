@@ -71,6 +71,7 @@ def test_shown_values_are_the_worst_and_the_largest(make_rows, world):
     assert 300 in found.shown
 
 
+@pytest.mark.filterwarnings("ignore:the model was fitted on about")
 def test_the_report_and_an_evaluation_flag_the_same_values():
     rng = np.random.default_rng(3)
     user = np.repeat(np.arange(2_000), 10)
