@@ -273,7 +273,14 @@ class Dataset:
             >>> [float(total) for total in rows.sum(lambda block: [block.z.sum(), block.w.sum()])]
             [4999950000.0, 100000.0]
         """
-        return self.cut.sum(lambda rows: of_block(Block(self, rows)))
+        found = []
+        for number, rows in self.cut.parts():
+            first, *others = Part(number, rows, self).blocks() or [Block(self, rows)]
+            total = list(of_block(first))
+            for block in others:
+                total = [before + added for before, added in zip(total, of_block(block), strict=True)]
+            found.append(total)
+        return self.cut.add(found)
 
     def sum_parts(self, of_part: Callable[[Part], Sums]) -> list[Floats]:
         """Returns sums over all rows, from a function that adds up the blocks of one part in its own way."""

@@ -9,7 +9,7 @@ So the same parts give the same numbers on one process, two or four.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, final
 
@@ -176,24 +176,6 @@ class Partition:
         """Yields the number and the rows of each of this member's parts."""
         for number, first, end in zip(self.numbers, self.edges[:-1], self.edges[1:], strict=True):
             yield number, slice(int(first), int(end))
-
-    def sum(self, of_rows: Callable[[slice], Sequence[Floats | float]]) -> list[Floats]:
-        """Returns the sums over all rows of all members; `of_rows` gives those of some rows, block after block.
-
-        Example:
-            >>> partition, values = Partition.whole(100_000), np.arange(100_000.0)
-            >>> float(partition.sum(lambda rows: [values[rows].sum()])[0])
-            4999950000.0
-        """
-        found = []
-        for _, part in self.parts():
-            first, *others = range(part.start, part.stop, BLOCK_ROWS) or [part.start]
-            total = list(of_rows(slice(first, min(first + BLOCK_ROWS, part.stop))))
-            for begin in others:
-                more = of_rows(slice(begin, min(begin + BLOCK_ROWS, part.stop)))
-                total = [before + added for before, added in zip(total, more, strict=True)]
-            found.append(total)
-        return self.add(found)
 
     def add(self, sums: Sequence[Sequence[Floats | float]]) -> list[Floats]:
         """Returns the sums over all parts of all members, from a list of arrays per own part."""

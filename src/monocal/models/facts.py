@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import Calibrator
-from monocal.core.dataset import Dataset
+from monocal.core.dataset import Block, Dataset
 from monocal.core.errors import ArtefactError
 from monocal.core.fields import Ids
 from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
@@ -54,13 +54,11 @@ def _facts(rows: Table, task: str, shards: Partition) -> dict[str, Any]:
     else:
         edges = np.unique(shards.quantiles(logits, _SHARES))
 
-    def sums(block: slice) -> list[Floats | float]:
-        some = logits[block]
-        weights = np.ones(some.size) if pieces is None else pieces[block]
-        in_bins = np.bincount(np.searchsorted(edges, some), minlength=edges.size + 1).astype(np.float64)
-        return [in_bins, float(weights @ labels[block]), float(weights.sum()), float(sigmoid(some).sum())]
+    def sums(block: Block) -> list[Floats | float]:
+        in_bins = np.bincount(np.searchsorted(edges, block.z), minlength=edges.size + 1).astype(np.float64)
+        return [in_bins, float(block.w @ block.of(labels)), float(block.w.sum()), float(sigmoid(block.z).sum())]
 
-    in_bins, positive, weight, score = shards.sum(sums)
+    in_bins, positive, weight, score = Dataset(logits, w=pieces, partition=shards).sum(sums)
     n_rows = int(in_bins.sum())
     return {
         "n_rows": n_rows,

@@ -218,9 +218,10 @@ class Mlp(nn.Module):
         if len(values.shape) == 2 and runs_in_blocks(values):
             return blocked_mlp(values, self.linears)[1]
         values = values.joined() if isinstance(values, FieldContext) else values
-        for layer in self.linears[:-1]:
+        *hidden, last = self.linears
+        for layer in hidden:
             values = torch.relu(layer(values))
-        result: Tensor = self.last(values)
+        result: Tensor = last(values)
         return result
 
 
