@@ -59,12 +59,12 @@ test-other-python: ## Run what needs no torch on a newer python, in an environme
 	@test -n "$(OTHER_PYTHON)" || { echo "no python 3.12 or newer here: nothing to test"; exit 0; }; \
 	test -x .venv-other/bin/python || $(OTHER_PYTHON) -m venv .venv-other; \
 	.venv-other/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . $(CLIENTS) && \
-	.venv-other/bin/python -m pytest -q -n 2 --dist loadfile $(LIGHT_TESTS)
+	.venv-other/bin/python -m pytest -q -n 2 --dist loadfile -m 'not extras' $(LIGHT_TESTS)
 
 test-lowest: ## Run what needs no torch with the lowest allowed versions, in an environment of its own
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c lowest.txt -e . $(CLIENTS)
-	.venv-lowest/bin/python -m pytest -q -n 2 --dist loadfile $(LIGHT_TESTS)
+	.venv-lowest/bin/python -m pytest -q -n 2 --dist loadfile -m 'not extras' $(LIGHT_TESTS)
 
 test-newest: ## Run networks with the newest of everything that is allowed, in an environment of its own (gigabytes)
 	test -x .venv-newest/bin/python || $(PYTHON) -m venv .venv-newest

@@ -89,6 +89,7 @@ def test_bad_input_is_one_clear_line(monocal_command, log_file, tmp_path, argume
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.extras
 def test_set_is_always_the_methods(monocal_command, log_file, tmp_path):
     """Names that the fit has as well: its bootstrap's seed, its own bound of rare values, its choice of a method."""
     given = ("fit", log_file, *COLUMNS, "--fields", "site_id,device", "--holdout", "0.1")

@@ -11,7 +11,7 @@ from monocal.core import process_group
 from monocal.core.errors import LostMember
 from monocal.core.process_group import interface_towards
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.extras
 
 
 def test_the_port_of_a_meeting_place_is_taken_before_anybody_hears_of_it():

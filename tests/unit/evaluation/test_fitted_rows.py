@@ -115,6 +115,7 @@ def test_exactly_the_rows_of_the_fit_are_recognised_even_if_no_row_differs_from_
         judge(model, columns.slice(6_000))
 
 
+@pytest.mark.extras
 def test_the_report_says_it_among_its_facts_and_in_the_terminal(model, log, tmp_path, capsys):
     with pytest.warns(MonocalWarning, match="about 100%"):
         found = build_report(model, log.slice(0, 4_000), n_bootstrap=5, n_floor=5)

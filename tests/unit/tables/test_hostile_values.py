@@ -75,6 +75,7 @@ def test_a_table_of_colliding_values_is_counted_with_few_probes(colliding):
     assert n_probes(dictionary._index) < 3 * N
 
 
+@pytest.mark.extras
 def test_the_table_of_a_service_takes_few_probes_for_colliding_values(colliding):
     table = TextTable(Vocabulary((FieldVocabulary("user", pa.array(colliding)),)))
     taken = np.flatnonzero(table._entries[:, 1] != 0)

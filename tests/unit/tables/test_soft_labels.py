@@ -17,6 +17,7 @@ def table():
     return log.table().append_column("expected", pa.array(soft))
 
 
+@pytest.mark.extras
 def test_a_model_remembers_that_its_labels_are_soft(table, tmp_path):
     model = monocal.fit(table.slice(0, 3000), method="platt", score="pctr", label="expected", soft_labels=True)
     expected = float(np.mean(table.slice(0, 3000)["expected"]))
