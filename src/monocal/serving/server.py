@@ -49,7 +49,7 @@ class ServiceStopped(MonocalError):
 
 
 def serve(model: str | Path, **settings: Any) -> None:
-    """Serves a model until it is told to stop (SIGTERM or SIGINT); requests in hand are finished first.
+    """Serves a model until SIGTERM or SIGINT stops it; requests in hand are finished first.
 
     With several workers, a script calls this under `if __name__ == "__main__":`, as for every use of multiprocessing:
     workers import the script, too.

@@ -50,10 +50,10 @@ class Settings(msgspec.Struct, frozen=True):
         max_rows: Most candidates in one request.
         max_body_bytes: Longest body.
         max_header_bytes: Longest request line and headers together.
-        max_in_flight: Requests a worker has read and not answered yet; the next one is told to try again (429).
+        max_in_flight: Requests a worker has read and not answered yet; the next one is answered with 429.
         max_bytes_in_hand: Bytes of large bodies (beyond 64 KiB) that a worker holds at a time, over all requests; what
-            would exceed it is told to try again (429).
-        max_connections: Open connections of a worker; the next one is told to try again (429).
+            would exceed it is answered with 429.
+        max_connections: Open connections of a worker; the next one is answered with 429.
         header_seconds: Time to send a request's headers.
         body_seconds: Time to send its body.
         keep_alive_seconds: How long an idle connection stays open.
