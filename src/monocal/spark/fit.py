@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator, calibrator
+from monocal.core.checks import check_weights
 from monocal.core.errors import InvalidInput
 from monocal.core.reduce import Reducer
 from monocal.core.spaces import ScoreSpace
@@ -165,6 +166,8 @@ def _rows_of_task(batches: Iterator[pa.RecordBatch], roles: Roles, known: Vocabu
     if not any(batch.num_rows for batch in coded):
         raise InvalidInput.of("workers", "a task without rows", "rows for every task", "fit with fewer workers")
     rows = Table.read(pa.Table.from_batches(coded).unify_dictionaries(), roles)
+    if rows.weights is not None and rows.weights.any():
+        check_weights(rows.weights, rows.n_rows)
     ids = known.encode_columns({name: rows.fields[name] for name in known.names}, rows.n_rows)
     # rows of another task may have soft labels and hence weights, and all rows have the same bits wherever they are
     weights = np.ones(rows.n_rows) if roles.soft_labels and rows.weights is None else rows.weights

@@ -52,7 +52,7 @@ def test_the_spread_of_a_fit_takes_memory_for_its_newest_rows_alone():
 
 
 def test_shares_are_learned_with_memory_for_a_block_of_rows(monkeypatch):
-    monkeypatch.setattr("monocal.core.reduce.BLOCK_ROWS", 4096)  # as small beside these rows as it is beside millions
+    monkeypatch.setattr("monocal.core.dataset.BLOCK_ROWS", 4096)  # as small beside these rows as it is beside millions
     random = np.random.default_rng(0)
     parts, block = random.normal(size=(200_000, 20)), np.arange(200_000, dtype=np.int32) // 20_000
     data = Dataset(np.zeros(200_000), (random.random(200_000) < 0.3).astype(np.float64))
