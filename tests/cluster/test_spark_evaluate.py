@@ -55,4 +55,4 @@ def test_what_is_missing_is_said(spark):
     with pytest.raises(InvalidInput, match="no rows with a label"):
         ms.evaluate(df.limit(0), score="p", label="y")
     with pytest.raises(InvalidInput, match=r"label column 'y': got 2 at row 1 of the table; .* from its row 0 on"):
-        ms.evaluate(df.selectExpr("p", "int(p * 5) AS y").repartition(1), score="p", label="y")
+        ms.evaluate(df.selectExpr("p", "int(p * 5) AS y").coalesce(1), score="p", label="y")

@@ -8,9 +8,12 @@ import time
 import numpy as np
 import psutil
 import pyarrow.parquet as pq
+import pytest
 
 import monocal
 import monocal.spark as ms
+from monocal.core.errors import InvalidInput
+from monocal.spark.fit import check_slots
 
 N_PARTITIONS = 8
 PATIENCE_SECONDS = 300
@@ -88,9 +91,19 @@ def members_of_a_fit():
     ]
 
 
+def wait_for_slots(spark, n):
+    """Waits until executors that were lost are back; a fit that begins before is refused, which is right."""
+    for _ in range(10 * PATIENCE_SECONDS):
+        with contextlib.suppress(InvalidInput):
+            return check_slots(spark, n)
+        time.sleep(0.1)
+    pytest.fail(f"Spark has fewer than {n} slots")
+
+
 def test_processes_lost_inside_a_barrier_fit_cost_time_and_nothing_else(spark, folder):
     df = spark.read.parquet(str(folder)).where("row < 6000")
     given = {"method": "wide_logistic", "score": "pctr", "label": "click", "fields": ["site_id"], "time": "timestamp"}
+    wait_for_slots(spark, 2)
     expected = ms.fit(df, **given)
     found, errors = [], []
 
@@ -102,6 +115,7 @@ def test_processes_lost_inside_a_barrier_fit_cost_time_and_nothing_else(spark, f
 
     victims, lost = [lambda worker: worker, executor_of], set()
     for _ in range(5):  # a fit that ended before its members were seen lost nobody
+        wait_for_slots(spark, 2)
         fitting = threading.Thread(target=fit)
         fitting.start()
         while victims and fitting.is_alive():
