@@ -69,27 +69,6 @@ def _facts(rows: Table, task: str, shards: Partition) -> dict[str, Any]:
     }
 
 
-def facts_of_logits(logits: Floats, labels: NDArray[Any], counts: Floats) -> dict[str, Any]:
-    """Returns the same facts of rows that are given as distinct logits and labels, each with the number of its rows.
-
-    Example:
-        >>> facts = facts_of_logits(np.array([-1.0, 0.0]), np.array([0, 1]), np.array([30.0, 10.0]))
-        >>> facts["n_rows"], facts["label_rate"], facts["score_edges_logit"].tolist()
-        (40, 0.25, [-1.0, 0.0])
-    """
-    n_rows = int(counts.sum())
-    order = np.argsort(logits, kind="stable")
-    below = np.cumsum(counts[order])
-    edges = np.unique(logits[order][np.searchsorted(below, np.minimum(_SHARES * (n_rows - 1) + 1, n_rows))])
-    return {
-        "n_rows": n_rows,
-        "label_rate": float(labels @ counts) / n_rows,
-        "mean_score": float(sigmoid(logits) @ counts) / n_rows,
-        "score_edges_logit": edges,
-        "score_shares": np.bincount(np.searchsorted(edges, logits), counts, edges.size + 1) / n_rows,
-    }
-
-
 Counts = tuple[NDArray[np.int64], ...]
 """Per field, the rows that each id had; empty where a model does not know."""
 
