@@ -21,8 +21,7 @@ from monocal.lab.simulator import simulate_log
 FAMILIES: dict[str, dict[str, Any]] = {
     "totals": {"metrics": ["log_loss", "ne", "brier", "pcoc"]},
     "bins": {"metrics": ["ece", "mce", "rce"]},
-    "grid": {"metrics": ["smooth_ece"]},
-    "sketch": {"metrics": ["auc", "adaptive_ece", "cal_n"]},
+    "sketch": {"metrics": ["auc", "adaptive_ece"]},
     "exact auc": {"metrics": ["auc"], "exact": True},
     "fields": {"metrics": ["fece", "mfece", "frce", "mfrce"], "fields": ["site_id", "ad_id", "device", "hour"]},
     "groups": {"metrics": ["gauc", "ndcg"], "group": "user_id"},

@@ -54,20 +54,6 @@ def test_adaptive_ece_is_sort_and_split_when_nothing_ties(bins):
     assert metric("adaptive_ece", bins=bins).of(Forecast.of(labels, probabilities)).number == pytest.approx(expected)
 
 
-def test_smooth_ece_agrees_with_the_direct_sum():
-    rng = np.random.default_rng(1)
-    p = rng.random(200)
-    y = (rng.random(200) < p).astype(float)
-    t = np.linspace(0.0, 1.0, 4001)
-    h = 0.07
-    images = [2 * k + sign * p for k in range(-3, 4) for sign in (1.0, -1.0)]
-    kernel = sum(np.exp(-0.5 * ((t[:, None] - image[None, :]) / h) ** 2) for image in images)
-    curve = np.abs(kernel @ (y - p)) / (200 * h * np.sqrt(2 * np.pi))
-    expected = np.trapezoid(curve, t)
-    found = metric("smooth_ece", bandwidth=h).of(Forecast.of(y, p)).number
-    assert found == pytest.approx(expected, rel=1e-4)
-
-
 @pytest.mark.parametrize("top", [1, 3, 10])
 def test_ndcg_with_ties_and_lists_drawn_several_times(top):
     rows, chosen = sample_forecast(600, seed=21), metric("ndcg", top=top)

@@ -139,8 +139,8 @@ def chosen_metrics(metrics: Sequence[str | AnyMetric] | None) -> dict[str, AnyMe
     """Returns the wanted metrics by name, or says which name is unknown or given twice.
 
     Example:
-        >>> list(chosen_metrics(["ece", metric("cal_n", bins=5)]))
-        ['ece', 'cal_n']
+        >>> list(chosen_metrics(["ece", metric("mce", bins=5)]))
+        ['ece', 'mce']
     """
     if isinstance(metrics, str):
         raise InvalidInput.of("metrics", repr(metrics), "a list of names", f"write [{metrics!r}]")

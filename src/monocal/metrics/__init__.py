@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from monocal.metrics.base import AnyMetric, Metric, Summary, Value, find_metric, values_of
-from monocal.metrics.binless import Mvce, SmoothEce, view_errors
-from monocal.metrics.calibration import Ece, Mce, Pcoc, Rce
-from monocal.metrics.equal_mass import AdaptiveEce, CalN
+from monocal.metrics.calibration import AdaptiveEce, Ece, Mce, Pcoc, Rce
 from monocal.metrics.fields import Fece, Frce, Mfece, Mfrce
 from monocal.metrics.forecast import Forecast
 from monocal.metrics.proper import Brier, LogLoss, NormalisedEntropy
@@ -36,9 +34,6 @@ METRICS: dict[str, type[AnyMetric]] = {
         Mfece,
         Frce,
         Mfrce,
-        CalN,
-        Mvce,
-        SmoothEce,
     )
 }
 """Every metric by name, in the order of reports."""
@@ -90,8 +85,4 @@ __all__ = [
     "Mfece",
     "Frce",
     "Mfrce",
-    "CalN",
-    "Mvce",
-    "view_errors",
-    "SmoothEce",
 ]

@@ -1,4 +1,4 @@
-"""Calibration of all rows: the global ratio, and errors over equal-width bins of the prediction."""
+"""Calibration of all rows: the global ratio, and errors over bins of the prediction, equal in width or in rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
 from monocal.metrics.base import Metric, Summary, Value, check_positive_count, minimize, toward
 from monocal.metrics.forecast import Forecast, IdColumn
+from monocal.metrics.order import OrderedCells, ScoreOrder
 from monocal.metrics.sums import CellSums, Sums, SumSummary, Term, cell_sums, cell_terms
 
 Precision = Literal["double", "single"]
@@ -188,6 +189,101 @@ class Ece(BinnedMetric):
         cells = cell_sums(state)
         weight = float(cells.weight.sum())
         return Value(float(cells.gap.sum()) / weight) if weight > 0.0 else Value.undefined("no rows")
+
+
+@final
+@dataclass(frozen=True)
+class AdaptiveEce(Metric[OrderedCells]):
+    r"""ECE over bins that hold equally many rows, ordered by prediction.
+
+    .. math:: \frac{1}{n}\sum_b \Bigl|\sum_{i\in b}(p_i-y_i)\Bigr|
+
+    At small rates nearly all predictions share a few equal-width bins; equal-mass bins follow them. Rows with equal
+    predictions on a cut are shared evenly by both sides, so row order does not matter. The bins need all rows: the
+    exact state merges but grows with the rows. With `cells` memory is bounded; a cut may then fall into a cell of mass
+    :math:`m_b`, which moves at most that much residual between two bins, so
+
+    .. math:: |\text{sketch} - \text{exact}| \le \frac{2}{n}\sum_b m_b,
+
+    and the details carry this as `error_bound`.
+
+    Arguments:
+        bins: Number of bins.
+        cells: None for exact, or the number of grid cells of the sketch.
+
+    Example:
+        >>> from monocal.metrics.forecast import Forecast
+        >>> round(AdaptiveEce(bins=2).of(Forecast.of([0, 0, 1, 1], [0.01, 0.02, 0.03, 0.04])).number, 6)
+        0.49
+    """
+
+    name = "adaptive_ece"
+    goal = minimize
+    limits = (0.0, 1.0)
+
+    bins: int = 15
+    cells: int | None = None
+
+    def __post_init__(self) -> None:
+        check_positive_count("bins", self.bins)
+        self._summary()
+
+    def _summary(self) -> Summary[OrderedCells]:
+        return ScoreOrder(self.cells)
+
+    def _value(self, state: OrderedCells) -> Value:
+        weight = float(state.weight.sum())
+        if weight == 0.0:
+            return Value.undefined("no rows")
+        sums, torn = equal_mass(state, self.bins)
+        details = {} if state.exact else {"error_bound": 2.0 * float(torn.sum()) / weight}
+        return Value(float(sums.gap.sum()) / weight, details=details)
+
+
+def equal_mass(state: OrderedCells, bins: int) -> tuple[CellSums, Floats]:
+    """Cuts rows ordered by prediction into bins that hold the same number of rows.
+
+    Whole-number weights are cut as `np.array_split` cuts repeated rows: the first bins hold one row more when the
+    division leaves a remainder. Other weights are cut at exactly equal mass. Rows with equal predictions that fall on
+    a cut share their labels evenly between both sides, so the result does not depend on the order of rows; without
+    ties it is the plain sort-and-split.
+
+    Arguments:
+        state: Ordered cells.
+        bins: How many bins.
+
+    Returns:
+        The sums per bin, and for each inner cut the weight of the cell it falls into (0 when it falls between cells).
+
+    Example:
+        >>> from monocal.metrics.forecast import Forecast
+        >>> rows = Forecast.of([0, 1, 0, 1, 1], [0.1, 0.2, 0.3, 0.4, 0.5])
+        >>> equal_mass(ScoreOrder().summarize(rows), 2)[0].weight.tolist()
+        [3.0, 2.0]
+    """
+    mass = _running(state.weight)
+    cuts = _cuts(state.weight, float(mass[-1]), bins)
+    predicted = np.diff(np.interp(cuts, mass, _running(state.predicted)))
+    positive = np.diff(np.interp(cuts, mass, _running(state.positive)))
+    sums = CellSums(np.diff(cuts), predicted, positive)
+    inner = cuts[1:-1]
+    cell = np.clip(np.searchsorted(mass, inner, side="left") - 1, 0, max(state.weight.shape[0] - 1, 0))
+    inside = (inner > mass[cell]) & (inner < mass[cell + 1])
+    return sums, np.where(inside, state.weight[cell], 0.0)
+
+
+def _running(column: Floats) -> Floats:
+    total = np.zeros(column.shape[0] + 1)
+    np.cumsum(column, out=total[1:])
+    return total
+
+
+def _cuts(weight: Floats, total: float, bins: int) -> Floats:
+    steps = np.arange(bins + 1)
+    if np.array_equal(weight, np.floor(weight)):
+        size, rest = divmod(total, bins)
+        return np.asarray(steps * size + np.minimum(steps, rest), dtype=np.float64)
+    return np.asarray(steps * (total / bins), dtype=np.float64)
 
 
 @final

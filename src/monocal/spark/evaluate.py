@@ -31,7 +31,7 @@ from monocal.tables.split import binned
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 
-SKETCHED = {"auc": 65_536, "adaptive_ece": 65_536, "cal_n": 65_536}
+SKETCHED = {"auc": 65_536, "adaptive_ece": 65_536}
 """Metrics that need the order of all rows, and the cells of the sketch of the logit that takes its place."""
 
 NEEDS_ALL_ROWS = "needs all rows in one place"
@@ -69,10 +69,10 @@ def evaluate(
     """Measures a score column, or a model beside the score it calibrates, on a Spark table.
 
     Every task adds its rows up, and sums are added to sums, so numbers agree with those of one machine to 1e-12
-    relative: doubles are added in another order. `auc`, `adaptive_ece` and `cal_n` come from a sketch of 65,536 cells
-    of the logit and carry their `error_bound` in the details. Metrics that are no sums (`gauc`, `ndcg`, `mvce`) are NaN
-    with that reason, and no metric has an interval; `monocal.evaluate` has them on rows that one machine can hold.
-    Field metrics need one pass more, which counts the values: some hundred bytes a value come to the driver.
+    relative: doubles are added in another order. `auc` and `adaptive_ece` come from a sketch of 65,536 cells of the
+    logit and carry their `error_bound` in the details. Metrics that are no sums (`gauc`, `ndcg`) are NaN with that
+    reason, and no metric has an interval; `monocal.evaluate` has them on rows that one machine can hold. Field metrics
+    need one pass more, which counts the values: some hundred bytes a value come to the driver.
 
     Arguments:
         df: The table.

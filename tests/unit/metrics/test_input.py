@@ -38,11 +38,8 @@ def test_bad_columns_are_named(columns, options, problem):
     [
         ("ece", {"bins": 0}, "bins: got 0"),
         ("brier", {"bins": 0}, "bins: got 0"),
-        ("cal_n", {"bins": -1}, "bins: got -1"),
+        ("adaptive_ece", {"bins": -1}, "bins: got -1"),
         ("auc", {"cells": 0}, "cells: got 0"),
-        ("mvce", {"parts": 0}, "parts: got 0"),
-        ("smooth_ece", {"bandwidth": 0.0}, "bandwidth: got 0.0"),
-        ("smooth_ece", {"grid": 0}, "grid: got 0"),
         ("frce", {"normalise": "rows"}, "normalise: got 'rows'"),
         ("frce", {"smoothing": -1.0}, "smoothing: got -1.0"),
         ("ece", {"precision": "half"}, "precision: got 'half'"),
@@ -67,7 +64,7 @@ def test_no_rows_is_undefined(name):
 def test_one_class_has_a_value_where_it_can_and_a_reason_elsewhere(name, label):
     reasons = {"auc": "no pair to rank", "ne": "a constant forecast has entropy 0", "gauc": "no group has both labels"}
     if label == 0:
-        reasons |= dict.fromkeys(("pcoc", "rce", "frce", "mfrce", "cal_n"), "positive label to divide by")
+        reasons |= dict.fromkeys(("pcoc", "rce", "frce", "mfrce"), "positive label to divide by")
         reasons["ndcg"] = "no list has a positive row"
     rows = Forecast.of([label] * 4, [0.1, 0.2, 0.3, 0.4], fields={"a": [0, 0, 1, 1]}, groups=[0, 0, 1, 1])
     value = metric(name).of(rows)
@@ -81,15 +78,8 @@ def test_missing_columns_are_the_reason(name):
     assert reason == ("no groups were given" if name in ("gauc", "ndcg") else "no field was given")
 
 
-def test_the_ends_of_a_forecast():
+def test_a_confident_error_costs_a_limited_loss():
     assert metric("log_loss").of(Forecast.of([0, 1], [1.0, 0.0])).number == pytest.approx(-math.log(1e-7))
-    assert metric("cal_n", bins=2).of(Forecast.of([1, 1], [0.0, 0.5])).number == math.inf
-    # turning labels and probabilities around turns the smoothed curve around and leaves its area
-    p, labels = np.array([0.0, 0.0, 0.001, 0.02, 0.3, 0.9]), np.array([1, 1, 0, 1, 0, 1])
-    turned = ((labels, p), (1 - labels, 1 - p))
-    there, back = (metric("smooth_ece").of(Forecast.of(*columns)).number for columns in turned)
-    assert there == pytest.approx(back, abs=1e-9)
-    assert there > 0.1
 
 
 def test_only_states_of_the_same_kind_merge():
@@ -122,8 +112,8 @@ def test_a_stream_may_bring_new_values_and_rows_without_weight():
 
 def test_summaries_that_grow_with_the_rows_say_so_and_sketches_do_not_grow():
     growing = {name for name in METRICS if not metric(name).summary.bounded}
-    assert growing == {"auc", "gauc", "ndcg", "adaptive_ece", "cal_n", "mvce"}
-    assert all(metric(name, cells=64).summary.bounded for name in growing - {"mvce", "ndcg"})
+    assert growing == {"auc", "gauc", "ndcg", "adaptive_ece"}
+    assert all(metric(name, cells=64).summary.bounded for name in growing - {"ndcg"})
     rng, chosen = np.random.default_rng(0), metric("auc", cells=100)
     state = chosen.summarize(Forecast.of([0, 1], [0.1, 0.2]))
     for _ in range(20):
