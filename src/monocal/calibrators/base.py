@@ -364,7 +364,7 @@ class Calibrator(Parameters, ABC):
 
     def _row_scorer(self, shift: float) -> RowScorer:
         """Returns what scores the rows of a request, with `shift` added to their logits."""
-        return lambda logits, ids: self._predict(Dataset(logits, ids=ids if ids.shape[1] else None), shift)
+        return lambda logits, ids: self._map_shifted(NUMPY, logits, ids if ids.shape[1] else None, shift)
 
     def _never_negative(self) -> Mapping[str, ArrayLike]:
         """Returns learned numbers, by name, that are never negative where order is kept."""
@@ -463,4 +463,5 @@ class LogitCalibrator(Calibrator):
         return sigmoid(self._predict_logits(data) + shift)
 
     def _map_shifted(self, ops: Ops, logits: Values, ids: Values | None, shift: float) -> Values:
-        return ops.sigmoid(self._map(ops, logits, ids) + shift)
+        found = self._map(ops, logits, ids)
+        return ops.sigmoid(found if shift == 0.0 else found + shift)

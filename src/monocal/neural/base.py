@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.calibrators.contract import Tags
+from monocal.calibrators.contract import RowScorer, Tags
 from monocal.carry_over.curve import learn_score_curve
 from monocal.carry_over.fit import fit_effects
 from monocal.carry_over.origins import SEARCH
@@ -285,6 +285,9 @@ class NeuralCalibrator(NeuralArguments):
 
     def _predict_logits(self, data: Dataset) -> Floats:
         return self._apply(self._fitted_map(), self._select_fields(data))
+
+    def _row_scorer(self, shift: float) -> RowScorer:
+        return lambda logits, ids: self._predict(Dataset(logits, ids=ids if ids.shape[1] else None), shift)
 
     @staticmethod
     def _apply(fitted: FittedMap, data: Dataset) -> Floats:

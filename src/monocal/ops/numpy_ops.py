@@ -286,8 +286,8 @@ class NumpyOps(Ops):
         terms = np.empty((places.shape[0] + 1, base.shape[0]))
         terms[0] = base
         shifts.take(places, out=terms[1:], mode="clip")
-        # accumulate adds one field after the other, as a large table's loop does; a plain sum would round otherwise
-        found: Floats = np.add.accumulate(terms, axis=0, out=terms)[-1]
+        # one field after the other, as a large table's loop does: so numpy adds rows up, but never a single column
+        found: Floats = np.add.reduce(terms) if base.shape[0] > 1 else np.add.accumulate(terms)[-1]
         return found
 
     def replaced(
