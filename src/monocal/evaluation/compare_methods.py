@@ -26,8 +26,8 @@ from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
 from monocal.tables.roles import named_roles
 from monocal.tables.source import TableLike
-from monocal.tables.split import DEFAULT_SHARE, HeldOut, Holdout, hold_out, rows_of_fit
-from monocal.tables.table import Table
+from monocal.tables.split import DEFAULT_SHARE, HeldOut, Holdout, hold_out
+from monocal.tables.table import Table, rows_of_fit
 
 UNCALIBRATED = "none"
 

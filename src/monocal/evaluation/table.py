@@ -25,8 +25,8 @@ from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
 from monocal.tables.roles import Roles, named_roles
 from monocal.tables.source import TableLike, open_table
-from monocal.tables.split import DEFAULT_SHARE, Holdout, binned, hold_out, rows_of_fit
-from monocal.tables.table import Table
+from monocal.tables.split import DEFAULT_SHARE, Holdout, binned, hold_out
+from monocal.tables.table import Table, rows_of_fit
 
 BEFORE, AFTER = "before", "after"
 

@@ -22,6 +22,7 @@ from monocal.core.numbers import plain_values
 from monocal.core.replace import read_unchanged
 from monocal.core.version import __version__
 from monocal.models.facts import Counts
+from monocal.models.facts import verify as verify_answers
 from monocal.models.model import Fusion, Model, TaskModel
 from monocal.tables.places import open_place
 from monocal.tables.vocabulary_file import INDEXED_VALUES, read_vocabulary, vocabulary_bytes
@@ -97,8 +98,6 @@ def load_model(folder: str | Path | ModelFiles, *, verify: bool = True) -> Model
         verify: Whether the model has to prove itself in milliseconds: its stored rows get the answers of the fit, and
             over a sweep of scores every answer is a probability and none falls (unless the method promises no order).
     """
-    from monocal.models.facts import verify_quickly
-
     if isinstance(folder, Mapping) or is_uri(folder):
         with local_copy(folder, MODEL_FOLDER) as copy:
             return load_model(copy, verify=verify)
@@ -106,7 +105,7 @@ def load_model(folder: str | Path | ModelFiles, *, verify: bool = True) -> Model
     model = read_unchanged(folder, lambda: _read_model(folder))
     if verify:
         try:
-            verify_quickly(model)
+            verify_answers(model, quickly=True)
         except (MonocalError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             raise ArtefactError(f"{folder}: {error}; nothing was loaded") from error
     return model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,32 +161,26 @@ def check_canary(model: Model, tolerance: float) -> float:
     return worst
 
 
-def verify(model: Model) -> None:
+def verify(model: Model, *, quickly: bool = False) -> None:
     """Refuses a model that does not give the answers of its fit, or gives a higher score a lower probability.
 
     The stored canary rows are scored again. Then, for the features of every canary row and for a row of unseen
     values, the score sweeps the logit axis: answers must be probabilities and must never fall, unless the method
-    says that it is not monotone. A method of several maps, such as one per segment, is swept map by map.
-    """
-    model.verify_canary(CANARY_TOLERANCE)
-    rows = _rows(model)
-    for task in model.tasks:
-        for part in _parts(task.calibrator):
-            _sweep(task.name, part, rows if part is task.calibrator else rows[:1], _PROBES, part.row_scorer())
-    _check_promises(model)
+    says that it is not monotone. A method of several maps, such as one per segment, is swept map by map. Learned
+    numbers must keep a promise of order in every segment and every stored curve.
 
-
-def verify_quickly(model: Model) -> None:
-    """As `verify`, with a tenth of the scores: what every load can afford.
+    Arguments:
+        model: The model.
+        quickly: Sweeps a tenth of the scores, which every load can afford; else those of a service, by its own path.
 
     Example:
         >>> from dataclasses import replace
         >>> from monocal.models.fit import fit
         >>> log = {"pctr": [0.1, 0.3, 0.2, 0.4] * 50, "click": [0, 1, 0, 0] * 50}
         >>> model = fit(log, method="platt", score="pctr", label="click")
-        >>> verify_quickly(model)
+        >>> verify(model)
         >>> model.tasks[0].calibrator.slope_ = -1.0
-        >>> verify_quickly(replace(model, canary={}))
+        >>> verify(replace(model, canary={}), quickly=True)
         Traceback (most recent call last):
         ...
         monocal.core.errors.ArtefactError: task 'click': the prediction falls ...
@@ -194,12 +189,15 @@ def verify_quickly(model: Model) -> None:
     rows = _rows(model)
     for task in model.tasks:
         for part in _parts(task.calibrator):
+            predict = partial(_predict, part) if quickly else part.row_scorer()
+            _sweep(task.name, part, rows if part is task.calibrator else rows[:1], predict, quickly=quickly)
+        broken = task.calibrator.broken_promise()
+        if broken is not None:
+            raise ArtefactError(f"task {task.name!r}: {broken}, though {task.calibrator.name} is monotone")
 
-            def predict(logits: Floats, ids: Ids, part: Calibrator = part) -> Floats:
-                return part.predict_data(Dataset(logits, ids=ids if ids.shape[1] else None))
 
-            _sweep(task.name, part, rows if part is task.calibrator else rows[:1], _FEW_PROBES, predict)
-    _check_promises(model)
+def _predict(calibrator: Calibrator, logits: Floats, ids: Ids) -> Floats:
+    return calibrator.predict_data(Dataset(logits, ids=ids if ids.shape[1] else None))
 
 
 def _parts(calibrator: Calibrator) -> Iterator[Calibrator]:
@@ -211,14 +209,6 @@ def _parts(calibrator: Calibrator) -> Iterator[Calibrator]:
                 yield from _parts(part)
 
 
-def _check_promises(model: Model) -> None:
-    """Refuses learned numbers that contradict a promise of order, in every segment and every stored curve."""
-    for task in model.tasks:
-        broken = task.calibrator.broken_promise()
-        if broken is not None:
-            raise ArtefactError(f"task {task.name!r}: {broken}, though {task.calibrator.name} is monotone")
-
-
 def _rows(model: Model) -> Ids:
     rows = np.zeros((1, len(model.field_names)), dtype=np.int32)
     if "ids" in model.canary:
@@ -227,9 +217,10 @@ def _rows(model: Model) -> Ids:
 
 
 def _sweep(
-    task: str, calibrator: Calibrator, rows: Ids, probes: Floats, predict: Callable[[Floats, Ids], Floats]
+    task: str, calibrator: Calibrator, rows: Ids, predict: Callable[[Floats, Ids], Floats], *, quickly: bool
 ) -> None:
     """Predicts all rows at all scores in one call, and looks at the curves one by one."""
+    probes = _FEW_PROBES if quickly else _PROBES
     answers = predict(np.tile(probes, len(rows)), np.repeat(rows, probes.size, axis=0))
     if not (np.isfinite(answers).all() and answers.min() >= 0.0 and answers.max() <= 1.0):
         raise ArtefactError(f"task {task!r}: some answers are not probabilities")

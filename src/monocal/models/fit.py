@@ -24,8 +24,7 @@ from monocal.models.late import check_late_method, fit_late
 from monocal.models.learned_rows import row_sample, rows_fact
 from monocal.models.model import Model, TaskModel
 from monocal.tables.source import TableLike
-from monocal.tables.split import rows_of_fit
-from monocal.tables.table import Table
+from monocal.tables.table import Table, rows_of_fit
 
 
 @final

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import UnknownName
 from monocal.spark.workers import collected
-from monocal.tables.value_counts import ValueCounts
-from monocal.tables.value_index import most_frequent
+from monocal.tables.categories import distinct_text
+from monocal.tables.value_index import most_frequent, without_long_texts
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 _SCHEMA = "field int, value string, rows long"
@@ -27,8 +26,8 @@ def vocabulary(
 ) -> Vocabulary:
     """Returns the values of fields with their ids: those of `Vocabulary.of_table`, in the same order.
 
-    Values are counted per task, added up by Spark and pruned there; only what is kept comes to the driver, some 60
-    bytes a value. For fields of more than a few million values raise `min_count`, or hash them.
+    Values are counted batch by batch, added up by Spark and pruned there; only what is kept comes to the driver, some
+    60 bytes a value. For fields of more than a few million values raise `min_count`, or hash them.
 
     Arguments:
         df: The table.
@@ -49,16 +48,12 @@ def vocabulary(
     listed = [name for name in fields if name not in hashed]
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counts = [ValueCounts(name) for name in listed]
         for batch in batches:
-            for field in counts:
-                field.add(batch.column(field.name))
-        for number, field in enumerate(counts):
-            values, rows = field.in_order_of_appearance()
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(np.full(len(values), number, np.int32)), values, pa.array(rows)],
-                names=["field", "value", "rows"],
-            )
+            for number, name in enumerate(listed):
+                values, rows, _ = distinct_text(batch.column(name), name)
+                values, rows = without_long_texts(values, rows, name)
+                of_field = pa.repeat(pa.scalar(number, pa.int32()), len(values))
+                yield pa.RecordBatch.from_arrays([of_field, values, pa.array(rows)], names=["field", "value", "rows"])
 
     found: dict[str, pa.Array] = {}
     if listed:

@@ -1,11 +1,10 @@
-"""The rows of a fit; keeping the most recent ones out of it, and forgetting what the fit could not have known."""
+"""Keeping the most recent rows out of a fit, and forgetting what the fit could not have known."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -15,11 +14,7 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
 from monocal.tables.categories import EncodedColumn
-from monocal.tables.checks import warn_about_moving, warn_about_scores
 from monocal.tables.columns import numbers_or_nan
-from monocal.tables.encoded import is_encoded, open_encoded
-from monocal.tables.roles import Roles
-from monocal.tables.source import TableLike
 from monocal.tables.table import Table
 from monocal.tables.value_index import most_frequent
 from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary
@@ -272,40 +267,3 @@ def _intervals(field: NumericField, column: EncodedColumn) -> EncodedColumn:
     numbers = numbers_or_nan(column.known_values, field.name)
     place = np.where(np.isnan(numbers), len(names), np.searchsorted(inner, numbers, side="right"))
     return EncodedColumn(place[column.ids], pa.array([*names, None], pa.string()))
-
-
-_OF_TABLES = {
-    "numeric": "a table; a prepared log holds categories",
-    "label_time": "a table with scores, where labels may still come",
-    "window": "a table with scores, where labels may still come",
-}
-"""What a prepared log has no columns for, and what has."""
-
-
-def rows_of_fit(table: TableLike, columns: Mapping[str, Any]) -> Table:
-    """Returns the rows of a fit in time order: those of a table with scores, or of a prepared log, which has ids.
-
-    Arguments:
-        table: A table, the folder of a prepared log, or an object of the laboratory that stands for one.
-        columns: The roles of a table's columns, by name, as `Roles.of` takes them; a log knows its own.
-
-    Example:
-        >>> given = {"p": [0.1, 0.2], "y": [0, 1], "t": [2, 1]}
-        >>> rows_of_fit(given, {"score": "p", "label": "y", "time": "t"}).scores["y"].tolist()
-        [0.2, 0.1]
-    """
-    if isinstance(table, str | Path) and is_encoded(table):
-        table = open_encoded(table)
-    elif hasattr(table, "as_table"):
-        table = table.as_table()
-    if isinstance(table, Table):
-        for name, expected in _OF_TABLES.items():
-            if columns.get(name):
-                raise InvalidInput.of(name, "a prepared log", expected, "fit the table itself, in one process")
-        return table
-    fields = columns.get("fields") or ()
-    once = fields if isinstance(fields, str) else list(dict.fromkeys(fields))
-    rows = Table.read(table, Roles.of(**{**columns, "fields": once})).in_time_order()
-    warn_about_scores(rows)
-    warn_about_moving(rows)
-    return rows

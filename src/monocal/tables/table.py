@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -18,7 +19,7 @@ from monocal.core.reduce import Partition, Reducer
 from monocal.core.spaces import Floats, sampling_shift, sigmoid, to_logits
 from monocal.core.threads import trim_heap
 from monocal.tables.categories import EncodedColumn, check_categories, coded, coded_numbers, join_coded, whole_numbers
-from monocal.tables.checks import warn_about_copies
+from monocal.tables.checks import warn_about_copies, warn_about_moving, warn_about_scores
 from monocal.tables.columns import labels_or_missing, numbers, numbers_or_nan
 from monocal.tables.late_labels import DelayCurve, LateLabels, mature
 from monocal.tables.moments import Kind, TimeWindow, check_one_kind, kinds_of_moments, moments_of
@@ -369,3 +370,42 @@ def _joined(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Ta
         label_times=joined("label time"),
         has_dates=has_dates,
     )
+
+
+_OF_TABLES = {
+    "numeric": "a table; a prepared log holds categories",
+    "label_time": "a table with scores, where labels may still come",
+    "window": "a table with scores, where labels may still come",
+}
+"""What a prepared log has no columns for, and what has."""
+
+
+def rows_of_fit(table: TableLike, columns: Mapping[str, Any]) -> Table:
+    """Returns the rows of a fit in time order: those of a table with scores, or of a prepared log, which has ids.
+
+    Arguments:
+        table: A table, the folder of a prepared log, or an object of the laboratory that stands for one.
+        columns: The roles of a table's columns, by name, as `Roles.of` takes them; a log knows its own.
+
+    Example:
+        >>> given = {"p": [0.1, 0.2], "y": [0, 1], "t": [2, 1]}
+        >>> rows_of_fit(given, {"score": "p", "label": "y", "time": "t"}).scores["y"].tolist()
+        [0.2, 0.1]
+    """
+    if isinstance(table, str | Path):
+        from monocal.tables.encoded import is_encoded, open_encoded
+
+        table = open_encoded(table) if is_encoded(table) else table
+    elif hasattr(table, "as_table"):
+        table = table.as_table()
+    if isinstance(table, Table):
+        for name, expected in _OF_TABLES.items():
+            if columns.get(name):
+                raise InvalidInput.of(name, "a prepared log", expected, "fit the table itself, in one process")
+        return table
+    fields = columns.get("fields") or ()
+    once = fields if isinstance(fields, str) else list(dict.fromkeys(fields))
+    rows = Table.read(table, Roles.of(**{**columns, "fields": once})).in_time_order()
+    warn_about_scores(rows)
+    warn_about_moving(rows)
+    return rows

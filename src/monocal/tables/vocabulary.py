@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, final
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,6 @@ from monocal.core.spaces import Floats
 from monocal.tables.categories import EncodedColumn, as_text, distinct_text, encode_values
 from monocal.tables.columns import FALSE, TRUE, numbers_or_nan
 from monocal.tables.value_index import ValueIndex, hash_text, is_long, most_frequent, without_long_texts
-
-if TYPE_CHECKING:
-    pass
 
 
 def other_spellings(ids_of: Callable[[pa.Array], Ids]) -> dict[str, int]:
@@ -238,12 +235,10 @@ class Vocabulary:
     fields: tuple[FieldVocabulary | NumericField, ...]
 
     @classmethod
-    def of_table(
-        cls, table: pa.Table, fields: Sequence[str], *, min_count: int = 1, max_size: int | None = None
-    ) -> Vocabulary:
-        """Counts the values of a table in memory."""
+    def of_table(cls, table: pa.Table, fields: Sequence[str], **limits: Any) -> Vocabulary:
+        """Counts the values of a table in memory; `limits` are those of `of_columns`."""
         columns = {name: encode_values(_column(table, name), table.num_rows, name) for name in fields}
-        return cls.of_columns(columns, min_count=min_count, max_size=max_size)
+        return cls.of_columns(columns, **limits)
 
     @property
     def names(self) -> tuple[str, ...]:

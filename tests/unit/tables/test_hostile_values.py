@@ -7,10 +7,10 @@ import pytest
 import monocal
 from monocal.compiled.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE
 from monocal.core.errors import MonocalWarning
+from monocal.lab.value_counts import GrowingDictionary
 from monocal.models import artefact
 from monocal.serving.encode import TextTable
 from monocal.tables import value_index
-from monocal.tables.value_counts import GrowingDictionary
 from monocal.tables.value_index import ValueIndex, hash_text
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
-from monocal.tables.value_counts import ValueCounts
+from monocal.lab.value_counts import ValueCounts
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 from monocal.tables.vocabulary_file import load_vocabulary, save_vocabulary
 

@@ -11,8 +11,8 @@ import pytest
 import monocal
 from monocal.core import folder
 from monocal.core.errors import ArtefactError, InvalidInput
+from monocal.lab.value_counts import ValueCounts
 from monocal.models import artefact
-from monocal.tables.value_counts import ValueCounts
 from monocal.tables.value_index import ValueIndex
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 from monocal.tables.vocabulary_file import read_vocabulary, vocabulary_bytes
@@ -101,7 +101,7 @@ def test_a_loaded_vocabulary_outlives_its_file(tmp_path):
 
 
 def test_more_text_than_a_column_holds_is_refused_with_the_way_out(monkeypatch):
-    monkeypatch.setattr("monocal.tables.value_counts.MOST_TEXT_BYTES", 5_000)
+    monkeypatch.setattr("monocal.lab.value_counts.MOST_TEXT_BYTES", 5_000)
     counts = ValueCounts("user")
     counts.add(pa.array(TEXTS[:100]))
     counts.add(pa.array(TEXTS[:100] * 50))

@@ -20,10 +20,10 @@ from monocal.lab.prepare.histories import user_numbers, write_histories
 from monocal.lab.prepare.reading import LogReader, number_types
 from monocal.lab.prepare.splits import Moment, RowRange, as_integer_moment, split_by_share
 from monocal.lab.prepare.time_order import ArrayFile, count_before, is_sorted, oldest_rows, sort_by_time
+from monocal.lab.value_counts import ValueCounts
 from monocal.tables.categories import distinct_text
 from monocal.tables.encoded import GROUP_VALUES, LogManifest, array_file
 from monocal.tables.roles import Roles
-from monocal.tables.value_counts import ValueCounts
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 from monocal.tables.vocabulary_file import save_vocabulary
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from monocal.lab.value_counts import GrowingDictionary
 from monocal.tables.categories import as_text, distinct_text
-from monocal.tables.value_counts import GrowingDictionary
 from monocal.tables.value_index import ValueIndex, load_words, text_bytes, words_of_bytes
 
 _NULL = -1
