@@ -23,7 +23,7 @@ NETWORK_TESTS := tests/contracts tests/oracles tests/lab/reconstructions tests/l
 CLIENTS := pytest pytest-timeout pytest-xdist hypothesis pandas polars duckdb psutil
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-product test-lab test-cluster test-other-python test-lowest test-newest mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-speed-all bench-peers bench-promotions clean
+.PHONY: help run test test-product test-lab test-cluster test-other-python test-lowest test-lowest-networks test-newest release mutants check format docs bench bench-data bench-metrics bench-apply bench-speed bench-speed-all bench-peers bench-promotions clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -65,6 +65,14 @@ test-lowest: ## Run what needs no torch with the lowest allowed versions, in an 
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c lowest.txt -e . $(CLIENTS)
 	.venv-lowest/bin/python -m pytest -q -n 2 --dist loadfile -m 'not extras' $(LIGHT_TESTS)
+
+test-lowest-networks: ## Run networks with the lowest allowed versions, in an environment of its own (gigabytes)
+	test -x .venv-lowest-networks/bin/python || $(PYTHON) -m venv .venv-lowest-networks
+	.venv-lowest-networks/bin/python -m pip install --quiet --disable-pip-version-check -c lowest.txt -e '.[neural,report,export]' $(CLIENTS) umnn
+	.venv-lowest-networks/bin/python -m pytest -q -n 2 --dist loadfile $(NETWORK_TESTS)
+
+release: $(STAMP) ## Build the sdist and the wheel into dist/ (REPOSITORY=https://… makes the README's links absolute)
+	$(BIN)/python deploy/release.py --out dist $(if $(REPOSITORY),--repository $(REPOSITORY))
 
 test-newest: ## Run networks with the newest of everything that is allowed, in an environment of its own (gigabytes)
 	test -x .venv-newest/bin/python || $(PYTHON) -m venv .venv-newest
@@ -110,4 +118,4 @@ bench-promotions: bench-peers ## Install the promotions log (31.6 MB, for teachi
 	$(BIN)/monocal lab bench promotions --out runs $(OPTIONS)
 
 clean: ## Remove the environment and everything that was made
-	rm -rf $(VENV) .venv-other .venv-lowest .venv-newest .coverage runs site build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-other .venv-lowest .venv-lowest-networks .venv-newest .coverage runs site build .pytest_cache .mypy_cache .ruff_cache .hypothesis

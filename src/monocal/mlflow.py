@@ -26,8 +26,8 @@ FLAVOUR = "monocal"
 def log_model(model: Model, name: str = "calibrator", **options: Any) -> Any:
     """Logs a fitted model into the current MLflow run and returns MLflow's `ModelInfo`.
 
-    No signature is recorded unless one is given: a field's values may come as text or as integers, which MLflow's
-    column types cannot say.
+    Its signature names the columns that a row must have and the probabilities that come back. A categorical field may
+    be text or a whole number, so its type is "any", and a value may be missing.
 
     Arguments:
         model: What `monocal.fit` or `monocal.load` returned.
@@ -36,9 +36,23 @@ def log_model(model: Model, name: str = "calibrator", **options: Any) -> Any:
     """
     mlflow = _mlflow()
     options.setdefault("pip_requirements", [f"monocal[mlflow]=={__version__}"])
+    options.setdefault("signature", _signature(model))
     with tempfile.TemporaryDirectory() as place:
         folder = model.save(Path(place) / FLAVOUR)
         return mlflow.pyfunc.log_model(name=name, loader_module=__name__, data_path=str(folder), **options)
+
+
+def _signature(model: Model) -> Any:
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+    from mlflow.types.schema import AnyType
+
+    known = model.roles()
+    columns: list[Any] = [ColSpec(DataType.double, name) for name in dict.fromkeys(known.score_columns.values())]
+    any_kind: Any = AnyType
+    columns += [ColSpec(any_kind(), name, required=False) for name in known.fields]
+    columns += [ColSpec(DataType.double, name, required=False) for name in known.numeric]
+    return ModelSignature(Schema(columns), Schema([ColSpec(DataType.double, name) for name in model.task_names]))
 
 
 def load_model(uri: str) -> Model:

@@ -54,6 +54,18 @@ def test_pyfunc_scores_a_data_frame_to_the_last_bit(model, logged, log):
     np.testing.assert_array_equal(scored["click"], model.predict(log))
 
 
+def test_the_signature_names_what_a_row_has_and_what_comes_back(logged):
+    given = logged.signature.inputs
+    assert given.input_names() == ["pctr", "site_id", "device"]
+    assert given.required_input_names() == ["pctr"]
+    assert logged.signature.outputs.input_names() == ["click"]
+
+
+def test_fields_may_be_whole_numbers_and_missing(logged, log):
+    frame = log.slice(0, 4).to_pandas().assign(site_id=[3, None, 7, 9])
+    assert mlflow.pyfunc.load_model(logged.model_uri).predict(frame)["click"].between(0, 1).all()
+
+
 def test_mlflows_scoring_server_answers_with_the_models_numbers(model, logged, log):
     from mlflow.pyfunc.scoring_server import init
     from starlette.testclient import TestClient
