@@ -6,9 +6,11 @@ command line and to the contract tests.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
-from monocal.metrics.base import AnyMetric, Metric, Summary, Value, find_metric, values_of
+from monocal.core.errors import UnknownName
+from monocal.metrics.base import AnyMetric, Metric, Summary, Value, values_of
 from monocal.metrics.calibration import AdaptiveEce, Ece, Mce, Pcoc, Rce
 from monocal.metrics.fields import Fece, Frce, Mfece, Mfrce
 from monocal.metrics.forecast import Forecast
@@ -40,7 +42,7 @@ METRICS: dict[str, type[AnyMetric]] = {
 
 
 def metric(name: str, **options: Any) -> AnyMetric:
-    """Returns a metric by name, with its options.
+    """Returns a metric by name with its options, or says which name or option was meant.
 
     Arguments:
         name: One of `METRICS`.
@@ -54,7 +56,14 @@ def metric(name: str, **options: Any) -> AnyMetric:
         ...
         monocal.core.errors.UnknownName: metric: got 'ecce'; expected one of auc, gauc, ... Hint: did you mean 'ece'?
     """
-    return find_metric(METRICS, name, options)
+    if name not in METRICS:
+        raise UnknownName.among("metric", name, METRICS)
+    kind = METRICS[name]
+    allowed = [option.name for option in dataclasses.fields(kind)]
+    for option in options:
+        if option not in allowed:
+            raise UnknownName.among(f"option of {name}", option, allowed)
+    return kind(**options)
 
 
 __all__ = [

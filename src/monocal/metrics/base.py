@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput
 from monocal.core.spaces import Floats
 from monocal.metrics.forecast import Forecast
 
@@ -168,6 +168,9 @@ class Metric(ABC, Generic[S]):
     """Whether every perfect forecast of the same rows has about the same value. False for scores that also reward
     knowing more (log-loss, AUC): what they would be for a perfect forecast depends on what it knows."""
 
+    def __post_init__(self) -> None:
+        self._summary()  # checks the options when they are given, not when they are used
+
     @property
     @final
     def summary(self) -> Summary[S]:
@@ -243,23 +246,3 @@ def values_of(metrics: Mapping[str, AnyMetric], forecast: Forecast) -> dict[str,
         values.update({name: metrics[name].value(state) for name in names})
         del state  # or it would live on until the next one is complete
     return {name: values[name] for name in metrics}
-
-
-def find_metric(known: Mapping[str, type[AnyMetric]], name: str, options: Mapping[str, Any]) -> AnyMetric:
-    """Returns the named metric with its options, or says which name or option was meant.
-
-    Example:
-        >>> from monocal.metrics import METRICS
-        >>> find_metric(METRICS, "ece", {"bin": 10})
-        Traceback (most recent call last):
-        ...
-        monocal.core.errors.UnknownName: option of ece: got 'bin'; expected one of bins, precision. Hint: ...
-    """
-    if name not in known:
-        raise UnknownName.among("metric", name, known)
-    kind = known[name]
-    allowed = [option.name for option in fields(kind)]
-    for option in options:
-        if option not in allowed:
-            raise UnknownName.among(f"option of {name}", option, allowed)
-    return kind(**options)

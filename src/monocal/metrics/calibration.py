@@ -65,9 +65,6 @@ class BinnedMetric(Metric[Sums]):
     bins: int = 100
     precision: Precision = "double"
 
-    def __post_init__(self) -> None:
-        self._summary()  # checks the options when they are given, not when they are used
-
     @final
     def _summary(self) -> Summary[Sums]:
         return BinSums(self.bins, self.precision)
@@ -225,8 +222,8 @@ class AdaptiveEce(Metric[OrderedCells]):
     cells: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_positive_count("bins", self.bins)
-        self._summary()
 
     def _summary(self) -> Summary[OrderedCells]:
         return ScoreOrder(self.cells)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,6 +55,21 @@ def stability_index(reference_counts: ArrayLike, counts: ArrayLike) -> Stability
         return StabilityIndex(math.nan, math.nan)
     p, q = (a + 0.5) / (n + 0.5 * a.size), (b + 0.5) / (m + 0.5 * b.size)
     return StabilityIndex(float(np.sum((q - p) * np.log(q / p))), (a.size - 1) * (1.0 / n + 1.0 / m))
+
+
+def shift_since_fit(facts: Mapping[str, Any], logits: Floats, weights: Floats | None = None) -> StabilityIndex:
+    """Compares scores with those that a model was fitted on; NaN where it knows no two bins of them.
+
+    Arguments:
+        facts: What a model knows of a task's fit: `score_edges_logit`, `score_shares` and `n_rows`.
+        logits: The scores at hand.
+        weights: How often each counts; None means once.
+    """
+    shares = np.asarray(facts.get("score_shares", ()), dtype=np.float64)
+    if shares.size < 2:
+        return StabilityIndex(math.nan, math.nan)
+    bins = np.searchsorted(np.asarray(facts["score_edges_logit"], dtype=np.float64), logits)
+    return stability_index(shares * facts["n_rows"], np.bincount(bins, weights, minlength=shares.size))
 
 
 class Expected(NamedTuple):

@@ -145,6 +145,7 @@ class _Frce(FieldMetric):
 
     @final
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_relative_options(self.normalise, self.smoothing)
 
     @final

@@ -7,7 +7,7 @@ to a fixed grid of logits first, and stays small; what that costs is stated by t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -57,7 +57,6 @@ class OrderSummary(Summary[S]):
 
     cells: int | None = None
 
-    @final
     def __post_init__(self) -> None:
         if self.cells is not None:
             check_positive_count("cells", self.cells)
@@ -86,28 +85,18 @@ class ScoreOrder(OrderSummary[OrderedCells]):
     def summarize(self, forecast: Forecast) -> OrderedCells:
         if self.cells is not None:
             return _on_grid(forecast, self.cells)
-        return OrderedCells(*_distinct(forecast), exact=True)
+        # the bits of non-negative doubles sort like the doubles
+        codes, weight, positive = _distinct((forecast.probabilities + 0.0).view(np.int64), forecast)
+        return OrderedCells(codes.view(np.float64), weight, positive, exact=True)
 
     def merge(self, a: OrderedCells, b: OrderedCells) -> OrderedCells:
         if a.exact != b.exact:
             raise InvalidInput.of(
                 "states", "an exact state and a sketch", "two of a kind", "use one metric for both batches"
             )
-        keys = np.concatenate([a.keys, b.keys])
-        order = np.argsort(keys, kind="stable")
-        keys = keys[order]
-        starts = run_starts(keys)
-
-        def joined(first: Floats, second: Floats) -> Floats:
-            return add_runs(np.concatenate([first, second])[order], starts)
-
-        return OrderedCells(
-            keys[starts],
-            joined(a.weight, b.weight),
-            joined(a.positive, b.positive),
-            a.exact,
-            None if a.sums is None or b.sums is None else joined(a.sums, b.sums),
-        )
+        (keys,), joined = _merged([(a.keys, b.keys)])
+        sums = None if a.sums is None or b.sums is None else joined(a.sums, b.sums)
+        return OrderedCells(keys, joined(a.weight, b.weight), joined(a.positive, b.positive), a.exact, sums)
 
     def replay(self, forecast: Forecast) -> Replay[OrderedCells]:
         return _OrderReplay(forecast, self.cells)
@@ -176,10 +165,12 @@ def grid_cell(probabilities: Floats, cells: int) -> IdColumn:
     return np.clip(position.astype(np.int32), 0, cells - 1)
 
 
-def run_starts(ordered: NDArray[Any]) -> NDArray[np.intp]:
-    """Returns where each run of equal values begins."""
-    changes = np.ones(ordered.shape[0], dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=changes[1:])
+def run_starts(*ordered: NDArray[Any]) -> NDArray[np.intp]:
+    """Returns where each run of equal values begins, in a sorted column or in several that are sorted together."""
+    changes = np.ones(ordered[0].shape[0], dtype=bool)
+    np.not_equal(ordered[0][1:], ordered[0][:-1], out=changes[1:])
+    for column in ordered[1:]:
+        changes[1:] |= column[1:] != column[:-1]
     return np.flatnonzero(changes)
 
 
@@ -198,6 +189,21 @@ def add_runs(column: Floats, starts: NDArray[np.intp]) -> Floats:
     return sums
 
 
+def _merged(
+    keys: Sequence[tuple[NDArray[Any], NDArray[Any]]],
+) -> tuple[list[NDArray[Any]], Callable[[Floats, Floats], Floats]]:
+    """Returns the distinct keys of two states, the first one leading, and how a column of both is added up."""
+    columns = [np.concatenate(pair) for pair in keys]
+    order = np.lexsort(columns[::-1])
+    columns = [column[order] for column in columns]
+    starts = run_starts(*columns)
+
+    def joined(first: Floats, second: Floats) -> Floats:
+        return add_runs(np.concatenate([first, second])[order], starts)
+
+    return [column[starts] for column in columns], joined
+
+
 def _on_grid(forecast: Forecast, cells: int) -> OrderedCells:
     terms = cell_terms(forecast.probabilities, grid_cell(forecast.probabilities, cells), cells)
     weight, predicted, positive = (term.add_up(forecast.labels, forecast.weights) for term in terms)
@@ -205,25 +211,26 @@ def _on_grid(forecast: Forecast, cells: int) -> OrderedCells:
     return OrderedCells(filled, weight[filled], positive[filled], exact=False, sums=predicted[filled])
 
 
-def _distinct(forecast: Forecast) -> tuple[Floats, Floats, Floats]:
-    # the bits of non-negative doubles sort like the doubles; a label in the lowest bit then needs no second column
-    bits = (forecast.probabilities + 0.0).view(np.int64)
+def _distinct(codes: NDArray[np.int64], forecast: Forecast) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Returns the distinct codes of the rows, each at least 0 and below 2⁶², with the weight and positives of each.
+
+    The codes are overwritten: without weights the label in their lowest bit saves sorting a second column.
+    """
     if forecast.weights is None:
-        bits <<= 1
-        bits |= forecast.labels.astype(bool)
-        bits.sort()
-        positive = (bits & 1).astype(np.float64)
-        bits >>= 1
-        keys = bits.view(np.float64)
-        starts = run_starts(keys)
-        if starts.shape[0] < keys.shape[0]:
-            keys = keys[starts]
-        return keys, run_lengths(starts, bits.shape[0]), add_runs(positive, starts)
-    order = np.argsort(bits)
-    order = order[forecast.weights[order] > 0.0]
-    keys, weight = forecast.probabilities[order], forecast.weights[order]
-    starts = run_starts(keys)
-    return keys[starts], add_runs(weight, starts), add_runs(weight * forecast.labels[order], starts)
+        codes <<= 1
+        codes |= forecast.labels.astype(bool)
+        codes.sort()
+        positive = (codes & 1).astype(np.float64)
+        codes >>= 1
+        starts = run_starts(codes)
+        weight = run_lengths(starts, codes.shape[0])
+    else:
+        order = np.argsort(codes)
+        order = order[forecast.weights[order] > 0.0]
+        codes, rows = codes[order], forecast.weights[order]
+        starts = run_starts(codes)
+        weight, positive = add_runs(rows, starts), rows * forecast.labels[order]
+    return codes[starts] if starts.shape[0] < codes.shape[0] else codes, weight, add_runs(positive, starts)
 
 
 _RANK_BITS = 32
@@ -241,7 +248,6 @@ class GroupedCells:
     positive: Floats
 
 
-@final
 @dataclass(frozen=True)
 class GroupOrder(OrderSummary[GroupedCells]):
     """Weights and labels in the order of the predictions, group by group.
@@ -254,7 +260,10 @@ class GroupOrder(OrderSummary[GroupedCells]):
         if forecast.groups is None:
             return GroupedCells(None, np.zeros(0), np.zeros(0), np.zeros(0))
         ranks, keys = self._ranks(forecast.probabilities)
-        return _cells_by_group(forecast, _pair(forecast.groups, ranks), keys)
+        pairs, weight, positive = _distinct(_pair(forecast.groups, ranks), forecast)
+        groups = (pairs >> _RANK_BITS).astype(np.int32)
+        pairs &= _RANK_MASK
+        return GroupedCells(groups, keys[pairs], weight, positive)
 
     def _ranks(self, probabilities: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
         if self.cells is None:
@@ -271,12 +280,8 @@ class GroupOrder(OrderSummary[GroupedCells]):
                 "groups for all rows or for none",
                 "name the group column for every piece, or for none of them",
             )
-        return _joined(
-            np.concatenate([a.groups, b.groups]),
-            np.concatenate([a.keys, b.keys]),
-            np.concatenate([a.weight, b.weight]),
-            np.concatenate([a.positive, b.positive]),
-        )
+        (groups, keys), joined = _merged([(a.groups, b.groups), (a.keys, b.keys)])
+        return GroupedCells(groups, keys, joined(a.weight, b.weight), joined(a.positive, b.positive))
 
     def replay(self, forecast: Forecast) -> Replay[Any]:
         """Keeps each row's relative rank in its group: the states are those of `group_ranks`.
@@ -293,26 +298,6 @@ class GroupOrder(OrderSummary[GroupedCells]):
             Term("ranked", 0.0, _relative_ranks(forecast), forecast.groups, n_groups),
         )
         return SumReplay(terms, forecast)
-
-
-def _joined(groups: NDArray[Any], keys: NDArray[Any], weight: Floats, positive: Floats) -> GroupedCells:
-    order = np.lexsort((keys, groups))
-    order = order[weight[order] > 0.0]
-    groups, keys = groups[order], keys[order]
-    starts = _starts(groups, keys)
-    return GroupedCells(
-        groups[starts], keys[starts], add_runs(weight[order], starts), add_runs(positive[order], starts)
-    )
-
-
-def _starts(*columns: NDArray[Any]) -> NDArray[np.intp]:
-    if columns[0].shape[0] == 0:
-        return np.zeros(0, dtype=np.intp)
-    changes = np.ones(columns[0].shape[0], dtype=bool)
-    changes[1:] = False
-    for column in columns:
-        changes[1:] |= column[1:] != column[:-1]
-    return np.flatnonzero(changes)
 
 
 def group_ranks(state: GroupedCells) -> Sums:
@@ -364,26 +349,3 @@ def _pair(groups: NDArray[Any], ranks: NDArray[Any]) -> NDArray[np.int64]:
     pairs <<= _RANK_BITS
     pairs |= ranks
     return pairs
-
-
-def _cells_by_group(forecast: Forecast, pairs: NDArray[np.int64], keys: NDArray[Any]) -> GroupedCells:
-    if forecast.weights is None:
-        pairs <<= 1
-        pairs |= forecast.labels.astype(bool)
-        pairs.sort()
-        labels = (pairs & 1).astype(np.float64)
-        pairs >>= 1
-        starts = run_starts(pairs)
-        weight = run_lengths(starts, pairs.shape[0])
-    else:
-        order = np.argsort(pairs)
-        order = order[forecast.weights[order] > 0.0]
-        pairs, weight = pairs[order], forecast.weights[order]
-        labels = weight * forecast.labels[order]
-        starts = run_starts(pairs)
-        weight = add_runs(weight, starts)
-    positive = add_runs(labels, starts)
-    pairs = pairs[starts] if starts.shape[0] < pairs.shape[0] else pairs
-    groups = (pairs >> _RANK_BITS).astype(np.int32)
-    pairs &= _RANK_MASK
-    return GroupedCells(groups, keys[pairs], weight, positive)

@@ -145,9 +145,6 @@ class Brier(Metric[Sums]):
 
     bins: int = 100
 
-    def __post_init__(self) -> None:
-        self._summary()
-
     def _summary(self) -> Summary[Sums]:
         return SquareSums(self.bins)
 

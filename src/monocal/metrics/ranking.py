@@ -44,9 +44,6 @@ class Auc(Metric[OrderedCells]):
 
     cells: int | None = None
 
-    def __post_init__(self) -> None:
-        self._summary()
-
     def _summary(self) -> Summary[OrderedCells]:
         return ScoreOrder(self.cells)
 
@@ -91,9 +88,6 @@ class Gauc(Metric[GroupedCells]):
     limits = (0.0, 1.0)
 
     cells: int | None = None
-
-    def __post_init__(self) -> None:
-        self._summary()
 
     def _summary(self) -> Summary[GroupedCells]:
         return GroupOrder(self.cells)
@@ -167,11 +161,8 @@ class Ndcg(Metric[GroupedCells]):
 
     top: int = 10
 
-    def __post_init__(self) -> None:
-        check_positive_count("top", self.top)
-
     def _summary(self) -> Summary[GroupedCells]:
-        return ListOrder(self.top)
+        return ListOrder(top=self.top)
 
     def _value(self, state: GroupedCells | ListGains) -> Value:
         if isinstance(state, GroupedCells):
@@ -194,24 +185,18 @@ class Ndcg(Metric[GroupedCells]):
 
 @final
 @dataclass(frozen=True)
-class ListOrder(Summary[GroupedCells]):
+class ListOrder(GroupOrder):
     """Weights and labels in the order of the predictions, list by list.
 
     Arguments:
         top: How many places of a list count in replicates.
     """
 
-    top: int
+    top: int = 10
 
-    @property
-    def bounded(self) -> bool:
-        return False
-
-    def summarize(self, forecast: Forecast) -> GroupedCells:
-        return GroupOrder().summarize(forecast)
-
-    def merge(self, a: GroupedCells, b: GroupedCells) -> GroupedCells:
-        return GroupOrder().merge(a, b)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive_count("top", self.top)
 
     def replay(self, forecast: Forecast) -> Replay[Any]:
         return super().replay(forecast) if forecast.groups is None else _ListReplay(forecast, forecast.groups, self.top)
@@ -229,9 +214,7 @@ class _ListReplay(Replay[ListGains]):
         self._rows_of_list = np.bincount(self._lists, self._weights, self._n_lists)
         order = np.lexsort((forecast.probabilities, self._lists))
         lists, p = self._lists[order], forecast.probabilities[order]
-        changes = np.ones(len(order), dtype=bool)
-        changes[1:] = (lists[1:] != lists[:-1]) | (p[1:] != p[:-1])
-        starts = np.flatnonzero(changes)
+        starts = run_starts(lists, p)
         weight = add_runs(self._weights[order], starts)
         cells = GroupedCells(lists[starts], p[starts], weight, weight)
         self._discounts = np.empty(forecast.n_rows)

@@ -17,7 +17,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.locks import turn_in
 from monocal.core.spaces import Floats
 from monocal.evaluation.cells import Cells
-from monocal.metrics.drift import Expected, StabilityIndex, expected_performance, stability_index
+from monocal.metrics.drift import Expected, StabilityIndex, expected_performance, shift_since_fit
 from monocal.models.late import known_delays
 from monocal.models.model import Model
 from monocal.monitoring.evalues import N_BETS
@@ -309,17 +309,8 @@ def _day(model: Model, rows: Table, forecasts: Mapping[str, Floats], period: Per
         {task: Calibration.of(cells[""].totals[0]) for task, cells in period.cells.items()},
         {task: expected_performance(forecast[period.rows]) for task, forecast in forecasts.items()},
         unseen,
-        {task: _drift(model, part, task) for task in forecasts},
+        {task: shift_since_fit(model.info.get("tasks", {}).get(task, {}), part.logits(task)) for task in forecasts},
     )
-
-
-def _drift(model: Model, rows: Table, task: str) -> StabilityIndex:
-    facts = model.info.get("tasks", {}).get(task, {})
-    if "score_edges_logit" not in facts:
-        return StabilityIndex(math.nan, math.nan)
-    shares = np.asarray(facts["score_shares"], dtype=np.float64)
-    places = np.searchsorted(np.asarray(facts["score_edges_logit"], dtype=np.float64), rows.logits(task))
-    return stability_index(shares * facts["n_rows"], np.bincount(places, minlength=shares.size))
 
 
 def _keep(state: Path | None, settings: dict[str, Any], periods: list[PeriodSums]) -> tuple[Ledger, tuple[Alarm, ...]]:

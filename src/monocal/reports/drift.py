@@ -15,7 +15,7 @@ from monocal.core.fields import Ids
 from monocal.core.spaces import Floats
 from monocal.evaluation.cells import Cells
 from monocal.evaluation.stats import MatchedCounts, Spread, joint_discoveries, levelled, spread_of, two_sided_p_value
-from monocal.metrics.drift import StabilityIndex, stability_index
+from monocal.metrics.drift import StabilityIndex, shift_since_fit
 from monocal.reports.rows import BeforeAfter, FieldColumn, TaskRows
 
 MOST_WINDOWS = 40
@@ -221,18 +221,8 @@ def drift(
         cells.map(lambda side: _line(side, windows.starts, confidence)),
         tuple(moved[:n_moved]),
         n_values,
-        score_shift(rows, fit_facts or {}),
+        shift_since_fit(fit_facts or {}, rows.logits, rows.weights),
     )
-
-
-def score_shift(rows: TaskRows, fit_facts: Mapping[str, Any]) -> StabilityIndex:
-    """Compares the score's distribution with that of the rows the model was fitted on; NaN if those are unknown."""
-    edges, shares = fit_facts.get("score_edges_logit"), fit_facts.get("score_shares")
-    if edges is None or shares is None or len(shares) < 2:
-        return StabilityIndex(float("nan"), float("nan"))
-    place = np.searchsorted(np.asarray(edges, dtype=np.float64), rows.logits)
-    counts = np.bincount(place, weights=rows.weights, minlength=len(shares))
-    return stability_index(fit_facts["n_rows"] * np.asarray(shares, dtype=np.float64), counts)
 
 
 def _line(cells: Cells, starts: Floats, confidence: float) -> DriftLine:

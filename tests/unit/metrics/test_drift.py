@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from monocal.metrics import Forecast, metric
-from monocal.metrics.drift import expected_performance, stability_index
+from monocal.metrics.drift import expected_performance, shift_since_fit, stability_index
 
 
 def test_value_and_noise_are_their_formulas_and_both_samples_count_alike():
@@ -28,6 +28,16 @@ def test_noise_is_what_two_samples_of_one_distribution_show():
 @pytest.mark.parametrize(("reference", "counts"), [([0, 0], [5, 5]), ([5, 5], [0, 0])])
 def test_undefined_if_either_side_has_no_rows(reference, counts):
     assert all(map(math.isnan, stability_index(reference, counts)))
+
+
+def test_scores_have_moved_as_far_as_their_counts_in_the_bins_of_the_fit():
+    facts = {"score_edges_logit": [-1.0, 1.0], "score_shares": [0.5, 0.3, 0.2], "n_rows": 100}
+    logits, weights = np.array([-2.0, 0.5]), np.array([30.0, 10.0])
+    found = shift_since_fit(facts, logits, weights)
+    assert found == pytest.approx(stability_index([50, 30, 20], [30, 10, 0]))
+    assert shift_since_fit(facts, np.repeat(logits, [30, 10])) == found
+    for unknown in ({}, {"score_edges_logit": [], "score_shares": [1.0], "n_rows": 9}):
+        assert math.isnan(shift_since_fit(unknown, logits).value)
 
 
 def test_a_forecast_expects_what_labels_drawn_from_it_have():

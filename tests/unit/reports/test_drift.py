@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from monocal.metrics.drift import stability_index
-from monocal.reports.drift import MOST_WINDOWS, ROW_WINDOWS, cut_windows, drift, score_shift
+from monocal.reports.drift import MOST_WINDOWS, ROW_WINDOWS, cut_windows, drift
 
 DAY = 86_400
 START = 1_700_006_400
@@ -74,20 +73,3 @@ def test_a_value_that_moved_is_named(make_rows, world):
     assert [segment.value for segment in found.moved] == ["site_7"]
     assert found.moved[0].first_pcoc < 1.0 < found.moved[0].second_pcoc
     assert found.n_values == 50
-
-
-def test_the_score_shift_is_zero_for_the_rows_of_the_fit(make_rows, world):
-    truth, labels, _ = world
-    rows = make_rows(labels, truth)
-    edges = np.quantile(rows.logits, np.linspace(0, 1, 21)[1:-1])
-    facts = {"score_edges_logit": edges.tolist(), "score_shares": [0.05] * 20, "n_rows": 40_000}
-    assert score_shift(rows, facts).value == pytest.approx(0.0, abs=1e-4)
-    assert score_shift(make_rows(labels, 0.5 * truth), facts).value > 0.25
-    assert np.isnan(score_shift(rows, {}).value)
-
-
-def test_the_score_shift_is_the_stability_index_of_its_counts(make_rows):
-    p = np.array([0.1] * 30 + [0.4] * 10)
-    facts = {"score_edges_logit": [-1.0, 1.0], "score_shares": [0.5, 0.3, 0.2], "n_rows": 100}
-    found = score_shift(make_rows(np.zeros(40), p), facts)
-    assert found == pytest.approx(stability_index([50, 30, 20], [30, 10, 0]))
