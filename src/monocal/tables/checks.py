@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
@@ -219,8 +219,23 @@ def explained_share(codes: NDArray[Any], outcomes: NDArray[Any], n_values: int) 
     return float(1.0 - loss / alone) if alone > 0.0 else 0.0
 
 
-def warn_about_copies(rows: Table) -> None:
-    """Warns about every field that seems to know a label, or has another value in most of the first rows.
+@final
+@dataclass(frozen=True)
+class Doubt:
+    """Something that speaks against a column in the part it plays.
+
+    Attributes:
+        kind: What it is: `label_missing`, `score_constant`, `score_is_label`, `score_reversed`, `field_leaks`,
+            `field_names_rows` or `field_moves`.
+        text: The argument, what was got, and a hint.
+    """
+
+    kind: str
+    text: str
+
+
+def doubts_about_fields(rows: Table) -> Iterator[Doubt]:
+    """Yields every field that seems to know a label, or has another value in most of the first rows.
 
     It knows a label if it explains a quarter of it, or if it has few values and many rows of one of them all had one
     outcome. The first kind was measured after the fact (a watch time, a follow-up action): a model that uses it is
@@ -236,14 +251,18 @@ def warn_about_copies(rows: Table) -> None:
     )
     is_enough = len(sample) >= _ENOUGH_ROWS
 
-    def warn(name: str, what: str, reason: str) -> None:
+    def doubt(kind: str, name: str, what: str, reason: str) -> Doubt:
         argument = "numeric" if name in rows.roles.numeric else "fields"
-        _warn(f"{argument}: got {name!r}, which {what}", f"name {argument}= without it if it is {reason}")
+        return Doubt(
+            kind, f"{argument}: got {name!r}, which {what}. Hint: name {argument}= without it if it is {reason}"
+        )
 
     for index, name in enumerate(vocabulary.names):
         n_values = len(np.unique(sample[:, index]))
         if is_enough and n_values > UNIQUE_SHARE * len(sample):
-            warn(name, f"names rows: {n_values:,} values in {len(sample):,} rows", "an id of a row")
+            yield doubt(
+                "field_names_rows", name, f"names rows: {n_values:,} values in {len(sample):,} rows", "an id of a row"
+            )
     for task, column in rows.labels.items():
         labels, label = np.asarray(column[:_COPY_ROWS]), rows.roles.labels[task]
         known = np.flatnonzero(labels >= 0)
@@ -252,7 +271,7 @@ def warn_about_copies(rows: Table) -> None:
             shown = None if index in numeric else partial(_value, vocabulary.fields[index])
             leak = _leak_of(codes, outcomes, size, SUSPICIOUS_SHARE if is_enough else _A_COPY, shown)
             if leak:
-                warn(name, f"tells {label!r}: {leak}", "known only after the outcome")
+                yield doubt("field_leaks", name, f"tells {label!r}: {leak}", "known only after the outcome")
 
 
 def _value(field: Any, number: int) -> str:
@@ -260,12 +279,14 @@ def _value(field: Any, number: int) -> str:
     return repr(field.values[number - 1].as_py()) if is_listed else f"id {number}"
 
 
-def _warn(got: str, hint: str) -> None:
-    warnings.warn(f"{got}. Hint: {hint}", MonocalWarning, stacklevel=4)
+def warn_about(doubts: Iterable[Doubt]) -> None:
+    """Warns about each of them."""
+    for doubt in doubts:
+        warnings.warn(doubt.text, MonocalWarning, stacklevel=4)
 
 
-def warn_about_scores(rows: Table) -> None:
-    """Warns, by column, about a score that cannot be meant, and about a label that is mostly unknown.
+def doubts_about_scores(rows: Table) -> Iterator[Doubt]:
+    """Yields, by column, a score that cannot be meant, and a label that is mostly unknown.
 
     A score that is the same in every row orders nothing; one that equals the label knows the outcome; one that is lower
     where the outcome happened runs the wrong way, which no monotone map can turn. A null label is a row that was not
@@ -281,23 +302,25 @@ def warn_about_scores(rows: Table) -> None:
         known = labels >= 0
         n_unknown = int(known.size - np.count_nonzero(known))
         if len(rows.scores) == 1 and 2 * n_unknown >= known.size:
-            _warn(
-                f"label: got {label!r}, which is null in {n_unknown:,} of {known.size:,} rows; these are not fitted",
-                "check the join that brought the labels, or leave those rows out",
+            yield Doubt(
+                "label_missing",
+                f"label: got {label!r}, which is null in {n_unknown:,} of {known.size:,} rows; these are not fitted. "
+                "Hint: check the join that brought the labels, or leave those rows out",
             )
         seen, outcomes = (scores, labels) if not n_unknown else (scores[known], labels[known])
         if seen.size < _FEWEST_SCORES:
             continue
         if float(np.min(seen)) == float(np.max(seen)):
-            _warn(f"score: got {score!r}, which is {float(seen[0]):g} in every row", "name the column of the score")
+            text = f"score: got {score!r}, which is {float(seen[0]):g} in every row. Hint: name the column of the score"
+            yield Doubt("score_constant", text)
         elif np.array_equal(seen, outcomes):
-            _warn(
-                f"score: got {score!r}, which equals the label {label!r} in every row", "name the column of the score"
-            )
+            text = f"score: got {score!r}, which equals the label {label!r} in every row"
+            yield Doubt("score_is_label", f"{text}. Hint: name the column of the score")
         elif _runs_backwards(seen, outcomes):
-            _warn(
-                f"score: got {score!r}, which is higher where {label!r} did not happen",
-                "name the score of this label, or one minus a probability and minus a logit of the opposite",
+            yield Doubt(
+                "score_reversed",
+                f"score: got {score!r}, which is higher where {label!r} did not happen. "
+                "Hint: name the score of this label, or one minus a probability and minus a logit of the opposite",
             )
 
 
@@ -326,11 +349,11 @@ def warn_about_moving(rows: Table) -> None:
         *([(time, "the column that orders rows")] if time in rows.roles.numeric else []),
         *((name, "whose newest values lie beyond nearly all older ones") for name in moving),
     ]:
-        _warn(
+        text = (
             f"numeric: got {name!r}, {what}: later rows lie beyond the last knot, where the effect stays what it was "
-            "at the end of the fit",
-            "leave it out, or name a column whose values recur, such as the hour",
+            "at the end of the fit. Hint: leave it out, or name a column whose values recur, such as the hour"
         )
+        warn_about([Doubt("field_moves", text)])
 
 
 def is_moving(numbers: Floats) -> bool:

@@ -19,7 +19,7 @@ from monocal.core.reduce import Partition, Reducer
 from monocal.core.spaces import Floats, sampling_shift, sigmoid, to_logits
 from monocal.core.threads import trim_heap
 from monocal.tables.categories import EncodedColumn, check_categories, coded, coded_numbers, join_coded, whole_numbers
-from monocal.tables.checks import warn_about_copies, warn_about_moving, warn_about_scores
+from monocal.tables.checks import doubts_about_fields, doubts_about_scores, warn_about, warn_about_moving
 from monocal.tables.columns import labels_or_missing, numbers, numbers_or_nan
 from monocal.tables.late_labels import DelayCurve, LateLabels, mature
 from monocal.tables.moments import Kind, TimeWindow, check_one_kind, kinds_of_moments, moments_of
@@ -244,7 +244,7 @@ class Table:
         weights = None if self.weights is None else check_weights(self.weights, self.n_rows).astype(np.float32)
         features = vocabulary.encode_columns(columns, self.n_rows)
         known = replace(self, features=features, vocabulary=vocabulary, fields={}, weights=weights)
-        warn_about_copies(known)
+        warn_about(doubts_about_fields(known))
         return known
 
     def local(
@@ -406,6 +406,6 @@ def rows_of_fit(table: TableLike, columns: Mapping[str, Any]) -> Table:
     fields = columns.get("fields") or ()
     once = fields if isinstance(fields, str) else list(dict.fromkeys(fields))
     rows = Table.read(table, Roles.of(**{**columns, "fields": once})).in_time_order()
-    warn_about_scores(rows)
+    warn_about(doubts_about_scores(rows))
     warn_about_moving(rows)
     return rows

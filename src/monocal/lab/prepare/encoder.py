@@ -25,7 +25,7 @@ from monocal.lab.prepare.steps import (
     sort_rows,
     write_manifest,
 )
-from monocal.tables.checks import warn_about_copies
+from monocal.tables.checks import doubts_about_fields, warn_about
 from monocal.tables.encoded import ENCODED_LOG, VOCABULARY, LogManifest
 from monocal.tables.places import is_parquet
 from monocal.tables.roles import Roles
@@ -139,7 +139,7 @@ def encode_log(
         write_manifest(arrays, parts.ranges, given.roles, made_from | notes, work)
     encoded = EncodedLog.open(target)
     warn_about_skipped(skipped, encoded.n_rows)
-    warn_about_copies(encoded.as_table())
+    warn_about(doubts_about_fields(encoded.as_table()))
     return encoded
 
 
