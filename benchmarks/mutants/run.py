@@ -34,7 +34,7 @@ from reach import QUIET, Reach, record  # noqa: E402
 GROUPS = {
     "metrics": ["metrics/*.py"],
     "calibrators": [
-        "core/spaces.py",
+        "core/scores.py",
         "core/dataset.py",
         "core/fields.py",
         "core/reduce.py",
@@ -44,13 +44,9 @@ GROUPS = {
     ],
     "artefact": [
         "models/artefact.py",
-        "models/canary.py",
-        "models/verification.py",
-        "models/fusion.py",
         "core/files.py",
         "core/folder.py",
         "core/format.py",
-        "core/replace.py",
     ],
     "engine": ["serving/engine.py", "serving/encode.py"],
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from monocal.calibrators import calibrator
-from monocal.core.spaces import Floats, log_loss, logit, sigmoid
+from monocal.core.scores import Floats, log_loss, logit, sigmoid
 
 OUT = Path(__file__).parents[1] / "results" / "few_labels.md"
 LABELS = (200, 1_000, 5_000)

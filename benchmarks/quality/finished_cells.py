@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from monocal.core.spaces import log_losses, logit
+from monocal.core.scores import log_losses, logit
 from monocal.evaluation.evaluate import evaluate
 from monocal.lab.studies.cell_runner import RunOptions, list_cells
 from monocal.lab.studies.evaluator import FieldErrors, errors_to_truth

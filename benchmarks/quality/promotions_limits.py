@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from monocal.core.spaces import Floats, log_losses, logit, sigmoid
+from monocal.core.scores import Floats, log_losses, logit, sigmoid
 from monocal.lab.studies.cell_runner import RunOptions, list_cells
 from monocal.lab.studies.cells import fit
 from monocal.lab.studies.evaluator import FieldErrors

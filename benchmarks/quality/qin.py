@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from monocal.core.spaces import log_loss, sigmoid
+from monocal.core.scores import log_loss, sigmoid
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, MultiTaskDeepFM

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student_t
 
-from monocal.core.spaces import log_losses, logit
+from monocal.core.scores import log_losses, logit
 from monocal.lab.studies.cell_runner import RunOptions, list_cells
 from monocal.lab.studies.cells import fit_and_predict
 from monocal.lab.studies.prepared_logs import prepare

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from monocal.calibrators import calibrator
-from monocal.core.spaces import log_loss, logit
+from monocal.core.scores import log_loss, logit
 from monocal.lab.simulator import simulate_log
 from monocal.tables.vocabulary import Vocabulary
 

@@ -25,7 +25,7 @@ from request_scorer import RequestScorer
 
 from monocal.calibrators import CALIBRATORS
 from monocal.core.files import atomic_file
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, MultiTaskDeepFM
 from monocal.lab.simulator import SimulatedLog, World, find_world, simulate_log

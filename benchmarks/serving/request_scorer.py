@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.lab.rankers.networks import DeepFMNetwork, smallest_fields
 
 DEFAULT_FOLDED_VALUES = 1 << 17

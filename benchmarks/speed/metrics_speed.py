@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from monocal.core.files import atomic_file
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 from monocal.evaluation.evaluate import evaluate
 from monocal.evaluation.result import Evaluation
 from monocal.metrics import metric

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from monocal.calibrators import calibrator
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 
 SIZES = (20_000, 5_000, 2_000, 500, 200, 50, 20, 10, 5)
 QUIET = {"n_threads": 1, "show_progress": False}

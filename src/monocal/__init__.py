@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from monocal.core.version import __version__
+from monocal.core import __version__
 
 if TYPE_CHECKING:
     from monocal.calibrators import calibrator as calibrator

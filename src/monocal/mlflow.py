@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from monocal.core.version import __version__
+from monocal.core import __version__
 from monocal.models.artefact import load_model as load_folder
 
 if TYPE_CHECKING:

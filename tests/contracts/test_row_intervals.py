@@ -9,8 +9,7 @@ import monocal
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.row_intervals import row_intervals
-from monocal.core.spaces import logit, sigmoid
+from monocal.core.scores import logit, row_intervals, sigmoid
 from monocal.lab.simulator import WORLDS, simulate_log
 from monocal.neural.base import NeuralCalibrator
 

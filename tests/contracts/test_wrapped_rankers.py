@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import logit, sigmoid
+from monocal.core.scores import logit, sigmoid
 from monocal.models.rankers import ranker_scores
 from monocal.models.wrap import Calibrated
 

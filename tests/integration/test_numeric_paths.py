@@ -9,7 +9,7 @@ import pytest
 import monocal
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import STEPS
-from monocal.core.spaces import logit, sigmoid
+from monocal.core.scores import logit, sigmoid
 from monocal.models.onnx import export_onnx
 from monocal.reports.data import build_report
 from monocal.reports.page import render

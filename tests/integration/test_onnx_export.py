@@ -9,7 +9,7 @@ import pytest
 import monocal
 from monocal.calibrators import CALIBRATORS, LogitCalibrator
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import logit
+from monocal.core.scores import logit
 from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
 from monocal.neural.base import NeuralCalibrator

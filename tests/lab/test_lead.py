@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 from monocal.lab.lead import explain_lead
 
 

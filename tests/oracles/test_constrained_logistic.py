@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from monocal.calibrators.gauss_gamma import GammaCalibrator
 from monocal.calibrators.logistic import solve_logistic
 from monocal.core.dataset import Dataset
-from monocal.core.spaces import log_losses
+from monocal.core.scores import log_losses
 
 
 def best_loss(design, targets, weights, l2, constraints, offset):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
-from monocal.core.spaces import logit
+from monocal.core.scores import logit
 from monocal.evaluation.stats import MatchedCounts, ratio_interval
 from monocal.models.late import fit_late
 from monocal.tables.roles import Roles

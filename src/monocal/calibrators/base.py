@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self, final
@@ -9,18 +10,27 @@ from typing import ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.calibrators.contract import RowScorer, Tags, check_both_classes, check_features, check_partition, refusal
+from monocal.calibrators.contract import (
+    CalibratorState,
+    RowScorer,
+    Tags,
+    check_both_classes,
+    check_features,
+    check_partition,
+    pack,
+    refusal,
+    unpack,
+)
 from monocal.calibrators.curve import BaseCurve
+from monocal.calibrators.logistic import recent_intercept
 from monocal.calibrators.params import Parameters, check_arguments
 from monocal.calibrators.raw_features import KnownValues, known_ids, learn_values
-from monocal.calibrators.recent_rows import GUARD_SHARE, is_worse, recent_intercept
-from monocal.calibrators.state import CalibratorState, pack, unpack
 from monocal.core.dataset import Dataset
-from monocal.core.errors import InvalidInput
-from monocal.core.row_intervals import LogitVariance
-from monocal.core.spaces import (
+from monocal.core.errors import InvalidInput, MonocalWarning
+from monocal.core.scores import (
     SCORE_EPSILON,
     Floats,
+    LogitVariance,
     SamplingRate,
     ScoreSpace,
     check_score_space,
@@ -34,6 +44,9 @@ from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.onnx_graph import GraphBuilder
 from monocal.ops.onnx_ops import Node, OnnxOps
 from monocal.ops.operations import Ops, Values
+
+GUARD_SHARE = 0.2
+"""The most recent share of rows on which `guard=True` judges the fit."""
 
 
 class Calibrator(Parameters, ABC):
@@ -465,3 +478,24 @@ class LogitCalibrator(Calibrator):
     def _map_shifted(self, ops: Ops, logits: Values, ids: Values | None, shift: float) -> Values:
         found = self._map(ops, logits, ids)
         return ops.sigmoid(found if shift == 0.0 else found + shift)
+
+
+def is_worse(method: str, recent: Dataset, probabilities: Floats) -> bool:
+    """Says, and warns, that probabilities have a larger log-loss than the scores they were made from.
+
+    Arguments:
+        method: Its name, for the warning.
+        recent: Rows that the fit has not seen.
+        probabilities: What it predicts for them.
+    """
+    before = recent.log_loss(logit(sigmoid(recent.z)))
+    after = recent.log_loss(logit(probabilities))
+    if after <= before:
+        return False
+    warnings.warn(
+        f"{method}: on the most recent {GUARD_SHARE:.0%} of the rows its log-loss is {after:.5f}, the "
+        f"uncalibrated score's {before:.5f}; falling back to the uncalibrated score",
+        MonocalWarning,
+        stacklevel=4,
+    )
+    return True

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal, final, get_args
+from typing import Any, Literal, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
-from monocal.calibrators.merged_curves import merge_day, weights_of_knots
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import SCORE_EPSILON, Floats, logit, sigmoid
+from monocal.core.scores import SCORE_EPSILON, Floats, log_loss, logit, sigmoid
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
+from monocal.wide.filter import EVIDENCE_KEPT
 from monocal.wide.refresh import require_posterior
 
 Binning = Literal["width", "mass"]
@@ -303,3 +303,80 @@ def pool_violators(centres: Floats, rates: Floats, counts: Floats) -> tuple[Floa
             block = ((x * c + block[0] * block[2]) / total, (y * c + block[1] * block[2]) / total, total)
         blocks.append(block)
     return np.array([x for x, _, _ in blocks]), np.array([y for _, y, _ in blocks])
+
+
+# Curves that are merged day by day: blocks with weights, older ones counting less
+
+DISCOUNTS = np.array([1.0, 0.9, 0.7, 0.4, 0.0])
+"""Shares of the earlier weight that count beside the newest rows: candidates that run side by side."""
+
+Curve = tuple[Floats, Floats, Floats]
+"""Knots, rates there, and how much weight stands behind each."""
+
+Solve = Callable[[Floats, Floats, Floats], tuple[Floats, Floats]]
+
+
+def weights_of_knots(knots: Floats, rates: Floats, scores: Floats, weights: Floats) -> Floats:
+    """Returns the weight of the rows behind each knot; a level stretch shares its rows between its two ends.
+
+    Example:
+        >>> scores = np.array([0.1, 0.2, 0.3, 0.6])
+        >>> weights_of_knots(np.array([0.1, 0.3, 0.6]), np.array([0.2, 0.2, 0.9]), scores, np.ones(4)).tolist()
+        [1.5, 1.5, 1.0]
+    """
+    place = np.clip(np.searchsorted(knots, scores, side="right") - 1, 0, knots.size - 1)
+    found: Any = np.bincount(place, weights, knots.size)
+    same = np.flatnonzero(rates[1:] == rates[:-1])
+    both = 0.5 * (found[same] + found[same + 1])
+    found[same], found[same + 1] = both, both
+    result: Floats = found
+    return result
+
+
+def merge_day(
+    state: dict[str, NDArray[Any]],
+    fitted: Curve,
+    today: Curve,
+    rows: tuple[Floats, Floats, Floats],
+    solve: Solve,
+    predict: Callable[[Floats, Floats, Floats], Floats],
+) -> tuple[Curve, dict[str, NDArray[Any]], float]:
+    """Returns the curve after a day, what is kept for the next, and the discount in use.
+
+    Every candidate is charged the log-loss of its curve of yesterday on today's rows, then takes today's blocks beside
+    its own, discounted ones. The one with the least loss so far gives the curve.
+
+    Arguments:
+        state: What the last merge kept; the curve in use if there was none.
+        fitted: The curve in use.
+        today: The curve of today's rows alone.
+        rows: Today's scores, labels and weights.
+        solve: The monotone curve of weighted points: knots and rates.
+        predict: Rates at scores, from knots and rates.
+    """
+    scores, labels, weights = rows
+    curves, losses = _candidates(state, fitted)
+    losses = EVIDENCE_KEPT * losses
+    following: list[Curve] = []
+    for number, (knots, rates, mass) in enumerate(curves):
+        losses[number] += weights.sum() * log_loss(logit(predict(scores, knots, rates)), labels, weights)
+        kept = mass * DISCOUNTS[number]
+        x, y, w = (np.concatenate(pair) for pair in zip((knots, rates, kept), today, strict=True))
+        new_knots, new_rates = solve(x[w > 0.0], y[w > 0.0], w[w > 0.0])
+        following.append((new_knots, new_rates, weights_of_knots(new_knots, new_rates, x, w)))
+    best = int(np.argmin(losses))
+    arrays = {
+        name: np.concatenate(parts)
+        for name, parts in zip(("knots", "rates", "weights"), zip(*following, strict=True), strict=True)
+    }
+    arrays["sizes"] = np.array([knots.size for knots, _, _ in following])
+    arrays["losses"] = losses
+    return following[best], arrays, float(DISCOUNTS[best])
+
+
+def _candidates(state: dict[str, NDArray[Any]], fitted: Curve) -> tuple[list[Curve], Floats]:
+    if "sizes" not in state:
+        return [fitted] * DISCOUNTS.size, np.zeros(DISCOUNTS.size)
+    ends = np.cumsum(state["sizes"])[:-1]
+    parts = [np.split(state[name], ends) for name in ("knots", "rates", "weights")]
+    return [(x, y, w) for x, y, w in zip(*parts, strict=True)], state["losses"]

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from monocal.calibrators.base import Calibrator
 from monocal.core.errors import MonocalError
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 
 class NotFitted(MonocalError, NotFittedError):  # type: ignore[misc]

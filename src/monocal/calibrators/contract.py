@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Literal, Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 
 @dataclass(frozen=True)
@@ -136,3 +139,59 @@ def check_partition(method: str, fits_in_parts: bool, looks_at_time: bool, data:
             f"a column that orders rows by time, for {method!r} with carry, recent_share or guard",
             'name the column, or set carry="none", recent_share=0 and guard=False',
         )
+
+
+# What a fit learned
+
+
+@dataclass
+class CalibratorState:
+    """What a fitted calibrator knows: `arrays` go to safetensors, `values` to the JSON manifest.
+
+    Attributes:
+        arrays: Numeric arrays by name; nested ones are joined with a slash.
+        values: Numbers, strings, booleans, lists and nested calibrators' descriptions.
+    """
+
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def pack(learned: dict[str, Any]) -> CalibratorState:
+    """Sorts learned attributes into arrays and values.
+
+    Example:
+        >>> state = pack({"slope_": 2.0, "knots_": np.array([0.0, 1.0])})
+        >>> state.values, list(state.arrays)
+        ({'slope_': 2.0}, ['knots_'])
+    """
+    state = CalibratorState()
+    for name, value in learned.items():
+        if isinstance(value, np.ndarray):
+            state.arrays[name] = value
+        elif isinstance(value, dict) and value and all(isinstance(array, np.ndarray) for array in value.values()):
+            state.arrays.update({f"{name}/{key}": array for key, array in value.items()})
+        else:
+            state.values[name] = value.item() if isinstance(value, np.generic) else value
+    return state
+
+
+def unpack(state: CalibratorState) -> dict[str, Any]:
+    """Undoes `pack`."""
+    learned: dict[str, Any] = dict(state.values)
+    for name, array in state.arrays.items():
+        owner, _, key = name.partition("/")
+        if key:
+            learned.setdefault(owner, {})[key] = array
+        else:
+            learned[name] = array
+    return learned
+
+
+def with_prefix(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {f"{prefix}/{name}": array for name, array in arrays.items()}
+
+
+def without_prefix(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    start = prefix + "/"
+    return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from monocal.core.dataset import Dataset, Part
-from monocal.core.spaces import Floats, log_losses, sigmoid
+from monocal.core.scores import Floats, log_losses, sigmoid
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
 

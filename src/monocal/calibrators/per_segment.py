@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.base import Calibrator
-from monocal.calibrators.contract import Tags
-from monocal.calibrators.state import CalibratorState, pack, unpack, with_prefix, without_prefix
+from monocal.calibrators.contract import CalibratorState, Tags, pack, unpack, with_prefix, without_prefix
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.ops.onnx_ops import OnnxOps
 from monocal.ops.operations import Ops, Values
 

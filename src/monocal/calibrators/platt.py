@@ -14,7 +14,7 @@ from monocal.calibrators.contract import Tags
 from monocal.calibrators.logistic import score_and_one, solve_logistic
 from monocal.core.dataset import Block, Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
 from monocal.wide.intervals import posterior_at_fit

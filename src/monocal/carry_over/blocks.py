@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monocal.core.dataset import Dataset
 from monocal.core.reduce import Partition, rows_between
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 N_BLOCKS = 20
 FEWEST_PERIODS = 10

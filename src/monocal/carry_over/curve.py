@@ -14,7 +14,7 @@ from monocal.carry_over.origins import SEARCH, Origin, validation_rows
 from monocal.carry_over.shares import Contributions, solve_shares
 from monocal.carry_over.shrinkage import SMALLEST_SHARE, CarryOver
 from monocal.core.dataset import Dataset
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.wide.penalties import Penalty
 from monocal.wide.solver import Search
 

@@ -7,11 +7,10 @@ from typing import final
 
 import numpy as np
 
-from monocal.calibrators.logistic import score_and_one, solve_logistic
-from monocal.calibrators.recent_rows import solve_shift
+from monocal.calibrators.logistic import score_and_one, solve_logistic, solve_shift
 from monocal.carry_over.shrinkage import CarryOver
 from monocal.core.dataset import Dataset
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.wide.penalties import LARGEST_PENALTY, Penalty, PenaltyPath, solve_with_penalties
 from monocal.wide.solver import Search, WideParameters
 

@@ -14,7 +14,7 @@ from monocal.carry_over.shares import Contributions, ValidationRows
 from monocal.core.dataset import Block, Dataset
 from monocal.core.fields import FieldSchema, Ids
 from monocal.core.reduce import Partition
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.wide.loss import loop_for
 from monocal.wide.penalties import Penalty, PenaltyPath, solve_with_penalties
 from monocal.wide.solver import Search, WideParameters

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from monocal.core.dataset import Block, Dataset
-from monocal.core.spaces import Floats, log_losses, sigmoid
+from monocal.core.scores import Floats, log_losses, sigmoid
 
 PRIOR_STRENGTH = 4.0
 """κ: how many independent, fully informative observations the prior share counts for."""

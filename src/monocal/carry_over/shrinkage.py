@@ -15,7 +15,7 @@ from monocal.carry_over.shares import solve_shares
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import FieldSchema
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.wide.penalties import Penalty
 
 Carry = Literal["auto", "none"] | Mapping[Any, float]

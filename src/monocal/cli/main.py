@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from monocal.cli.exits import MEANINGS, Terminated, run_guarded
 from monocal.cli.options import remember_debug, with_options
-from monocal.core.version import __version__
+from monocal.core import __version__
 
 LABORATORY = "lab"
 HOMES: Mapping[str, str] = {

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats, as_float_column
+from monocal.core.scores import Floats, as_float_column
 
 LARGEST_WEIGHT = 1e12
 """The square of the sum of ten million such weights still is a number in float32, in which networks train."""

@@ -14,7 +14,7 @@ from monocal.core.checks import check_ids, check_labels, check_length, check_wei
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema, Ids
 from monocal.core.reduce import BLOCK_ROWS, Partition, rows_between
-from monocal.core.spaces import Floats, SamplingRate, ScoreSpace, log_loss, log_losses, sampling_shift, to_logits
+from monocal.core.scores import Floats, SamplingRate, ScoreSpace, log_loss, log_losses, sampling_shift, to_logits
 
 Sums = Sequence[Floats | float]
 Rows = NDArray[np.integer[Any]] | NDArray[np.bool_] | slice

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 Ids = NDArray[np.int32]
 

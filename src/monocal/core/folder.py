@@ -23,18 +23,19 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, final
 
+from monocal.core import __version__
 from monocal.core.errors import ArtefactError, InvalidInput, MissingFolder
-from monocal.core.files import local_path, output_folder
-from monocal.core.format import fingerprint, fingerprint_bytes, fingerprint_file
-from monocal.core.replace import (
+from monocal.core.files import (
     atomic_folder,
     check_place,
     entries_of,
     finish_replacement,
+    local_path,
     named_place,
+    output_folder,
     remove_folder,
 )
-from monocal.core.version import __version__
+from monocal.core.format import fingerprint, fingerprint_bytes, fingerprint_file
 
 LARGEST_MANIFEST_BYTES = 64 << 20
 """A manifest holds facts, not data; what is larger is not read."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.errors import InvalidInput, MonocalError
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 Predict = Callable[[Floats, Any], ArrayLike]
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, LostMember
 from monocal.core.reduce import Reducer
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 TIMEOUT_SECONDS = 600.0
 """A member that does not answer for so long is lost; gloo itself would wait for half an hour."""

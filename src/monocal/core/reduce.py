@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 MOST_PARTS = 512
 """Partial sums are below 2⁵³; as many of them fit into an integer of 64 bits."""

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.evaluation.stats import MatchedCounts, matched_counts, ratio_interval, shrunk_ratio, two_sided_p_value
 from monocal.metrics.forecast import IdColumn
 from monocal.metrics.sums import sum_per_cell

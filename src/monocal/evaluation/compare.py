@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.numbers import plain_values, significant
-from monocal.core.spaces import Floats, log_losses, logit
+from monocal.core.scores import Floats, log_losses, logit
 from monocal.evaluation.result import Evaluation, text_table
 from monocal.metrics import Interval, centred_interval
 from monocal.metrics.base import Goal

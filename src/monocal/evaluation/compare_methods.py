@@ -14,7 +14,7 @@ from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.carry_over.describe import NETWORK_DROPPED, is_calendar
 from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 from monocal.core.progress import progress
-from monocal.core.spaces import ScoreSpace
+from monocal.core.scores import ScoreSpace
 from monocal.evaluation.compare import MARGIN, Comparison, Verdict, compare
 from monocal.evaluation.evaluate import headline_metrics
 from monocal.evaluation.result import Evaluation, EvaluationOptions

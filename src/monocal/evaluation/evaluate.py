@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from monocal.core.checks import check_weights
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats, SamplingRate, ScoreSpace, check_score_space, sampling_shift, sigmoid, to_logits
+from monocal.core.scores import Floats, SamplingRate, ScoreSpace, check_score_space, sampling_shift, sigmoid, to_logits
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.metrics import METRICS, AnyMetric, Forecast, metric, values_of
 from monocal.metrics.forecast import check_probabilities

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.core.spaces import Floats, SamplingRate, ScoreSpace, log_losses, logit
+from monocal.core.scores import Floats, SamplingRate, ScoreSpace, log_losses, logit
 from monocal.evaluation.cells import Cells, dispersion_of, sum_cells
 from monocal.evaluation.evaluate import forecast_of
 from monocal.evaluation.result import text_table

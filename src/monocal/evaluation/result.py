@@ -12,7 +12,7 @@ import numpy as np
 
 from monocal.core.errors import UnknownName
 from monocal.core.numbers import plain_values
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.metrics import AnyMetric, Forecast, Interval, Value, bootstrap, centred_interval, noise_floor
 from monocal.metrics.resample import check_confidence, check_replicates
 from monocal.tables.result import Tabular

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 
 class MatchedCounts(NamedTuple):

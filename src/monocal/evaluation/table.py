@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.reduce import Reducer
-from monocal.core.spaces import Floats, ScoreSpace
+from monocal.core.scores import Floats, ScoreSpace
 from monocal.evaluation.evaluate import evaluate_forecast, forecast_of, headline_metrics
 from monocal.evaluation.fields import FieldTable, by_times_seen, field_tables
 from monocal.evaluation.result import Evaluation, EvaluationOptions

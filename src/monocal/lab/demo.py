@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file, output_folder
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 from monocal.evaluation.compare_methods import MethodComparison, compare_methods
 from monocal.lab.lead import Lead, explain_lead
 from monocal.lab.prepare.encoder import encode_log

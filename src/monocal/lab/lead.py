@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from monocal.core.numbers import percent, ratio, significant
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.evaluation.cells import Cells, sum_cells
 from monocal.evaluation.compare import compare
 from monocal.evaluation.compare_methods import MethodComparison

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.scores import Floats, sigmoid
 from monocal.lab.studies.study_data import CalibrationRows, TestRows
 
 HOLDOUT_SHARE = 0.2

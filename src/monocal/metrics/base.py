@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.metrics.forecast import Forecast
 
 

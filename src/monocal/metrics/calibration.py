@@ -8,7 +8,7 @@ from typing import Literal, final, get_args
 import numpy as np
 
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.metrics.base import Metric, Summary, Value, check_positive_count, minimize, toward
 from monocal.metrics.forecast import Forecast, IdColumn
 from monocal.metrics.order import OrderedCells, ScoreOrder

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monocal.core.spaces import Floats, log_loss, logit
+from monocal.core.scores import Floats, log_loss, logit
 
 
 class StabilityIndex(NamedTuple):

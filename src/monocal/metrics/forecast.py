@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.checks import check_labels, check_length, check_weights, cut_soft, has_soft
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats, as_float_column
+from monocal.core.scores import Floats, as_float_column
 
 IdColumn = NDArray[np.integer[Any]]
 

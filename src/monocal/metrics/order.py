@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import SCORE_EPSILON, Floats, logit
+from monocal.core.scores import SCORE_EPSILON, Floats, logit
 from monocal.metrics.base import Blocks, Replay, Rows, S, Summary, check_positive_count
 from monocal.metrics.forecast import Forecast, IdColumn
 from monocal.metrics.sums import SumReplay, Sums, Term, cell_terms

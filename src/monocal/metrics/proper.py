@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from monocal.core.spaces import log_losses, logit
+from monocal.core.scores import log_losses, logit
 from monocal.metrics.base import Metric, Summary, Value, minimize
 from monocal.metrics.calibration import BinSums
 from monocal.metrics.forecast import Forecast

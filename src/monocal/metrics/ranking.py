@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.metrics.base import Blocks, Metric, Replay, Rows, Summary, Value, check_positive_count, maximize
 from monocal.metrics.forecast import Forecast, IdColumn
 from monocal.metrics.order import GroupedCells, GroupOrder, OrderedCells, ScoreOrder, add_runs, group_ranks, run_starts

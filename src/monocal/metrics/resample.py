@@ -27,7 +27,7 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.core.threads import one_blas_thread
 from monocal.metrics.base import AnyMetric, Blocks, by_summary
 from monocal.metrics.forecast import Forecast

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.metrics.base import Blocks, Replay, Rows, Summary
 from monocal.metrics.forecast import Forecast, IdColumn
 

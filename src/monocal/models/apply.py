@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.files import check_output
 from monocal.core.progress import progress
-from monocal.core.row_intervals import RowIntervals, check_level
-from monocal.core.spaces import ScoreSpace
+from monocal.core.scores import RowIntervals, ScoreSpace, check_level
 from monocal.models.model import Model, batch_intervals
 from monocal.tables.categories import categories_of_text
 from monocal.tables.columns import numbers_in

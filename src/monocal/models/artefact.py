@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators.contract import CalibratorState, with_prefix, without_prefix
 from monocal.calibrators.registry import GROUP
-from monocal.calibrators.state import CalibratorState, with_prefix, without_prefix
+from monocal.core import __version__
 from monocal.core.errors import ArtefactError, InvalidInput, MonocalError
-from monocal.core.files import is_uri, local_path
+from monocal.core.files import is_uri, local_path, read_unchanged
 from monocal.core.folder import LARGEST_MANIFEST_BYTES, FolderFormat
 from monocal.core.format import fingerprint_bytes
 from monocal.core.numbers import plain_values
-from monocal.core.replace import read_unchanged
-from monocal.core.version import __version__
 from monocal.models.facts import Counts
 from monocal.models.facts import verify as verify_answers
 from monocal.models.model import Fusion, Model, TaskModel

@@ -15,7 +15,7 @@ from monocal.core.errors import ArtefactError
 from monocal.core.fields import Ids
 from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
 from monocal.core.reduce import BLOCK_ROWS, Partition, Reducer
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.scores import Floats, sigmoid
 from monocal.tables.table import Table
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from monocal.carry_over.shrinkage import carry_by_position
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.reduce import Local, Reducer
-from monocal.core.spaces import Floats, ScoreSpace
+from monocal.core.scores import Floats, ScoreSpace
 from monocal.core.threads import trim_heap
 from monocal.models.facts import canary_of, count_values, fit_facts
 from monocal.models.late import check_late_method, fit_late

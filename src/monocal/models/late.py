@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.reduce import Partition
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.models.model import Model
 from monocal.tables.late_labels import DelayCurve
 from monocal.tables.table import Table

@@ -17,8 +17,7 @@ from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
 from monocal.core.progress import progress
-from monocal.core.row_intervals import LogitVariance, RowIntervals, check_level, row_intervals
-from monocal.core.spaces import Floats, ScoreSpace
+from monocal.core.scores import Floats, LogitVariance, RowIntervals, ScoreSpace, check_level, row_intervals
 from monocal.models.facts import Counts
 from monocal.tables.columns import numbers
 from monocal.tables.result import Tabular

@@ -11,7 +11,7 @@ import numpy as np
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FIRST_ID, NULL_ID, STEPS, Ids
 from monocal.core.files import atomic_file, output_file
-from monocal.core.spaces import SCORE_EPSILON, Floats, sigmoid
+from monocal.core.scores import SCORE_EPSILON, Floats, sigmoid
 from monocal.models.model import Model
 from monocal.ops.onnx_graph import GraphBuilder
 from monocal.tables.vocabulary import FieldVocabulary, NumericField

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.spaces import Floats, ScoreSpace
+from monocal.core.scores import Floats, ScoreSpace
 
 ScoreFrom = Literal["auto", "raw", "decision_function", "predict_proba", "predict"]
 """Which answer of a ranker is its score; `raw` is the sum of the trees of LightGBM, XGBoost or CatBoost."""

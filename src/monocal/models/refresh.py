@@ -11,7 +11,7 @@ import pyarrow as pa
 from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats, ScoreSpace
+from monocal.core.scores import Floats, ScoreSpace
 from monocal.models.facts import canary_of, count_values, fit_facts
 from monocal.models.late import check_late_method, fit_late, known_delays
 from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, row_sample, rows_fact, time_of_fit

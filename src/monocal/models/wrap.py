@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 
 from monocal.calibrators import Calibrator, calibrator
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.models.fit import DEFAULT_METHOD, fit, method_and_arguments
 from monocal.models.model import Model
 from monocal.models.rankers import ScoreFrom, fit_lists, learns_from_lists, numbered_groups, ranker_scores

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from monocal.core.spaces import Floats, logit
+from monocal.core.scores import Floats, logit
 
 RATIOS = (1.1, 1.25, 1.6, 2.5)
 """Factors on the odds that the chart of PCOC bets on, upwards and downwards."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.evaluation.compare import PairedLosses, paired_losses
 from monocal.evaluation.result import too_few_to_compare
 from monocal.evaluation.stats import joint_discoveries

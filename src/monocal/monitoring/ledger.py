@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.core.folder import FolderFormat
 from monocal.core.format import read_tensors, write_tensors
-from monocal.core.spaces import Floats, log_losses, logit
+from monocal.core.scores import Floats, log_losses, logit
 from monocal.monitoring.evalues import (
     N_BETS,
     begun,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import ScoreSpace
+from monocal.core.scores import ScoreSpace
 from monocal.models.artefact import MODEL_FOLDER, load_model, save_model
 from monocal.models.model import Model
 from monocal.models.refresh import refresh_rows, roles_to_learn, rows_to_learn

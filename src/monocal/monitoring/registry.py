@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.files import atomic_file, leftovers, local_path, naming_disk_full, output_folder, sync
+from monocal.core.files import atomic_file, leftovers, local_path, naming_disk_full, output_folder, sync, turn_in
 from monocal.core.folder import FolderFormat
-from monocal.core.locks import turn_in
 from monocal.models.artefact import MODEL_FOLDER, load_model
 from monocal.models.inspect import Inspection
 from monocal.models.model import Model

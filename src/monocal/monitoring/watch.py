@@ -12,10 +12,10 @@ from typing import Any, final
 
 import numpy as np
 
-from monocal.core.durations import DAY, duration_of
 from monocal.core.errors import InvalidInput
-from monocal.core.locks import turn_in
-from monocal.core.spaces import Floats
+from monocal.core.files import turn_in
+from monocal.core.numbers import DAY, duration_of
+from monocal.core.scores import Floats
 from monocal.evaluation.cells import Cells
 from monocal.metrics.drift import Expected, StabilityIndex, expected_performance, shift_since_fit
 from monocal.models.late import known_delays

@@ -21,8 +21,7 @@ from monocal.carry_over.shrinkage import CarryOver, carry_among, learn_carry_ove
 from monocal.core.dataset import Dataset
 from monocal.core.errors import MonocalError
 from monocal.core.reduce import LOCAL, broadcast, broadcast_arrays
-from monocal.core.row_intervals import LogitVariance
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats, LogitVariance
 from monocal.core.threads import row_workers, threads_for_rows
 from monocal.neural.carry_over import (
     NETWORK_PRIOR,

@@ -11,12 +11,12 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators.recent_rows import solve_shift
+from monocal.calibrators.logistic import solve_shift
 from monocal.carry_over.fit import EffectFit, among_all_fields, line_beside
 from monocal.carry_over.shares import ValidationRows, solve_shares
 from monocal.carry_over.shrinkage import CarryOver
 from monocal.core.dataset import Dataset
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.neural.fitted import Weights
 from monocal.wide.penalties import Penalty, PenaltyPath, solve_with_penalties
 from monocal.wide.solver import Search, WideParameters

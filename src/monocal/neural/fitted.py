@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from monocal.calibrators.contract import RowScorer
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.neural.maps import Curve
 from monocal.ops.operations import Ops, Values
 

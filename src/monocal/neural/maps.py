@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from monocal.compiled.limits import LOG_SCALE_LIMIT
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.ops.operations import Ops, Values
 
 MASS_FLOOR = 1e-4

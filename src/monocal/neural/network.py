@@ -14,7 +14,7 @@ from torch.nn import functional
 from monocal.core.errors import InvalidInput
 from monocal.core.monotonicity import MonotoneCheck
 from monocal.core.monotonicity import assert_monotone as assert_predict_monotone
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.neural.context import FieldContext, check_field_ids, field_offsets, generator_of, rows_of_ids
 from monocal.neural.maps import Curve, Drawn, Fixed, Network, Numbers, Parts
 from monocal.neural.mlp import Mlp

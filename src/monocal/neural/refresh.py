@@ -14,8 +14,7 @@ import numpy as np
 from monocal.carry_over.fit import line_beside
 from monocal.core.dataset import Dataset
 from monocal.core.fields import FieldSchema
-from monocal.core.row_intervals import LogitVariance
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats, LogitVariance
 from monocal.neural.fitted import Weights, network_weight
 from monocal.wide.intervals import logit_variances, posterior_at_fit, unexplained_at_fit
 from monocal.wide.penalties import FIRST_PENALTY

@@ -18,7 +18,7 @@ from monocal.core.batches import iterate_batches
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 from monocal.core.progress import progress
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.neural.losses import Loss
 
 Schedule = Literal["cosine", "constant"]

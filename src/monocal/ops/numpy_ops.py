@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monocal.compiled.jit import numba_is_installed
 from monocal.core.fields import FieldSchema
-from monocal.core.spaces import Floats, logit, round_logits, sigmoid
+from monocal.core.scores import Floats, logit, round_logits, sigmoid
 from monocal.ops.operations import Ops
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 if TYPE_CHECKING:
     from monocal.ops.onnx_graph import GraphBuilder

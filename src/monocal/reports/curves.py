@@ -12,7 +12,7 @@ from monocal.calibrators import Calibrator
 from monocal.core.dataset import Dataset
 from monocal.core.fields import NULL_ID, Ids
 from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
-from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.core.scores import Floats, logit, sigmoid
 from monocal.tables.vocabulary import NumericField, Vocabulary
 
 CURVE_POINTS = 61

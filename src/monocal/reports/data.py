@@ -14,10 +14,10 @@ import numpy as np
 
 from monocal.calibrators import CALIBRATORS, Calibrator
 from monocal.carry_over.describe import curve_remarks, retained_remarks
+from monocal.core import __version__
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
 from monocal.core.format import fingerprint
-from monocal.core.version import __version__
 from monocal.evaluation.fields import SeenBand
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.evaluation.table import check_fields, evaluate_rows, rows_seen

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.evaluation.cells import Cells
 from monocal.evaluation.stats import MatchedCounts, Spread, joint_discoveries, levelled, spread_of, two_sided_p_value
 from monocal.metrics.drift import StabilityIndex, shift_since_fit

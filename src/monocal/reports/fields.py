@@ -10,7 +10,7 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.evaluation.compare import Verdict
 from monocal.evaluation.fields import FieldErrors, field_errors
 from monocal.evaluation.result import Evaluation

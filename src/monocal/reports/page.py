@@ -10,9 +10,8 @@ from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from monocal.core import numbers
+from monocal.core import __version__, numbers
 from monocal.core.files import atomic_file, check_output, output_file
-from monocal.core.version import __version__
 from monocal.evaluation.compare import MARGIN
 from monocal.evaluation.result import Evaluation
 from monocal.models.model import Model

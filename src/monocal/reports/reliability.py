@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from scipy import special
 
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.reports.rows import BeforeAfter, TaskRows
 
 MOST_BINS = 20

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.scores import Floats, sigmoid
 from monocal.evaluation.cells import Cells, dispersion_of, sum_cells
 from monocal.tables.categories import EncodedColumn, IdColumn
 from monocal.tables.table import Table

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from monocal.core.files import atomic_file, output_file
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 Label = Callable[[float], str]
 

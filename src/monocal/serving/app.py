@@ -22,8 +22,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from monocal.core import __version__
 from monocal.core.errors import UnknownName
-from monocal.core.version import __version__
 from monocal.serving.engine import Answer, Request
 from monocal.serving.limits import (
     BODY,

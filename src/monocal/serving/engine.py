@@ -14,8 +14,15 @@ from numpy.typing import ArrayLike
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
-from monocal.core.row_intervals import LogitVariance, check_level, row_intervals
-from monocal.core.spaces import Floats, as_float_column, sampling_shift, to_logits
+from monocal.core.scores import (
+    Floats,
+    LogitVariance,
+    as_float_column,
+    check_level,
+    row_intervals,
+    sampling_shift,
+    to_logits,
+)
 from monocal.models.artefact import load_model
 from monocal.models.facts import verify
 from monocal.models.model import Fusion, Model

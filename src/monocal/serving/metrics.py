@@ -22,7 +22,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.metrics.drift import stability_index
 from monocal.serving.engine import Answer, Engine
 

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from monocal.core import __version__
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.spaces import Floats
-from monocal.core.version import __version__
+from monocal.core.scores import Floats
 from monocal.models.model import Fusion
 from monocal.serving.encode import Value
 from monocal.serving.engine import Engine, Request

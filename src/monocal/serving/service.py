@@ -22,7 +22,7 @@ from typing import final
 import numpy as np
 
 from monocal.core.errors import ArtefactError, MonocalError
-from monocal.core.replace import read_unchanged
+from monocal.core.files import read_unchanged
 from monocal.models.artefact import MODEL_FOLDER
 from monocal.monitoring.registry import REGISTRY, is_registry, read_registry
 from monocal.serving.engine import Answer, Engine, MissingFields, Request

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.core.row_intervals import check_level
+from monocal.core.scores import check_level
 from monocal.models.apply import (
     OnError,
     added_columns,

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import ScoreSpace
+from monocal.core.scores import ScoreSpace
 from monocal.evaluation.evaluate import chosen_metrics, headline_metrics
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.evaluation.table import AFTER, BEFORE, TableEvaluation, evaluation_roles

@@ -18,7 +18,7 @@ from monocal.calibrators import Calibrator, calibrator
 from monocal.core.checks import check_weights
 from monocal.core.errors import InvalidInput
 from monocal.core.reduce import Reducer
-from monocal.core.spaces import ScoreSpace
+from monocal.core.scores import ScoreSpace
 from monocal.models.artefact import load_model, model_files
 from monocal.models.fit import FitOptions, fit_log, method_and_arguments
 from monocal.models.model import Model

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.tables.columns import FALSE, TRUE, null_words, parse_numbers
 from monocal.tables.rows import RawRows, codes_of, one_chunk, plain_array
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from monocal.core.batches import release_pages
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fields import FIRST_ID, NULL_ID, STEPS
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.tables.categories import distinct_text
 from monocal.tables.columns import numbers_in, numbers_or_nan
 from monocal.tables.roles import Roles

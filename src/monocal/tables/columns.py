@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monocal.core.checks import ASK_FOR_SOFT
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.tables.rows import Batch, RawRows, codes_of, kind_of, one_array, one_chunk, place_of
 
 NULL_WORDS = tuple(pa_csv.ConvertOptions().null_values)

@@ -20,7 +20,7 @@ from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.core.files import local_path
 from monocal.core.folder import FolderFormat
 from monocal.core.format import fingerprint
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import NumericField, Vocabulary

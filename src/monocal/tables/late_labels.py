@@ -31,9 +31,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.special import betaln
 
-from monocal.core.durations import duration_of
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats
+from monocal.core.numbers import duration_of
+from monocal.core.scores import Floats
 from monocal.tables.categories import EncodedColumn
 
 if TYPE_CHECKING:

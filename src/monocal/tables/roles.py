@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.spaces import ScoreSpace, check_score_space
+from monocal.core.scores import ScoreSpace, check_score_space
 
 _LATE_ROLES = {"event_time": "timestamp", "label_time": "paid_at", "window": "7d"}
 """What says that labels may still come, all three together, with examples."""

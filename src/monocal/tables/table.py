@@ -16,7 +16,7 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
 from monocal.core.progress import progress
 from monocal.core.reduce import Partition, Reducer
-from monocal.core.spaces import Floats, sampling_shift, sigmoid, to_logits
+from monocal.core.scores import Floats, sampling_shift, sigmoid, to_logits
 from monocal.core.threads import trim_heap
 from monocal.tables.categories import EncodedColumn, check_categories, coded, coded_numbers, join_coded, whole_numbers
 from monocal.tables.checks import doubts_about_fields, doubts_about_scores, warn_about, warn_about_moving

@@ -16,7 +16,7 @@ from monocal.calibrators.classifier import NotFitted
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fields import Ids
 from monocal.core.monotonicity import Predict, assert_monotone
-from monocal.core.spaces import Floats, log_loss, logit
+from monocal.core.scores import Floats, log_loss, logit
 from monocal.lab.simulator import Affine, simulate_log
 from monocal.testing.probes import Curve, dense_probes
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 from monocal.metrics import AnyMetric, Forecast, Value
 
 _TOLERANCE = 1e-9

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from monocal.core.spaces import LOGIT_LIMIT, Floats
+from monocal.core.scores import LOGIT_LIMIT, Floats
 
 Curve = Callable[[Floats], Floats]
 

@@ -17,8 +17,7 @@ from monocal.carry_over.fit import fit_effects
 from monocal.carry_over.shrinkage import Carry, check_carry, learn_carry_over
 from monocal.core.dataset import Dataset
 from monocal.core.fields import FieldSchema
-from monocal.core.row_intervals import LogitVariance
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats, LogitVariance
 from monocal.ops.operations import Ops, Values
 from monocal.wide.intervals import logit_variances, posterior_at_fit, require_variance_components, unexplained_at_fit
 from monocal.wide.penalties import Penalty, check_penalty

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.fields import FieldSchema
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 _WALKS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)
 _SHOCKS = (0.0, 0.1, 0.3, 0.8)

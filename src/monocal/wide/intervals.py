@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from monocal.core.dataset import Dataset, Part
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema, Ids
-from monocal.core.row_intervals import LogitVariance
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.scores import Floats, LogitVariance, sigmoid
 from monocal.wide.unexplained import MOST_ROWS, variance_components
 
 State = dict[str, NDArray[Any]]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from monocal.core.dataset import Block
 from monocal.core.fields import FieldSchema
-from monocal.core.spaces import Floats, log_losses, sigmoid
+from monocal.core.scores import Floats, log_losses, sigmoid
 
 COMPILED_FROM_CELLS = 500_000
 """Rows times fields from which the compiled loop, if numba is there, is worth loading."""

@@ -10,7 +10,7 @@ import numpy as np
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.core.threads import trim_heap
 from monocal.wide.solver import Search, WideParameters, solve_wide
 

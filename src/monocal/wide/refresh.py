@@ -12,7 +12,7 @@ from monocal.calibrators.logistic import solve_logistic
 from monocal.core.dataset import Block, Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.scores import Floats, sigmoid
 from monocal.wide.filter import (
     EVIDENCE_KEPT,
     SHOCKS,

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from monocal.core.dataset import Block, Dataset, Part
 from monocal.core.fields import FieldSchema
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.scores import Floats, sigmoid
 from monocal.core.threads import allowed_threads, row_workers
 from monocal.wide.loss import add_in_threads, add_loss_and_gradient, loop_for
 

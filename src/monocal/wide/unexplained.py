@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monocal.carry_over.blocks import TimeBlocks
 from monocal.core.dataset import Dataset
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.scores import Floats, sigmoid
 
 MOST_ROWS = 100_000
 """The newest rows on which the spread is measured; a pair of fields costs a few milliseconds."""

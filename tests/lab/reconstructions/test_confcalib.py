@@ -6,7 +6,7 @@ import pytest
 from monocal import evaluate
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import logit, sigmoid
+from monocal.core.scores import logit, sigmoid
 from monocal.lab.reconstructions.confcalib import (
     deviation,
     supported_rate,

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 from monocal.lab.simulator import (
     WORLDS,
     Affine,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import as_classifier, calibrator
-from monocal.calibrators.recent_rows import solve_shift
+from monocal.calibrators.logistic import solve_shift
 from monocal.core.dataset import Dataset
 from monocal.core.errors import MonocalWarning
 from monocal.lab.simulator import simulate_log

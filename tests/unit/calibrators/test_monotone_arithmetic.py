@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from monocal.calibrators.binned import IsotonicCalibrator, SirCalibrator
+from monocal.calibrators.contract import CalibratorState
 from monocal.calibrators.gauss_gamma import GammaCalibrator, GaussCalibrator
 from monocal.calibrators.per_segment import PerSegmentCalibrator
 from monocal.calibrators.platt import BetaCalibrator
-from monocal.calibrators.state import CalibratorState
 from monocal.core.monotonicity import assert_monotone
-from monocal.core.spaces import logit, shift_probabilities
+from monocal.core.scores import logit, shift_probabilities
 from monocal.ops.numpy_ops import NUMPY
 from monocal.testing.probes import dense_probes, neighbours
 

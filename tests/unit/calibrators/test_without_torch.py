@@ -35,7 +35,7 @@ sys.meta_path.insert(0, NoTorch())
 READ_STATE = """
 import numpy as np
 from monocal.calibrators import calibrator
-from monocal.calibrators.state import CalibratorState
+from monocal.calibrators.contract import CalibratorState
 
 def state(file, values):
     with np.load(file) as kept:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
-from monocal.calibrators.recent_rows import solve_shift
+from monocal.calibrators.logistic import solve_shift
 from monocal.carry_over.blocks import TimeBlocks
 from monocal.carry_over.origins import rolling_origin_fits
 from monocal.carry_over.shares import PRIOR_STRENGTH, ValidationRows, solve_shares

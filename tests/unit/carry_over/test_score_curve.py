@@ -7,7 +7,7 @@ from monocal.calibrators import calibrator
 from monocal.calibrators.curve import FLATTEST, BaseCurve, fit_curve
 from monocal.core.dataset import Dataset
 from monocal.core.errors import MonocalError
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 
 QUICK = {"size": "small", "n_threads": 1, "show_progress": False}
 CARRIED = {"l2": "auto", "carry": "auto", "recent_share": 0.2}

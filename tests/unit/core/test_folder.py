@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from monocal.core import files, folder, replace
+from monocal.core import files, folder
 from monocal.core.errors import ArtefactError, InvalidInput, MissingFolder, MonocalError
-from monocal.core.files import atomic_file
+from monocal.core.files import atomic_file, turn_in
 from monocal.core.folder import FolderFormat
-from monocal.core.locks import turn_in
 
 KIND = FolderFormat("monocal test", 1, "manifest.json", called="a test", remedy="write it again", known=("x",))
 OTHER = FolderFormat("monocal other", 1, "manifest.json", called="another", remedy="write it again")
@@ -81,7 +80,7 @@ WRITE = KIND_OF_TEST + "print('ready', flush=True)\nfor k in range(int(sys.argv[
 READ = (
     KIND_OF_TEST
     + """
-from monocal.core.replace import read_unchanged
+from monocal.core.files import read_unchanged
 print("ready", flush=True)
 n_reads = 0
 while not (target.parent / "stop").exists():
@@ -255,7 +254,7 @@ def test_a_foreign_file_that_comes_while_a_writer_works_survives(target, monkeyp
             late.append((target / "late").write_text("mine"))
         real(old, new)
 
-    monkeypatch.setattr(replace.os, "rename", rename)
+    monkeypatch.setattr(files.os, "rename", rename)
     with pytest.raises(InvalidInput, match="late"):
         write(target, x="new")
     assert (target / "late").read_text() == "mine"
@@ -343,7 +342,7 @@ def test_a_reader_takes_no_parts_of_two_folders(target):
         return manifest["fingerprint"], KIND.read_file(target, manifest, "x")
 
     calls = []
-    assert replace.read_unchanged(target, read) == (KIND.read(target)["fingerprint"], b"new")
+    assert files.read_unchanged(target, read) == (KIND.read(target)["fingerprint"], b"new")
 
 
 def test_what_was_read_without_an_error_while_the_folder_was_replaced_is_read_again(target):
@@ -356,7 +355,7 @@ def test_what_was_read_without_an_error_while_the_folder_was_replaced_is_read_ag
         return first, (target / "x").read_bytes()
 
     calls = []
-    assert replace.read_unchanged(target, read) == (b"new", b"new")
+    assert files.read_unchanged(target, read) == (b"new", b"new")
 
 
 def test_a_copy_holds_what_the_manifest_names_and_no_byte_more_than_it_states(target, tmp_path):
@@ -412,7 +411,7 @@ def test_everything_is_on_the_disk_before_the_renames_and_the_names_after(target
         real_sync(descriptor)
 
     monkeypatch.setattr(files.os, "fsync", sync)
-    monkeypatch.setattr(replace.os, "rename", lambda old, new: (events.append("rename"), real_rename(old, new)))
+    monkeypatch.setattr(files.os, "rename", lambda old, new: (events.append("rename"), real_rename(old, new)))
     write(target, x="new")
     first = events.index("rename")
     assert {"x", "manifest.json"} < set(events[:first])
@@ -433,7 +432,7 @@ def test_where_folders_cannot_be_opened_and_nothing_locked_writing_works(tmp_pat
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return real(path, flags, *more, **options)
 
-    monkeypatch.setattr("monocal.core.locks.fcntl", None)
+    monkeypatch.setattr("monocal.core.files.fcntl", None)
     monkeypatch.setattr(os, "open", opened)
     for text in ("1", "2"):
         write(tmp_path / "m", x=text)

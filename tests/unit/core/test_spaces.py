@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from monocal.core.spaces import LOGIT_LIMIT, SCORE_EPSILON, as_float_column, logit, sigmoid, to_logits
+from monocal.core.scores import LOGIT_LIMIT, SCORE_EPSILON, as_float_column, logit, sigmoid, to_logits
 
 
 def test_logits_beyond_the_limit_are_clipped_to_it():

@@ -8,7 +8,7 @@ import monocal
 from monocal.calibrators import CALIBRATORS
 from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.core.fields import STEPS, learn_knots
-from monocal.core.spaces import logit, sigmoid
+from monocal.core.scores import logit, sigmoid
 from monocal.lab.prepare.encoder import encode_log
 from monocal.serving.engine import Engine, Request
 from monocal.tables.roles import Roles

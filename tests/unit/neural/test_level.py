@@ -5,7 +5,7 @@ import pytest
 
 import monocal
 from monocal.carry_over.describe import retained_remarks
-from monocal.core.spaces import logit
+from monocal.core.scores import logit
 
 N = 6_000
 SMALL = {"size": "small", "n_dimensions": 2, "n_epochs": 1}

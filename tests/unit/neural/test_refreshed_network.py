@@ -6,7 +6,7 @@ import pytest
 
 import monocal
 from monocal.calibrators import calibrator
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 
 N = 6_000
 QUICK = {"size": "small", "n_threads": 1, "show_progress": False, "batch_rows": 256}

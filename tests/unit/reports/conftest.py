@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from monocal.core.spaces import logit
+from monocal.core.scores import logit
 from monocal.reports.rows import BeforeAfter, FieldColumn, TaskRows
 
 

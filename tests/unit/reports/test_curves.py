@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import monocal
-from monocal.core.spaces import logit
+from monocal.core.scores import logit
 from monocal.reports.curves import learned_curves, sweep_monotone
 from monocal.reports.rows import model_ids, sample_contexts
 from monocal.tables.table import Table

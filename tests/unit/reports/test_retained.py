@@ -6,7 +6,7 @@ import pytest
 import monocal
 from monocal.cli.tables import print_comparison
 from monocal.core.errors import MonocalWarning
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 from monocal.evaluation.compare_methods import compare_methods
 from monocal.reports import build_report
 from monocal.reports.data import retained_effects

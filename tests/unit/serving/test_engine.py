@@ -14,7 +14,7 @@ import monocal
 from monocal.calibrators import CALIBRATORS
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.spaces import logit, to_logits
+from monocal.core.scores import logit, to_logits
 from monocal.models import Fusion
 from monocal.neural.base import NeuralCalibrator
 from monocal.serving import Engine, Request

@@ -7,7 +7,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import ArtefactError
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 from monocal.models.facts import verify
 from monocal.serving.engine import Engine
 

@@ -6,7 +6,7 @@ import pytest
 from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 from monocal.wide.filter import SHOCKS, WALKS, posterior_mean_rates, predict_step, update_step
 from monocal.wide.intervals import values_information
 

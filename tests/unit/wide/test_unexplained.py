@@ -3,7 +3,7 @@
 import numpy as np
 
 from monocal.core.dataset import Dataset
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 from monocal.wide.unexplained import MOST_VARIANCE, variance_components
 
 

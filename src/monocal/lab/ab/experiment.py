@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monocal.calibrators import Calibrator, calibrator
 from monocal.core.progress import progress
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.lab.ab.experiment_plan import AbPlan, Arm
 from monocal.lab.ab.traffic import Candidates, LoggedPeriod, SimulatedStage, Stage
 from monocal.models import Fusion

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.scores import Floats, sigmoid
 from monocal.lab.ab.experiment_plan import AbPlan
 from monocal.lab.ab.traffic import LoggedPeriod, outcomes_of
 from monocal.lab.prepare.encoded_log import EncodedLog

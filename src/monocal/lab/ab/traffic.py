@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.core.scores import Floats, logit, sigmoid
 from monocal.lab.ab.experiment_plan import AbPlan
 from monocal.lab.simulator import find_world, simulate_log
 from monocal.lab.simulator.truth import BLOCK_ROWS, Rows, Truth, draw_truth

@@ -15,7 +15,7 @@ from monocal.calibrators.params import check_arguments
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.folder import FolderFormat
 from monocal.core.format import fingerprint, read_tensors, write_tensors
-from monocal.core.spaces import Floats, log_loss, sampling_shift
+from monocal.core.scores import Floats, log_loss, sampling_shift
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.lists import keep_share_of_negatives
 from monocal.lab.rankers.scored_log import Tables

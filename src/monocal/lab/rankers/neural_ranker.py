@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from monocal.core.batches import release_pages
 from monocal.core.fields import Ids
 from monocal.core.progress import progress
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.base import Ranker
 

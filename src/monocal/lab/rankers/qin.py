@@ -13,7 +13,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.lab.prepare.encoded_log import EncodedLog, Histories
 from monocal.lab.rankers.base import chosen_tasks
 from monocal.lab.rankers.neural_ranker import NeuralRanker

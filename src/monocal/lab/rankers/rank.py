@@ -12,7 +12,7 @@ import numpy as np
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.format import fingerprint
-from monocal.core.spaces import Floats, to_logits
+from monocal.core.scores import Floats, to_logits
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.base import Ranker, load_ranker
 from monocal.lab.rankers.scored_log import ScoredLog

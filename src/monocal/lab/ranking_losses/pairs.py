@@ -13,7 +13,7 @@ from scipy.special import digamma
 from torch import Tensor
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.lab.ranking_losses.base import RankingLoss, check_share
 from monocal.neural.losses import cross_entropy
 

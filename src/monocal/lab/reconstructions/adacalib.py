@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from monocal.calibrators.contract import Tags
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import sigmoid
+from monocal.core.scores import sigmoid
 from monocal.neural.base import NeuralCalibrator
 from monocal.neural.encoders import MapInputs
 from monocal.neural.fitted import Weights

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.spaces import Floats, logit
+from monocal.core.scores import Floats, logit
 
 MIN_ROWS_PER_BIN = 50
 

@@ -15,7 +15,7 @@ from monocal.calibrators.contract import Tags
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema, Ids
-from monocal.core.spaces import SCORE_EPSILON, Floats, log_loss, logit, sigmoid
+from monocal.core.scores import SCORE_EPSILON, Floats, log_loss, logit, sigmoid
 from monocal.ops.operations import Ops, Values
 
 Fusion = Literal["geometric", "logit"]

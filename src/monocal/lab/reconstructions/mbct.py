@@ -11,7 +11,7 @@ from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.core.scores import Floats, logit, sigmoid
 from monocal.lab.reconstructions.mbct_forest import Forest, Judge, Limits, grow_tree, is_held_out
 from monocal.ops.onnx_ops import Node, OnnxOps
 from monocal.ops.operations import Ops, Values

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import erf
 
 from monocal.core.dataset import Dataset
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 Values = NDArray[np.int64]
 

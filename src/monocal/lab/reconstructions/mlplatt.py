@@ -14,7 +14,7 @@ from monocal.calibrators.logistic import solve_logistic
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema, Ids
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.lab.reconstructions.mlplatt_solver import solve_lines
 from monocal.ops.operations import Ops, Values
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from monocal.calibrators.logistic import score_and_one, solve_logistic
 from monocal.core.dataset import Dataset
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats, log_losses, sigmoid
+from monocal.core.scores import Floats, log_losses, sigmoid
 from monocal.wide.loss import loop_for
 from monocal.wide.solver import CommonDirections
 

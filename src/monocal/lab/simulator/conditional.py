@@ -9,7 +9,7 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.scores import Floats, sigmoid
 from monocal.lab.simulator.distortions import Distortion, FieldSpace
 from monocal.lab.simulator.field_distortions import Tables, sum_over_fields, value_table
 

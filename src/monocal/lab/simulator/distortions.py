@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.lab.simulator.draws import Field, Key
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.lab.simulator.distortions import FieldSpace, Shift
 from monocal.lab.simulator.draws import random_stream
 from monocal.lab.simulator.field_distortions import value_table

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.lab.simulator.distortions import Distortion, FieldSpace, Shift
 from monocal.lab.simulator.draws import Key, random_stream
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.core.scores import Floats, logit, sigmoid
 from monocal.lab.simulator.distortions import Distortion
 from monocal.lab.simulator.outcomes import WatchModel, check_tasks
 from monocal.lab.simulator.truth import BLOCK_ROWS, Truth, draw_truth

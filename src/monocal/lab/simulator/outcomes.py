@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.scores import Floats, sigmoid
 from monocal.lab.simulator.distortions import FieldSpace
 from monocal.lab.simulator.field_distortions import Tables, sum_over_fields, value_table
 

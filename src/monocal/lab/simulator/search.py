@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats, logit, sigmoid
+from monocal.core.scores import Floats, logit, sigmoid
 from monocal.lab.simulator.draws import draw_power_law, random_stream
 from monocal.lab.simulator.log import SimulatedLog, check_n_rows
 from monocal.lab.simulator.truth import FIRST_SECOND

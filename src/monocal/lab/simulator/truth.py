@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.fields import Ids
-from monocal.core.spaces import Floats, sigmoid
+from monocal.core.scores import Floats, sigmoid
 from monocal.lab.simulator.distortions import BoundDistortion, Distortion, FieldSpace
 from monocal.lab.simulator.draws import Field, draw_power_law, random_stream
 from monocal.lab.simulator.field_distortions import PairTable, Tables, sum_over_fields

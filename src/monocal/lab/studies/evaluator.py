@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.progress import progress
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.evaluation.compare import compare
 from monocal.evaluation.evaluate import evaluate
 from monocal.evaluation.result import Evaluation

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.progress import progress
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.prepare.splits import RowRange

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from monocal.core.version import __version__
+from monocal.core import __version__
 from monocal.lab.studies.evaluator import PERIOD_METRIC, TRUTH_METRICS
 from monocal.lab.studies.study import Study
 

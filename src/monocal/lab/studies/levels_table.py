@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from monocal.core.spaces import Floats, log_losses, logit, sigmoid
+from monocal.core.scores import Floats, log_losses, logit, sigmoid
 from monocal.evaluation.evaluate import evaluate
 from monocal.lab.studies.cells import Cell
 from monocal.lab.studies.evaluator import N_FLOOR, FieldErrors, pcoc_by_time

@@ -15,7 +15,7 @@ from monocal.calibrators import Calibrator, calibrator
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.progress import progress
-from monocal.core.spaces import Floats, log_losses, logit
+from monocal.core.scores import Floats, log_losses, logit
 from monocal.lab.simulator import find_world, simulate_log
 from monocal.lab.studies.tables_of_studies import WalkedWay, refresh_markdown, refresh_table
 from monocal.tables.encoded import open_encoded

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from monocal.core.spaces import Floats, log_losses, logit
+from monocal.core.scores import Floats, log_losses, logit
 from monocal.lab.studies.cells import Cell
 from monocal.lab.studies.evaluator import N_FLOOR, FieldErrors
 from monocal.lab.studies.leaderboard import versions

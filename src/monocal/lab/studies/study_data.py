@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monocal.core.fields import Ids
 from monocal.core.folder import FolderFormat
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 
 STUDY_DATA = FolderFormat(
     "monocal study data", 1, "facts.json", called="prepared data of a study", remedy="delete the folder and run again"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from scipy.stats import t as student
 
-from monocal.core.spaces import Floats
+from monocal.core.scores import Floats
 from monocal.metrics import METRICS
 from monocal.metrics.base import minimize
 
