@@ -1,20 +1,16 @@
-"""Numeric fields through networks, ONNX, tensors and the report."""
-
-import json
+"""Numeric fields through networks, ONNX and the report."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.core.errors import InvalidInput
 from monocal.core.fields import STEPS
 from monocal.core.scores import logit, sigmoid
 from monocal.models.onnx import export_onnx
 from monocal.reports.data import build_report
 from monocal.reports.page import render
 from monocal.serving.engine import Engine, Request
-from monocal.serving.open_inference import infer_request, metadata
 
 N = 4_000
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["site"], "numeric": ["price"]}
@@ -89,23 +85,6 @@ def test_the_onnx_graph_takes_numbers(model, log, inputs, tmp_path):
         feed = {"pctr": rows["pctr"].to_numpy(), "price": rows["price"].to_numpy()}
         feed["site"] = np.array([str(value) for value in rows["site"].to_pylist()], dtype=object)
         assert session.run(None, feed)[0] == pytest.approx(model.predict(rows), abs=1e-6)
-
-
-def test_tensors_of_numbers_are_fp64(model, log):
-    engine = Engine(model)
-    kinds = {tensor["name"]: tensor["datatype"] for tensor in metadata("ads", engine)["inputs"]}
-    assert (kinds["field.price"], kinds["field.site"]) == ("FP64", "BYTES")
-    rows = log.filter(pa.compute.is_valid(log["price"])).slice(0, 4)
-    tensors = [
-        {"name": "score.click", "shape": [4], "datatype": "FP64", "data": rows["pctr"].to_pylist()},
-        {"name": "field.price", "shape": [4], "datatype": "FP64", "data": rows["price"].to_pylist()},
-        {"name": "field.site", "shape": [4], "datatype": "INT64", "data": rows["site"].to_pylist()},
-    ]
-    answer = engine.calibrate(infer_request(json.dumps({"inputs": tensors}).encode(), 10, engine)[1])
-    assert np.array_equal(answer.probabilities["click"], model.predict(rows))
-    tensors[1] |= {"datatype": "BYTES", "data": ["1", "2", "3", "4"]}
-    with pytest.raises(InvalidInput, match="datatype of input 'field.price': got BYTES; expected FP64 or integers"):
-        infer_request(json.dumps({"inputs": tensors}).encode(), 10, engine)
 
 
 def test_a_network_learns_what_a_shift_cannot(log):

@@ -22,30 +22,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monocal.core import __version__
 from monocal.core.errors import UnknownName
 from monocal.serving.engine import Answer, Request
-from monocal.serving.limits import (
-    BODY,
-    HEALTH,
-    LIVE,
-    METRICS,
-    MODELS,
-    OPENAPI,
-    READY,
-    Limits,
-    Refusal,
-)
+from monocal.serving.limits import BODY, HEALTH, METRICS, MODELS, OPENAPI, Limits, Refusal
 from monocal.serving.logs import log_event
-from monocal.serving.open_inference import BINARY_HEADER, PLATFORM, infer_request, inferred, metadata
 from monocal.serving.schemas import (
     CalibrateBody,
     Calibrated,
     Call,
     Counted,
     FeedbackBody,
-    InferBody,
-    Inferred,
     Loaded,
     calibrate_request,
     encode,
@@ -95,10 +81,6 @@ def create_app(settings: Settings, home: Path | None = None) -> Starlette:
                 with suppress(asyncio.CancelledError):
                     await running
 
-    inference = []
-    for start in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
-        inference += [Route(start, describe_tensors), Route(f"{start}/ready", model_ready)]
-        inference += [Route(f"{start}/infer", infer, methods=["POST"])]
     return Starlette(
         routes=[
             Route("/v1/calibrate", calibrate, methods=["POST"]),
@@ -106,11 +88,7 @@ def create_app(settings: Settings, home: Path | None = None) -> Starlette:
             Route(MODELS, list_models),
             Route(f"{MODELS}/{{name}}", describe),
             Route(f"{MODELS}/{{name}}/load", load, methods=["POST"]),
-            Route("/v2", server_metadata),
-            Route(LIVE, live),
-            Route(READY, ready),
-            Route(HEALTH, ready),
-            *inference,
+            Route(HEALTH, health),
             Route(METRICS, metrics),
             Route(OPENAPI, describe_api),
         ],
@@ -181,21 +159,6 @@ async def calibrate(http: HttpRequest) -> Response:
     return _counted(http, body, request, answer)
 
 
-async def infer(http: HttpRequest) -> Response:
-    """Answers an inference request of the Open Inference Protocol."""
-    service = _service(http)
-    name = _check_model(http)
-    if BINARY_HEADER in http.headers:
-        raise Refusal(
-            415,
-            f"{BINARY_HEADER}: got binary tensors; expected JSON. Hint: tell the client to send no binary data.",
-        )
-    engine = service.engine
-    body, request = infer_request(http.scope[BODY], service.settings.max_rows, engine)
-    answer = service.calibrate(request, engine)
-    return _counted(http, inferred(name, body, answer), request, answer)
-
-
 async def feedback(http: HttpRequest) -> Response:
     """Takes labels together with the probabilities that were answered, for the running PCOC.
 
@@ -260,30 +223,9 @@ async def load(http: HttpRequest) -> Response:
     return _json(Loaded(store.name, done.outcome, done.version))  # type: ignore[arg-type]
 
 
-async def live(_http: HttpRequest) -> Response:
-    """Says that the server runs."""
-    return _json({"live": True})
-
-
-async def ready(_http: HttpRequest) -> Response:
+async def health(_http: HttpRequest) -> Response:
     """Says that models are loaded; before that, connections wait to be accepted."""
     return _json({"ready": True})
-
-
-async def server_metadata(_http: HttpRequest) -> Response:
-    """Names the server and its version."""
-    return _json({"name": PLATFORM, "version": __version__, "extensions": []})
-
-
-async def describe_tensors(http: HttpRequest) -> Response:
-    """Describes the tensors that the model takes and gives."""
-    name = _check_model(http)
-    return _json(metadata(name, _service(http).engine))
-
-
-async def model_ready(http: HttpRequest) -> Response:
-    """Says that the model answers."""
-    return _json({"name": _check_model(http), "ready": True})
 
 
 async def metrics(http: HttpRequest) -> Response:
@@ -298,7 +240,7 @@ async def describe_api(http: HttpRequest) -> Response:
     service = _service(http)
     calls = []
     for route in http.app.routes:
-        if route.path != OPENAPI and "{version}" not in route.path:
+        if route.path != OPENAPI:
             (method,) = route.methods - {"HEAD"}
             summary = route.endpoint.__doc__.partition("\n")[0]
             calls.append(Call(route.path, method, summary, *_TYPES.get(route.endpoint, ())))
@@ -308,7 +250,6 @@ async def describe_api(http: HttpRequest) -> Response:
 _TYPES: dict[Any, tuple[type[Struct] | None, type[Struct]]] = {
     calibrate: (CalibrateBody, Calibrated),
     feedback: (FeedbackBody, Counted),
-    infer: (InferBody, Inferred),
     load: (None, Loaded),
 }
 """Bodies and answers of the calls that have types."""
@@ -338,17 +279,6 @@ def _store(http: HttpRequest) -> ModelStore:
     if name not in stores:
         raise Refusal(404, str(UnknownName.among("model", name, stores)))
     return stores[name]
-
-
-def _check_model(http: HttpRequest) -> str:
-    """Returns the name of the model that answers, if it and its version are the ones that were asked for."""
-    service = _service(http)
-    known = {"name": service.settings.name, "version": service.engine.version}
-    for part, name in http.path_params.items():
-        if name != known[part]:
-            kind = "model" if part == "name" else part
-            raise Refusal(404, str(UnknownName.among(kind, name, [known[part]])))
-    return service.settings.name
 
 
 def _check_token(http: HttpRequest, token: str) -> None:

@@ -34,10 +34,9 @@ KINDS = {
     500: "internal error",
 }
 
-LIVE, READY, HEALTH, METRICS = "/v2/health/live", "/v2/health/ready", "/healthz", "/metrics"
-OPENAPI, MODELS = "/openapi.json", "/v1/models"
+HEALTH, METRICS, OPENAPI, MODELS = "/healthz", "/metrics", "/openapi.json", "/v1/models"
 
-PROBES = frozenset({LIVE, READY, HEALTH, METRICS})
+PROBES = frozenset({HEALTH, METRICS})
 """Calls without a body that have to be answered however busy the service is: they take no place."""
 
 BODY = "monocal.body"
@@ -180,7 +179,7 @@ class Limits:
         path: str = scope["path"]
         is_for_operator = path in (METRICS, MODELS) or path.startswith(f"{MODELS}/")
         is_on_admin_port = (scope.get("server") or ("", None))[1] == admin_port
-        if is_for_operator != is_on_admin_port and path not in (LIVE, READY, HEALTH, OPENAPI):
+        if is_for_operator != is_on_admin_port and path not in (HEALTH, OPENAPI):
             message = "this call is not answered on this port. Hint: use the service's other port."
             raise Refusal(404, message, _CLOSE)
 

@@ -23,8 +23,6 @@ from monocal.serving.settings import Settings
 _Body = TypeVar("_Body")
 Id = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Probability = Annotated[float, Meta(ge=0, le=1)]
-_Integer = Literal["UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64"]
-Datatype = Literal["BOOL", _Integer, "FP16", "FP32", "FP64", "BYTES"]
 
 
 @final
@@ -74,66 +72,6 @@ class Counted(Struct):
     """How many labels per task were counted."""
 
     counted: dict[str, int]
-
-
-@final
-class Tensor(Struct):
-    """One named input of the Open Inference Protocol, in its JSON form; `data` is flat or a list of rows."""
-
-    name: str
-    shape: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=1, max_length=2)]
-    datatype: Literal[
-        "BOOL",
-        "UINT8",
-        "UINT16",
-        "UINT32",
-        "UINT64",
-        "INT8",
-        "INT16",
-        "INT32",
-        "INT64",
-        "FP16",
-        "FP32",
-        "FP64",
-        "BYTES",
-    ]
-    data: list[Any] | UnsetType = UNSET
-
-
-@final
-class Output(Struct):
-    """An output that is asked for."""
-
-    name: str
-
-
-@final
-class InferBody(Struct):
-    """A request of the Open Inference Protocol; without `outputs` all are answered."""
-
-    inputs: list[Tensor]
-    outputs: list[Output] = []
-    id: Annotated[str, Meta(max_length=200)] | None = None
-
-
-@final
-class InferOutput(Struct):
-    """One named output."""
-
-    name: str
-    datatype: str
-    shape: list[int]
-    data: list[float]
-
-
-@final
-class Inferred(Struct, omit_defaults=True):
-    """An answer of the Open Inference Protocol."""
-
-    model_name: str
-    model_version: str
-    outputs: list[InferOutput]
-    id: str | None = None
 
 
 @final
@@ -346,7 +284,7 @@ def _entry(path: str, content: bytes) -> tuple[str, str]:
 
 def openapi(calls: Iterable[Call], settings: Settings, engine: Engine) -> dict[str, Any]:
     """Returns the OpenAPI document of a service, with the tasks and fields of the model now serving."""
-    kinds = (CalibrateBody, Calibrated, FeedbackBody, Counted, InferBody, Inferred, Loaded, RefusalBody)
+    kinds = (CalibrateBody, Calibrated, FeedbackBody, Counted, Loaded, RefusalBody)
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     properties = schemas["CalibrateBody"]["properties"]
     tasks, fields = engine.task_names, engine.field_names

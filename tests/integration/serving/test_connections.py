@@ -101,14 +101,14 @@ def test_lines_without_end_are_cut_off(connect, begin, more):
 
 
 def test_requests_sent_ahead_are_answered_in_order_or_cut_off(connect):
-    request = b"GET /v2/health/live HTTP/1.1\r\nhost: a\r\n\r\n"
+    request = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n"
     many = connect()
     many.sendall(10_000 * request)
     assert read_all(many).count(b"HTTP/1.1 200 OK") < 10_000
     connection = connect()
     connection.sendall(5 * request)
     received = b""
-    while received.count(b'{"live":true}') < 5:
+    while received.count(b'{"ready":true}') < 5:
         received += connection.recv(65536)
     assert received.count(b"HTTP/1.1 200 OK") == 5
 
@@ -122,7 +122,7 @@ def test_half_sent_bodies_take_no_place_and_hold_bounded_memory(service, connect
             connection.sendall(head(MAX_BODY) + b"x" * (MAX_BODY - 1))
         except (BrokenPipeError, ConnectionResetError):
             continue
-    for path in ("/v2/health/live", "/v2/health/ready", "/metrics"):
+    for path in ("/healthz", "/metrics"):
         assert service.get(path).status_code == 200
     assert service.post("/v1/calibrate", json=OK).status_code == 200
     assert process.memory_info().rss - before < 16 << 20

@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "serving" / "body_fuzz.py"
 N_BODIES = 2_000
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 TASKS = ["click", "effective_view", "long_view"]
-CALLS = ["/v1/calibrate", "/v1/feedback", "/v2/models/{name}/infer"]
+CALLS = ["/v1/calibrate", "/v1/feedback"]
 
 bounded = settings(
     max_examples=25,
@@ -59,7 +59,7 @@ def test_what_is_made_from_the_document_is_answered_as_it_says(service, path, mo
     @given(case=call.as_strategy(generation_mode=schemathesis.GenerationMode(mode)))
     def ask(case):
         content = case.body if isinstance(case.body, bytes) else json.dumps(case.body).encode("utf-8", "replace")
-        answer = service.post(path.replace("{name}", "model"), content=content)
+        answer = service.post(path, content=content)
         case.validate_response(answer, checks=asked)
 
     ask()
@@ -90,6 +90,6 @@ def test_raw_bytes_are_refused(service):
     @given(content=st.binary(max_size=200))
     def ask(content):
         for path in CALLS:
-            assert 400 <= service.post(path.replace("{name}", "model"), content=content).status_code < 500
+            assert 400 <= service.post(path, content=content).status_code < 500
 
     ask()

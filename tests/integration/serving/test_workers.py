@@ -89,7 +89,7 @@ def test_an_operator_s_calls_have_a_port_of_their_own(service):
     assert service.post("/v1/models/model/load").status_code == 404
     assert httpx.post(f"{service.admin_url}/v1/calibrate", json={}, timeout=60.0).status_code == 404
     for url in (service.url, service.admin_url):
-        assert httpx.get(f"{url}/v2/health/ready", timeout=60.0).json() == {"ready": True}
+        assert httpx.get(f"{url}/healthz", timeout=60.0).json() == {"ready": True}
 
 
 def test_requests_in_hand_are_finished_before_the_end(service, body, log, wait):

@@ -101,7 +101,7 @@ def test_health_and_metrics_are_answered_when_all_places_are_taken():
     app = limited(answer, max_in_flight=1)
     app.n_in_flight = 1
     assert call(app)[0] == 429
-    for path in ("/v2/health/live", "/v2/health/ready", "/metrics"):
+    for path in ("/healthz", "/metrics"):
         assert asyncio.run(acall(app, path=path))[0] == 200
 
 
