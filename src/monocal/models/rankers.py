@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, get_tags
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.scores import Floats, ScoreSpace
@@ -54,7 +55,7 @@ def ranker_scores(ranker: Any, X: Any, score_from: ScoreFrom = "auto") -> tuple[
                 "pass the ranker itself, trained on other rows",
             )
         score_from = "raw" if library else found[0]  # type: ignore[assignment]
-    rows = _own_columns(ranker, X)
+    rows = own_columns(ranker, X)
     if score_from == "raw":
         if library is None:
             raise InvalidInput.of(
@@ -86,18 +87,64 @@ def _library(ranker: Any) -> str | None:
     return next((root for root in roots if root in _RAW), None)
 
 
-def _own_columns(ranker: Any, X: Any) -> Any:
-    """The columns that a ranker was trained on, if it knows their names and the frame has further ones."""
-    names = getattr(ranker, "feature_names_in_", None)
-    for other in ("feature_name", "feature_names", "feature_names_"):
-        if names is None and hasattr(ranker, other):
-            names = getattr(ranker, other)
-            names = names() if callable(names) else names
-    columns = getattr(X, "columns", None)
-    if names is None or columns is None:
+def own_columns(ranker: Any, X: Any, fields: Sequence[str | int] = ()) -> Any:
+    """Returns what a ranker takes of rows that hold the calibrator's fields as well.
+
+    One that knows the names of its columns gets these of a data frame. Others get everything but those fields whose
+    values are text, unless a part of them encodes categories or chooses columns itself.
+
+    Arguments:
+        ranker: The ranker, fitted or not.
+        X: A data frame or an array.
+        fields: Names (in a data frame) or places of the calibrator's fields.
+
+    Example:
+        >>> import pandas as pd
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> own_columns(LogisticRegression(), pd.DataFrame({"a": [1.0], "site": ["news"]}), ["site"]).columns.tolist()
+        ['a']
+    """
+    chosen, columns = _known_names(ranker), getattr(X, "columns", None)
+    given = [] if columns is None else list(columns)
+    if chosen and set(chosen) <= set(given):
+        return X[chosen] if len(given) > len(chosen) else X
+    texts = [field for field in fields if _is_text(_column(X, field)) and not _asks_for(ranker, _column(X, field))]
+    if not texts:
         return X
-    chosen, given = list(names), list(columns)
-    return X[chosen] if len(given) > len(chosen) and set(chosen) <= set(given) else X
+    if columns is not None:
+        places = [given[field] if isinstance(field, int) and field not in given else field for field in texts]
+        return X[[name for name in given if name not in places]]
+    return _safe_indexing(X, [place for place in range(X.shape[1]) if place not in texts], axis=1)
+
+
+def _known_names(ranker: Any) -> list[Any]:
+    for attribute in ("feature_names_in_", "feature_name", "feature_names", "feature_names_"):
+        names = getattr(ranker, attribute, None)
+        if names is not None:
+            return list(names() if callable(names) else names)
+    return []
+
+
+def _column(X: Any, field: str | int) -> Any:
+    return X[field] if isinstance(field, str) else _safe_indexing(X, field, axis=1)
+
+
+def _is_text(column: Any) -> bool:
+    values = np.asarray(column)
+    if values.dtype == object:  # arrays that hold text beside numbers
+        return any(isinstance(value, str) for value in values.ravel())
+    return values.dtype.kind not in "biuf"
+
+
+def _asks_for(ranker: Any, column: Any) -> bool:
+    """Whether a ranker can use a column of text: it encodes it, chooses columns by itself, or knows its type."""
+    given = ranker.get_params() if hasattr(ranker, "get_params") else {}
+    parts = [ranker, *given.values()]
+    tags = [get_tags(part).input_tags for part in parts if hasattr(part, "__sklearn_tags__")]
+    chooses = any(hasattr(part, "transformers") for part in parts) or given.get("cat_features") is not None
+    knows_categories = _library(ranker) is not None or "categorical_features" in given
+    is_category = str(getattr(column, "dtype", "")).lower().startswith("categor")
+    return chooses or any(tag.categorical or tag.string for tag in tags) or (knows_categories and is_category)
 
 
 def _matrix(ranker: Any, rows: Any) -> Any:

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import MetaEstimatorMixin, _clone_parametrized, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedGroupKFold, check_cv
-from sklearn.utils import _safe_indexing, check_array, column_or_1d, get_tags
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
+from sklearn.utils import _safe_indexing, check_array, get_tags
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _raise_for_params,
+    _routing_enabled,
+    process_routing,
+)
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_is_fitted,
+    has_fit_parameter,
+    validate_data,
+)
 
 from monocal.calibrators import Calibrator, calibrator
+from monocal.calibrators.classifier import TwoClasses
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.scores import Floats
-from monocal.models.fit import DEFAULT_METHOD, fit, method_and_arguments
+from monocal.models.fit import DEFAULT_METHOD, fit
 from monocal.models.model import Model
-from monocal.models.rankers import ScoreFrom, fit_lists, learns_from_lists, numbered_groups, ranker_scores
+from monocal.models.rankers import (
+    ScoreFrom,
+    fit_lists,
+    learns_from_lists,
+    numbered_groups,
+    own_columns,
+    ranker_scores,
+)
 
 PREFIT = "prefit"
 
@@ -27,7 +49,7 @@ _SCORE, _LABEL, _WEIGHT = "score", "label", "weight"
 
 
 @final
-class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class Calibrated(MetaEstimatorMixin, TwoClasses):  # type: ignore[misc]
     """A ranker whose scores are turned into probabilities by a calibrator.
 
     The calibrator must not learn from scores of rows that the ranker was trained on: there the ranker looks better
@@ -42,7 +64,11 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             `predict`; see `monocal.models.rankers`.
         fields: Categorical columns of X that the calibrator may use: names in a data frame, places in an array.
         cv: `"prefit"`, a number of folds, or a splitter of scikit-learn.
-        arguments: Constructor arguments of the calibrator, where `method` is a name.
+
+    Weights and lists follow scikit-learn's metadata routing. Without it (the default) `sample_weight` goes to the
+    calibrator, and to a ranker that takes it; with `sklearn.set_config(enable_metadata_routing=True)` a ranker gets
+    what its own `set_fit_request` asks for. Fields that hold text reach a ranker that asks for them alone: one that
+    knows their names, encodes categories or chooses columns itself.
 
     Attributes:
         estimator_: The ranker that scores.
@@ -71,17 +97,21 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
         score_from: ScoreFrom = "auto",
         fields: Sequence[str | int] = (),
         cv: Any = 5,
-        arguments: Mapping[str, Any] | None = None,
     ) -> None:
         self.estimator = estimator
         self.method = method
         self.score_from = score_from
         self.fields = fields
         self.cv = cv
-        self.arguments = arguments
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        **fit_params: Any,
     ) -> Self:
         """Learns the calibrator, and with folds the ranker.
 
@@ -91,28 +121,30 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             sample_weight: How often each row counts.
             groups: The list of each row (a query, a session). Rows of a list share their fold, and a ranker that learns
                 from lists (LGBMRanker, XGBRanker, CatBoostRanker) is given them.
+            fit_params: What `set_fit_request` of the ranker asks for, where metadata routing is enabled.
         """
-        name, arguments = method_and_arguments(wrap, self.method, self.arguments or {})
-        method = calibrator(name, **arguments)
+        _raise_for_params(fit_params, self, "fit")
+        if isinstance(self.cv, str) and not self._is_prefit():
+            raise InvalidInput.of("cv", repr(self.cv), "'prefit', a number of folds or a splitter", "use cv=5")
+        method = calibrator(self.method) if isinstance(self.method, str) else self.method
         X = _rows(X)
         validate_data(self, X, skip_check_array=True)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
-        labels = self._labels(y, _num_samples(X), weights)
+        labels = self._learn_classes(y, _num_samples(X), weights)
         fields = self._fields_of(X)
-        if isinstance(self.cv, str):
-            if self.cv != PREFIT:
-                raise InvalidInput.of("cv", repr(self.cv), "'prefit', a number of folds or a splitter", "use cv=5")
+        if self._is_prefit():
             self.estimator_ = self.estimator
             try:
-                scores, space = ranker_scores(self.estimator_, X, self.score_from)
+                scores, space = self._scores(self.estimator_, X)
             except NotFittedError as error:
                 got = f"{type(self.estimator).__name__} that is not fitted yet"
                 hint = "fit it first on other rows, or let folds do both with cv=5"
                 raise NotFittedError(str(InvalidInput.of("estimator", got, "a fitted ranker", hint))) from error
         else:
             lists = numbered_groups(self.estimator, groups, labels.shape[0])
-            scores, space = self._cross_fitted(X, labels, weights, lists)
-            self.estimator_ = self._trained(X, labels, weights, lists)
+            given = self._of_ranker(weights, fit_params)
+            scores, space = self._cross_fitted(X, labels, lists, given)
+            self.estimator_ = self._trained(X, labels, lists, given)
         columns: dict[str, Any] = {_SCORE: scores, _LABEL: labels.astype(np.int8), **fields}
         if weights is not None:
             columns[_WEIGHT] = weights
@@ -136,18 +168,25 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
         check_is_fitted(self, "model_")
         X = _rows(X)
         validate_data(self, X, reset=False, skip_check_array=True)
-        scores, _ = ranker_scores(self.estimator_, X, self.score_from)
+        scores, _ = self._scores(self.estimator_, X)
         p = self.model_.predict({_SCORE: scores, **self._fields_of(X)})
         return np.column_stack([1.0 - p, p])
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Returns the more probable class of each row.
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Returns which of `fit`'s metadata the ranker's own `fit` receives."""
+        router = MetadataRouter(owner=self).add_self_request(self)
+        if self._is_prefit():
+            return router
+        return router.add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
 
-        Arguments:
-            X: Rows with the columns of `fit`.
-        """
-        more = self.predict_proba(X)[:, 1] >= 0.5
-        found: NDArray[Any] = self.classes_[more.astype(np.intp)]
+    def __sklearn_clone__(self) -> Self:
+        """Copies the arguments; a ranker that was trained before stays as it is, so that folds can be judged."""
+        without = copy.copy(self)
+        if self._is_prefit():
+            without.estimator = None
+        found: Self = _clone_parametrized(without)
+        if self._is_prefit():
+            found.estimator = self.estimator
         return found
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -155,47 +194,42 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         if hasattr(self.estimator, "__sklearn_tags__"):
             inner = get_tags(self.estimator).input_tags
             tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
 
-    def _labels(self, y: ArrayLike, n_rows: int, weights: Floats | None) -> NDArray[np.bool_]:
-        if y is None:
-            raise InvalidInput.of("y", None, "two labels: requires y to be passed, but the target y is None", "pass y")
-        column = column_or_1d(y, warn=True)
-        check_classification_targets(column)
-        if column.shape[0] != n_rows:
-            raise InvalidInput.of("y", f"{column.shape[0]} labels", f"{n_rows}, one per row", "pass rows of one table")
-        self.classes_ = np.unique(column)
-        if len(self.classes_) != 2:
-            kind = type_of_target(column, input_name="y")
-            raise InvalidInput.of(
-                "y",
-                f"{len(self.classes_)} class(es)",
-                f"two. Only binary classification is supported. The type of the target is {kind}",
-                "calibrate one label against the rest",
-            )
-        found: NDArray[np.bool_] = column == self.classes_[1]
-        counted = found if weights is None else found[weights > 0.0]
-        if counted.all() or not counted.any():
-            raise InvalidInput.of(
-                "sample_weight", "weights that leave one class", "both classes among rows that count", "widen the rows"
-            )
-        return found
+    def _is_prefit(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == PREFIT
+
+    def _scores(self, ranker: Any, X: Any) -> tuple[Floats, Any]:
+        return ranker_scores(ranker, own_columns(ranker, X, self.fields), self.score_from)
+
+    def _of_ranker(self, weights: Floats | None, fit_params: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what the ranker's `fit` is given besides rows and labels."""
+        if _routing_enabled():
+            routed = process_routing(self, "fit", sample_weight=weights, **fit_params)
+            given: dict[str, Any] = routed.estimator.fit
+            return given
+        if weights is None:
+            return {}
+        if not has_fit_parameter(self.estimator, "sample_weight"):
+            name = type(self.estimator).__name__
+            warnings.warn(f"sample_weight: {name} takes none; weights count for the calibrator alone", stacklevel=3)
+            return {}
+        return {"sample_weight": weights}
 
     def _trained(
-        self, X: Any, labels: NDArray[np.bool_], weights: Floats | None, lists: NDArray[np.intp] | None
+        self, X: Any, labels: NDArray[np.bool_], lists: NDArray[np.intp] | None, given: Mapping[str, Any]
     ) -> Any:
         ranker = clone(self.estimator)
+        X = own_columns(ranker, X, self.fields)
         if lists is not None and learns_from_lists(ranker):
-            return fit_lists(ranker, X, labels.astype(np.int32), lists, weights)
-        given = {} if weights is None else {"sample_weight": weights}
+            return fit_lists(ranker, X, labels.astype(np.int32), lists, given.get("sample_weight"))
         return ranker.fit(X, self.classes_[labels.astype(np.intp)], **given)
 
     def _cross_fitted(
-        self, X: Any, labels: NDArray[np.bool_], weights: Floats | None, lists: NDArray[np.intp] | None
+        self, X: Any, labels: NDArray[np.bool_], lists: NDArray[np.intp] | None, given: Mapping[str, Any]
     ) -> tuple[Floats, Any]:
         scores = np.full(labels.shape[0], np.nan)
         space: Any = "logit"
@@ -206,11 +240,11 @@ class Calibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: i
             else check_cv(self.cv, labels, classifier=True)
         )
         for train, test in folds.split(X, labels, lists):
-            part = None if weights is None else weights[train]
+            part = {name: _safe_indexing(value, train) for name, value in given.items()}
             ranker = self._trained(
-                _safe_indexing(X, train), labels[train], part, None if lists is None else lists[train]
+                _safe_indexing(X, train), labels[train], None if lists is None else lists[train], part
             )
-            scores[test], space = ranker_scores(ranker, _safe_indexing(X, test), self.score_from)
+            scores[test], space = self._scores(ranker, _safe_indexing(X, test))
         if np.isnan(scores).any():
             raise InvalidInput.of(
                 "cv", f"{self.cv!r}, which leaves rows without a score", "folds that cover all rows", "use cv=5"
@@ -251,7 +285,6 @@ def wrap(
     fields: Sequence[str | int] = (),
     score_from: ScoreFrom = "auto",
     cv: Any = PREFIT,
-    **arguments: Any,
 ) -> Calibrated:
     """Returns a ranker that is trained already with a calibrator around it; `fit` then takes rows that it has not seen.
 
@@ -261,7 +294,6 @@ def wrap(
         fields: Categorical columns that the calibrator may use.
         score_from: Which answer of the ranker is its score, see `Calibrated`.
         cv: `"prefit"`, or how to train and score in folds, see `Calibrated`.
-        arguments: Constructor arguments of the calibrator, where `method` is a name.
 
     Example:
         >>> from sklearn.linear_model import LogisticRegression
@@ -274,4 +306,4 @@ def wrap(
         >>> [bool(rate > 1.5 * y[1_000:].mean()) for rate in rates]
         [True, False]
     """
-    return Calibrated(ranker, method=method, score_from=score_from, fields=fields, cv=cv, arguments=arguments or None)
+    return Calibrated(ranker, method=method, score_from=score_from, fields=fields, cv=cv)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from monocal.calibrators import as_classifier, calibrator
+from monocal.calibrators import calibrator
 from monocal.calibrators.logistic import solve_shift
 from monocal.core.dataset import Dataset
 from monocal.core.errors import MonocalWarning
@@ -103,16 +103,6 @@ def test_per_segment_tag_is_that_of_the_inner_method():
     assert calibrator("per_segment", method="platt").tags.monotone == "strict"
     assert calibrator("per_segment", method="isotonic").tags.monotone == "weak"
     assert calibrator("per_segment", method="histogram").tags.monotone == "none"
-
-
-def test_as_classifier_has_scikit_learn_manners():
-    log = simulate_log(2000, seed=0)
-    X = np.column_stack([log.scores, log.features])
-    classifier = as_classifier(calibrator("wide_logistic")).fit(X, log.labels)
-    p = classifier.predict_proba(X)
-    np.testing.assert_allclose(p.sum(axis=1), 1.0)
-    assert set(classifier.predict(X)) <= {0, 1}
-    assert classifier.score(X, log.labels) > 0.9
 
 
 @pytest.mark.parametrize(("method", "arguments"), [("wide_logistic", {"carry": "auto"}), ("umc", {"n_epochs": 1})])
