@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from monocal.tables.places import ClusterTable
+from monocal.tables.cluster import ClusterTable
 
 TABLE = pa.table(
     {

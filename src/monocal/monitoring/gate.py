@@ -20,8 +20,8 @@ from monocal.models.artefact import load_model
 from monocal.models.late import known_delays
 from monocal.models.learned_rows import check_not_fitted, check_unseen, time_of_fit
 from monocal.models.model import Model
+from monocal.tables.cluster import ClusterTable
 from monocal.tables.late_labels import LateLabels
-from monocal.tables.places import ClusterTable
 from monocal.tables.roles import named_roles
 from monocal.tables.source import TableLike, open_table
 from monocal.tables.split import binned

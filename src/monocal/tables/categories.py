@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.scores import Floats
-from monocal.tables.columns import FALSE, TRUE, null_words, parse_numbers
-from monocal.tables.rows import RawRows, codes_of, one_chunk, plain_array
+from monocal.tables.columns import FALSE, TRUE, RawRows, codes_of, null_words, one_chunk, parse_numbers, plain_array
 
 IdColumn = NDArray[np.integer[Any]]
 

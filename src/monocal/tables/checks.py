@@ -17,9 +17,8 @@ from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fields import FIRST_ID, NULL_ID, STEPS
 from monocal.core.scores import Floats
 from monocal.tables.categories import distinct_text
-from monocal.tables.columns import numbers_in, numbers_or_nan
+from monocal.tables.columns import kind_of, numbers_in, numbers_or_nan, one_chunk
 from monocal.tables.roles import Roles
-from monocal.tables.rows import kind_of, one_array
 from monocal.tables.source import TableLike, TableStream, open_table
 from monocal.tables.vocabulary import FieldVocabulary
 
@@ -138,7 +137,7 @@ def _labels(sample: pa.Table, label: str) -> NDArray[np.float64] | None:
 
 
 def _look_at(sample: pa.Table, name: str, label: str, labels: NDArray[np.float64] | None) -> ProposedField:
-    values, counts, which = distinct_text(one_array(sample, name), name)
+    values, counts, which = distinct_text(one_chunk(sample.column(name)), name)
     if not len(counts):
         return ProposedField(name, 0, "", 0.0, "no rows")
     top = int(np.argmax(counts))

@@ -1,7 +1,8 @@
-"""Columns of a table as checked numbers: scores, labels, weights, rates, fields, and the text of all these."""
+"""Rows as they are read, and their columns as checked numbers: scores, labels, weights, rates, fields, and text."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,141 @@ from numpy.typing import NDArray
 from monocal.core.checks import ASK_FOR_SOFT
 from monocal.core.errors import InvalidInput
 from monocal.core.scores import Floats
-from monocal.tables.rows import Batch, RawRows, codes_of, kind_of, one_array, one_chunk, place_of
+
+
+class RawRows(NamedTuple):
+    """Rows as they are in the log, and where they came from.
+
+    Attributes:
+        batch: The columns.
+        file: The file, as errors call it.
+        numbers: The line (or row) of each row in that file.
+        unit: "line" for text files, counted from 1 with the header; "row" for tables, counted from 0.
+        of_numbers: Of a text file's categories, the columns that hold numbers or booleans, as its first rows tell.
+    """
+
+    batch: pa.RecordBatch
+    file: str
+    numbers: NDArray[np.int64]
+    unit: str = "line"
+    of_numbers: frozenset[str] = frozenset()
+
+    def column(self, name: str) -> pa.Array:
+        return self.batch.column(name)
+
+    def where(self, position: int) -> str:
+        """Returns the place of one of these rows in words."""
+        return f"{self.unit} {int(self.numbers[position])} of {self.file}"
+
+    def keep(self, good: NDArray[np.bool_]) -> RawRows:
+        """Returns the rows that are good."""
+        if good.all():
+            return self
+        return self._replace(batch=self.batch.filter(pa.array(good)), numbers=self.numbers[good])
+
+    def slice(self, start: int, n_rows: int) -> RawRows:
+        """Returns at most `n_rows` rows from `start` on."""
+        return self._replace(batch=self.batch.slice(start, n_rows), numbers=self.numbers[start : start + n_rows])
+
+
+def with_places(batches: Iterable[pa.RecordBatch], file: str) -> Iterator[RawRows]:
+    """Yields batches that hold rows, in types as they are read here, with the row of the file each row is."""
+    first_row = 0
+    for batch in map(plain_batch, batches):
+        if batch.num_rows:
+            yield RawRows(batch, file, np.arange(first_row, first_row + batch.num_rows), "row")
+        first_row += batch.num_rows
+
+
+Batch = Any
+"""Rows with their place, a record batch or a table."""
+
+
+def place_of(batch: Batch, row: int) -> str:
+    """Returns the place of a row in words."""
+    return batch.where(row) if isinstance(batch, RawRows) else f"row {row}"
+
+
+def one_chunk(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Returns a column in one piece."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.ChunkedArray):
+        values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
+    return values
+
+
+def codes_of(column: pa.DictionaryArray) -> NDArray[np.int64]:
+    """Returns which value of its dictionary each row has; a null has the place behind the last one.
+
+    Example:
+        >>> codes_of(pa.array(["b", None, "b", "a"]).dictionary_encode()).tolist()
+        [0, 2, 0, 1]
+    """
+    codes: NDArray[np.int64] = pc.fill_null(column.indices.cast(pa.int64()), len(column.dictionary)).to_numpy()
+    return codes
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Returns the type of a column's values as they are read here: text and bytes never as views.
+
+    Example:
+        >>> plain_type(pa.dictionary(pa.uint32(), pa.string_view(), ordered=True))
+        DictionaryType(dictionary<values=string, indices=uint32, ordered=1>)
+    """
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, plain_type(kind.value_type), ordered=kind.ordered)
+    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Returns a schema with `plain_type` of every column."""
+    return pa.schema([column.with_type(plain_type(column.type)) for column in schema], schema.metadata)
+
+
+def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch with `plain_type` of every column."""
+    schema = plain_schema(batch.schema)
+    if schema == batch.schema:
+        return batch
+    return pa.RecordBatch.from_arrays([plain_array(column) for column in batch.columns], schema=schema)
+
+
+def plain_array(column: pa.Array) -> pa.Array:
+    """Returns a column as values of `plain_type`."""
+    kind = plain_type(column.type)
+    if kind == column.type:
+        return column
+    if not pa.types.is_dictionary(kind):
+        return column.cast(kind)
+    return pa.DictionaryArray.from_arrays(column.indices, plain_array(column.dictionary), ordered=kind.ordered)
+
+
+_KINDS = {
+    "null": pa.types.is_null,
+    "text": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+    "integer": pa.types.is_integer,
+    "boolean": pa.types.is_boolean,
+    "float": pa.types.is_floating,
+    "decimal": pa.types.is_decimal,
+    "date": pa.types.is_date,
+    "naive": lambda kind: pa.types.is_timestamp(kind) and kind.tz is None,
+    "zoned": pa.types.is_timestamp,
+}
+
+
+def kind_of(kind: pa.DataType) -> str:
+    """Returns what a column holds whatever the width of its type, and whether or not it has a dictionary.
+
+    Example:
+        >>> [kind_of(kind) for kind in (pa.int8(), pa.dictionary(pa.int32(), pa.large_string()), pa.binary())]
+        ['integer', 'text', 'binary']
+    """
+    kind = plain_type(kind)
+    if pa.types.is_dictionary(kind):
+        return kind_of(kind.value_type)
+    return next((name for name, fits in _KINDS.items() if fits(kind)), str(kind))
+
 
 NULL_WORDS = tuple(pa_csv.ConvertOptions().null_values)
 """What stands for no value where a number is wanted: nothing, NA, null, NaN and their like."""
@@ -167,7 +302,7 @@ def numbers(batch: Batch, column: str, role: str) -> Floats:
         ...
         monocal.core.errors.InvalidInput: score column 'pctr': got 'high' at row 0; expected a number. Hint: ...
     """
-    values, argument = one_array(batch, column), f"{role} column {column!r}"
+    values, argument = one_chunk(batch.column(column)), f"{role} column {column!r}"
     found = numbers_in(values, argument)
     n_missing = int(found.missing.sum())
     if n_missing:
@@ -194,7 +329,7 @@ def numbers_or_nan(values: pa.Array | pa.ChunkedArray | RawRows, name: str) -> F
         monocal.core.errors.InvalidInput: numeric field 'price': got 'cheap' at row 0; expected a number. Hint: ...
     """
     hint = "convert it to numbers, or name it under fields= of the fit, if it holds categories"
-    column = one_array(values, name) if isinstance(values, RawRows) else one_chunk(values)
+    column = one_chunk(values.column(name) if isinstance(values, RawRows) else values)
     found = numbers_in(column, f"numeric field {name!r}", hint)
     numbers = _checked(values, column, found, f"numeric field {name!r}", "a number", hint)
     return np.where(found.missing, np.nan, numbers)
@@ -209,7 +344,7 @@ def labels_or_missing(batch: Batch, column: str, *, soft: bool = False) -> NDArr
         >>> labels_or_missing(pa.table({"click": [0.25, None]}), "click", soft=True).tolist()
         [0.25, -1.0]
     """
-    values, argument = one_array(batch, column), f"label column {column!r}"
+    values, argument = one_chunk(batch.column(column)), f"label column {column!r}"
     found = numbers_in(values, argument)
     fits = (found.values == 0.0) | (found.values == 1.0)
     expected, hint = "0 or 1 (or null where the task was not observed)", ASK_FOR_SOFT

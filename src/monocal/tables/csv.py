@@ -11,10 +11,11 @@ column, and a forgotten quote costs its line and nothing else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import Literal, NamedTuple, final, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +24,13 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables.categories import holds_numbers
-from monocal.tables.places import DataFile, blocks_of_lines, not_text
-from monocal.tables.rows import RawRows, RowProblems, check_names
+from monocal.tables.columns import RawRows
+from monocal.tables.places import DataFile, blocks_of_lines, not_readable, reading
+
+OnError = Literal["raise", "skip"]
+"""What happens to a malformed row: reading stops, or the row is left out and counted."""
+
+_EXAMPLES_KEPT = 10
 
 BLOCK_BYTES = 1 << 24
 _LOOKED_AT_BYTES = 1 << 20
@@ -66,6 +72,49 @@ class CsvFormat:
         )
 
 
+@final
+class RowProblems:
+    """Collects malformed rows and decides what happens to them.
+
+    Arguments:
+        on_error: "raise" refuses the first malformed row; "skip" leaves such rows out and counts them.
+        on_bytes: Receives how many bytes of the files were read since it was last called; for a bar.
+        hint: How rows could be left out, where `on_error` is no argument of the caller.
+
+    Example:
+        >>> problems = RowProblems("skip")
+        >>> problems.report("train.csv", "line", 7, "23 columns", "24 columns")
+        >>> problems.n_rows, problems.examples[0]
+        (1, 'train.csv, line 7: got 23 columns; expected 24 columns')
+        >>> RowProblems("raise").report("train.csv", "line", 7, "23 columns", "24 columns")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.InvalidInput: train.csv, line 7: got 23 columns; expected 24 columns. Hint: ...
+    """
+
+    def __init__(
+        self,
+        on_error: OnError = "raise",
+        on_bytes: Callable[[int], None] | None = None,
+        hint: str = 'pass on_error="skip" to leave it out',
+    ) -> None:
+        if on_error not in get_args(OnError):
+            raise InvalidInput.of("on_error", repr(on_error), '"raise" or "skip"', "say what to do with malformed rows")
+        self.on_error = on_error
+        self.on_bytes = on_bytes or (lambda _n_bytes: None)
+        self._hint = hint
+        self.n_rows = 0
+        self.examples: list[str] = []
+
+    def report(self, file: str, unit: str, number: int, got: str, expected: str) -> None:
+        """Reports one malformed row."""
+        if self.on_error == "raise":
+            raise InvalidInput.of(f"{file}, {unit} {number}", got, expected, f"fix the {unit}, or {self._hint}")
+        self.n_rows += 1
+        if len(self.examples) < _EXAMPLES_KEPT:
+            self.examples.append(f"{file}, {unit} {number}: got {got}; expected {expected}")
+
+
 AnyFile = Path | DataFile
 
 
@@ -76,10 +125,10 @@ def csv_header(path: AnyFile, form: CsvFormat) -> list[str]:
     if not block:
         raise InvalidInput.of("table", f"{file.name}, which is empty", "a header line and rows", "check the file")
     first = block.split(b"\n", 1)[0].removeprefix(b"\xef\xbb\xbf").rstrip(b"\r")
-    try:
+    if not _is_utf8(first):
+        raise not_readable(file.name, "text rows", f"the bytes {_excerpt(first)}")
+    with reading(file.name, "text rows"):
         names = list(pa_csv.read_csv(pa.BufferReader(first + b"\n"), parse_options=form.options()).column_names)
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise not_text(file, error) from error
     check_names(names, f"{file.name}, line 1")
     return names
 
@@ -145,6 +194,13 @@ def csv_rows(
         yield RawRows(file.with_parts(batch, wanted), file.name, lines, "line", of_numbers)
 
 
+def check_names(names: Sequence[str], source: str) -> None:
+    """Refuses a table that has a column twice."""
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise InvalidInput.of(source, f"column {twice!r} twice", "different names", "rename or drop one of the two")
+
+
 class _Parser:
     """Blocks of one file into batches of text columns, with the number of every row's line."""
 
@@ -173,16 +229,14 @@ class _Parser:
         lines = np.array(found.lines, dtype=np.int64)
         if not lines.size:
             return None, lines, found.n_used
-        try:
+        with reading(name, "text rows"):
             batch, refused = self._batch(found.body, form.options())
-        except pa.ArrowInvalid as error:
-            raise not_text(self._file, error) from error
         for row in refused:
             problems.report(name, "line", int(lines[row]), "misplaced quotes", f"{n_columns} columns")
         lines = np.delete(lines, refused)
         if batch.num_rows != len(lines):
             message = f"{len(lines)} lines were read as {batch.num_rows} rows from line {found.lines[0]}"
-            raise not_text(self._file, message)
+            raise not_readable(name, "text rows", message)
         return batch, lines, found.n_used
 
     def _of_whole_lines(self, body: bytes) -> pa.RecordBatch | None:

@@ -8,7 +8,7 @@ any other they have their values again, see `LogValues`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -70,8 +70,8 @@ class LogManifest:
     schema: Mapping[str, Any]
     parts: Mapping[str, tuple[int, int]]
     arrays: Mapping[str, str]
-    made_from: Mapping[str, Any]
-    files: Mapping[str, Mapping[str, Any]]
+    made_from: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
@@ -80,23 +80,12 @@ class LogManifest:
         values = self.files[VOCABULARY]["fingerprint"]
         return fingerprint(self.n_rows, self.schema, {k: list(v) for k, v in self.parts.items()}, contents, values)
 
-    @classmethod
-    def write(
-        cls,
-        folder: Path,
-        *,
-        n_rows: int,
-        schema: Mapping[str, Any],
-        parts: Mapping[str, tuple[int, int]],
-        arrays: Mapping[str, str],
-        made_from: Mapping[str, Any],
-    ) -> None:
-        """Seals a folder that holds all files of a log, which makes it one."""
-        names = [name for name in (*arrays.values(), VOCABULARY, GROUP_VALUES) if (folder / name).is_file()]
+    def seal(self, folder: Path) -> None:
+        """Writes the manifest into a folder that holds all files of a log, which makes it one."""
+        names = [name for name in (*self.arrays.values(), VOCABULARY, GROUP_VALUES) if (folder / name).is_file()]
         files = ENCODED_LOG.describe_files(folder, names)
-        manifest = cls(n_rows, schema, parts, arrays, made_from, files)
-        entries = {name: getattr(manifest, name) for name in cls.__dataclass_fields__ if name != "files"}
-        ENCODED_LOG.seal(folder, {"identity": manifest.fingerprint, **entries}, files)
+        entries = {name: entry for name, entry in vars(self).items() if name != "files"}
+        ENCODED_LOG.seal(folder, {"identity": replace(self, files=files).fingerprint, **entries}, files)
 
     @classmethod
     def read(cls, folder: Path) -> LogManifest:
@@ -220,24 +209,16 @@ def write_arrays(
         for name, column in arrays.items():
             np.save(temporary / names[name], column, allow_pickle=False)
         save_vocabulary(vocabulary, temporary / VOCABULARY)
-        LogManifest.write(
-            temporary,
-            n_rows=len(arrays["features"]),
-            schema=roles.to_dict(),
-            parts={name: (part[0], part[1]) for name, part in parts.items()},
-            arrays=names,
-            made_from={},
-        )
+        spans = {name: (part[0], part[1]) for name, part in parts.items()}
+        LogManifest(len(arrays["features"]), roles.to_dict(), spans, names).seal(temporary)
 
 
 def read_scored_manifest(folder: Path) -> dict[str, Any]:
     """Reads a scored log's manifest; anything but a whole one of a known version is refused."""
     manifest = SCORED_LOG.read(folder)
-    try:
-        for name in ("identity", "log_fingerprint", "log_folder", "field_sizes", "logits", "notes"):
-            manifest[name]
-    except KeyError as error:
-        raise SCORED_LOG.damaged(folder, error) from error
+    for name in ("identity", "log_fingerprint", "log_folder", "field_sizes", "logits", "notes"):
+        if name not in manifest:
+            raise SCORED_LOG.damaged(folder, KeyError(name))
     return manifest
 
 

@@ -22,7 +22,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln
 
 from monocal.core.errors import InvalidInput
-from monocal.core.numbers import duration_of
+from monocal.core.numbers import duration_of, plain_values
 from monocal.core.scores import Floats
 from monocal.tables.categories import EncodedColumn
 
@@ -92,14 +92,6 @@ class DelayCurve:
         low, high = tables[ids, place], tables[ids, place + 1]
         found: Floats = low + part * (high - low)
         return found
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "edges": self.edges.tolist(),
-            "shares": self.shares.tolist(),
-            "by": self.by,
-            "value_shares": {value: shares.tolist() for value, shares in self.value_shares.items()},
-        }
 
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any]) -> Self:
@@ -209,12 +201,7 @@ class LateLabels:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "window": self.window,
-            "mature_share": self.mature_share,
-            "mean_maturity": self.mean_maturity,
-            "curve": self.curve.as_dict(),
-        }
+        return dict(plain_values(asdict(self)))
 
 
 def mature(rows: Table, curve: DelayCurve | None = None) -> Table:
@@ -254,22 +241,15 @@ def mature(rows: Table, curve: DelayCurve | None = None) -> Table:
 
 
 def _check(positive: Any, come: Any, delays: Any) -> None:
-    without = np.flatnonzero(positive & ~come)
-    if without.size:
-        raise InvalidInput.of(
-            "label_time",
-            f"no moment in {without.size:,} rows with a positive label, the first at row {int(without[0])}",
-            "when the label came, in every row with a positive one",
-            "fill it in, or set the label to 0 until it has come",
-        )
-    early = np.flatnonzero(positive & (delays < 0))
-    if early.size:
-        raise InvalidInput.of(
-            "label_time",
-            f"a label before its event in {early.size:,} rows, the first at row {int(early[0])}",
-            "labels that come after their event",
-            "swap the two columns, or fix their time zones",
-        )
+    without = "when it came in every row with a positive one", "fill it in, or set the label to 0 until it has come"
+    early = "labels that come after their event", "swap the two columns, or fix their time zones"
+    for bad, what, (expected, hint) in (
+        (positive & ~come, "a positive label without a moment", without),
+        (positive & (delays < 0), "a label before its event", early),
+    ):
+        if bad.any():
+            got = f"{what} in {np.count_nonzero(bad):,} rows, the first at row {int(np.argmax(bad))}"
+            raise InvalidInput.of("label_time", got, expected, hint)
 
 
 def _texts(column: EncodedColumn) -> list[str]:

@@ -12,8 +12,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
-from monocal.tables.columns import filled, is_null, null_words, parse_text
-from monocal.tables.rows import Batch, RawRows, codes_of, kind_of, one_array, place_of
+from monocal.tables.columns import (
+    Batch,
+    RawRows,
+    codes_of,
+    filled,
+    is_null,
+    kind_of,
+    null_words,
+    one_chunk,
+    parse_text,
+    place_of,
+)
 
 Moments = NDArray[np.int64]
 
@@ -134,7 +144,7 @@ def moments_of(batch: Batch, column: str, *, may_be_missing: bool = False) -> Mo
         ...
         monocal.core.errors.InvalidInput: time column 'day': got 1.5 at row 1; expected a whole number, ...
     """
-    values = one_array(batch, column)
+    values = one_chunk(batch.column(column))
     found, bad = moments(values, column)
     missing = bad & _is_empty(values) if may_be_missing else np.zeros(len(bad), dtype=bool)
     wrong = bad & ~missing

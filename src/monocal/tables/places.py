@@ -1,4 +1,4 @@
-"""Where a table lies: paths, folders, globs, partitioned folders, object stores, standard input, a Spark cluster."""
+"""Where a table lies: paths, folders, globs, partitioned folders, object stores."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import glob
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -64,30 +64,26 @@ def blocks_of_lines(
     """Yields blocks of whole lines, the last of them perhaps empty; says how far the file, packed or not, was read."""
     open_line: list[bytes] = []  # pieces, because joining them with every block would cost the square of their length
     n_reported, n_open, has_returns = 0, 0, None
-    try:
-        with file.open() as opened, _unpacked(opened, file.path) as stream:
-            while chunk := stream.read(n_bytes):
-                if has_returns is None:
-                    chunk += stream.read(1) if chunk.endswith(b"\r") else b""
-                    has_returns = _ends_in_returns(chunk)
-                if has_returns:
-                    chunk = chunk.replace(b"\r", b"\n")
-                position = opened.tell()
-                if on_bytes is not None:
-                    on_bytes(position - n_reported)
-                n_reported = position
-                cut = chunk.rfind(b"\n") + 1
-                if cut:
-                    yield b"".join([*open_line, chunk[:cut]]), False
-                    open_line, n_open = [], 0
-                open_line.append(chunk[cut:])
-                n_open += len(chunk) - cut
-                if n_open > longest:
-                    raise InvalidInput.of(
-                        "table", f"{file.name}, with a line of more than {longest >> 20} MiB", "lines", "check the file"
-                    )
-    except OSError as error:
-        raise not_text(file, error) from error
+    with reading(file.name, "text rows"), file.open() as opened, _unpacked(opened, file.path) as stream:
+        while chunk := stream.read(n_bytes):
+            if has_returns is None:
+                chunk += stream.read(1) if chunk.endswith(b"\r") else b""
+                has_returns = _ends_in_returns(chunk)
+            if has_returns:
+                chunk = chunk.replace(b"\r", b"\n")
+            position = opened.tell()
+            if on_bytes is not None:
+                on_bytes(position - n_reported)
+            n_reported = position
+            cut = chunk.rfind(b"\n") + 1
+            if cut:
+                yield b"".join([*open_line, chunk[:cut]]), False
+                open_line, n_open = [], 0
+            open_line.append(chunk[cut:])
+            n_open += len(chunk) - cut
+            if n_open > longest:
+                got = f"{file.name}, with a line of more than {longest >> 20} MiB"
+                raise InvalidInput.of("table", got, "lines", "check the file")
     yield b"".join([*open_line, b"\n"]) if n_open else b"", True
 
 
@@ -110,11 +106,20 @@ def _unpacked(file: pa.NativeFile, path: str) -> AbstractContextManager[Any]:
     return nullcontext(file)
 
 
-def not_text(file: DataFile, error: object) -> InvalidInput:
-    """Returns the refusal of a file that cannot be read as text."""
+def not_readable(name: str, kind: str, error: object) -> InvalidInput:
+    """Returns the refusal of a file, or a place with several, that cannot be read."""
     return InvalidInput.of(
-        "table", f"{file.name}, which does not read as text rows ({error})", "a whole file", "fetch or write it again"
+        "table", f"{name}, which does not read as {kind} ({error})", "a whole file", "check it, or write it again"
     )
+
+
+@contextmanager
+def reading(name: str, kind: str = "a table") -> Iterator[None]:
+    """Refuses what Arrow or the system cannot read, by its name."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise not_readable(name, kind, error) from error
 
 
 def find_files(pattern: str) -> list[Path]:
@@ -168,12 +173,10 @@ def with_parts(names: list[str], base: str, system: Any, source: str) -> list[Da
     from pyarrow import dataset
 
     kind = "csv" if is_text(names[0]) else "parquet"
-    try:
+    with reading(source):
         found = dataset.dataset(
             sorted(below), filesystem=system, format=kind, partitioning="hive", partition_base_dir=base
         )
-    except (pa.ArrowException, OSError) as error:
-        raise _not_read(source, error) from error
     return [data_file(fragment, found.schema) for fragment in found.get_fragments()]
 
 
@@ -191,15 +194,13 @@ def files_at(uri: str) -> tuple[list[str], str, Any]:
     from pyarrow import fs
 
     system, path = open_place(uri, "table")
-    try:
+    with reading(uri):
         (info,) = system.get_file_info([path])
         names = [path]
         if info.type == fs.FileType.Directory:
             inside = system.get_file_info(fs.FileSelector(path, recursive=True))
             names = [entry.path for entry in inside if entry.type == fs.FileType.File]
             names = sorted(name for name in names if not is_hidden(name[len(path) :]))
-    except (pa.ArrowException, OSError) as error:
-        raise _not_read(uri, error) from error
     if not names or info.type == fs.FileType.NotFound:
         raise InvalidInput.of("table", repr(uri), "a place with Parquet or CSV files", "check the path")
     return names, path, system
@@ -246,12 +247,6 @@ def open_place(uri: str, argument: str) -> tuple[Any, str]:
     return system, str(path)
 
 
-def _not_read(source: str, error: Exception) -> InvalidInput:
-    return InvalidInput.of(
-        "table", f"{source!r}, which cannot be read ({error})", "readable Parquet or CSV", "check the place"
-    )
-
-
 def is_parquet(name: str) -> bool:
     """Whether the ending of a file's name says Parquet."""
     return name.lower().endswith(PARQUET_ENDINGS)
@@ -265,77 +260,3 @@ def is_text(name: str) -> bool:
 def is_known(name: str) -> bool:
     """Whether the ending of a file's name says what is in it."""
     return is_parquet(name) or is_text(name)
-
-
-_TYPES = {
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "binary": pa.binary(),
-}
-"""Spark's names of column types, in Arrow."""
-
-
-@final
-class ClusterTable:
-    """The columns of a Spark table as a dataset; rows stay on the cluster until columns are asked for.
-
-    They are collected partition after partition (before Spark 4.2 in one piece) and kept, because Spark may give the
-    rows of a shuffled table in another order when it is asked again.
-
-    Arguments:
-        frame: A `pyspark.sql.DataFrame`, classic or of Spark Connect.
-    """
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-        self._held: pa.Table | None = None
-        self.schema = collect(frame.limit(0)).schema
-
-    def hold(self, columns: Sequence[str]) -> pa.Table:
-        """Returns these columns; what is asked for later is found in the same order if it is among them."""
-        if self._held is None or not set(columns) <= set(self._held.column_names):
-            self._held = collect(self._frame.select(*(f"`{name}`" for name in dict.fromkeys(columns))))
-        return self._held.select(list(columns))
-
-    def to_batches(self, columns: Sequence[str], batch_size: int) -> Iterator[pa.RecordBatch]:
-        """Yields batches of these columns."""
-        yield from self.hold(columns).to_batches(max_chunksize=batch_size)
-
-
-def collect(frame: Any) -> pa.Table:
-    """Brings a Spark table to this machine, with the types that its columns have there."""
-    if hasattr(frame, "__arrow_c_stream__"):
-        return pa.table(frame)
-    if hasattr(frame, "toArrow"):
-        return frame.toArrow()
-    # Spark 3.5 gives pandas frames only, where a whole number beside a null is a fraction and an empty text has no type
-    rows = frame.mapInArrow(_as_bytes, "data binary").collect()
-    pieces = [pa.ipc.open_stream(row["data"]).read_all() for row in rows]
-    schema = pa.schema([(column.name, _arrow_type(column, pieces)) for column in frame.schema.fields])
-    return pa.concat_tables([schema.empty_table(), *(piece.cast(schema) for piece in pieces)])
-
-
-def _arrow_type(column: Any, pieces: Sequence[pa.Table]) -> pa.DataType:
-    """Returns the type of a Spark column; lists and the like, which play no part here, have that of their rows."""
-    kind = column.dataType.typeName()
-    if kind == "decimal":
-        return pa.decimal128(column.dataType.precision, column.dataType.scale)
-    return _TYPES.get(kind) or (pieces[0].schema.field(column.name).type if pieces else pa.null())
-
-
-def _as_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What a worker does: every batch becomes one row, the bytes of an Arrow stream."""
-    for batch in batches:
-        stream = pa.BufferOutputStream()
-        with pa.ipc.new_stream(stream, batch.schema) as writer:
-            writer.write_batch(batch)
-        yield pa.RecordBatch.from_arrays([pa.array([stream.getvalue().to_pybytes()], pa.binary())], names=["data"])

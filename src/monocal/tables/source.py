@@ -7,23 +7,26 @@ pyarrow, duckdb), a polars LazyFrame, a Spark table, the folder of a prepared lo
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.files import is_uri
 from monocal.tables.categories import categories_of_text
-from monocal.tables.csv import CsvFormat, csv_rows, csv_schema
+from monocal.tables.cluster import ClusterTable
+from monocal.tables.columns import RawRows, kind_of, plain_schema, with_places
+from monocal.tables.csv import CsvFormat, RowProblems, check_names, csv_rows, csv_schema
 from monocal.tables.places import (
     CSV_ENDINGS,
     PARQUET_ENDINGS,
-    ClusterTable,
     DataFile,
     base_of,
     data_file,
@@ -32,17 +35,8 @@ from monocal.tables.places import (
     is_known,
     is_parquet,
     is_text,
+    reading,
     with_parts,
-)
-from monocal.tables.rows import (
-    RawRows,
-    RowProblems,
-    TypeChange,
-    check_names,
-    check_zones,
-    plain_schema,
-    type_changes,
-    with_places,
 )
 
 TableLike = Any
@@ -87,17 +81,23 @@ class TableStream:
             return tuple(map(Path, self.dataset.files))
         return tuple(Path(file.path) for file in self.files if file.is_local)
 
-    def require(self, columns: Sequence[str], role: str = "column") -> None:
+    def require(self, columns: Sequence[str]) -> None:
         """Refuses the first column that does not exist, and suggests the nearest one that does."""
         for column in columns:
             if column not in self.arrow_schema.names:
-                raise UnknownName.among(f"{role} of {self.source}", column, self.column_names)
+                raise UnknownName.among(f"column of {self.source}", column, self.column_names)
 
     def check_types(self, columns: Sequence[str], categories: Sequence[str] = ()) -> None:
         """Refuses a column that changes its type from file to file; of categories, also one whose text changes."""
         for name in columns:
-            if name in self.changes:
-                self.changes[name].check(name, is_category=name in categories)
+            change = self.changes.get(name)
+            if change is not None and (name in categories or not change.text_alone):
+                raise InvalidInput.of(
+                    f"column {name!r}",
+                    change.types,
+                    "one type in all files, because 7 and 07 would be two values",
+                    "cast it to the same type in every file",
+                )
 
     def batches(
         self,
@@ -145,7 +145,8 @@ class TableStream:
         if self.in_memory is not None:
             yield from with_places(self.in_memory.select(names).to_batches(max_chunksize=batch_rows), self.source)
         if self.dataset is not None:
-            yield from with_places(_dataset_batches(self.dataset, names, batch_rows, self.source), self.source)
+            with reading(self.source):
+                yield from with_places(self.dataset.to_batches(columns=names, batch_size=batch_rows), self.source)
         for file in self.files:
             if not is_text(file.path):
                 found = _parquet_batches(file, names, batch_rows, dictionary_columns, problems)
@@ -174,11 +175,9 @@ def open_table(table: TableLike) -> TableStream:
     if isinstance(table, TableStream):
         return table
     if isinstance(table, str | Path):
-        return _open_prepared(table) or _open_places([str(table)], str(table))
+        return _open_prepared(table) or _open_files([str(table)], str(table))
     if isinstance(table, list | tuple) and table and all(isinstance(place, str | Path) for place in table):
-        return _open_places(list(map(str, table)), f"{len(table)} places")
-    if isinstance(table, pa.RecordBatch):
-        table = pa.Table.from_batches([table])
+        return _open_files(list(map(str, table)), f"{len(table)} places")
     kind = type(table).__module__.partition(".")[0], type(table).__name__
     if kind == ("polars", "LazyFrame"):
         table = table.collect()
@@ -187,34 +186,49 @@ def open_table(table: TableLike) -> TableStream:
     if kind[0] == "pyarrow" and kind[1].endswith("Dataset"):
         return _open_dataset(table)
     if hasattr(table, "mapInArrow"):  # Spark, which is not imported here
-        return _open_batches(ClusterTable(table), "the Spark table")
-    if isinstance(table, pa.Table):
-        held = table
-    elif hasattr(table, "__arrow_c_stream__"):
-        held = _arrow_table(table)
-    elif isinstance(table, Mapping):
+        return _stream(ClusterTable(table), "the Spark table")
+    held = _arrow_table(table)
+    return _stream(held, "the table", held.num_rows, in_memory=held, dataset=None)
+
+
+def _stream(rows: Any, source: str, n_rows: int | None = None, **others: Any) -> TableStream:
+    """Opens what has a schema and yields batches."""
+    check_names(rows.schema.names, source)
+    return TableStream(plain_schema(rows.schema), n_rows, source, **{"dataset": rows, **others})
+
+
+def _arrow_table(table: Any) -> pa.Table:
+    """Returns a data frame, batch, reader or mapping as an Arrow table."""
+    if isinstance(table, Mapping):
         held = pa.table({name: pa.array(values) for name, values in table.items()})
         for name, values in table.items():
-            check_zones(name, values, held.schema.field(name).type)
-    else:
+            _check_zones(name, values, held.schema.field(name).type)
+        return held
+    kind = f"an object of type {type(table).__name__}"
+    if not hasattr(table, "__arrow_c_stream__") and not isinstance(table, pa.RecordBatch):
         raise InvalidInput.of(
             "table",
-            f"an object of type {type(table).__name__}",
+            kind,
             "a Parquet or CSV path, or a data frame with the Arrow C stream interface",
             "pass a path or several, or a pandas, polars, pyarrow or duckdb table",
         )
-    check_names(held.schema.names, "the table")
-    return TableStream(plain_schema(held.schema), held.num_rows, "the table", in_memory=held)
-
-
-def _arrow_table(frame: Any) -> pa.Table:
     try:
-        return pa.table(frame)
+        return pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else pa.table(table)
     except pa.ArrowInvalid as error:
         if "non-struct type" not in str(error):
             raise
-        what = f"an object of type {type(frame).__name__}, one column"
-        raise InvalidInput.of("table", what, "columns with names", "pass the frame it is from") from error
+        raise InvalidInput.of(
+            "table", f"{kind}, one column", "columns with names", "pass the frame it is from"
+        ) from error
+
+
+def _check_zones(name: str, values: Any, kind: pa.DataType) -> None:
+    """Refuses Python times of which some have a zone: Arrow would take the others for UTC."""
+    if not pa.types.is_timestamp(kind) or not isinstance(values, list | tuple | np.ndarray):
+        return
+    if len({value.tzinfo is not None for value in values if isinstance(value, datetime.datetime)}) > 1:
+        hint = "give every time a zone, or none of them"
+        raise InvalidInput.of(f"column {name!r}", "times with and without a zone", "one kind in all rows", hint)
 
 
 def _open_prepared(place: str | Path) -> TableStream | None:
@@ -224,12 +238,7 @@ def _open_prepared(place: str | Path) -> TableStream | None:
     if is_uri(str(place)) or not is_encoded(place):
         return None
     rows = open_encoded(place)
-    return _open_batches(LogValues(rows), str(place), rows.n_rows)
-
-
-def _open_batches(dataset: Any, source: str, n_rows: int | None = None) -> TableStream:
-    check_names(dataset.schema.names, source)
-    return TableStream(plain_schema(dataset.schema), n_rows, source, dataset=dataset)
+    return _stream(LogValues(rows), str(place), rows.n_rows)
 
 
 def _open_dataset(dataset: Any) -> TableStream:
@@ -239,77 +248,51 @@ def _open_dataset(dataset: Any) -> TableStream:
         options = dataset.format.parse_options
         files = tuple(data_file(fragment, dataset.schema) for fragment in dataset.get_fragments())
         dialect = CsvFormat(options.delimiter, options.quote_char or None)
-        return TableStream(plain_schema(dataset.schema), None, source, files, form=dialect)
+        return _stream(dataset, source, files=files, form=dialect, dataset=None)
     if not all(map(is_parquet, getattr(dataset, "files", [""]))):
-        return _open_batches(dataset, source)
-    first, *others = dataset.get_fragments()
-    changes: dict[str, TypeChange] = {}
-    for fragment in others:
-        names = Path(first.path).name, Path(fragment.path).name
-        changes = type_changes(first.physical_schema, fragment.physical_schema, names) | changes
-    n_rows = sum(fragment.metadata.num_rows for fragment in (first, *others))
-    check_names(dataset.schema.names, source)
-    return TableStream(plain_schema(dataset.schema), n_rows, source, dataset=dataset, changes=changes)
+        return _stream(dataset, source)
+    fragments = list(dataset.get_fragments())
+    schemas = [(Path(fragment.path).name, fragment.physical_schema) for fragment in fragments]
+    n_rows = sum(fragment.metadata.num_rows for fragment in fragments)
+    return _stream(dataset, source, n_rows, changes=type_changes(schemas))
 
 
-def _dataset_batches(dataset: Any, names: list[str], batch_rows: int, source: str) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from dataset.to_batches(columns=names, batch_size=batch_rows)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InvalidInput.of(
-            "table", f"{source}, which cannot be read ({error})", "the files as they were written", "check the place"
-        ) from error
-
-
-def _open_places(places: Sequence[str], source: str) -> TableStream:
+def _open_files(places: Sequence[str], source: str) -> TableStream:
+    """Opens files that have the same columns; a column may change its type as long as it plays no part."""
     if len(places) == 1 and is_uri(places[0]):
         names, base, system = files_at(places[0])
     else:
         names, system = [str(path) for place in places for path in find_files(place)], None
         base = os.path.commonpath([base_of(place) for place in places])
-    return _open_files(with_parts(names, base, system, source), source)
-
-
-def _open_files(files: list[DataFile], source: str) -> TableStream:
-    """Opens files that have the same columns; a column may change its type as long as it plays no part."""
-    for file in files:
-        if file.system is None and not is_known(file.name):
-            raise InvalidInput.of(
-                "table",
-                repr(file.path),
-                f"a file ending in {', '.join(PARQUET_ENDINGS + CSV_ENDINGS)}",
-                "convert it to Parquet",
-            )
+        for name in names:
+            if not is_known(name):
+                endings = f"a file ending in {', '.join(PARQUET_ENDINGS + CSV_ENDINGS)}"
+                raise InvalidInput.of("table", repr(name), endings, "convert it to Parquet")
+    files = with_parts(names, base, system, source)
     opened = [_file_schema(file) for file in files]
     first = opened[0][0]
-    changes: dict[str, TypeChange] = {}
     columns = list(dict.fromkeys([*first.names, *(name for file in files for name in file.parts)]))
     for file, (schema, _) in zip(files, opened, strict=True):
         check_names(schema.names, file.name)
-        names = files[0].name, file.name
-        if not is_text(file.path) and not is_text(files[0].path):
-            changes = type_changes(first, schema, names) | changes
         missing = [name for name in columns if name not in schema.names]
         if missing:
-            raise InvalidInput.of(
-                "table", f"{file.name} without column {missing[0]!r}", f"the columns of {names[0]}", "align the files"
-            )
+            without = f"{file.name} without column {missing[0]!r}"
+            raise InvalidInput.of("table", without, f"the columns of {files[0].name}", "align the files")
+    # text has no types of its own
+    typed = [(file.name, schema) for file, (schema, _) in zip(files, opened, strict=True) if not is_text(file.path)]
     counts = [n_rows for _, n_rows in opened if n_rows is not None]
-    return TableStream(first, sum(counts) if len(counts) == len(files) else None, source, tuple(files), changes=changes)
+    n_rows = sum(counts) if len(counts) == len(files) else None
+    changes = {} if is_text(files[0].path) else type_changes(typed)
+    return TableStream(first, n_rows, source, tuple(files), changes=changes)
 
 
 def _file_schema(file: DataFile) -> tuple[pa.Schema, int | None]:
     """Returns the columns of a file with those that its folders say, and its number of rows, if that is written."""
     if is_text(file.path):
         return csv_schema(file, CsvFormat.of_name(file.name)), None
-    try:
-        with file.open() as opened:
-            parquet = pq.ParquetFile(opened)
-            schema, n_rows = plain_schema(parquet.schema_arrow), parquet.metadata.num_rows
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InvalidInput.of(
-            "table", f"{file.name}, which does not read as Parquet ({error})", "a whole Parquet file", "write it again"
-        ) from error
+    with reading(file.name, "Parquet"), file.open() as opened:
+        parquet = pq.ParquetFile(opened)
+        schema, n_rows = plain_schema(parquet.schema_arrow), parquet.metadata.num_rows
     return file.schema_with_parts(schema), n_rows
 
 
@@ -317,22 +300,54 @@ def _parquet_batches(
     file: DataFile, names: list[str], batch_rows: int, dictionary_columns: Sequence[str], problems: RowProblems
 ) -> Iterator[pa.RecordBatch]:
     inside = [name for name in names if name not in file.parts]
-    try:
-        # reading through a map would count the whole file as resident memory
-        with (
-            file.open() as opened,
-            pq.ParquetFile(
-                opened,
-                read_dictionary=[name for name in dictionary_columns if name in inside],
-                pre_buffer=not file.is_local,
-                page_checksum_verification=True,
-            ) as parquet,
-        ):
-            bytes_per_row = opened.size() / max(parquet.metadata.num_rows, 1)
-            for batch in parquet.iter_batches(batch_size=batch_rows, columns=inside or parquet.schema_arrow.names[:1]):
-                problems.on_bytes(int(bytes_per_row * batch.num_rows))
-                yield file.with_parts(batch, names)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InvalidInput.of(
-            "table", f"{file.name}, which is damaged ({error})", "the file as it was written", "copy or write it again"
-        ) from error
+    # reading through a map would count the whole file as resident memory
+    with (
+        reading(file.name, "Parquet"),
+        file.open() as opened,
+        pq.ParquetFile(
+            opened,
+            read_dictionary=[name for name in dictionary_columns if name in inside],
+            pre_buffer=not file.is_local,
+            page_checksum_verification=True,
+        ) as parquet,
+    ):
+        bytes_per_row = opened.size() / max(parquet.metadata.num_rows, 1)
+        for batch in parquet.iter_batches(batch_size=batch_rows, columns=inside or parquet.schema_arrow.names[:1]):
+            problems.on_bytes(int(bytes_per_row * batch.num_rows))
+            yield file.with_parts(batch, names)
+
+
+class TypeChange(NamedTuple):
+    """A column with one type in the first file and another one in a later file."""
+
+    types: str
+    """Both, and the names of the files."""
+
+    text_alone: bool
+    """Only the text of its values changes: 1 becomes true; as numbers they are the same."""
+
+
+def type_changes(schemas: Sequence[tuple[str, pa.Schema]]) -> dict[str, TypeChange]:
+    """Returns the columns whose kind of type changes after the first file; widths of integers and of text do not count.
+
+    Arguments:
+        schemas: The name and the columns of each file, the first one first.
+
+    Example:
+        >>> first = pa.schema({"site": pa.int32(), "n": pa.int8()})
+        >>> later = pa.schema({"site": pa.string(), "n": pa.int64()})
+        >>> type_changes([("a.parquet", first), ("b.parquet", later)])
+        {'site': TypeChange(types='string in b.parquet after int32 in a.parquet', text_alone=False)}
+    """
+    found: dict[str, TypeChange] = {}
+    for file, later in schemas[1:]:
+        start, first = schemas[0]
+        for name in set(first.names) & set(later.names) - set(found):
+            before, after = first.field(name).type, later.field(name).type
+            kinds = {kind_of(before), kind_of(after)}
+            # 9 and 9.0 are one value, as a number and as a category; see `categories.as_text`
+            if len(kinds) == 1 or "null" in kinds or kinds == {"integer", "float"}:
+                continue
+            text_alone = kinds <= {"integer", "boolean", "decimal", "float"}
+            found[name] = TypeChange(f"{after} in {file} after {before} in {start}", text_alone)
+    return found

@@ -20,11 +20,10 @@ from monocal.core.scores import Floats, sampling_shift, sigmoid, to_logits
 from monocal.core.threads import trim_heap
 from monocal.tables.categories import EncodedColumn, check_categories, coded, coded_numbers, join_coded, whole_numbers
 from monocal.tables.checks import doubts_about_fields, doubts_about_scores, warn_about, warn_about_moving
-from monocal.tables.columns import labels_or_missing, numbers, numbers_or_nan
+from monocal.tables.columns import RawRows, labels_or_missing, numbers, numbers_or_nan
 from monocal.tables.late_labels import DelayCurve, LateLabels, mature
 from monocal.tables.moments import Kind, TimeWindow, check_one_kind, kinds_of_moments, moments_of
 from monocal.tables.roles import Roles
-from monocal.tables.rows import RawRows
 from monocal.tables.source import TableLike, open_table
 from monocal.tables.vocabulary import Vocabulary
 

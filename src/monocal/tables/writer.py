@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file, output_file
-from monocal.tables.columns import null_words
+from monocal.tables.columns import RawRows, null_words
 from monocal.tables.places import PARQUET_ENDINGS
-from monocal.tables.rows import RawRows
 
 
 def csv_header(schema: pa.Schema, delimiter: str = ",") -> bytes:
@@ -78,13 +77,6 @@ WRITABLE_ENDINGS = (*PARQUET_ENDINGS, ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".cs
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
-class TableWriter(Protocol):
-    """Takes batches of one schema."""
-
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Appends the rows of a batch."""
-
-
 class _CsvWriter:
     def __init__(self, sink: Any, schema: pa.Schema, delimiter: str) -> None:
         self._sink, self._delimiter = sink, delimiter
@@ -95,7 +87,7 @@ class _CsvWriter:
 
 
 @contextmanager
-def write_table(path: str | Path, schema: pa.Schema) -> Iterator[TableWriter]:
+def write_table(path: str | Path, schema: pa.Schema) -> Iterator[Any]:
     """Opens a writer whose file is renamed into place when everything was written, and removed on any error.
 
     Arguments:
@@ -118,7 +110,8 @@ def write_table(path: str | Path, schema: pa.Schema) -> Iterator[TableWriter]:
             with pq.ParquetWriter(temporary, schema, **options) as parquet:
                 yield parquet
         else:
-            with _sink(temporary, target) as sink:
+            compression = _COMPRESSIONS.get(target.suffix.lower())
+            with pa.output_stream(str(temporary), compression=compression) as sink:
                 yield _CsvWriter(sink, schema, "\t" if ".tsv" in target.name.lower() else ",")
 
 
@@ -135,17 +128,6 @@ def output_table(place: str | Path) -> Path:
 def _repeating(schema: pa.Schema) -> list[str]:
     # scores hardly repeat, so a dictionary of them would only cost time and space
     return [column.name for column in schema if not pa.types.is_floating(column.type)]
-
-
-@contextmanager
-def _sink(temporary: Path, target: Path) -> Iterator[Any]:
-    compression = _COMPRESSIONS.get(target.suffix.lower())
-    with pa.OSFile(str(temporary), "wb") as raw:
-        if compression is None:
-            yield raw
-        else:
-            with pa.CompressedOutputStream(raw, compression) as packed:
-                yield packed
 
 
 def typed_columns(rows: RawRows, types: pa.Schema, columns: Sequence[str]) -> pa.RecordBatch:

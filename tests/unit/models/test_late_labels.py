@@ -1,10 +1,13 @@
 """Labels that may still come: delay curves, fits and judgements on rows that are not mature."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
+from monocal.core.numbers import plain_values
 from monocal.evaluation.table import evaluate_table
 from monocal.lab.simulator import delay_labels, simulate_log
 from monocal.monitoring.watch import watch
@@ -84,7 +87,7 @@ def test_the_curve_is_the_truth_by_value_and_shrunk_where_there_is_little():
         truth = -np.expm1(-at / mean) / -np.expm1(-window / mean)
         assert curve.at(at, [value], np.zeros(3, dtype=int)) == pytest.approx(truth, abs=0.03)
     assert curve.at(at, ["rare"], np.zeros(3, dtype=int)) == pytest.approx(curve.at(at))
-    again = DelayCurve.from_dict(curve.as_dict())
+    again = DelayCurve.from_dict(plain_values(asdict(curve)))
     assert again.at(at, ["slow"], np.zeros(3, dtype=int)).tolist() == curve.at(at, ["slow"], np.zeros(3, int)).tolist()
 
 
@@ -117,5 +120,5 @@ def test_what_cannot_be_used_is_named(log, change, message):
 def test_positives_without_a_moment_are_refused(log):
     rows = log.slice(0, 5_000).to_pydict()
     rows["label_time"] = [None] * 5_000
-    with pytest.raises(InvalidInput, match="label_time: got no moment in .* rows with a positive label"):
+    with pytest.raises(InvalidInput, match="label_time: got a positive label without a moment in .* rows"):
         monocal.fit(rows, method="platt", **COLUMNS, **LATE)

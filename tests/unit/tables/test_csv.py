@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables import csv as module
-from monocal.tables.csv import CsvFormat, csv_rows
-from monocal.tables.rows import RawRows, RowProblems
+from monocal.tables.columns import RawRows
+from monocal.tables.csv import CsvFormat, RowProblems, csv_rows
 from monocal.tables.source import open_table
 from monocal.tables.writer import csv_header, csv_lines, typed_columns
 

@@ -26,10 +26,10 @@ from monocal.lab.prepare.steps import (
     write_manifest,
 )
 from monocal.tables.checks import doubts_about_fields, warn_about
+from monocal.tables.csv import OnError
 from monocal.tables.encoded import ENCODED_LOG, VOCABULARY, LogManifest
 from monocal.tables.places import is_parquet
 from monocal.tables.roles import Roles
-from monocal.tables.rows import OnError
 from monocal.tables.source import TableLike, TableStream, open_table
 from monocal.tables.vocabulary_file import save_vocabulary
 

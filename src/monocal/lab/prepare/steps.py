@@ -158,14 +158,9 @@ def write_manifest(
     arrays: list[ArrayFile], ranges: Mapping[str, RowRange], schema: Roles, made_from: dict[str, Any], folder: Path
 ) -> None:
     """Writes sizes and checksums of all files, which makes the folder a log."""
-    LogManifest.write(
-        folder,
-        n_rows=arrays[0].shape[0],
-        schema=schema.to_dict(),
-        parts={name: (part.start, part.stop) for name, part in ranges.items()},
-        arrays={array.name: array.path.name for array in arrays},
-        made_from=made_from,
-    )
+    parts = {name: (part.start, part.stop) for name, part in ranges.items()}
+    files = {array.name: array.path.name for array in arrays}
+    LogManifest(arrays[0].shape[0], schema.to_dict(), parts, files, made_from).seal(folder)
 
 
 @final

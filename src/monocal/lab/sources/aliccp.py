@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.prepare.source import Source, drop_malformed, find_file
 from monocal.lab.sources.side_files import SideTable, first_features
-from monocal.tables.csv import CsvFormat, csv_rows
+from monocal.tables.columns import RawRows
+from monocal.tables.csv import CsvFormat, RowProblems, csv_rows
 from monocal.tables.roles import Roles
-from monocal.tables.rows import RawRows, RowProblems
 
 USER_FIELDS = ("101", "121", "122", "124", "125", "126", "127", "128", "129")
 ITEM_FIELDS = ("205", "206", "207", "216", "301")

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.prepare.source import Source, find_file
+from monocal.tables.columns import RawRows
+from monocal.tables.csv import RowProblems
 from monocal.tables.roles import Roles
-from monocal.tables.rows import RawRows, RowProblems
 
 TASKS = ("sold", "sold_twice", "with_coupon")
 ATTRIBUTES = ("department", "brand", "product_category", "product_type", "manufacturer_id", "package_size")

@@ -13,9 +13,9 @@ import pyarrow as pa
 from monocal.core.errors import InvalidInput
 from monocal.lab.prepare.source import Source, drop_malformed, find_file
 from monocal.tables.categories import distinct_text
-from monocal.tables.csv import CsvFormat, csv_header, csv_rows
+from monocal.tables.columns import RawRows
+from monocal.tables.csv import CsvFormat, RowProblems, csv_header, csv_rows
 from monocal.tables.roles import Roles
-from monocal.tables.rows import RawRows, RowProblems
 
 AVAZU_COLUMNS = (
     *("id", "click", "hour", "C1", "banner_pos", "site_id", "site_domain", "site_category", "app_id", "app_domain"),

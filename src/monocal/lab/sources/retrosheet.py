@@ -8,8 +8,9 @@ from typing import Any, final
 
 from monocal.core.errors import UnknownName
 from monocal.lab.prepare.source import Source, find_file, table_rows
+from monocal.tables.columns import RawRows
+from monocal.tables.csv import RowProblems
 from monocal.tables.roles import Roles
-from monocal.tables.rows import RawRows, RowProblems
 from monocal.tables.source import open_table
 
 TASKS = {"strikeout": "label", "home_run": "is_hr", "walk": "is_walk", "hit": "is_hit"}
