@@ -57,7 +57,7 @@ class Bench:
         self.tensor_ids, self.tensor_logits = torch.as_tensor(self.ids), torch.as_tensor(self.logits).float()
         self.labels = torch.as_tensor(rng.random(BATCH) < 0.17).float()
         table = torch.as_tensor(rng.normal(0.0, 0.3, (sum(SIZES), 16))).float()
-        self.encoder = ContextEncoder(SIZES, table=table)
+        self.encoder = ContextEncoder(SIZES, np.arange(sum(SIZES)), table, trained=False)
         self.umc = ConcatMap(self.encoder.width, identity_start=False)
         self.knots = MonotoneMap(
             umc_parts(self.encoder.width, KNOTS, (256, 128, 128), identity_start=False),
@@ -81,13 +81,18 @@ class Bench:
         """One training step: context, forward, loss, backward, Adam."""
         optimiser = self.optimisers.setdefault(id(model), torch.optim.Adam(model.parameters(), lr=0.0))
         optimiser.zero_grad()
-        context = self.encoder.fields(self.tensor_ids) if fields else self.encoder(self.tensor_ids)
+        context = self.encoder(self.tensor_ids) if fields else self.joined(BATCH)
         bce(model(self.tensor_logits, context), self.labels).backward()
         optimiser.step()
 
     @torch.no_grad()
     def score_paper(self, n_rows: int, form: str = "published") -> torch.Tensor:
-        return self.papers[form](self.tensor_logits[:n_rows], self.encoder(self.tensor_ids[:n_rows]))
+        return self.papers[form](self.tensor_logits[:n_rows], self.joined(n_rows))
+
+    def joined(self, n_rows: int) -> torch.Tensor:
+        """Returns the context of the first rows as joined vectors, as a plain network takes it."""
+        context = self.encoder(self.tensor_ids[:n_rows])
+        return context if isinstance(context, torch.Tensor) else context.joined()
 
     def check(self) -> float:
         """Returns the largest difference in logits between the formula at 51 nodes and the folded exact path."""
@@ -113,7 +118,7 @@ def paper_of(umc: ConcatMap, width: int, *, published: bool) -> PaperUmc:
         first.bias.copy_(umc.offsets.bias)
         for target, source in ((second, curve.second), (third, curve.third)):
             target.load_state_dict(source.state_dict())
-        for target, source in zip(paper.rescaler[0::2], umc.rescaler.linears, strict=True):
+        for target, source in zip(paper.rescaler[0::2], umc.rescaler.layers, strict=True):
             target.load_state_dict(source.state_dict())
     return paper
 

@@ -9,9 +9,9 @@ import torch
 from onnx import TensorProto, helper
 
 from monocal.compiled.knots import umc_predictor
-from monocal.core.monotonicity import NotMonotone, probe_logits
+from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
 from monocal.neural import maps
-from monocal.neural.network import MonotoneMap, assert_monotone
+from monocal.neural.network import MonotoneMap
 from monocal.ops.numpy_ops import NumpyOps
 from monocal.ops.onnx_graph import GraphBuilder
 from monocal.ops.onnx_ops import Node, OnnxOps
@@ -133,8 +133,8 @@ def test_arrays_never_decrease_on_sharp_weights(monkeypatch, name, factor, numba
     if not numba:
         monkeypatch.setattr("monocal.ops.numpy_ops.numba_is_installed", lambda: False)
     network, curve, width = made(name, factor)
-    check = assert_monotone(curve, network.arrays(), context_for(width, 3), logits=neighbours())
-    assert check.worst_fall == 0.0
+    on_arrays = partial(curve, NumpyOps(network.arrays()))
+    assert assert_monotone(on_arrays, context_for(width, 3), logits=neighbours()).worst_fall == 0.0
 
 
 @pytest.mark.parametrize("name", RISING)
@@ -152,7 +152,7 @@ def test_maps_without_the_promise_do_decrease_somewhere(name):
     """The tag is honest: weights exist on which the map falls."""
     network, curve, width = made(name, 10.0)
     with pytest.raises(NotMonotone, match="down by"):
-        assert_monotone(curve, network.arrays(), context_for(width, 8))
+        assert_monotone(partial(curve, NumpyOps(network.arrays())), context_for(width, 8))
 
 
 def compiled(name, factor, sizes=(4, 50, 300), n_dimensions=4, **layout):
@@ -274,20 +274,6 @@ def test_identity_start_returns_the_input_within_the_range_of_the_method(parts, 
     np.testing.assert_allclose(found, logits, rtol=1e-6, atol=tolerance)
 
 
-@EVERY
-def test_a_wrong_context_is_refused_in_words(name):
-    network, _, width = made(name)
-    if width == 0:
-        assert network(torch.zeros(2), torch.zeros(2, 7)).shape == (2,)
-        return
-    with pytest.raises(ValueError, match=r"context: got None; expected a tensor of shape \(rows, \d+\)"):
-        network(torch.zeros(2))
-    with pytest.raises(ValueError, match=r"context: got a tensor of shape \(2, 99\)"):
-        network(torch.zeros(2), torch.zeros(2, 99))
-    with pytest.raises(ValueError, match="logits: got a tensor of shape"):
-        network(torch.zeros(2, 1), torch.zeros(2, width))
-
-
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -303,9 +289,9 @@ def test_refusals(build, message):
 
 
 def test_chains_of_neighbouring_numbers_find_what_a_grid_misses():
-    def wobbling(_ops, t, _context):
+    def wobbling(t, _context):
         return t - 1e-3 * np.sin(1e6 * t)
 
-    assert assert_monotone(wobbling, {}, logits=probe_logits(n_chains=0)).worst_fall == 0.0
+    assert assert_monotone(wobbling, logits=probe_logits(n_chains=0)).worst_fall == 0.0
     with pytest.raises(NotMonotone):
-        assert_monotone(wobbling, {})
+        assert_monotone(wobbling)

@@ -6,7 +6,6 @@ import torch
 
 from monocal.lab.reconstructions.adacalib_map import AdaCalibMap, interpolate
 from monocal.neural import maps
-from monocal.neural.context import ContextEncoder
 from monocal.neural.network import MonotoneMap, disorder
 from monocal.ops.numpy_ops import NUMPY, NumpyOps
 
@@ -143,11 +142,3 @@ def test_adacalib_mixes_in_training_and_chooses_in_evaluation():
         chosen = torch.sigmoid(adacalib.eval()(logits, context)).item()
     assert mixed == pytest.approx(np.dot([0.6292263625, 0.2558243481, 0.1149492893], lines), abs=1e-7)
     assert chosen == pytest.approx(lines[0], abs=1e-9)
-
-
-def test_umc_with_frozen_embeddings_sees_the_rankers_vectors():
-    table = torch.arange(20.0).reshape(5, 4)
-    encoder = ContextEncoder([3, 2], table=table)
-    context = encoder(torch.tensor([[2, 1]], dtype=torch.int32))
-    assert context.tolist() == [[8.0, 9.0, 10.0, 11.0, 16.0, 17.0, 18.0, 19.0]]
-    assert list(encoder.parameters()) == []

@@ -31,43 +31,39 @@ class BatchValues(NamedTuple):
     starts: NDArray[np.int64]
 
 
-def number_values(field_ids: NDArray[Any], sizes: NDArray[np.int64]) -> BatchValues:
-    """Numbers the distinct values of every field; ids that a field does not have count as 0.
+def number_values(table_rows: NDArray[np.int64], n_table: int) -> BatchValues:
+    """Numbers the distinct values of every field.
+
+    Arguments:
+        table_rows: The row of the joined table of every value, `(n, F)`; fields share none.
+        n_table: Rows of that table.
 
     Example:
-        >>> batch = number_values(np.array([[2, 0], [1, 1], [2, 9]], np.int32), np.array([3, 2]))
+        >>> batch = number_values(np.array([[2, 3], [1, 4], [2, 3]]), 5)
         >>> batch.slots.tolist(), batch.rows.tolist(), batch.starts.tolist()
         ([[0, 2], [1, 3], [0, 2]], [2, 1, 3, 4], [0, 2, 4])
     """
-    ids = np.ascontiguousarray(field_ids, np.int32)
-    n_rows, n_fields = ids.shape
-    slots = np.empty((n_rows, n_fields), np.int32)
-    rows = np.empty(int(np.minimum(sizes, n_rows).sum()), np.int64)
-    starts = np.zeros(n_fields + 1, np.int64)
-    seen = np.zeros(int(sizes.max()), np.int32)  # 1 + slot; zero pages cost nothing until they are touched
-    n_values = _number(ids, sizes, seen, slots, rows, starts)
+    slots = np.empty(table_rows.shape, np.int32)
+    rows = np.empty(min(n_table, table_rows.size), np.int64)
+    starts = np.zeros(table_rows.shape[1] + 1, np.int64)
+    seen = np.zeros(n_table, np.int32)  # 1 + slot; zero pages cost nothing until they are touched
+    n_values = _number(table_rows, seen, slots, rows, starts)
     return BatchValues(slots, rows[:n_values], starts)
 
 
 @compiled()
-def _number(field_ids: Any, sizes: Ids, seen: Any, slots: Any, rows: Ids, starts: Ids) -> int:
-    n_rows, n_fields = field_ids.shape
+def _number(table_rows: Any, seen: Any, slots: Any, rows: Ids, starts: Ids) -> int:
+    n_rows, n_fields = table_rows.shape
     n = 0
-    offset = 0
     for f in range(n_fields):
         for r in range(n_rows):
-            value = field_ids[r, f]
-            if value < 0 or value >= sizes[f]:
-                value = 0
-            if seen[value] == 0:
-                rows[n] = offset + value
+            row = table_rows[r, f]
+            if seen[row] == 0:
+                rows[n] = row
                 n += 1
-                seen[value] = n
-            slots[r, f] = seen[value] - 1
-        for i in range(starts[f], n):
-            seen[rows[i] - offset] = 0
+                seen[row] = n
+            slots[r, f] = seen[row] - 1
         starts[f + 1] = n
-        offset += sizes[f]
     return n
 
 

@@ -33,9 +33,8 @@ from monocal.neural.carry_over import (
     share_that_held,
     split_off_recent,
 )
-from monocal.neural.encoders import MapInputs, encoder_arrays, encoder_for
 from monocal.neural.fitted import FittedMap, Weights, fitted_map, looked_up, network_weight
-from monocal.neural.maps import Parts
+from monocal.neural.maps import MapInputs, Parts
 from monocal.neural.options import FitSettings, NeuralArguments
 from monocal.neural.refresh import network_logit_variance, network_posterior, network_unexplained, refresh_network
 from monocal.ops.numpy_ops import NumpyOps
@@ -116,6 +115,8 @@ class NeuralCalibrator(NeuralArguments):
         """Returns what makes the map's context from field ids, in torch."""
         if rows.ids is None:
             return None
+        from monocal.neural.context import encoder_for
+
         own = {"n_dimensions": self.n_dimensions, "min_count": self.min_count, "seed": self.seed}
         return encoder_for(self.embeddings, self._embeddings, rows, **own)
 
@@ -232,18 +233,20 @@ class NeuralCalibrator(NeuralArguments):
         weights: Weights = {}
         history: dict[str, Any] = {}
         if reducer.rank == 0:
-            from monocal.neural.context import ChosenValues
-            from monocal.neural.network import FieldMap, WideShift
+            from monocal.neural.context import ContextEncoder
+            from monocal.neural.network import WideShift
             from monocal.neural.train import train
 
             settings, rows = self._settings(), start.entering(rows)
             encoder = self._encoder(rows)
-            if isinstance(encoder, ChosenValues) and hidden is not None:
+            if isinstance(encoder, ContextEncoder) and hidden is not None:
                 encoder.hide_(np.flatnonzero(hidden).tolist())
-            width = encoder.width if isinstance(encoder, ChosenValues) else 0
+            width = encoder.width if isinstance(encoder, ContextEncoder) else 0
             curve = self._build(MapInputs(rows, width, width // max(len(rows.fields), 1), settings.warm_start))
+            curve.encoder = encoder
+            curve.wide = None if start.shifts is None else WideShift(rows.fields.sizes.tolist(), start.shifts)
             history = train(
-                FieldMap(curve, encoder=encoder, wide=WideShift.frozen(rows.fields.sizes.tolist(), start.shifts)),
+                curve,
                 rows,
                 self._objective(settings, rows.fields),
                 self._options(settings, rows),
@@ -251,8 +254,8 @@ class NeuralCalibrator(NeuralArguments):
             )
             weights = {f"curve.{name}": array for name, array in self._weights_of(curve).items()}
             weights["affine"] = np.array([start.slope, start.intercept])
-            if isinstance(encoder, ChosenValues):
-                weights |= encoder_arrays(encoder)
+            if isinstance(encoder, ContextEncoder):
+                weights |= encoder.arrays()
         if reducer.size == 1:
             return weights, history
         return broadcast_arrays(weights, reducer), json.loads(broadcast(json.dumps(history).encode(), reducer))

@@ -1,12 +1,13 @@
-"""What a map conditions on, in torch: vectors of field values, looked up, joined, or still as ids.
+"""What a map conditions on, in torch: one vector per field value, looked up and joined, or still as rows of a table.
 
-A context that is still field ids makes first layers cheap: they are computed once per distinct value of a batch, and
-a row is a sum of such results.
+In large batches a context stays rows of the table: a first layer is then computed once per distinct value of the batch,
+and a row is a sum of such results. Training takes four fifths of the time that way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -14,124 +15,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils import parametrize
 
+from monocal.compiled.first_layer import MOST_COLUMNS, BatchValues, number_values, scatter_rows, sum_rows
 from monocal.compiled.jit import numba_is_installed
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FIRST_ID, STEPS
+from monocal.neural.fitted import Weights
+from monocal.neural.options import Embeddings
 
+MANY_ROWS = 1024
+"""Batches from this size on gain from sums of rows; in smaller ones nearly every value is a distinct one."""
 
-def runs_compiled(tensor: Tensor) -> bool:
-    """Says whether the compiled loops can take this tensor: CPU memory, numba installed, not being traced."""
-    return tensor.device.type == "cpu" and not torch.compiler.is_compiling() and numba_is_installed()
+SPARSE_FROM_NUMBERS = 2_000_000
+"""Tables with more numbers than this get sparse gradients: updating all of one would cost more than the batch."""
 
-
-MOST_COLUMNS = 4096
-
-
-def rows_of_ids(field_ids: Tensor, sizes: Tensor, offsets: Tensor) -> Tensor:
-    """Returns the concatenated table's row of every id; an id the field does not have becomes 0, "unseen".
-
-    Example:
-        >>> import torch
-        >>> rows_of_ids(torch.tensor([[2, 7]]), torch.tensor([3, 2]), torch.tensor([0, 3])).tolist()
-        [[2, 3]]
-    """
-    ids = field_ids.to(torch.int64)
-    return torch.where((ids < sizes) & (ids >= 0), ids, 0) + offsets
-
-
-@final
-class FieldContext:
-    """Rows of field ids with the table their vectors come from; stands for the joined vectors `(b, F·d)`.
-
-    Made by `ContextEncoder.fields`. Maps take it wherever they take a context tensor and give the same result; a
-    large batch trains about a quarter faster, because the first layer is computed once per distinct value.
-
-    Arguments:
-        field_ids: `(b, F)`.
-        table: Vectors `(V, d)` of all fields' values, one field after the other.
-        field_sizes: How many ids each field has.
-        offsets: Where each field starts in the table.
-        sparse: Whether the table's gradient is sparse.
-    """
-
-    def __init__(self, field_ids: Tensor, table: Tensor, field_sizes: Tensor, offsets: Tensor, sparse: bool) -> None:
-        self.field_ids, self.table = field_ids, table
-        self.field_sizes, self.offsets, self.sparse = field_sizes, offsets, sparse
-
-    @property
-    def shape(self) -> torch.Size:
-        return torch.Size([self.field_ids.shape[0], self.field_ids.shape[1] * self.table.shape[1]])
-
-    def joined(self) -> Tensor:
-        """Returns the context tensor this stands for."""
-        rows = rows_of_ids(self.field_ids, self.field_sizes, self.offsets)
-        return functional.embedding(rows, self.table, sparse=self.sparse).reshape(self.shape)
-
-    def linear(self, weights: Tensor, biases: Tensor) -> Tensor:
-        """Returns `joined() @ weights.T + biases`, by sums of rows where the compiled loops are there."""
-        fits = self.table.dtype == torch.float32 and weights.shape[0] <= MOST_COLUMNS
-        if not (fits and runs_compiled(self.table)):
-            return functional.linear(self.joined(), weights, biases)
-        result: Tensor = _FieldLinear.apply(self.field_ids, self.field_sizes, self.table, self.sparse, weights, biases)
-        return result
-
-
-class _FieldLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        field_ids: Tensor,
-        field_sizes: Tensor,
-        table: Tensor,
-        sparse: bool,
-        weights: Tensor,
-        biases: Tensor,
-    ) -> Tensor:
-        from monocal.compiled.first_layer import number_values, sum_rows
-
-        batch = number_values(field_ids.numpy(), field_sizes.numpy())
-        rows = torch.from_numpy(batch.rows)
-        vectors = table.detach()[rows]
-        per_value = vectors.new_empty(rows.shape[0], weights.shape[0])
-        for part, columns in _by_field(batch.starts, table.shape[1]):
-            torch.mm(vectors[part], weights.detach()[:, columns].t(), out=per_value[part])
-        result = vectors.new_empty(field_ids.shape[0], weights.shape[0])
-        sum_rows(batch.slots, per_value.numpy(), biases.detach().numpy(), result.numpy())
-        ctx.batch, ctx.sparse = batch, sparse
-        ctx.save_for_backward(rows, vectors, weights, table)
-        return result
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> Any:
-        from monocal.compiled.first_layer import scatter_rows
-
-        rows, vectors, weights, table = ctx.saved_tensors
-        pulled = vectors.new_zeros(rows.shape[0], weights.shape[0])
-        scatter_rows(ctx.batch.slots, upstream.contiguous().numpy(), pulled.numpy())
-        d_weights = torch.empty_like(weights)
-        d_vectors = torch.empty_like(vectors) if ctx.needs_input_grad[2] else None
-        for part, columns in _by_field(ctx.batch.starts, vectors.shape[1]):
-            d_weights[:, columns] = pulled[part].t() @ vectors[part]
-            if d_vectors is not None:
-                torch.mm(pulled[part], weights[:, columns], out=d_vectors[part])
-        d_table = None
-        if d_vectors is not None and ctx.sparse:
-            d_table = torch.sparse_coo_tensor(rows[None], d_vectors, table.shape, check_invariants=False)
-        elif d_vectors is not None:
-            d_table = torch.zeros_like(table)
-            d_table[rows] = d_vectors
-        return None, None, d_table, None, d_weights, upstream.sum(dim=0)
-
-
-def _by_field(starts: NDArray[np.int64], n_dimensions: int) -> list[tuple[slice, slice]]:
-    """Pairs every field's distinct values with its columns of the weights."""
-    return [
-        (slice(int(starts[f]), int(starts[f + 1])), slice(f * n_dimensions, (f + 1) * n_dimensions))
-        for f in range(len(starts) - 1)
-    ]
+_START_SCALE = 0.05
 
 
 def generator_of(seed: int) -> torch.Generator:
@@ -147,150 +46,211 @@ def generator_of(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def field_offsets(field_sizes: Sequence[int]) -> Tensor:
-    """Returns where each field starts in the concatenated table.
+@final
+class FieldContext:
+    """Rows of a table whose joined vectors `(b, F·d)` are a context; maps take it in place of these.
+
+    Arguments:
+        rows: Of the table, `(b, F)`.
+        table: Vectors `(V, d)` of all fields' values, one field after the other.
+        sparse: Whether the table's gradient is sparse.
+    """
+
+    def __init__(self, rows: Tensor, table: Tensor, sparse: bool) -> None:
+        self.rows, self.table, self.sparse = rows, table, sparse
+
+    @cached_property
+    def batch(self) -> BatchValues:
+        """The distinct values of the batch."""
+        return number_values(self.rows.numpy(), self.table.shape[0])
+
+    def joined(self) -> Tensor:
+        """Returns the context tensor this stands for."""
+        return functional.embedding(self.rows, self.table, sparse=self.sparse).flatten(1)
+
+
+def affine(layer: nn.Linear, context: Tensor | FieldContext) -> Tensor:
+    """Returns what a first layer makes of a context."""
+    if isinstance(context, Tensor):
+        return layer(context)  # type: ignore[no-any-return]
+    if layer.out_features > MOST_COLUMNS:
+        return layer(context.joined())  # type: ignore[no-any-return]
+    result: Tensor = _FieldLinear.apply(context.batch, context.table, context.sparse, layer.weight, layer.bias)
+    return result
+
+
+class _FieldLinear(torch.autograd.Function):
+    """An affine layer on joined vectors, one matrix product per field with one row per distinct value."""
+
+    @staticmethod
+    def forward(ctx: Any, batch: BatchValues, table: Tensor, sparse: bool, weights: Tensor, biases: Tensor) -> Tensor:
+        rows = torch.from_numpy(batch.rows)
+        vectors = table.detach()[rows]
+        per_value = vectors.new_empty(rows.shape[0], weights.shape[0])
+        for part, columns in _by_field(batch.starts, table.shape[1]):
+            torch.mm(vectors[part], weights.detach()[:, columns].t(), out=per_value[part])
+        result = vectors.new_empty(batch.slots.shape[0], weights.shape[0])
+        sum_rows(batch.slots, per_value.numpy(), biases.detach().numpy(), result.numpy())
+        ctx.batch, ctx.sparse = batch, sparse
+        ctx.save_for_backward(rows, vectors, weights, table)
+        return result
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        rows, vectors, weights, table = ctx.saved_tensors
+        pulled = vectors.new_zeros(rows.shape[0], weights.shape[0])
+        scatter_rows(ctx.batch.slots, upstream.contiguous().numpy(), pulled.numpy())
+        d_weights = torch.empty_like(weights)
+        d_vectors = torch.empty_like(vectors) if ctx.needs_input_grad[1] else None
+        for part, columns in _by_field(ctx.batch.starts, vectors.shape[1]):
+            d_weights[:, columns] = pulled[part].t() @ vectors[part]
+            if d_vectors is not None:
+                torch.mm(pulled[part], weights[:, columns], out=d_vectors[part])
+        d_table = None
+        if d_vectors is not None and ctx.sparse:
+            d_table = torch.sparse_coo_tensor(rows[None], d_vectors, table.shape, check_invariants=False)
+        elif d_vectors is not None:
+            d_table = torch.zeros_like(table)
+            d_table[rows] = d_vectors
+        return None, d_table, None, d_weights, upstream.sum(dim=0)
+
+
+def _by_field(starts: NDArray[np.int64], n_dimensions: int) -> list[tuple[slice, slice]]:
+    """Pairs every field's distinct values with its columns of the weights."""
+    return [
+        (slice(int(starts[f]), int(starts[f + 1])), slice(f * n_dimensions, (f + 1) * n_dimensions))
+        for f in range(len(starts) - 1)
+    ]
+
+
+def rows_of_ids(field_ids: Tensor, sizes: Tensor, offsets: Tensor) -> Tensor:
+    """Returns the concatenated table's row of every id; an id the field does not have becomes 0, "unseen".
 
     Example:
-        >>> field_offsets([3, 2, 5]).tolist()
-        [0, 3, 5]
+        >>> import torch
+        >>> rows_of_ids(torch.tensor([[2, 7]]), torch.tensor([3, 2]), torch.tensor([0, 3])).tolist()
+        [[2, 3]]
     """
-    if not field_sizes or any(size < 1 for size in field_sizes):
-        raise InvalidInput.of(
-            "field_sizes", list(field_sizes), "at least one field with at least one value", "leave out empty fields"
-        )
-    sizes = torch.as_tensor(list(field_sizes), dtype=torch.int64)
-    return torch.cumsum(sizes, 0) - sizes
-
-
-def check_field_ids(field_ids: Tensor, sizes: Tensor) -> None:
-    """Refuses ids that do not have one column per field."""
-    if field_ids.ndim != 2 or field_ids.shape[1] != sizes.shape[0]:
-        raise InvalidInput.of(
-            "field_ids",
-            f"a tensor of shape {tuple(field_ids.shape)}",
-            f"shape (rows, {sizes.shape[0]})",
-            "pass one column per field, in the order of field_sizes",
-        )
+    ids = field_ids.to(torch.int64)
+    return torch.where((ids < sizes) & (ids >= 0), ids, 0) + offsets
 
 
 @final
 class ContextEncoder(nn.Module):
-    """Looks up one vector per field and joins them: ids `(b, F)` become a context `(b, F·n_dimensions)`.
+    """Looks up one vector per field and joins them: ids `(b, F)` become a context `(b, F·d)`.
 
-    All fields share one table with an offset per field, so a batch needs a single gather.
-
-    With `table=None` the vectors are trained. They start at normal(0, `scale`), except id 0 (unseen value)
-    of every field, which starts at the zero vector: the neutral middle of the others. It is trained like any
-    other id, because rare values that a vocabulary folded into 0 do carry information; if no fitting row has
-    it, it stays zero. With a `table` the vectors are frozen, as a ranker learned them.
+    All fields share one table, so a batch needs a single gather. Ids are first looked up in `slots`, which says which
+    row of the table a value has: rare values share that of unseen ones, because too few rows stand behind them to
+    learn a vector.
 
     Arguments:
-        field_sizes: How many ids each field has, id 0 included.
-        n_dimensions: Length of a trainable vector; ignored with a `table`.
-        table: Frozen vectors `(sum(field_sizes), d)`, or one `(field_sizes[f], d)` per field.
-        sparse: Makes gradients of the trainable table sparse, for optimisers that support it.
-        scale: Standard deviation of the trainable vectors at the start.
-        seed: Seed of the trainable vectors.
+        field_sizes: How many ids each field has.
+        slots: For every id, field after field, its row in the table.
+        table: Vectors `(V, d)`.
+        trained: Whether they are; otherwise they stay, as a ranker learned them.
+        between: Makes the table from vectors of categories and of the knots of numbers; None without numbers.
 
     Example:
+        Value 2 of the only field is rare and takes the place of the unseen value.
+
         >>> import torch
-        >>> encoder = ContextEncoder([3, 2], n_dimensions=4)
-        >>> encoder(torch.tensor([[1, 1], [0, 0]], dtype=torch.int32)).shape, encoder.width
-        (torch.Size([2, 8]), 8)
-        >>> encoder(torch.tensor([[0, 0]])).abs().sum().item()
-        0.0
+        >>> encoder = ContextEncoder([3], np.array([0, 1, 0]), torch.tensor([[0.0], [7.0]]), trained=False)
+        >>> encoder(torch.tensor([[1], [2], [9]])).tolist()
+        [[7.0], [0.0], [0.0]]
     """
 
-    field_sizes: Tensor
+    sizes: Tensor
     offsets: Tensor
+    slots: Tensor
 
     def __init__(
         self,
         field_sizes: Sequence[int],
-        n_dimensions: int = 16,
+        slots: NDArray[np.int64],
+        table: Tensor,
         *,
-        table: Tensor | Sequence[Tensor] | None = None,
-        sparse: bool = False,
-        scale: float = 0.05,
-        seed: int = 0,
+        trained: bool = True,
+        between: BetweenKnots | None = None,
     ) -> None:
         super().__init__()
-        offsets = field_offsets(field_sizes)
-        self.register_buffer("field_sizes", torch.as_tensor(list(field_sizes), dtype=torch.int64), persistent=False)
-        self.register_buffer("offsets", offsets, persistent=False)
-        self.sparse = sparse
-        self.is_frozen = table is not None
-        n_values = int(sum(field_sizes))
-        if table is None:
-            vectors = torch.empty(n_values, n_dimensions)
-            nn.init.normal_(vectors, std=scale, generator=generator_of(seed))
-            vectors[offsets] = 0.0
-            self.table: Tensor = nn.Parameter(vectors)
-        else:
-            self.register_buffer("table", _joined(table, n_values))
+        sizes = torch.as_tensor(list(field_sizes), dtype=torch.int64)
+        self.register_buffer("sizes", sizes, persistent=False)
+        self.register_buffer("offsets", torch.cumsum(sizes, 0) - sizes, persistent=False)
+        self.register_buffer("slots", torch.as_tensor(slots), persistent=False)
+        self.between = between
+        self.sparse = trained and between is None and table.numel() > SPARSE_FROM_NUMBERS
+        self.vectors = nn.Parameter(table if between is None else between.own(table), requires_grad=trained)
 
     @property
-    def n_dimensions(self) -> int:
-        """Length of one field's vector."""
-        return int(self.table.shape[1])
+    def table(self) -> Tensor:
+        """One vector per slot."""
+        return self.vectors if self.between is None else self.between(self.vectors)
 
     @property
     def width(self) -> int:
         """Length of a context row."""
-        return int(self.field_sizes.shape[0]) * self.n_dimensions
+        return self.sizes.shape[0] * int(self.vectors.shape[1])
 
-    def fields(self, field_ids: Tensor) -> FieldContext:
-        """Returns the context without joining the vectors: maps take it too, and train faster on large batches."""
-        check_field_ids(field_ids, self.field_sizes)
-        sparse = self.sparse and not self.is_frozen
-        return FieldContext(field_ids, self.table, self.field_sizes, self.offsets, sparse)
+    def hide_(self, fields: Sequence[int]) -> None:
+        """Makes all values of some fields count as unseen."""
+        for field in fields:
+            first = int(self.offsets[field])
+            self.slots[first : first + int(self.sizes[field])] = self.slots[first].clone()
 
-    def forward(self, field_ids: Tensor) -> Tensor:
-        return self.fields(field_ids).joined()
+    def forward(self, field_ids: Tensor) -> Tensor | FieldContext:
+        rows = self.slots[rows_of_ids(field_ids, self.sizes, self.offsets)]
+        context = FieldContext(rows, self.table, self.sparse)
+        return context if rows.shape[0] >= MANY_ROWS and numba_is_installed() else context.joined()
+
+    def arrays(self) -> Weights:
+        """Returns what a fitted map keeps of it."""
+        ends = np.cumsum(self.sizes.numpy())
+        table = self.table.detach().numpy().copy()
+        return {
+            "encoder.table": table,
+            "encoder.slots": self.slots.numpy(),
+            "encoder.offsets": np.concatenate([[0], ends]),
+        }
 
 
-def _joined(table: Tensor | Sequence[Tensor], n_values: int) -> Tensor:
-    joined = table if isinstance(table, Tensor) else torch.cat(list(table), dim=0)
-    if joined.ndim != 2 or joined.shape[0] != n_values:
-        raise InvalidInput.of(
-            "table",
-            f"a tensor of shape {tuple(joined.shape)}",
-            f"{n_values} rows, one per value of every field",
-            "pass the ranker's table and the field sizes it was trained with",
-        )
-    return joined.detach().clone().to(torch.float32)
+# Numbers
 
 
 @final
 class BetweenKnots(nn.Module):
-    """Makes an encoder's table, one vector per id, from one vector per category and per knot.
+    """Makes a table, one vector per id, from one vector per category and per knot of a number.
+
+    The vectors of all numbers between two knots are tied to those of the knots: the context is then linear in the hat
+    functions of the knots, the basis that shifts have, too.
 
     Arguments:
-        field_sizes: How many ids each field has in the table.
+        sizes: How many rows each field has in the table.
         n_knots: Knots per field, 0 for categories.
+
+    Example:
+        >>> between = BetweenKnots([FIRST_ID + STEPS + 1], [2])
+        >>> own = between.own(torch.rand(FIRST_ID + STEPS + 1, 3))
+        >>> table = between(own)
+        >>> own.shape, bool(torch.allclose(table[FIRST_ID + STEPS // 2], (table[FIRST_ID] + table[-1]) / 2))
+        (torch.Size([4, 3]), True)
     """
 
-    def __init__(self, field_sizes: Sequence[int], n_knots: Sequence[int]) -> None:
+    def __init__(self, sizes: Sequence[int], n_knots: Sequence[int]) -> None:
         super().__init__()
-        self.sizes, self.n_knots = tuple(field_sizes), tuple(n_knots)
+        self.sizes, self.n_knots = tuple(sizes), tuple(n_knots)
         for n in set(self.n_knots) - {0}:
             self.register_buffer(f"hats_{n}", hat_functions(n), persistent=False)
 
     def forward(self, vectors: Tensor) -> Tensor:
         own = [FIRST_ID + n if n else size for size, n in zip(self.sizes, self.n_knots, strict=True)]
-        parts = torch.split(vectors, own)
-        hats = [getattr(self, f"hats_{n}") if n else None for n in self.n_knots]
-        return torch.cat([part if hat is None else hat @ part for part, hat in zip(parts, hats, strict=True)])
+        parts = zip(torch.split(vectors, own), self.n_knots, strict=True)
+        return torch.cat([self.get_buffer(f"hats_{n}") @ part if n else part for part, n in parts])
 
-    def right_inverse(self, table: Tensor) -> Tensor:
+    def own(self, table: Tensor) -> Tensor:
         """Returns the table's own vectors of categories and knots."""
-        parts = torch.split(table, list(self.sizes))
-        return torch.cat(
-            [
-                torch.cat([part[:FIRST_ID], part[FIRST_ID::STEPS]]) if n else part
-                for part, n in zip(parts, self.n_knots, strict=True)
-            ]
-        )
+        parts = zip(torch.split(table, list(self.sizes)), self.n_knots, strict=True)
+        return torch.cat([torch.cat([part[:FIRST_ID], part[FIRST_ID::STEPS]]) if n else part for part, n in parts])
 
 
 def hat_functions(n_knots: int) -> Tensor:
@@ -308,68 +268,79 @@ def hat_functions(n_knots: int) -> Tensor:
     return (1.0 - distance).clamp(min=0.0).to(torch.float32)
 
 
-def between_knots_(encoder: ContextEncoder, n_knots: Sequence[int]) -> None:
-    """Ties the vectors of all numbers between two knots to those of the knots.
+# Encoders of a fit
 
-    The context is then linear in the hat functions of the knots: the basis that shifts have, too.
 
-    Example:
-        >>> encoder = ContextEncoder([FIRST_ID + STEPS + 1], n_dimensions=3)
-        >>> between_knots_(encoder, [2])
-        >>> table = encoder.table
-        >>> sum(weight.numel() for weight in encoder.parameters()), bool(torch.allclose(
-        ...     table[FIRST_ID + STEPS // 2], (table[FIRST_ID] + table[-1]) / 2))
-        (12, True)
+def encoder_for(
+    embeddings: Embeddings, tables: Sequence[NDArray[np.float32]] | None, rows: Dataset, **own: int
+) -> ContextEncoder | None:
+    """Chooses an encoder by name; None if the map is to ignore features."""
+    if embeddings == "none":
+        return None
+    if embeddings == "own" or (embeddings == "auto" and tables is None):
+        return own_encoder(rows, **own)
+    if tables is None:
+        raise InvalidInput.of(
+            "embeddings", '"ranker" without any table', "the ranker's tables", 'pass fit(embeddings=...), or use "own"'
+        )
+    return ranker_encoder(tables, len(rows.fields))
+
+
+def own_encoder(rows: Dataset, *, n_dimensions: int, min_count: int, seed: int) -> ContextEncoder:
+    """Returns trained vectors for the values that have at least `min_count` rows, and for the knots of numbers.
+
+    They start at normal(0, 0.05), except that of unseen values, which starts at zero: the neutral middle of the others.
+    It is trained like any other, because rare values that share it do carry information.
     """
-    rule = BetweenKnots(encoder.field_sizes.tolist(), n_knots)
-    parametrize.register_parametrization(encoder, "table", rule)
+    fields = rows.fields
+    slots, starts, n_slots = slots_of_common_values(rows, min_count)
+    table = torch.empty(n_slots, n_dimensions)
+    nn.init.normal_(table, std=_START_SCALE, generator=generator_of(seed))
+    table[starts] = 0.0
+    between = None
+    if not fields.is_identity:
+        between = BetweenKnots(np.diff(starts, append=n_slots).tolist(), fields.n_knots)
+    return ContextEncoder(fields.sizes.tolist(), slots, table, between=between)
 
 
-@final
-class ChosenValues(nn.Module):
-    """Encodes ids of which only some have a vector of their own.
+def slots_of_common_values(rows: Dataset, min_count: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Gives every value with at least `min_count` rows a row of a table; the others share that of unseen values.
 
-    Values are first looked up in `slots`, which says which row of the encoder's field a value has. Rare values
-    share row 0 with unseen ones: too few rows stand behind them to learn a vector.
+    All ids of a field of numbers have one: what stands behind them are the rows around their knots. Returns the slot of
+    every id, field after field, the first slot of every field, and how many there are.
 
     Arguments:
-        field_sizes: How many ids each field has.
-        slots: For every id, field after field, its id in the encoder.
-        encoder: Has one vector per slot.
+        rows: The rows to train on.
+        min_count: Rows that a value needs.
 
     Example:
-        Value 2 of the only field is rare and takes the place of the unseen value.
-
-        >>> import torch
-        >>> encoder = ContextEncoder([2], table=torch.tensor([[0.0], [7.0]]))
-        >>> chosen = ChosenValues([3], torch.tensor([0, 1, 0]), encoder)
-        >>> chosen(torch.tensor([[1], [2], [9]])).joined().tolist()
-        [[7.0], [0.0], [0.0]]
+        >>> rows = Dataset(np.zeros(3), ids=np.array([[1, 1], [3, 1], [3, 1]], dtype=np.int32))
+        >>> [np.asarray(found).tolist() for found in slots_of_common_values(rows, min_count=2)]
+        [[0, 0, 0, 1, 2, 3], [0, 2], 4]
     """
+    fields = rows.fields
+    counts = rows.sum(lambda block: [fields.sums(block.ids, block.w)])[0]
+    slots, starts, n_slots = [], [], 0
+    for field, is_numeric in enumerate(fields.is_numeric):
+        has_one = counts[fields.ids_of(field)] >= (0 if is_numeric else max(min_count, 1))
+        has_one[0] = False
+        slots.append(n_slots + np.where(has_one, np.cumsum(has_one), 0))
+        starts.append(n_slots)
+        n_slots += int(has_one.sum()) + 1
+    return np.concatenate(slots), np.array(starts), n_slots
 
-    sizes: Tensor
-    offsets: Tensor
-    slots: Tensor
 
-    def __init__(self, field_sizes: Sequence[int], slots: Tensor, encoder: ContextEncoder) -> None:
-        super().__init__()
-        sizes = torch.as_tensor(list(field_sizes), dtype=torch.int64)
-        self.register_buffer("sizes", sizes, persistent=False)
-        self.register_buffer("offsets", torch.cumsum(sizes, 0) - sizes, persistent=False)
-        self.register_buffer("slots", slots.to(torch.int64), persistent=False)
-        self.encoder = encoder
-
-    @property
-    def width(self) -> int:
-        """Length of a context row."""
-        return self.encoder.width
-
-    def hide_(self, fields: Sequence[int]) -> None:
-        """Makes all values of some fields count as unseen."""
-        for field in fields:
-            first = int(self.offsets[field])
-            self.slots[first : first + int(self.sizes[field])] = 0
-
-    def forward(self, field_ids: Tensor) -> FieldContext:
-        rows = rows_of_ids(field_ids, self.sizes, self.offsets)
-        return self.encoder.fields(self.slots[rows])
+def ranker_encoder(tables: Sequence[NDArray[np.float32]], n_fields: int) -> ContextEncoder:
+    """Returns a ranker's frozen vectors."""
+    shapes = [np.shape(table) for table in tables]
+    if len(tables) != n_fields or any(len(shape) != 2 or shape[1] != shapes[0][1] for shape in shapes):
+        raise InvalidInput.of(
+            "embeddings",
+            f"tables of shapes {shapes}",
+            f"{n_fields} tables (values, d), one per field, with the same d",
+            "pass the ranker's tables in the order of the features",
+        )
+    sizes = [int(shape[0]) for shape in shapes]
+    # a copy, because a memory-mapped table is read-only and torch has no such tensors
+    vectors = torch.from_numpy(np.concatenate(tables, dtype=np.float32))
+    return ContextEncoder(sizes, np.arange(sum(sizes)), vectors, trained=False)

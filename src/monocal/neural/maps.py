@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.compiled.limits import LOG_SCALE_LIMIT
+from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.scores import Floats
 from monocal.ops.operations import Ops, Values
@@ -92,6 +93,28 @@ class Fixed:
     """Numbers that stay, in float64."""
 
     values: NDArray[Any]
+
+
+@final
+@dataclass(frozen=True)
+class MapInputs:
+    """What a method may know when it says what its map learns.
+
+    Attributes:
+        rows: The training rows, with logits as they enter the map.
+        context_width: Numbers per context row; 0 if there are none.
+        n_dimensions: Length of one field's vector.
+        warm_start: Whether the map should start as the identity.
+    """
+
+    rows: Dataset
+    context_width: int
+    n_dimensions: int
+    warm_start: bool
+
+    @property
+    def n_fields(self) -> int:
+        return len(self.rows.fields)
 
 
 Parts = Mapping[str, Network | Numbers | Drawn | Fixed]

@@ -13,7 +13,6 @@ from monocal.compiled.jit import numba_is_installed
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.neural import maps
 from monocal.neural.base import NeuralCalibrator
-from monocal.neural.encoders import MapInputs
 from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_weight
 from monocal.neural.options import FitSettings
 from monocal.ops.operations import Ops, Values
@@ -26,7 +25,7 @@ class KnotsCalibrator(NeuralCalibrator):
     """A network whose map is `maps.umc`: it predicts by compiled loops where numba is installed."""
 
     @abstractmethod
-    def _parts(self, inputs: MapInputs) -> maps.Parts:
+    def _parts(self, inputs: maps.MapInputs) -> maps.Parts:
         """Returns what `maps.umc` learns."""
 
     _curve = staticmethod(maps.umc)
@@ -93,7 +92,7 @@ class UmcCalibrator(KnotsCalibrator):
             )
         return super()._settings()
 
-    def _parts(self, inputs: MapInputs) -> maps.Parts:
+    def _parts(self, inputs: maps.MapInputs) -> maps.Parts:
         if self.size not in UMC_SIZES:
             raise UnknownName.among("size", self.size, UMC_SIZES)
         return maps.umc_parts(
@@ -151,7 +150,7 @@ class SbcrCalibrator(NeuralCalibrator):
             )
         return chosen
 
-    def _parts(self, inputs: MapInputs) -> maps.Parts:
+    def _parts(self, inputs: maps.MapInputs) -> maps.Parts:
         return maps.sbcr_parts(inputs.context_width, self.n_intervals, self.hidden, identity_start=inputs.warm_start)
 
     def _curve(self, ops: Ops, t: Values, context: Values | None) -> Values:
@@ -198,7 +197,7 @@ class FacCalibrator(NeuralCalibrator):
     def _tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
 
-    def _parts(self, inputs: MapInputs) -> maps.Parts:
+    def _parts(self, inputs: maps.MapInputs) -> maps.Parts:
         return maps.fac_parts(inputs.context_width, self.n_knots, self.hidden, identity_start=inputs.warm_start)
 
     def _curve(self, ops: Ops, t: Values, context: Values | None) -> Values:
@@ -240,7 +239,7 @@ class DescCalibrator(NeuralCalibrator):
     def _tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
 
-    def _parts(self, inputs: MapInputs) -> maps.Parts:
+    def _parts(self, inputs: maps.MapInputs) -> maps.Parts:
         if inputs.context_width == 0:
             raise InvalidInput.of("embeddings", '"none"', "vectors, which desc needs", 'use "own" or "ranker"')
         return maps.desc_parts(inputs.n_fields, inputs.n_dimensions, self.hidden, sees_score=not self.hard_monotone)

@@ -50,7 +50,7 @@ class TorchOps(Ops):
         return hasattr(self._module, name)
 
     def n_inputs(self, network: str) -> int:
-        return int(getattr(self._module, network).linears[0].in_features)
+        return int(getattr(self._module, network).layers[0].in_features)
 
     def dense(self, network: str, rows: Any) -> Tensor:
         result: Tensor = getattr(self._module, network)(rows)

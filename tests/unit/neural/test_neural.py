@@ -117,7 +117,7 @@ def test_published_presets(log, trained, preset):
     assert call["held_out"] is None
     assert call["rows"].n_rows == 6000
     assert network.wide is None
-    assert network.curve.offsets.out_features == 50
+    assert network.offsets.out_features == 50
     assert one.weights_["affine"].tolist() == [1.0, 0.0]
     assert one.recent_shift_ == 0.0
     factor, normalise = {"paper": (1.0, "batch"), "authors": (1e-2, "none")}[preset]

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from monocal.core.dataset import Dataset
-from monocal.neural.context import ContextEncoder
+from monocal.neural.context import ContextEncoder, generator_of
 from monocal.neural.losses import CrossEntropy, Loss
 from monocal.neural.maps import umc, umc_parts
-from monocal.neural.network import FieldMap, MonotoneMap
+from monocal.neural.network import MonotoneMap
 from monocal.neural.train import Adam, TrainingDiverged, TrainingOptions, evaluate, train
 
 KNOTS = [-2.0, -1.0, 0.0, 1.0]
@@ -26,8 +26,11 @@ def rows_of(n=3000, seed=0, weights=None):
 
 
 def network_of(seed=0, sparse=False):
-    encoder = ContextEncoder([5, 5], 4, seed=seed, sparse=sparse)
-    return FieldMap(MonotoneMap(umc_parts(8, KNOTS, (16,)), umc, context_width=8, seed=seed), encoder=encoder)
+    network = MonotoneMap(umc_parts(8, KNOTS, (16,)), umc, context_width=8, seed=seed)
+    table = 0.05 * torch.randn(10, 4, generator=generator_of(seed))
+    network.encoder = ContextEncoder([5, 5], np.arange(10), table)
+    network.encoder.sparse = sparse
+    return network
 
 
 def weights_of(network):
@@ -95,8 +98,8 @@ def test_broken_column_is_named_with_its_rows():
 def test_broken_weights_are_named():
     network = network_of()
     with torch.no_grad():
-        network.curve.trunk.last.bias[0] = torch.inf
-    with pytest.raises(TrainingDiverged, match=r"weights curve.trunk.layers.1.bias are no longer finite. Hint: lower"):
+        network.trunk.last.bias[0] = torch.inf
+    with pytest.raises(TrainingDiverged, match=r"weights trunk.layers.1.bias are no longer finite. Hint: lower"):
         trained(network, rows_of(100), TrainingOptions(1, 100))
 
 

@@ -12,9 +12,8 @@ from monocal.compiled.limits import LOG_SCALE_LIMIT
 from monocal.core.dataset import Dataset
 from monocal.core.errors import UnknownName
 from monocal.neural.base import NeuralCalibrator, need
-from monocal.neural.encoders import MapInputs
 from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_weight
-from monocal.neural.maps import broken_line, line_parts
+from monocal.neural.maps import MapInputs, broken_line, line_parts
 from monocal.neural.options import FitSettings
 from monocal.ops.onnx_ops import Node, OnnxOps
 from monocal.ops.operations import Ops, Values

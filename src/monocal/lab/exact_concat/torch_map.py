@@ -13,13 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from monocal.compiled.jit import numba_is_installed
 from monocal.compiled.limits import LOG_SCALE_LIMIT
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.lab.exact_concat.walk import CAP
-from monocal.neural.context import generator_of, runs_compiled
-from monocal.neural.maps import positive
-from monocal.neural.mlp import Mlp, blocked_mlp, linear, runs_in_blocks, zero_
-from monocal.neural.network import Context, MonotoneMap
+from monocal.neural.context import affine, generator_of
+from monocal.neural.maps import Network, positive
+from monocal.neural.network import Context, Mlp, MonotoneMap, linear, zero_
+from monocal.ops.operations import Ops
 from monocal.ops.torch_ops import TorchOps, held_between
 
 Integral = Literal["exact", "clenshaw_curtis", "gauss_legendre", "umnn"]
@@ -223,7 +224,7 @@ class ConcatIntegrand(nn.Module):
     def forward(self, limits: Tensor, offsets: Tensor) -> Tensor:
         """Returns U `(b,)` in float64 for limits `(b,)` and offsets `(b, hidden[0])`."""
         if self.integral == "exact":
-            if runs_compiled(limits):
+            if limits.device.type == "cpu" and numba_is_installed():
                 third = self.third.weight[0]
                 return exact_integral(
                     limits,
@@ -308,7 +309,7 @@ class ConcatMap(MonotoneMap):
         bias_scale: float = 0.0,
         seed: int = 0,
     ) -> None:
-        super().__init__({}, _only_on_tensors, context_width=context_width)
+        super().__init__({}, self._values, context_width=context_width)
         generator = generator_of(seed)
         self.rescaling = rescaling
         self.beta = nn.Parameter(torch.zeros(()))
@@ -331,11 +332,9 @@ class ConcatMap(MonotoneMap):
             return
         self.offsets = linear(context_width, n_shape, generator, bias_scale)
         if rescaling:
-            self.rescaler = Mlp(
-                context_width, rescaling_hidden, 2, generator, zero_last=identity_start, bias_scale=bias_scale
-            )
+            self.rescaler = Mlp(Network(context_width, rescaling_hidden, 2, identity_start, bias_scale), generator)
 
-    def _values(self, logits: Tensor, context: Context) -> Tensor:
+    def _values(self, _ops: Ops, logits: Tensor, context: Context) -> Tensor:
         offsets, scaling = self._offsets_and_scaling(context, logits.shape[0])
         area: Tensor = self.integrand(logits, offsets)
         beta = self.beta.to(torch.float64)
@@ -349,13 +348,4 @@ class ConcatMap(MonotoneMap):
         if context is None:
             raw = self.constants.expand(n_rows, -1)
             return (raw[:, :-2], raw[:, -2:]) if self.rescaling else (raw, None)
-        if not self.rescaling:
-            return self.offsets(TORCH.vectors(context)), None
-        if runs_in_blocks(context):
-            return blocked_mlp(context, self.rescaler.linears, skip=self.offsets)
-        vectors = TORCH.vectors(context)
-        return self.offsets(vectors), self.rescaler(vectors)
-
-
-def _only_on_tensors(*_: Any) -> Any:
-    raise NotImplementedError("the published integrand is trained on tensors and applied by its own kernel")
+        return affine(self.offsets, context), self.rescaler(context) if self.rescaling else None

@@ -14,8 +14,8 @@ from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.scores import sigmoid
 from monocal.neural.base import NeuralCalibrator
-from monocal.neural.encoders import MapInputs
 from monocal.neural.fitted import Weights
+from monocal.neural.maps import MapInputs
 from monocal.ops.operations import Ops, Values
 
 if TYPE_CHECKING:

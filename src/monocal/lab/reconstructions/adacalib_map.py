@@ -10,13 +10,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from monocal.core.errors import InvalidInput
-from monocal.lab.reconstructions.adacalib import PROBABILITY_FLOOR, value_lines
+from monocal.lab.reconstructions.adacalib import PROBABILITY_FLOOR
 from monocal.neural.context import generator_of
-from monocal.neural.mlp import Mlp
-from monocal.neural.network import Context, MonotoneMap, disorder
+from monocal.neural.maps import Network
+from monocal.neural.network import Context, Mlp, MonotoneMap, disorder
+from monocal.ops.operations import Ops
 from monocal.ops.torch_ops import held_between
 
 N_STATISTICS = 4
+LAST_TEMPERATURE = 0.1
 
 
 @final
@@ -30,7 +32,7 @@ class AdaCalibMap(MonotoneMap):
     .. math:: a_k = \sigma(\mathrm{net}_1[v;\ \phi_k \cdot 2\sigma(\mathrm{net}_2(v));\ k/K]), \qquad
               p' = \sum_c \mathrm{softmax}(\mathrm{net}_3[v; \ln(1+n_v)] / \tau)_c\ \mathrm{line}_c(p)
 
-    Training mixes the candidates at temperature τ (lower it with `set_temperature_`); evaluation takes the best one.
+    Training mixes the candidates at a temperature τ that falls from 1 to 0.1; evaluation takes the best one.
 
     Order is encouraged by a penalty over the most recent batch. With `hard_monotone` the knot values are a start
     plus positive steps, and the map never decreases.
@@ -62,7 +64,7 @@ class AdaCalibMap(MonotoneMap):
         hard_monotone: bool = False,
         seed: int = 0,
     ) -> None:
-        super().__init__({}, value_lines, context_width=1)
+        super().__init__({}, self._values, context_width=1)
         if not edges or len(edges) != len(statistics):
             raise InvalidInput.of(
                 "edges", f"{len(edges)} candidates", f"one per statistics ({len(statistics)})", "pass both lists"
@@ -79,15 +81,14 @@ class AdaCalibMap(MonotoneMap):
         nn.init.normal_(vectors, std=0.05, generator=generator)
         vectors[0] = 0.0
         self.vectors = nn.Parameter(vectors)
-        self.knot_values = Mlp(n_dimensions + N_STATISTICS + 1, hidden, 1, generator)
-        self.gate = Mlp(n_dimensions, (), N_STATISTICS, generator)
-        self.choice = Mlp(n_dimensions + 1, (), self.n_candidates, generator)
+        self.knot_values = Mlp(Network(n_dimensions + N_STATISTICS + 1, hidden, 1), generator)
+        self.gate = Mlp(Network(n_dimensions, (), N_STATISTICS), generator)
+        self.choice = Mlp(Network(n_dimensions + 1, (), self.n_candidates), generator)
         self._disorder: Tensor | None = None
 
-    @torch.no_grad()
-    def set_temperature_(self, temperature: float) -> None:
-        """Sharpens or softens the choice among candidates while training."""
-        self.get_buffer("temperature").fill_(temperature)
+    def set_progress(self, share: float) -> None:
+        """Sharpens the choice among candidates while training."""
+        self.get_buffer("temperature").fill_(LAST_TEMPERATURE**share)
 
     def _lines(self, context: Context) -> tuple[Tensor, ...]:
         """Returns the weights of the candidates, then places and heights of every candidate's line, for every row."""
@@ -130,7 +131,7 @@ class AdaCalibMap(MonotoneMap):
             raw = torch.cat([raw[:, :1], raw[:, :1] + torch.cumsum(steps, dim=1)], dim=1)
         return torch.sigmoid(raw)
 
-    def _values(self, logits: Tensor, context: Context) -> Tensor:
+    def _values(self, _ops: Ops, logits: Tensor, context: Context) -> Tensor:
         weights, *lines = self._lines(context)
         scores = torch.sigmoid(logits)
         mixed = torch.zeros_like(scores)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, final
 from monocal.calibrators.contract import Tags
 from monocal.calibrators.curve import score_knots
 from monocal.core.fields import FieldSchema
-from monocal.neural.encoders import MapInputs
-from monocal.neural.maps import Parts, umc_parts
+from monocal.neural.maps import MapInputs, Parts, umc_parts
 from monocal.neural.methods import KnotsCalibrator
 from monocal.neural.options import Auxiliary, FitSettings
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from monocal.neural.maps import Parts, umc
 from monocal.neural.network import Context, MonotoneMap
+from monocal.ops.operations import Ops
 
 
 @final
@@ -37,13 +38,13 @@ class McnetMap(MonotoneMap):
     """
 
     def __init__(self, parts: Parts, *, context_width: int, order_weight: float = 1.0, seed: int = 0) -> None:
-        super().__init__(parts, umc, context_width=context_width, seed=seed)
+        super().__init__(parts, self._values, context_width=context_width, seed=seed)
         self.order_weight = order_weight
         self.register_buffer("inner_knots", self.get_buffer("knots")[1:-1], persistent=False)
         self._bin_sums: Tensor | None = None
 
-    def _values(self, logits: Tensor, context: Context) -> Tensor:
-        values = super()._values(logits, context)
+    def _values(self, ops: Ops, logits: Tensor, context: Context) -> Tensor:
+        values: Tensor = umc(ops, logits, context)
         if self.training and self.order_weight:
             self._bin_sums = self._sums_of_bins(logits, values)
         return values
