@@ -23,7 +23,7 @@ from monocal.core import batches
 from monocal.lab.prepare import histories, time_order
 from monocal.tables import source as tables
 tables.TableStream.placed_batches.__defaults__ = (None, 8192, ())
-batches.iterate_batches.__kwdefaults__["window_rows"] = batches.WINDOW_ROWS = 16384
+batches.WINDOW_ROWS = 16384
 time_order._CHUNK_ROWS, time_order._BUCKET_ROWS = 8192, 16384
 histories._WINDOW_ROWS = 8192
 from monocal.lab.prepare.encoder import encode_log
