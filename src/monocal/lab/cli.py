@@ -114,8 +114,7 @@ def prepare(
 def _source_stream(name: str, raw: str, on_error: Literal["raise", "skip"]) -> Any:
     from monocal.lab.sources import SOURCES
 
-    if name not in SOURCES:
-        raise UnknownName.among("source", name, SOURCES)
+    UnknownName.check("source", [name], SOURCES)
     source = SOURCES[name]()
     if source.notice:
         remark(source.notice)

@@ -56,13 +56,10 @@ def metric(name: str, **options: Any) -> AnyMetric:
         ...
         monocal.core.errors.UnknownName: metric: got 'ecce'; expected one of auc, gauc, ... Hint: did you mean 'ece'?
     """
-    if name not in METRICS:
-        raise UnknownName.among("metric", name, METRICS)
+    UnknownName.check("metric", [name], METRICS)
     kind = METRICS[name]
     allowed = [option.name for option in dataclasses.fields(kind)]
-    for option in options:
-        if option not in allowed:
-            raise UnknownName.among(f"option of {name}", option, allowed)
+    UnknownName.check(f"option of {name}", options, allowed)
     return kind(**options)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.simulator import TASKS
+from monocal.lab.studies.study import check_keys
 
 
 @final
@@ -71,11 +72,8 @@ class AbPlan:
 
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]
-        if self.reference not in names:
-            raise UnknownName.among("reference", self.reference, names)
-        for task in self.fusion:
-            if task not in TASKS:
-                raise UnknownName.among("task of fusion", task, TASKS)
+        UnknownName.check("reference", [self.reference], names)
+        UnknownName.check("task of fusion", self.fusion, TASKS)
         if bool(self.ranker) != (self.world == "search"):
             raise InvalidInput.of(
                 "ranker",
@@ -93,11 +91,8 @@ class AbPlan:
         """Builds a plan from plain values and refuses what it does not know."""
         plain = dict(entries)
         for kind, given in ((cls, [plain]), (Arm, plain.get("arms", []))):
-            known = [entry.name for entry in fields(kind)]
             for table in given:
-                for key in table:
-                    if key not in known:
-                        raise UnknownName.among(f"key of {origin}", key, known)
+                check_keys(kind, table, origin)
         return cls(arms=tuple(Arm(**arm) for arm in plain.pop("arms", [])), **plain)
 
     def scaled(self, rows: int) -> AbPlan:

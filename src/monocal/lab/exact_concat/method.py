@@ -77,8 +77,7 @@ class UmcConcatCalibrator(NeuralCalibrator):
         from monocal.neural.network import MonotoneMap
 
         integral = self._integral_in_use()
-        if self.size not in SIZES:
-            raise UnknownName.among("size", self.size, SIZES)
+        UnknownName.check("size", [self.size], SIZES)
         if not self.umnn:
             return MonotoneMap(line_parts(100), self._curve)
         need("numba", "fitting 'umc_concat'", "neural")
@@ -129,8 +128,7 @@ class UmcConcatCalibrator(NeuralCalibrator):
     def _integral_in_use(self) -> Integral:
         if self.integral is None:
             return "umnn" if self.preset == "authors" else "exact"
-        if self.integral not in get_args(Integral):
-            raise UnknownName.among("integral", self.integral, get_args(Integral))
+        UnknownName.check("integral", [self.integral], get_args(Integral))
         return self.integral
 
 

@@ -222,8 +222,7 @@ class EncodedLog:
 
     def part(self, name: str) -> EncodedLog:
         """Returns one of the named parts, as views."""
-        if name not in self.parts:
-            raise UnknownName.among("part", name, self.parts)
+        UnknownName.check("part", [name], self.parts)
         return self.slice(*self.parts[name])
 
     def slice(self, start: int, stop: int) -> EncodedLog:

@@ -106,12 +106,9 @@ def encode_log(
     }
     if history is not None:
         known = [*given.roles.fields, *([given.roles.group] if given.roles.group else [])]
-        if history not in known:
-            raise UnknownName.among("history", history, known)
+        UnknownName.check("history", [history], known)
         options["history"] = history
-    for name in hashed_fields or ():
-        if name not in given.roles.fields:
-            raise UnknownName.among("hashed field", name, given.roles.fields)
+    UnknownName.check("hashed field", hashed_fields or (), given.roles.fields)
     mark = fingerprint(ENCODER_VERSION, given.identity, given.stream.settings, given.roles.to_dict(), options)
     done = _finished(target, mark)
     if done is not None:

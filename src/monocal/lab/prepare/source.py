@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, MonocalWarning
+from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.core.format import fingerprint
 from monocal.tables.columns import RawRows
 from monocal.tables.csv import OnError, RowProblems
@@ -114,6 +114,23 @@ class Source(ABC):
     def _settings(self) -> dict[str, Any]:
         """Returns what else decides the rows, as plain values."""
         return {}
+
+
+class TaskSource(Source):
+    """A data set with several labels, of which the caller takes some: by default the first.
+
+    Arguments:
+        tasks: Which labels to take, some of `known_tasks`.
+    """
+
+    known_tasks: ClassVar[tuple[str, ...]]
+
+    def __init__(self, tasks: Sequence[str] | None = None) -> None:
+        UnknownName.check("task", tasks or (), self.known_tasks)
+        self.tasks = self.known_tasks[:1] if tasks is None else tuple(tasks)
+
+    def _settings(self) -> dict[str, Any]:
+        return {"tasks": list(self.tasks)}
 
 
 def find_file(raw_dir: Path, names: Sequence[str], source: str) -> Path:

@@ -128,9 +128,7 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
         if train.n_rows == 0:
             raise InvalidInput.of("train", "no rows", "at least one row", "check the split")
         tasks = self._tasks(train)
-        for task in tasks:
-            if task not in train.labels:
-                raise UnknownName.among("task", task, train.labels)
+        UnknownName.check("task", tasks, train.labels)
         rows = train
         if self.learns:
             rows = keep_share_of_negatives(train, tasks, self.negative_rate, self.get_params().get("seed", 0))
@@ -163,8 +161,7 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
         """
         scores = self.score_tasks(log, show_progress=show_progress)
         chosen = next(iter(scores)) if task is None else task
-        if chosen not in scores:
-            raise UnknownName.among("task", chosen, scores)
+        UnknownName.check("task", [chosen], scores)
         return scores[chosen]
 
     @final
@@ -254,9 +251,7 @@ def chosen_tasks(tasks: Sequence[str] | None, known: Sequence[str]) -> tuple[str
     """Returns the tasks asked for, or all that the log has."""
     if not known:
         raise InvalidInput.of("train", "a log without labels", "at least one task", "name labels in the schema")
-    for task in tasks or ():
-        if task not in known:
-            raise UnknownName.among("task", task, known)
+    UnknownName.check("task", tasks or (), known)
     return tuple(tasks) if tasks else tuple(known)
 
 

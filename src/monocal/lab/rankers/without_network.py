@@ -50,9 +50,7 @@ class Precomputed(Ranker):
             raise InvalidInput.of(
                 "log", "no score column", "scores of an existing ranker", "name them in the schema: scores='pctr'"
             )
-        for task in self.tasks or ():
-            if task not in log.scores:
-                raise UnknownName.among("task with a score", task, log.scores)
+        UnknownName.check("task with a score", self.tasks or (), log.scores)
         return tuple(self.tasks or log.scores)
 
     def _fit(self, _train: EncodedLog, _checkpoints: Path | None, _show_progress: bool | None) -> None:

@@ -55,11 +55,8 @@ def ranking_loss(name: str, /, **arguments: Any) -> RankingLoss:
         ...
         monocal.core.errors.UnknownName: argument of 'jrc': got 'alhpa'; ... Hint: did you mean 'alpha'?
     """
-    if name not in RANKING_LOSSES:
-        raise UnknownName.among("loss", name, RANKING_LOSSES)
+    UnknownName.check("loss", [name], RANKING_LOSSES)
     kind = RANKING_LOSSES[name]
     known = [] if kind is LogLoss else list(inspect.signature(kind).parameters)
-    for argument in arguments:
-        if argument not in known:
-            raise UnknownName.among(f"argument of {name!r}", argument, known)
+    UnknownName.check(f"argument of {name!r}", arguments, known)
     return kind(**arguments)

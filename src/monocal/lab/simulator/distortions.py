@@ -25,8 +25,7 @@ class FieldSpace:
 
     def index(self, name: str) -> int:
         names = [field.name for field in self.fields]
-        if name not in names:
-            raise UnknownName.among("field", name, names)
+        UnknownName.check("field", [name], names)
         return names.index(name)
 
     def within(self, label: str | int) -> FieldSpace:

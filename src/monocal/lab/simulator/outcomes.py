@@ -45,9 +45,7 @@ TASKS: dict[str, Task] = {
 
 def check_tasks(names: tuple[str, ...]) -> tuple[str, ...]:
     """Refuses unknown tasks and a list without the click, on which the others depend."""
-    for name in names:
-        if name not in TASKS:
-            raise UnknownName.among("task", name, TASKS)
+    UnknownName.check("task", names, TASKS)
     if "click" not in names:
         raise InvalidInput.of("tasks", names, "a list that holds 'click'", "add 'click': the other tasks follow it")
     return tuple(name for name in TASKS if name in names)

@@ -101,8 +101,7 @@ def find_world(world: str | World) -> World:
     """
     if isinstance(world, World):
         return world
-    if world not in WORLDS:
-        raise UnknownName.among("world", world, WORLDS)
+    UnknownName.check("world", [world], WORLDS)
     return WORLDS[world]
 
 

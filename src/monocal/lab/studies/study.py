@@ -153,7 +153,7 @@ class Study:
             monocal.core.errors.UnknownName: key of the study: got 'calibratrs'; ... did you mean 'calibrators'?
         """
         plain = dict(entries)
-        _check_keys(cls, plain, origin)
+        check_keys(cls, plain, origin)
         for key in ("name", "question", "data", "calibrators"):
             if not plain.get(key):
                 raise InvalidInput.of(origin, f"no {key}", f"a value for {key}", "see a shipped study for an example")
@@ -168,11 +168,12 @@ class Study:
             twice = [name for name in names if names.count(name) > 1]
             if twice:
                 raise InvalidInput.of(f"{kind} name", f"{twice[0]!r} twice", "every name once", "rename one of them")
-        if study.table not in TABLES:
-            raise UnknownName.among(f"table of {origin}", study.table, TABLES)
-        for name in (study.challenger, *study.rivals) if study.table != "leaderboard" else ():
-            if name not in [spec.name for spec in calibrators]:
-                raise UnknownName.among(f"challenger or rival of {origin}", name, [spec.name for spec in calibrators])
+        UnknownName.check(f"table of {origin}", [study.table], TABLES)
+        UnknownName.check(
+            f"challenger or rival of {origin}",
+            (study.challenger, *study.rivals) if study.table != "leaderboard" else (),
+            [spec.name for spec in calibrators],
+        )
         return study
 
     def only(self, data: Sequence[str] = (), calibrators: Sequence[str] = ()) -> Study:
@@ -181,9 +182,7 @@ class Study:
             ("data", data, [spec.name for spec in self.data]),
             ("calibrator", calibrators, [spec.name for spec in self.calibrators]),
         ):
-            for name in wanted:
-                if name not in known:
-                    raise UnknownName.among(f"{kind} of {self.name!r}", name, known)
+            UnknownName.check(f"{kind} of {self.name!r}", wanted, known)
         return replace(
             self,
             data=tuple(spec for spec in self.data if not data or spec.name in data),
@@ -276,14 +275,13 @@ def _curve(entries: Any, origin: str) -> CurveSpec:
 def _build(kind: Any, entries: Any, origin: str) -> Any:
     if not isinstance(entries, Mapping):
         raise InvalidInput.of(origin, repr(entries), "a table", "write [[data]] or [[calibrators]] tables")
-    _check_keys(kind, entries, origin)
+    check_keys(kind, entries, origin)
     if "name" not in entries:
         raise InvalidInput.of(origin, "an entry without name", "a name", 'add name = "…"')
     return kind(**entries)
 
 
-def _check_keys(kind: Any, entries: Mapping[str, Any], origin: str) -> None:
+def check_keys(kind: Any, entries: Mapping[str, Any], origin: str) -> None:
+    """Refuses a key that is no field of a specification."""
     known = [entry.name for entry in fields(kind)]
-    for key in entries:
-        if key not in known:
-            raise UnknownName.among(f"key of {origin}", key, known)
+    UnknownName.check(f"key of {origin}", entries, known)
