@@ -220,7 +220,7 @@ def models(log, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def versions(models):
-    return {name: monocal.models.read_manifest(models / name)["fingerprint"] for name in ("one", "two", "platt")}
+    return {name: monocal.load(models / name).fingerprint for name in ("one", "two", "platt")}
 
 
 @pytest.fixture(scope="session")
