@@ -163,7 +163,7 @@ def collect_one(rows: pd.DataFrame, judged: pd.DataFrame, fields: list[str], lab
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         learned = monocal.fit(rows, method="umc", **asked)
-        plain = monocal.fit(rows, method="umc", carry="none", **asked)
+        plain = monocal.fit(rows, method=monocal.Umc(carry="none"), **asked)
     level = float(learned.tasks[0].calibrator.recent_shift_)
     fitted = logit(np.asarray(learned.predict(rows))) - level
     edges = np.linspace(0, len(rows), N_BLOCKS + 1).astype(int)

@@ -89,7 +89,7 @@ def do_day(place: Path, board: Board) -> None:
     board.enter(0)
     found = read_registry(place / "registry")
     day = found.load().info.get("generation", 1)
-    refresh(found.model_folder, rows_of_day(day), place / "next")
+    refresh(found.model_folder, rows_of_day(day), out=place / "next")
     say_when_the_pointer_moves(board, 2)
     board.enter(1)
     promote(place / "next", place / "registry")

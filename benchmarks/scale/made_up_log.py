@@ -31,7 +31,7 @@ def make(folder: Path, n_rows: int, n_fields: int) -> None:
             features=files["ids"],
             labels={"y": files["labels"]},
             vocabulary=Vocabulary(tuple(FieldVocabulary(name, texts) for name in fields)),
-            roles=Roles.of(score="p", label="y", fields=fields, time="t"),
+            roles=Roles(score="p", label="y", fields=fields, time="t"),
             fingerprint="made up",
             times=files["times"],
             scores={"y": files["scores"]},

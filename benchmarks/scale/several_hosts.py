@@ -24,9 +24,10 @@ from typing import Any
 from network_hosts import INTERFACE, Hosts
 
 import monocal
+from monocal.calibrators import calibrator
 from monocal.lab.prepare.splits import split_by_share
 from monocal.lab.simulator import simulate_log
-from monocal.models.fit import FitOptions, fit_log
+from monocal.models.fit import fit_log
 from monocal.tables.encoded import open_encoded, save_encoded
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
@@ -52,7 +53,7 @@ def bits_of(found: Any) -> str:
 
 
 def by_one_process(log: Path, settings: dict[str, Any]) -> str:
-    model = fit_log(open_encoded(log).part("calibration"), FitOptions("umc", settings), n_shards=N_SHARDS)
+    model = fit_log(open_encoded(log).part("calibration"), calibrator("umc", **settings), n_shards=N_SHARDS)
     return bits_of(model)
 
 
@@ -194,7 +195,7 @@ if __name__ == "__main__":
         folder = given.keep or Path(temporary)
         folder.mkdir(exist_ok=True)
         log = folder / "log"
-        roles = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
+        roles = Roles(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
         rows = Table.read(simulate_log(given.rows, seed=7).table(), roles).in_time_order().encoded()
         save_encoded(replace(rows, parts=split_by_share(rows.n_rows)), log)
         cases = {"bits": bits, "traffic": traffic, "lost": lost}

@@ -109,7 +109,7 @@ def _by_one_process(df: Any, settings: dict[str, Any], model: Any) -> str:
     """The bits that this process learns from the shards that the tasks deal themselves."""
     from pyspark.sql import functions as F
 
-    roles = Roles.of(**PARTS)
+    roles = Roles(**PARTS)
     columns = [f"`{name}`" for name in roles.columns]
     dealt = df.select(*columns).repartition(N_TASKS, *columns).sortWithinPartitions(f"`{roles.time}`", *columns)
     table = dealt.withColumn("shard", F.spark_partition_id()).toArrow()

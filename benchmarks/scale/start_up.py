@@ -62,7 +62,7 @@ def main() -> None:
     given: dict[str, Any] = {"score": "pctr", "label": "click", "fields": ["site_id", "device"]}
     with tempfile.TemporaryDirectory() as place:
         model, rows = str(Path(place) / "model"), str(Path(place) / "rows.parquet")
-        monocal.fit(table, method="umc", n_epochs=1, **given).save(model)
+        monocal.fit(table, method=monocal.Umc(n_epochs=1), **given).save(model)
         pq.write_table(table.slice(0, 1000), rows)
         process("python itself", "pass")
         process("import monocal", "import monocal")

@@ -14,8 +14,9 @@ from pathlib import Path
 from made_up_log import make
 from private_memory import PrivatePeak
 
+from monocal.calibrators import calibrator
 from monocal.core.process_group import join_from_environment
-from monocal.models.fit import FitOptions, fit_log
+from monocal.models.fit import fit_log
 from monocal.tables.encoded import open_encoded
 
 
@@ -24,7 +25,7 @@ def fit(folder: Path) -> None:
     team, log = join_from_environment(), open_encoded(folder)
     with PrivatePeak() as peak:
         started, cpu = time.perf_counter(), time.process_time()
-        model = fit_log(log, FitOptions("wide_logistic"), team=team)
+        model = fit_log(log, calibrator("wide_logistic"), team=team)
     facts = {
         "rank": team.rank,
         "of": team.size,

@@ -134,7 +134,7 @@ def make_models(home, n_rows):
     log = simulate_log(n_rows, seed=3, tasks=tuple(TASKS)).table()
     models = {}
     for name, l2 in (("one", 10.0), ("two", 3.0)):
-        fitted = monocal.fit(log, method="wide_logistic", tasks=TASKS, fields=FIELDS, l2=l2)
+        fitted = monocal.fit(log, method=monocal.WideLogistic(l2=l2), tasks=TASKS, fields=FIELDS)
         model = fitted.with_fusion(Fusion({"click": 1.0, "long_view": 2.0}))
         models[read_manifest(model.save(home / name))["fingerprint"]] = model
     return log, models

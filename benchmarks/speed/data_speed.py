@@ -176,7 +176,7 @@ def _encode(log: Path, folder: Path) -> dict:
     target = folder / f"encoded_{log.stem}_{log.suffix[1:]}"
     shutil.rmtree(target, ignore_errors=True)
     wall, cpu = time.perf_counter(), time.process_time()
-    encoded = encode_log(log, Roles(labels="click", fields=_FIELDS, time="time"), target)
+    encoded = encode_log(log, Roles(label="click", fields=_FIELDS, time="time"), target)
     return {
         "wall_s": time.perf_counter() - wall,
         "cpu_s": time.process_time() - cpu,

@@ -117,7 +117,9 @@ def draw_log(n_rows: int) -> EncodedLog:
     names = [f"field_{place:02d}" for place in range(len(AVAZU))]
     vocabulary = Vocabulary(tuple(FieldVocabulary.hashed(name, size) for name, size in zip(names, AVAZU, strict=True)))
     labels = {task: (rng.random(n_rows) < rate).astype(np.int8) for task, rate in _TASKS.items()}
-    return EncodedLog.of(np.stack(columns, axis=1), labels, vocabulary, Roles(labels=list(labels), fields=names))
+    return EncodedLog.of(
+        np.stack(columns, axis=1), labels, vocabulary, Roles(tasks={name: name for name in labels}, fields=names)
+    )
 
 
 _TASKS = {"click": 0.17, "effective_view": 0.1, "long_view": 0.05}

@@ -9,6 +9,11 @@ from monocal.core import __version__
 if TYPE_CHECKING:
     from monocal.calibrators import calibrator as calibrator
     from monocal.calibrators import methods as methods
+    from monocal.calibrators.binned import HistogramCalibrator, IsotonicCalibrator, SirCalibrator
+    from monocal.calibrators.gauss_gamma import GammaCalibrator, GaussCalibrator
+    from monocal.calibrators.per_segment import PerSegmentCalibrator
+    from monocal.calibrators.platt import BetaCalibrator, PlattCalibrator, TemperatureCalibrator
+    from monocal.calibrators.platt import Uncalibrated as Uncalibrated
     from monocal.evaluation.compare_methods import compare_methods as compare_methods
     from monocal.evaluation.evaluate import evaluate as evaluate
     from monocal.evaluation.table import fit_and_evaluate as fit_and_evaluate
@@ -19,12 +24,21 @@ if TYPE_CHECKING:
     from monocal.models.wrap import Calibrated as Calibrated
     from monocal.models.wrap import wrap as wrap
     from monocal.monitoring.gate import gate as gate
+    from monocal.neural.methods import DescCalibrator, FacCalibrator, SbcrCalibrator, UmcCalibrator
     from monocal.reports import write_report as write_report
+    from monocal.tables.roles import Roles as Roles
+    from monocal.wide.calibrator import WideLogisticCalibrator
 
     apply, load = apply_model, load_model
+    Histogram, Isotonic, Sir = HistogramCalibrator, IsotonicCalibrator, SirCalibrator
+    Platt, Temperature, Beta = PlattCalibrator, TemperatureCalibrator, BetaCalibrator
+    Gauss, Gamma, PerSegment = GaussCalibrator, GammaCalibrator, PerSegmentCalibrator
+    WideLogistic, Umc, Fac, Sbcr = WideLogisticCalibrator, UmcCalibrator, FacCalibrator, SbcrCalibrator
+    Desc = DescCalibrator
 
 _HOMES = {
     "Calibrated": ("monocal.models.wrap", "Calibrated"),
+    "Roles": ("monocal.tables.roles", "Roles"),
     "apply": ("monocal.models.apply", "apply_model"),
     "calibrator": ("monocal.calibrators", "calibrator"),
     "methods": ("monocal.calibrators", "methods"),
@@ -39,17 +53,25 @@ _HOMES = {
     "write_report": ("monocal.reports", "write_report"),
 }
 
-__all__ = ["__version__", *_HOMES]
+_METHODS = [
+    *("Uncalibrated", "Histogram", "Isotonic", "Sir", "Platt", "Temperature", "Beta", "Gauss", "Gamma"),
+    *("WideLogistic", "PerSegment", "Umc", "Fac", "Sbcr", "Desc"),
+]
+
+__all__ = ["__version__", *_HOMES, *_METHODS]
 
 
 def __getattr__(name: str) -> Any:
     """Imports a public name when it is first used, so that `import monocal` stays light."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'monocal' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
     from importlib import import_module
 
-    module, attribute = _HOMES[name]
-    found = getattr(import_module(module), attribute)
+    if name in _METHODS:
+        found = import_module("monocal.calibrators.registry").own_class(name)
+    elif name in _HOMES:
+        module, attribute = _HOMES[name]
+        found = getattr(import_module(module), attribute)
+    else:
+        raise AttributeError(f"module 'monocal' has no attribute {name!r}; it has {', '.join(sorted(__all__))}")
     globals()[name] = found
     return found
 

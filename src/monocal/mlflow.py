@@ -48,7 +48,7 @@ def _signature(model: Model) -> Any:
     from mlflow.types.schema import AnyType
 
     known = model.roles()
-    columns: list[Any] = [ColSpec(DataType.double, name) for name in dict.fromkeys(known.score_columns.values())]
+    columns: list[Any] = [ColSpec(DataType.double, name) for name in dict.fromkeys(known.scores.values())]
     any_kind: Any = AnyType
     columns += [ColSpec(any_kind(), name, required=False) for name in known.fields]
     columns += [ColSpec(DataType.double, name, required=False) for name in known.numeric]

@@ -146,7 +146,7 @@ def save_with_parts():
 def prepared(tmp_path_factory, save_with_parts):
     """A log whose rows to fit lie in all of four shards."""
     place = tmp_path_factory.mktemp("prepared") / "log"
-    roles = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
+    roles = Roles(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
     log = save_with_parts(simulate_log(80_000, seed=7).table(), roles, place)
     assert log.part("calibration").n_rows > 3 * DEALT_ROWS
     return place

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from monocal.calibrators import calibrator
 from monocal.core.process_group import join_from_environment, leave
-from monocal.models.fit import FitOptions, fit_log
+from monocal.models.fit import fit_log
 from monocal.tables.encoded import open_encoded
 
 N_SHARDS = 4
@@ -55,7 +56,7 @@ def found(log, name, team):
     noted = Noted(team)
     # of the youngest rows a fifth of the positives has its label
     maturity = np.linspace(1.0, 0.2, log.n_rows) if name.endswith("late labels") else None
-    asked = FitOptions(method, settings | epochs)
+    asked = calibrator(method, **(settings | epochs))
     model = fit_log(replace(log, maturity=maturity), asked, n_shards=N_SHARDS, team=noted)
     state = model.tasks[0].calibrator.state()
     arrays = {name: sha256(array.tobytes()).hexdigest() for name, array in state.arrays.items()}

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import monocal
-from monocal.models.fit import FitOptions, fit_log
+from monocal.calibrators import calibrator
+from monocal.models.fit import fit_log
 from monocal.tables.encoded import open_encoded
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "clusters.md"
@@ -34,7 +35,7 @@ def test_the_guide_runs_from_the_laptop_to_the_service(spark, folder, rows, tmp_
     assert (tmp_path / "scored" / "_SUCCESS").exists()
     assert names["found"].tasks["click"].value("pcoc") == pytest.approx(1.0, abs=0.1)
     assert monocal.load("model_of_all").predict(rows).mean() == pytest.approx(rows["click"].to_numpy().mean())
-    assert fit_log(open_encoded("ranked"), FitOptions("wide_logistic"), n_shards=2).info["soft_labels"]
+    assert fit_log(open_encoded("ranked"), calibrator("wide_logistic"), n_shards=2).info["soft_labels"]
     row = names["row"]
     body = {"scores": {"click": [row.pctr]}, "fields": {"site_id": [row.site_id], "device": [row.device]}}
     assert answered(tmp_path / "model", body)["probabilities"]["click"] == [row.pctr_calibrated]

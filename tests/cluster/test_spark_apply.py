@@ -18,12 +18,12 @@ FIELDS = ["site_id", "device", "hour"]
 
 def fitted(rows, method, **options):
     few = rows.slice(0, 6_000)
-    return monocal.fit(few, **{"method": method, "score": "pctr", "label": "click", "fields": FIELDS, **options})
+    return monocal.fit(few, **{"score": "pctr", "label": "click", "fields": FIELDS, "method": method, **options})
 
 
 @pytest.mark.parametrize("method", ["isotonic", "umc"])
 def test_the_numbers_are_those_of_one_machine_in_the_same_order(spark, folder, rows, method):
-    model = fitted(rows, method, **({"n_epochs": 1} if method == "umc" else {}))
+    model = fitted(rows, monocal.Umc(n_epochs=1) if method == "umc" else method)
     scored = collected(ms.apply(spark.read.parquet(str(folder)), model))
     assert scored.column_names == [*rows.column_names, "pctr_calibrated"]
     at = scored["row"].to_numpy()

@@ -10,7 +10,7 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 
 FIELDS = ["site_id", "device", "user_id"]
-UMC = {"method": "umc", "size": "small", "n_epochs": 1, "n_dimensions": 4, "time": "timestamp"}
+UMC = {"method": monocal.Umc(size="small", n_epochs=1, n_dimensions=4), "time": "timestamp"}
 
 
 @pytest.mark.parametrize("limits", [{}, {"min_count": 3, "max_size": 50}])
@@ -30,9 +30,12 @@ def test_hashed_fields_are_not_counted(spark, folder, rows):
 
 
 def test_two_tasks_of_sampled_weighted_rows_are_fitted_as_on_one_machine(spark, folder, rows, tmp_path):
-    given = {"method": "wide_logistic", "tasks": {"click": ("click", "pctr"), "buy": ("buy", "true_p")}}
+    # whose shares differ in the fourth digit where rows are cut otherwise
+    given = {
+        "method": monocal.WideLogistic(carry="none"),
+        "tasks": {"click": ("click", "pctr"), "buy": ("buy", "true_p")},
+    }
     given |= {"fields": ["site_id", "device"], "weight": "weight", "sampling_rate": "rate", "time": "timestamp"}
-    given |= {"carry": "none"}  # whose shares differ in the fourth digit where rows are cut otherwise
     df = spark.read.parquet(str(folder)).where("row < 6000")
     found, few = ms.fit(df, **given, workers=2), rows.slice(0, 6_000)
     local = monocal.fit(few, **given)
@@ -47,8 +50,8 @@ def test_two_tasks_of_sampled_weighted_rows_are_fitted_as_on_one_machine(spark, 
 
 def test_soft_labels_are_fitted_as_on_one_machine(spark, folder, rows):
     """Labels are quarters: one machine keeps weights of their pieces in float32."""
-    given = {"method": "wide_logistic", "score": "pctr", "label": "votes", "soft_labels": True, "fields": ["device"]}
-    given |= {"time": "timestamp", "carry": "none"}
+    given = {"method": monocal.WideLogistic(carry="none"), "score": "pctr", "label": "votes", "soft_labels": True}
+    given |= {"fields": ["device"], "time": "timestamp"}
     df = spark.read.parquet(str(folder)).where("row < 6000")
     found = ms.fit(df.selectExpr("*", "ceil(true_p * 4) / 4 AS votes"), **given)
     few = rows.slice(0, 6_000)
@@ -75,7 +78,7 @@ def test_a_network_has_the_same_bits_again_and_learns_what_one_machine_learns(sp
         ({"method": "umc"}, "a column that tells older rows from newer ones"),
         ({"method": "wide_logistic", "numeric": ["price"]}, "apply and evaluate take that model"),
         ({"method": "wide_logistic", "label_time": "paid"}, "labels that have all come"),
-        ({"method": "wide_logistic", "carry": "none", "workers": 3}, "workers: got 3; expected at most the 2 slots"),
+        ({"method": monocal.WideLogistic(carry="none"), "workers": 3}, "workers: got 3; expected at most the 2 slots"),
     ],
 )
 def test_what_cannot_be_fitted_there_is_refused_before_any_job_and_the_session_lives(spark, arguments, message):
@@ -88,6 +91,6 @@ def test_what_cannot_be_fitted_there_is_refused_before_any_job_and_the_session_l
 def test_a_bad_row_and_a_task_without_rows_are_named(spark):
     df = spark.range(50).selectExpr("0.01D * id AS p", "int(id % 2) AS y", "IF(id = 37, -1D, 1D) AS w")
     with pytest.raises(InvalidInput, match="weights: got -1"):
-        ms.fit(df, method="wide_logistic", score="p", label="y", weight="w", carry="none")
+        ms.fit(df, method=monocal.WideLogistic(carry="none"), score="p", label="y", weight="w")
     with pytest.raises(InvalidInput, match="workers: got a task without rows"):
-        ms.fit(df.where("id = 3"), method="wide_logistic", score="p", label="y", carry="none")
+        ms.fit(df.where("id = 3"), method=monocal.WideLogistic(carry="none"), score="p", label="y")

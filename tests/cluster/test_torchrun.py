@@ -6,14 +6,15 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import monocal
+from monocal.calibrators import calibrator
 from monocal.core.process_group import leave
 from monocal.core.reduce import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
-from monocal.models.fit import FitOptions, fit_log
+from monocal.models.fit import fit_log
 from monocal.tables.encoded import open_encoded
 from monocal.tables.roles import Roles
 
-ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
+ROLES = Roles(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
 TWO = ["--standalone", "--nproc-per-node", 2]
 FIT = [*TWO, "-m", "monocal", "fit"]
 KILLED = Path(__file__).with_name("killed_member.py")
@@ -29,7 +30,7 @@ def test_two_processes_save_the_model_of_one(launched, prepared, tmp_path):
     ended = launched(FIT, prepared, *options, "--out", tmp_path / "model").ended()
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("saved the model") == 1
-    alone = fit_log(open_encoded(prepared).part("calibration"), FitOptions("umc", settings), n_shards=4)
+    alone = fit_log(open_encoded(prepared).part("calibration"), calibrator("umc", **settings), n_shards=4)
     assert_same_bits(tmp_path / "model", alone)
 
 
@@ -50,7 +51,7 @@ def test_a_process_without_rows_takes_part(launched, tmp_path, save_with_parts):
     options = ["--method", "wide_logistic", "--set", "recent_share=0.2", "--engine", "torchrun"]
     ended = launched(FIT, tmp_path / "log", *options, "--out", tmp_path / "model").ended()
     assert ended.returncode == 0, ended.stderr
-    assert_same_bits(tmp_path / "model", fit_log(part, FitOptions("wide_logistic", {"recent_share": 0.2}), n_shards=2))
+    assert_same_bits(tmp_path / "model", fit_log(part, calibrator("wide_logistic", recent_share=0.2), n_shards=2))
 
 
 def test_a_bad_label_of_one_process_ends_all_and_saves_nothing(launched, tmp_path, save_with_parts):
@@ -99,7 +100,7 @@ def test_a_restarted_fit_ends_with_the_same_bits(launched, prepared, tmp_path):
     """One of two processes is killed on the way; the launcher starts both again."""
     ended = killed_fit(launched, prepared, tmp_path, 1).ended()
     assert ended.returncode == 0, ended.stderr
-    alone = fit_log(open_encoded(prepared).part("calibration"), FitOptions("wide_logistic", SETTINGS), n_shards=2)
+    alone = fit_log(open_encoded(prepared).part("calibration"), calibrator("wide_logistic", **SETTINGS), n_shards=2)
     assert_same_bits(tmp_path / "model", alone)
 
 

@@ -17,7 +17,7 @@ from monocal.tables.roles import Roles
 from monocal.tables.source import open_table
 from monocal.tables.table import Table
 
-ROLES = Roles.of(score="s", label="y", fields=["c"])
+ROLES = Roles(score="s", label="y", fields=["c"])
 N = 400
 
 

@@ -12,8 +12,9 @@ import torch
 
 from monocal.compiled.limits import LOG_SCALE_LIMIT
 from monocal.lab.exact_concat.torch_map import ConcatMap
+from monocal.lab.reconstructions.adacalib_map import AdaCalibMap, interpolate
 from monocal.lab.reconstructions.adacalib_statistics import value_statistics
-from monocal.lab.reconstructions.torch_maps import AdaCalibMap, McnetMap, interpolate
+from monocal.lab.reconstructions.mcnet_map import McnetMap
 from monocal.neural import maps
 from monocal.neural.network import MonotoneMap
 from monocal.ops.torch_ops import TorchOps

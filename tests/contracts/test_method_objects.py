@@ -1,6 +1,6 @@
 """A method's arguments and those of the function that fits it never share a namespace."""
 
-import inspect
+import dataclasses
 
 import numpy as np
 import pytest
@@ -9,32 +9,41 @@ from sklearn.linear_model import LogisticRegression
 
 import monocal
 from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators.registry import OWN
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.spark import fit as fit_on_spark
+from monocal.tables.roles import Columns
 
 LOG = monocal.simulate_log(6_000, seed=1).table()
 COLUMNS = {"score": "pctr", "label": "click", "fields": ["site_id", "device"], "time": "timestamp"}
 SMALL = {"size": "small", "n_epochs": 1, "carry": "none"}
-FUNCTIONS = {"fit": monocal.fit, "fit_and_evaluate": monocal.fit_and_evaluate, "spark": fit_on_spark}
-SHARED = [
-    (function, method, name)
-    for function, call in FUNCTIONS.items()
-    for method, kind in CALIBRATORS.items()
-    for name in sorted(
-        inspect.signature(call).parameters.keys() & inspect.signature(kind).parameters.keys() - {"method"}
+
+
+@pytest.mark.parametrize("function", [monocal.fit, monocal.fit_and_evaluate, fit_on_spark])
+def test_an_argument_of_a_method_is_refused_beside_a_name(function):
+    with pytest.raises(InvalidInput, match=r"^l2: got 7; .*Hint: write method=monocal\.Platt\(l2=7\)"):
+        function(LOG, method="platt", l2=7, **COLUMNS)
+    with pytest.raises(UnknownName, match="did you mean 'min_count'"):
+        function(LOG, method="platt", min_cuont=7, **COLUMNS)
+
+
+def test_columns_come_as_roles_or_by_name_but_not_both():
+    roles = monocal.Roles(**COLUMNS)
+    assert (
+        monocal.fit(LOG, roles, method="platt").fingerprint == monocal.fit(LOG, method="platt", **COLUMNS).fingerprint
     )
-]
+    with pytest.raises(InvalidInput, match="^time: got 'timestamp'; expected columns in roles or by name, not both"):
+        monocal.fit(LOG, roles, method="platt", time="timestamp")
+    with pytest.raises(InvalidInput, match=r"^roles: got 'pctr'; expected a monocal\.Roles"):
+        monocal.fit(LOG, "pctr", label="click")
 
 
-def test_some_names_are_those_of_a_function_and_of_a_method():
-    assert ("fit_and_evaluate", "umc", "seed") in SHARED
-    assert ("fit", "umc", "min_count") in SHARED
-
-
-@pytest.mark.parametrize(("function", "method", "name"), SHARED, ids=["-".join(case) for case in SHARED])
-def test_a_name_that_both_have_is_refused_beside_a_name(function, method, name):
-    with pytest.raises(InvalidInput, match=rf"^{name}: got 7; .*monocal\.calibrator\('{method}', {name}=7\)"):
-        FUNCTIONS[function](LOG, method=method, **{name: 7}, **COLUMNS)
+def test_every_own_method_is_an_object_of_the_package():
+    made = {getattr(monocal, name)().name: name for name in monocal._METHODS}
+    assert made.keys() == OWN.keys()
+    assert all(repr(calibrator(method)) == f"{name}()" for method, name in made.items())
+    assert repr(monocal.Umc(seed=5)) == "Umc(seed=5)"
+    assert {role.name for role in dataclasses.fields(monocal.Roles)} == set(Columns.__annotations__)
 
 
 def test_seeds_of_a_method_object_reach_the_network():
@@ -59,8 +68,8 @@ def test_beside_an_object_names_are_the_functions_own():
 
 
 def test_objects_and_names_with_arguments_fit_alike():
-    named = monocal.fit(LOG, method="histogram", n_bins=7, **COLUMNS)
-    given = monocal.fit(LOG, method=calibrator("histogram", n_bins=7), **COLUMNS)
+    named = monocal.fit(LOG, method=calibrator("histogram", n_bins=7), **COLUMNS)
+    given = monocal.fit(LOG, method=monocal.Histogram(n_bins=7), **COLUMNS)
     assert np.array_equal(named.predict(LOG), given.predict(LOG))
 
 
@@ -79,7 +88,9 @@ def test_per_segment_takes_another_method(inner, tmp_path):
     assert len(fitted.segments_) > 1
     loaded = monocal.load(judged.model.save(tmp_path / "model"))
     assert np.array_equal(loaded.predict(LOG), judged.model.predict(LOG))
-    (found,) = [one for one in monocal.compare_methods(LOG, [method], n_bootstrap=20, **COLUMNS).results if one.setting]
+    (found,) = [
+        one for one in monocal.compare_methods(LOG, methods=[method], n_bootstrap=20, **COLUMNS).results if one.setting
+    ]
     assert (found.method, found.evaluation.value("log_loss")) == (
         "per_segment",
         judged.tasks["click"].value("log_loss"),
@@ -101,8 +112,6 @@ def test_what_is_no_method_is_refused():
         monocal.fit(LOG, method=CALIBRATORS["platt"], **COLUMNS)
     with pytest.raises(UnknownName, match="did you mean 'platt'"):
         monocal.fit(LOG, method="plat", **COLUMNS)
-    with pytest.raises(InvalidInput, match="^l2: got 1.0; expected arguments of 'platt' in the object"):
-        monocal.fit(LOG, method=calibrator("platt"), l2=1.0, **COLUMNS)
     with pytest.raises(InvalidInput, match="^recent_share: got 5"):
         monocal.fit(LOG, method=calibrator("platt").set_params(recent_share=5), **COLUMNS)
 
@@ -115,18 +124,17 @@ def test_a_class_that_no_model_could_be_loaded_with_is_refused():
 
 
 def test_comparisons_take_objects_beside_names():
-    found = monocal.compare_methods(LOG, [calibrator("histogram", n_bins=2), "platt"], n_bootstrap=20, **COLUMNS)
+    found = monocal.compare_methods(
+        LOG, methods=[calibrator("histogram", n_bins=2), "platt"], n_bootstrap=20, **COLUMNS
+    )
     assert found.result("histogram").setting == "n_bins=2"
     named = monocal.compare_methods(
-        LOG, ["histogram"], arguments={"histogram": {"n_bins": 2}}, n_bootstrap=20, **COLUMNS
+        LOG, methods=["histogram"], arguments={"histogram": {"n_bins": 2}}, n_bootstrap=20, **COLUMNS
     )
     loss = [one.result("histogram").evaluation.value("log_loss") for one in (found, named)]
     assert loss[0] == loss[1]
     with pytest.raises(InvalidInput, match="^methods: got 'histogram' twice"):
-        monocal.compare_methods(LOG, [calibrator("histogram", n_bins=2), "histogram"], **COLUMNS)
-    with pytest.raises(InvalidInput, match="^n_bins: got 3; expected arguments of 'histogram' in the object"):
-        given = {"histogram": {"n_bins": 3}}
-        monocal.compare_methods(LOG, [calibrator("histogram", n_bins=2)], arguments=given, **COLUMNS)
+        monocal.compare_methods(LOG, methods=[calibrator("histogram", n_bins=2), "histogram"], **COLUMNS)
 
 
 def test_a_wrapped_ranker_takes_objects():

@@ -31,11 +31,11 @@ FUNCTIONS = {
     ("export",): export_onnx,
 }
 
-PLACES = {"folder", "log", "roles", "model", "table", "path", "out", "source", "old", "new"}
-"""Arguments that stand without an option: the files of a command."""
+PLACES = {"folder", "log", "roles", "model", "table", "path", "out", "source", "old", "new", "columns"}
+"""Arguments that stand without an option of that name: the files of a command; columns have options of their own."""
 
 NOT_OFFERED = {
-    "fit": {"arguments", "frozen_embeddings"},
+    "fit": {"frozen_embeddings"},
     "apply": {"batch_rows", "show_progress"},
     "evaluate": {"n_bootstrap"},
     "compare": {"arguments", "margin", "metrics", "n_bootstrap"},

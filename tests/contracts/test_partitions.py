@@ -14,7 +14,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.reduce import DEALT_ROWS, LOCAL, Partition
 from monocal.lab.simulator import delay_labels, simulate_log
 from monocal.lab.thread_reducer import run_members
-from monocal.models.fit import FitOptions, fit_log
+from monocal.models.fit import fit_log
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
 
@@ -89,14 +89,14 @@ def test_any_number_of_members_gives_the_same_bits(fit, rows):
 @pytest.mark.parametrize("method", ["wide_logistic", "umc"])
 def test_so_it_is_for_labels_that_may_still_come(method):
     arguments = CARRIED if method == "wide_logistic" else {"size": "small", "n_epochs": 1, "curve_rows": 4_000}
-    roles = Roles.of(score="pctr", label="click", fields=["ad_id", "device"], event_time="timestamp",
+    roles = Roles(score="pctr", label="click", fields=["ad_id", "device"], event_time="timestamp",
                      label_time="label_time", window=str(7 * 86_400))  # fmt: skip
     late = Table.read(delay_labels(simulate_log(12_000, seed=0).table()), roles).in_time_order().encoded()
     # the last member has none but negatives that say nothing yet
     late = replace(late, maturity=np.where(np.arange(12_000) < 2 * DEALT_ROWS, late.maturity, 0.0))
 
     def fit(member):
-        model = fit_log(late, FitOptions(method, arguments), team=member, n_shards=3)
+        model = fit_log(late, calibrator(method, **arguments), team=member, n_shards=3)
         return bits(model.tasks[0].calibrator)
 
     alone = fit(LOCAL)

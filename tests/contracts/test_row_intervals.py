@@ -105,7 +105,8 @@ def test_numbers_have_intervals_and_a_null_that_was_never_seen_the_widest(method
     log = {"z": z, "click": (random.random(n) < truth).astype(int), "price": price, "ad": random.integers(0, 20, n)}
     older, newer = ({name: column[part] for name, column in log.items()} for part in (slice(n_fit), slice(n_fit, n)))
     roles = {"score": "z", "scores_are": "logit", "label": "click", "fields": ["ad"], "numeric": ["price"]}
-    model = monocal.fit(older, method=method, l2="auto", **roles, **({"n_epochs": 2} if method == "umc" else {}))
+    chosen = calibrator(method, l2="auto", **({"n_epochs": 2} if method == "umc" else {}))
+    model = monocal.fit(older, method=chosen, **roles)
     found, unknown = (model.predict(rows, interval=0.9) for rows in (newer, newer | {"price": [None] * (n - n_fit)}))
     inside = (found.lower <= truth[n_fit:]) & (truth[n_fit:] <= found.upper)
     assert inside.mean() > 0.8

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 
 import monocal
+from monocal.calibrators import calibrator
 from monocal.lab.simulator.outcomes import delay_labels
 from monocal.models.onnx import export_onnx
 
@@ -106,11 +107,11 @@ def tables(world, seed):
 def fitted(case, world, seed):
     fields = monocal.simulate_log(10, world=world).field_names
     asked = {"score": "pctr", "label": "click", "fields": fields, "time": "timestamp", **CASES[case]}
-    arguments = asked.pop("arguments", {})
+    method, arguments = asked.pop("method"), asked.pop("arguments", {})
     asked = {name: value for name, value in asked.items() if value is not None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return monocal.fit(tables(world, seed)[0], **asked, **arguments)
+        return monocal.fit(tables(world, seed)[0], method=calibrator(method, **arguments), **asked)
 
 
 def predicted(model, world, seed):

@@ -13,7 +13,7 @@ SNAPSHOT = Path(__file__).parent / "public_api.txt"
 MODULES = {
     "monocal": None,
     "monocal.calibrators": None,
-    "monocal.calibrators.platt": ["NoneCalibrator", "PlattCalibrator", "TemperatureCalibrator", "BetaCalibrator"],
+    "monocal.calibrators.platt": ["Uncalibrated", "PlattCalibrator", "TemperatureCalibrator", "BetaCalibrator"],
     "monocal.calibrators.gauss_gamma": ["GaussCalibrator", "GammaCalibrator"],
     "monocal.calibrators.binned": ["HistogramCalibrator", "IsotonicCalibrator", "SirCalibrator"],
     "monocal.calibrators.per_segment": ["PerSegmentCalibrator"],

@@ -27,13 +27,12 @@ def report_numbers():
     table = table.append_column("times_seen", [weights]).append_column("price", [price])
     model = monocal.fit(
         table.slice(0, 3_000),
-        method="wide_logistic",
+        method=monocal.WideLogistic(carry="auto"),
         score="pctr",
         label="click",
         fields=["device", "country"],
         numeric=["price"],
         time="timestamp",
-        carry="auto",
     )
     columns = {"time": "timestamp", "group": "user_id", "weight": "times_seen", "fields": ["device", "country"]}
     data = build_report(model, table.slice(3_000), n_bootstrap=10, n_floor=10, seed=4, **columns)

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 import monocal
+from monocal.calibrators import calibrator
 from monocal.core.fields import STEPS
 from monocal.core.scores import logit, sigmoid
 from monocal.models.onnx import export_onnx
@@ -37,7 +38,7 @@ def model(request, log):
     extra = {"n_epochs": 2, "carry": "none", "show_progress": False} if request.param != "wide_logistic" else {}
     if request.param in ("fac", "desc"):
         extra["hard_monotone"] = True
-    return monocal.fit(log, method=request.param, **COLUMNS, **extra)
+    return monocal.fit(log, method=calibrator(request.param, **extra), **COLUMNS)
 
 
 def test_online_as_offline_and_after_loading(model, log, tmp_path):
@@ -89,8 +90,8 @@ def test_the_onnx_graph_takes_numbers(model, log, inputs, tmp_path):
 
 def test_a_network_learns_what_a_shift_cannot(log):
     """The slope depends on the price; without `price` in its context no map could tell."""
-    options = {"method": "umc", "n_epochs": 12, "carry": "none", "score": "pctr", "label": "click", "fields": ["site"]}
-    fitted = monocal.fit(log, numeric=["price"], show_progress=False, **options)
+    method = monocal.Umc(n_epochs=12, carry="none", show_progress=False)
+    fitted = monocal.fit(log, method=method, score="pctr", label="click", fields=["site"], numeric=["price"])
     steep, flat = (
         np.ptp(logit(fitted.predict({"pctr": [0.1, 0.6], "price": [price, price], "site": [1, 1]})))
         for price in (45.0, 3.0)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.calibrators import CALIBRATORS, LogitCalibrator
+from monocal.calibrators import CALIBRATORS, LogitCalibrator, calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.scores import logit
 from monocal.lab.simulator import simulate_log
@@ -24,10 +24,11 @@ def table():
     return rows.append_column("z", pa.array(logit(rows["pctr"].to_numpy())))
 
 
-def fitted(table, method, **arguments):
+def fitted(table, method, *, score="pctr", scores_are="probability", **arguments):
     if method == "per_segment":
         arguments["field"] = 2
-    return monocal.fit(table, **{"score": "pctr", "label": "click", "fields": FIELDS, "method": method} | arguments)
+    chosen = calibrator(method, **arguments)
+    return monocal.fit(table, method=chosen, score=score, scores_are=scores_are, label="click", fields=FIELDS)
 
 
 @pytest.fixture(scope="module", params=STATISTICAL)

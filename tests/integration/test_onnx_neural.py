@@ -6,6 +6,7 @@ import onnxruntime
 import pytest
 
 import monocal
+from monocal.calibrators import calibrator as make
 from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.models.onnx import export_onnx
@@ -39,11 +40,10 @@ def table():
     return simulate_log(3000, seed=1).table()
 
 
-def fitted(table, fields=FIELDS, mix=1.0, **arguments):
+def fitted(table, method, *, fields=FIELDS, mix=1.0, **arguments):
     """A model with noise on every weight: one epoch after an identity start leaves networks that do nothing."""
-    model = monocal.fit(
-        table, score="pctr", label="click", fields=fields, n_epochs=1, recent_share=0.1, n_threads=1, **arguments
-    )
+    small = make(method, n_epochs=1, recent_share=0.1, n_threads=1, **arguments)
+    model = monocal.fit(table, method=small, score="pctr", label="click", fields=fields)
     random = np.random.default_rng(0)
     calibrator = model.tasks[0].calibrator
     calibrator.weights_ = {
@@ -63,7 +63,7 @@ def _fan_in(name, value):
 
 @pytest.mark.parametrize("case", EXACT)
 def test_graph_says_what_predict_says(table, tmp_path, case):
-    result = export_onnx(fitted(table, **{"method": case, **EXACT[case]}), tmp_path / "m.onnx")
+    result = export_onnx(fitted(table, **({"method": case} | EXACT[case])), tmp_path / "m.onnx")
     assert result.largest_difference <= 1e-6
     assert (result.tolerance, result.n_nodes) == (1e-6, None)
     names = [node.name for node in onnx.load(result.path).graph.node]
@@ -146,7 +146,7 @@ MONOTONE = ["umc", "umc, share 0.4", "fac, in order", "sbcr, query side", "adaca
 @pytest.mark.parametrize("case", MONOTONE)
 def test_no_step_of_the_score_lowers_the_graphs_probability(table, tmp_path, case):
     """On trained weights with noise, over the whole range and runs of neighbouring float64 numbers."""
-    model = fitted(table, **{"method": case, **EXACT[case]})
+    model = fitted(table, **({"method": case} | EXACT[case]))
     result = export_onnx(model, tmp_path / "m.onnx", inputs="ids")
     session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
     scores = np.linspace(1e-7, 1 - 1e-7, 6001)

@@ -31,9 +31,12 @@ def lists():
 @pytest.fixture(scope="module")
 def model(lists):
     return monocal.fit(
-        lists, method="umc", score="pctr", label="click", fields=FIELDS,
-        n_epochs=3, carry="none", n_threads=1, show_progress=False,
-    )  # fmt: skip
+        lists,
+        method=monocal.Umc(n_epochs=3, carry="none", n_threads=1, show_progress=False),
+        score="pctr",
+        label="click",
+        fields=FIELDS,
+    )
 
 
 def n_swaps_and_ties(scores, probabilities):

@@ -23,14 +23,14 @@ from monocal.core import batches
 from monocal.lab.prepare import histories, time_order
 from monocal.tables import source as tables
 tables.TableStream.placed_batches.__defaults__ = (None, 8192, ())
-batches.WINDOW_ROWS = 16384
+batches.iterate_batches.__kwdefaults__["window_rows"] = batches.WINDOW_ROWS = 16384
 time_order._CHUNK_ROWS, time_order._BUCKET_ROWS = 8192, 16384
 histories._WINDOW_ROWS = 8192
 from monocal.lab.prepare.encoder import encode_log
 from monocal.tables.roles import Roles
 
 log, folder, n_fields, history = sys.argv[1:]
-schema = Roles(labels="y", fields=[f"f{i}" for i in range(int(n_fields))], time="t")
+schema = Roles(label="y", fields=[f"f{i}" for i in range(int(n_fields))], time="t")
 
 def peak():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024

@@ -10,7 +10,7 @@ from monocal.lab.rankers import rank_log, ranker
 from monocal.tables.roles import Roles
 
 LOG = monocal.simulate_log(400, seed=3).table()
-SCHEMA = Roles(labels="click", fields=["device"], time="timestamp")
+SCHEMA = Roles(label="click", fields=["device"], time="timestamp")
 
 
 @pytest.mark.parametrize(

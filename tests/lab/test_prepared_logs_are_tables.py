@@ -17,7 +17,7 @@ from monocal.tables.source import open_table
 from monocal.tables.table import Table
 
 TABLE = simulate_log(6_000, seed=3).table()
-ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp", group="user_id")
+ROLES = Roles(score="pctr", label="click", fields=["site_id", "device"], time="timestamp", group="user_id")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_hashed_values_are_refused_by_name(tmp_path):
 
 def test_numbers_come_back_as_the_steps_that_models_see(tmp_path):
     table = {"y": [0, 1, 0, 1], "p": [0.1, 0.2, 0.3, 0.4], "price": [1.0, 1.25, None, 2.0]}
-    rows = Table.read(table, Roles.of(score="p", label="y", numeric=["price"])).encoded()
+    rows = Table.read(table, Roles(score="p", label="y", numeric=["price"])).encoded()
     save_encoded(rows, tmp_path / "log")
     (batch,) = open_table(tmp_path / "log").batches()
     assert batch.column("price").to_pylist() == table["price"]

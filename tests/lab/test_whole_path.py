@@ -44,7 +44,7 @@ def test_neural_model_uses_the_rankers_embeddings(tmp_path):
     write_avazu(raw)
     log = encode_log(SOURCES["avazu"]().open(raw), None, tmp_path / "encoded")
     scored = rank_log(log, ranker("deepfm", batch_rows=128, hidden=(32, 16)), tmp_path / "ranked")
-    model = monocal.fit(scored.part("calibration"), method="umc", embeddings="ranker", n_epochs=1)
+    model = monocal.fit(scored.part("calibration"), method=monocal.Umc(embeddings="ranker", n_epochs=1))
     check_model(model, scored, tmp_path)
 
 

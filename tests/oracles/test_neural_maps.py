@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.lab.reconstructions.torch_maps import AdaCalibMap, interpolate
+from monocal.lab.reconstructions.adacalib_map import AdaCalibMap, interpolate
 from monocal.neural import maps
 from monocal.neural.network import MonotoneMap, disorder
 from monocal.ops.numpy_ops import NUMPY, NumpyOps

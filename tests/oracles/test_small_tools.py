@@ -31,7 +31,7 @@ def test_labels_that_have_not_come_shift_a_small_rate_by_the_logarithm_of_their_
         fitted = calibrator("platt").fit(scores, labels, weights=weights)
         return fitted, fitted.predict(scores)
 
-    roles = Roles.of(score="p", label="y", weight="n")
+    roles = Roles(score="p", label="y", weight="n")
     rows = replace(Table.read({"p": scores, "y": labels, "n": counts}, roles), maturity=maturity)
     late = fit_late(fit, rows, "y").predict(scores[:1])
     naive = fit(counts)[1][:1]

@@ -37,7 +37,7 @@ def fits(n_rows: int, rounds: int) -> list[Row]:
         path = Path(folder) / "log.parquet"
         pq.write_table(log.table(), path)
         fields = list(log.field_names)
-        roles = Roles.of(score="pctr", label="click", fields=fields, time="timestamp")
+        roles = Roles(score="pctr", label="click", fields=fields, time="timestamp")
         columns = {name: ids[:, place] for place, name in enumerate(log.field_names)}
         found = best_of(
             {

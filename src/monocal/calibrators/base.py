@@ -347,7 +347,8 @@ class Calibrator(Parameters, ABC):
 
     def __repr__(self) -> str:
         changed = self.changed_params()
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+        kind = type(self).__name__.removesuffix("Calibrator")
+        return f"{kind}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
     # Hooks
 

@@ -22,13 +22,13 @@ from monocal.wide.refresh import centred, refresh_effects, require_posterior, re
 
 
 @final
-class NoneCalibrator(LogitCalibrator):
+class Uncalibrated(LogitCalibrator):
     """Leaves the score as it is (after the sampling correction, if a rate is given).
 
     The bar that every other method has to clear.
 
     Example:
-        >>> NoneCalibrator().fit([0.2, 0.7], [0, 1]).predict([0.3]).round(6).tolist()
+        >>> Uncalibrated().fit([0.2, 0.7], [0, 1]).predict([0.3]).round(6).tolist()
         [0.3]
     """
 

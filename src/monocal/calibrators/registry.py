@@ -17,14 +17,14 @@ from typing import Any, final
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
 from monocal.calibrators.params import check_arguments, parameter_names
-from monocal.core.errors import MonocalError, UnknownName
+from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 
 GROUP = "monocal.calibrators"
 """The entry-point group: `name = "package.module:Class"`, where the class has the same `name`."""
 
 
 OWN = {
-    "none": "monocal.calibrators.platt:NoneCalibrator",
+    "none": "monocal.calibrators.platt:Uncalibrated",
     "histogram": "monocal.calibrators.binned:HistogramCalibrator",
     "isotonic": "monocal.calibrators.binned:IsotonicCalibrator",
     "sir": "monocal.calibrators.binned:SirCalibrator",
@@ -41,6 +41,17 @@ OWN = {
     "desc": "monocal.neural.methods:DescCalibrator",
 }
 """Our own methods, in the order in which they are listed, and where their classes are."""
+
+
+def own_class(name: str) -> type[Calibrator]:
+    """Returns one of our methods by its public name, such as "Umc"."""
+    return next(_imported(place) for place in OWN.values() if place.endswith((f":{name}", f":{name}Calibrator")))
+
+
+def _imported(place: str) -> type[Calibrator]:
+    module, _, kind = place.partition(":")
+    found: type[Calibrator] = getattr(import_module(module), kind)
+    return found
 
 
 class BrokenMethod(MonocalError):
@@ -69,9 +80,7 @@ class Catalogue(Mapping[str, type[Calibrator]]):
 
     def __getitem__(self, name: str) -> type[Calibrator]:
         if name in OWN:
-            module, _, kind = OWN[name].partition(":")
-            own: type[Calibrator] = getattr(import_module(module), kind)
-            return own
+            return _imported(OWN[name])
         offers = _offers(tuple(sys.path)).get(name)
         if offers is None:
             raise KeyError(name)
@@ -128,27 +137,37 @@ class MethodInfo:
     tags: Tags
 
 
-def calibrator(method: str, /, **arguments: Any) -> Calibrator:
-    """Returns an unfitted calibrator by name.
+def calibrator(method: str | Calibrator, /, **arguments: Any) -> Calibrator:
+    """Returns an unfitted calibrator, by name or like another one.
 
     Arguments:
-        method: One of `methods()`.
+        method: One of `methods()`, or a calibrator, of which the arguments count and not whether it is fitted.
         arguments: What the method's class takes; an unknown one is refused with the nearest known, an impossible value
             with the possible ones.
 
     Example:
         >>> calibrator("histogram", n_bins=20)
-        HistogramCalibrator(n_bins=20)
+        Histogram(n_bins=20)
         >>> calibrator("isotonik")
         Traceback (most recent call last):
         ...
         monocal.core.errors.UnknownName: method: got 'isotonik'; ... Hint: did you mean 'isotonic'?
     """
-    kind = CALIBRATORS.named(method)
+    if isinstance(method, Calibrator):
+        kind = type(method)
+        if CALIBRATORS.get(method.name) is not kind:
+            hint = "offer its class as an entry point of the group monocal.calibrators, so that models with it load"
+            raise InvalidInput.of("method", repr(kind), "a method of monocal.methods()", hint)
+        arguments = method.changed_params() | arguments
+    elif isinstance(method, str):
+        kind = CALIBRATORS.named(method)
+    else:
+        hint = 'write method="platt" or method=monocal.Platt(l2=1.0)'
+        raise InvalidInput.of("method", repr(method), "the name of a method, or one with its arguments", hint)
     known = parameter_names(kind)
     for name in arguments:
         if name not in known:
-            raise UnknownName.among(f"argument of {method!r}", name, known)
+            raise UnknownName.among(f"argument of {kind.name!r}", name, known)
     check_arguments(kind, arguments)
     made = kind(**arguments)
     _ = made.tags  # a method around another one makes that, too, which refuses what it cannot be

@@ -43,7 +43,7 @@ def proposed_fields(table: str | list[str], given: Sequence[str] | None, columns
     Arguments:
         table: Where the rows are; a prepared log knows its fields.
         given: What the caller wrote.
-        columns: The columns that play another part, as `Roles.of` takes them.
+        columns: The columns that play another part, as `Roles` takes them.
     """
     if given != ["auto"]:
         return chosen_fields(given)
@@ -54,7 +54,8 @@ def proposed_fields(table: str | list[str], given: Sequence[str] | None, columns
 
     if is_encoded(table):
         return []
-    found = usable_fields(propose_fields(table, Roles.of(**columns)))
+    named = {name: part for name, part in columns.items() if part is not None}
+    found = usable_fields(propose_fields(table, Roles(**named)))
     remark(f"fields: {', '.join(found) or 'none'}")
     return found
 

@@ -140,11 +140,11 @@ def _fields_to_fit(table: str | list[str], method: Calibrator, columns: dict[str
     from monocal.tables.encoded import is_encoded
     from monocal.tables.roles import Roles
 
-    others = {name: value for name, value in columns.items() if name != "fields"}
+    others = {name: value for name, value in columns.items() if name != "fields" and value is not None}
     given, uses_fields = columns["fields"], method.class_tags.uses_features
     if given or columns["numeric"] or not uses_fields or is_encoded(table):
         return arguments.proposed_fields(table, given, others)
-    proposed = propose_fields(table, Roles.of(**others))
+    proposed = propose_fields(table, Roles(**others))
     rows = [
         [field.name, f"{field.n_values:,}", f"{field.most_common} ({field.most_common_share:.0%})", field.objection]
         for field in proposed

@@ -138,7 +138,7 @@ def compare(
     others = {name: value for name, value in columns.items() if name != "fields"}
     found = compare_methods(
         given,
-        methods,
+        methods=methods,
         fields=arguments.proposed_fields(given, columns["fields"], others),
         metric=metric,
         arguments=settings,

@@ -81,7 +81,7 @@ def refresh(
     from monocal.monitoring.refresh import refresh as refresh_folder
 
     period: dict[str, Any] = {"since": since, "until": until, "scores_are": scores_are}
-    done = refresh_folder(model, given, out, gate=gate, by=tuple(by or ()), max_harm=max_harm, **period, **columns)
+    done = refresh_folder(model, given, out=out, gate=gate, by=by or (), max_harm=max_harm, **period, **columns)
     remark(done.late_labels)
     if as_json:
         print_json(done.as_dict())
@@ -171,12 +171,11 @@ def _print_registry(found: Registry, as_json: bool) -> None:
         remark(f"generation {found.current.generation} is active since {found.current.at}: {found.model_folder}")
 
 
-@with_columns("label", "sampling_rate", "label_time", "window")
+@with_columns("time", "label", "sampling_rate", "label_time", "window")
 def watch(
     model: Path,
     table: list[str],
     *,
-    time: str,
     by: Names = None,
     state: str | None = None,
     every: str | None = None,
@@ -199,7 +198,6 @@ def watch(
     labels show what the forecast expects of itself, and are read again when their labels are there.
 
     Arguments:
-        time (COLUMN): When a row happened.
         by (COLUMNS): Every value of these columns gets charts of its own.
         state (FOLDER): Where the watch is kept from run to run; by default beside the model, with .watch added.
         every (LENGTH): The length of a period: 1d, 12h; a number for numbers.
@@ -215,7 +213,6 @@ def watch(
     found = watch_table(
         load_model(model),
         given,
-        time=time,
         by=by or [],
         state=state or model.with_name(f"{model.resolve().name}.watch"),
         every=every,

@@ -92,7 +92,7 @@ def described(documented: Any) -> dict[str, Meaning]:
 
     Example:
         >>> described(with_columns)["names"].text
-        'Roles, as Roles and Roles.of call them.'
+        'Roles, as Roles calls them.'
     """
     section = inspect.cleandoc(documented.__doc__ or "").partition("Arguments:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^ {4}(\w+)(?: \(([^)]*)\))?: ((?:.+\n?)(?: {8}.+\n?)*)", section, re.M)
@@ -103,7 +103,7 @@ def with_columns(*names: str) -> Callable[[Callable[..., None]], Callable[..., N
     """Lets a verb take roles as options; it receives them by name, as the library takes them, in its `**columns`.
 
     Arguments:
-        names: Roles, as `Roles` and `Roles.of` call them.
+        names: Roles, as `Roles` calls them.
     """
 
     def mark(verb: Callable[..., None]) -> Callable[..., None]:
@@ -181,25 +181,24 @@ def _columns(names: Sequence[str]) -> list[inspect.Parameter]:
         return []
     from monocal.tables.roles import Roles
 
-    hints = get_type_hints(Roles) | {"score": str, "label": str}
-    meanings = described(Roles) | described(Roles.of)
+    hints = get_type_hints(Roles)
+    meanings = described(Roles)
     found = []
     for name in names:
-        hint = hints.get(name)
+        hint = hints[name]
         metavar: str | None = _METAVARS.get(name, "COLUMN")
         kind: Any = str | None
-        default: Any = None
         reader: Any = arguments.number_or_column if name == "sampling_rate" else None
         if hint is bool:
-            kind, default, metavar = bool, False, None
+            kind, metavar = bool | None, None
         elif get_origin(hint) is Literal:
-            kind, default, metavar = hint, get_args(hint)[0], "|".join(get_args(hint))
-        elif get_origin(hint) is tuple:
+            kind, metavar = hint | None, "|".join(get_args(hint))
+        elif get_origin(hint) is Sequence:
             kind, metavar, reader = list[str] | None, "COLUMNS", arguments.names
         elif name == "tasks":
             kind, reader = list[str] | None, arguments.tasks
         option = typer.Option(f"--{name.replace('_', '-')}", metavar=metavar, help=meanings[name].text)
-        found.append(_parameter(name, default, kind, option, reader))
+        found.append(_parameter(name, None, kind, option, reader))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 LONGEST_SHOWN = 200
@@ -53,13 +53,6 @@ class UnknownName(InvalidInput):
         hint = f"did you mean {near!r}?" if near else f"{otherwise}."
         got = shown(repr(name[: LONGEST_SHOWN + 1]))
         return cls(f"{shown(kind)}: got {got}; expected one of {listed or '(there are none)'}. Hint: {hint}")
-
-    @classmethod
-    def check(cls, kind: str, names: Iterable[str], known: Collection[str]) -> None:
-        """Refuses the first of the names that is not known."""
-        for name in names:
-            if name not in known:
-                raise cls.among(kind, name, known)
 
 
 class ArtefactError(MonocalError):

@@ -1,11 +1,4 @@
-"""Output files and folders of this machine: tried before any work is done, there whole or not at all.
-
-What is new is written beside its place under a hidden name, and renamed into it. A folder that was there is renamed out
-of it first; whoever is killed between the two renames leaves it under a hidden name, from which the next writer or
-reader puts it back. Writers take turns by locks of the system, on the folders and files themselves: no lock files are
-left behind, and a lock ends with its owner, however that ends. On a system without them (Windows, some network file
-systems) writers do not wait for each other; every single write is whole all the same.
-"""
+"""Output files of this machine: tried before any work is done, there whole or not at all, a full disk in one line."""
 
 from __future__ import annotations
 
@@ -44,24 +37,6 @@ _NO_ROOM_TEXTS = re.compile(
     ),
     re.IGNORECASE,
 )
-
-PATIENCE_SECONDS = 120.0
-"""How long a writer waits for its turn."""
-
-_LOOK_SECONDS = 0.002
-_MOST_READS = 100
-_READER_SECONDS = 1.0
-_PART, _OLD = ".part", ".old"
-
-OwnFiles = Callable[[Path], frozenset[str]]
-"""Tells which files of an existing folder a writer may remove; raises `InvalidInput` if the folder holds others."""
-
-T = TypeVar("T")
-
-_held: ContextVar[frozenset[str]] = ContextVar("monocal_turns", default=frozenset())
-
-
-# Places
 
 
 def is_uri(place: object) -> TypeGuard[str]:
@@ -146,6 +121,104 @@ def check_output(target: str | Path, inputs: Iterable[str | Path]) -> None:
             )
 
 
+@contextmanager
+def atomic_file(target: str | Path) -> Iterator[Path]:
+    """Yields a temporary path beside `target`; on success it is synced and renamed, on any error removed.
+
+    What an earlier writer of the same file left when it was killed is removed first. A full disk is a `DiskFull`.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with atomic_file(Path(folder) / "a.txt") as temporary:
+        ...         _ = temporary.write_text("whole")
+        ...     (Path(folder) / "a.txt").read_text()
+        'whole'
+    """
+    target = local_path(target, "output file")
+    with naming_disk_full(target), ExitStack() as stack:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        ending = ".part" + target.suffix
+        with turn_in(target.parent):
+            for path in leftovers(target, ending):
+                if is_abandoned(path):
+                    path.unlink(missing_ok=True)
+            temporary = unused_name(target, ending)
+            # the mode of any new file, as the umask and the folder have it
+            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            mode = temporary.stat().st_mode & 0o666
+            stack.enter_context(turn_in(temporary))
+        try:
+            yield temporary
+            # a library may have put a file of its own in this place, readable by nobody else
+            temporary.chmod(mode)
+            sync(temporary)
+            temporary.replace(target)
+            sync(target.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def sync(path: Path) -> None:
+    """Makes sure that a file's contents, or a folder's entries where the system can do that, are on the disk."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        if path.is_dir():
+            return  # Windows opens no folders
+        raise
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def unused_name(target: Path, ending: str) -> Path:
+    """Returns a hidden name beside `target` that nobody uses and by which `leftovers` finds it again."""
+    return target.parent / f".{target.name}.{secrets.token_hex(4)}{ending}"
+
+
+def leftovers(target: Path, ending: str) -> list[Path]:
+    """Returns what stands beside `target` under names of `unused_name`."""
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}{re.escape(ending)}")
+    return sorted(target.parent / entry for entry in os.listdir(target.parent) if pattern.fullmatch(entry))
+
+
+@contextmanager
+def naming_disk_full(target: str | Path) -> Iterator[None]:
+    """Turns whatever the block raises because a disk is full (or a quota or size limit reached) into `DiskFull`.
+
+    Of blocks in blocks the outermost names what was being written: that is what the caller asked for.
+
+    Example:
+        >>> with naming_disk_full("model"):
+        ...     raise OSError(28, "No space left on device")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.DiskFull: disk full while writing 'model'; nothing was replaced. Hint: free space ...
+    """
+    try:
+        yield
+    except Exception as error:
+        if not is_disk_full(error):
+            raise
+        advice = "free space there, raise the quota or file size limit, or write to another disk"
+        raise DiskFull(f"disk full while writing {str(target)!r}; nothing was replaced. Hint: {advice}.") from error
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Says whether an error means that there was no room to write.
+
+    Example:
+        >>> is_disk_full(OSError("4096 requested and 512 written")), is_disk_full(ValueError("too large"))
+        (True, False)
+    """
+    if isinstance(error, DiskFull):
+        return True
+    return getattr(error, "errno", None) in _NO_ROOM or _NO_ROOM_TEXTS.search(str(error)) is not None
+
+
 def _try_to_write(path: Path, argument: str) -> None:
     """Writes a file without a name beside the place, or where its first missing folder would be made."""
     try:
@@ -167,32 +240,17 @@ def _try_to_write(path: Path, argument: str) -> None:
         ) from error
 
 
-# What appears whole or not at all
+# Folders
 
 
-@contextmanager
-def atomic_file(target: str | Path) -> Iterator[Path]:
-    """Yields a temporary path beside `target`; on success it is synced and renamed, on any error removed.
+OwnFiles = Callable[[Path], frozenset[str]]
+"""Tells which files of an existing folder a writer may remove; raises `InvalidInput` if the folder holds others."""
 
-    What an earlier writer of the same file left when it was killed is removed first. A full disk is a `DiskFull`.
+T = TypeVar("T")
 
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with atomic_file(Path(folder) / "a.txt") as temporary:
-        ...         _ = temporary.write_text("whole")
-        ...     (Path(folder) / "a.txt").read_text()
-        'whole'
-    """
-    target = local_path(target, "output file")
-    with naming_disk_full(target), _beside(target, _PART + target.suffix, _make_file) as temporary:
-        mode = temporary.stat().st_mode & 0o666
-        yield temporary
-        # a library may have put a file of its own in this place, readable by nobody else
-        temporary.chmod(mode)
-        sync(temporary)
-        temporary.replace(target)
-        sync(target.parent)
+_MOST_READS = 100
+_READER_SECONDS = 1.0
+_PART, _OLD = ".part", ".old"
 
 
 @contextmanager
@@ -212,51 +270,17 @@ def atomic_folder(target: str | Path, own_files: OwnFiles) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         with turn_in(target.parent):
             _put_back(target)
-            for path in leftovers(target, _OLD):
+            for path in [*leftovers(target, _OLD), *filter(is_abandoned, leftovers(target, _PART))]:
                 shutil.rmtree(path, ignore_errors=True)
-            temporary = stack.enter_context(_beside(target, _PART, Path.mkdir))
-        yield temporary
-        _publish(temporary, target, own_files)
-
-
-@contextmanager
-def _beside(target: Path, ending: str, make: Callable[[Path], object]) -> Iterator[Path]:
-    """Yields what `make` put beside `target`, locked as long as its writer lives; on any error it is removed."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        with turn_in(target.parent):
-            for path in filter(is_abandoned, leftovers(target, ending)):
-                _discard(path)
-            temporary = _hidden(target, ending)
-            make(temporary)
+            temporary = unused_name(target, _PART)
+            temporary.mkdir()
             stack.enter_context(turn_in(temporary))
         try:
             yield temporary
+            _publish(temporary, target, own_files)
         except BaseException:
-            _discard(temporary)
+            shutil.rmtree(temporary, ignore_errors=True)
             raise
-
-
-def leftovers(target: Path, ending: str) -> list[Path]:
-    """Returns what writers have beside `target` under hidden names with this ending."""
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}{re.escape(ending)}")
-    return sorted(target.parent / entry for entry in os.listdir(target.parent) if pattern.fullmatch(entry))
-
-
-def _hidden(target: Path, ending: str) -> Path:
-    return target.parent / f".{target.name}.{secrets.token_hex(4)}{ending}"
-
-
-def _make_file(path: Path) -> None:
-    # the mode of any new file, as the umask and the folder have it
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-
-
-def _discard(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _publish(finished: Path, target: Path, own_files: OwnFiles) -> None:
@@ -268,7 +292,7 @@ def _publish(finished: Path, target: Path, own_files: OwnFiles) -> None:
             os.rename(finished, target)  # takes the place of an empty folder, too
             sync(target.parent)
             return
-        old = _hidden(target, _OLD)
+        old = unused_name(target, _OLD)
         os.rename(target, old)
         try:
             names = own_files(old)  # a foreign file may have come in since the look above
@@ -311,10 +335,45 @@ def remove_folder(folder: Path, own_files: OwnFiles) -> None:
         sync(folder.parent)
 
 
+def finish_replacement(folder: Path) -> bool:
+    """Waits for a writer between its two renames, or puts the old folder back if that writer was killed there.
+
+    Returns whether there is a folder then.
+    """
+    with suppress(OSError, MonocalError), turn_in(folder.parent, _READER_SECONDS):
+        _put_back(folder)
+    return folder.exists()
+
+
 def named_place(target: str | Path) -> Path:
     """Returns the path with a last part that has a name, so that something can stand beside it."""
     path = local_path(target, "output folder")
     return path.resolve() if path.name in ("", "..") else path
+
+
+def read_unchanged(folder: Path, read: Callable[[], T]) -> T:
+    """Reads a folder, once more if another took its place meanwhile: nobody sees parts of two."""
+    for _ in range(_MOST_READS):
+        before = identity_of(folder)
+        try:
+            found = read()
+        except (OSError, MonocalError):
+            # two moments without a folder may lie in two replacements
+            if identity_of(folder) == before and (before is not None or not finish_replacement(folder)):
+                raise
+        else:
+            if identity_of(folder) == before:
+                return found
+    return read()
+
+
+def identity_of(folder: Path) -> tuple[int, int, int] | None:
+    """Returns what changes when another folder takes this place; None if there is none."""
+    try:
+        facts = folder.stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino, facts.st_ctime_ns
 
 
 def _put_back(target: Path) -> None:
@@ -358,96 +417,15 @@ def _sync_all(folder: Path) -> None:
         sync(Path(place))
 
 
-def sync(path: Path) -> None:
-    """Makes sure that a file's contents, or a folder's entries where the system can do that, are on the disk."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except PermissionError:
-        if path.is_dir():
-            return  # Windows opens no folders
-        raise
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-# Readers
-
-
-def finish_replacement(folder: Path) -> bool:
-    """Waits for a writer between its two renames, or puts the old folder back if that writer was killed there.
-
-    Returns whether there is a folder then.
-    """
-    with suppress(OSError, MonocalError), turn_in(folder.parent, _READER_SECONDS):
-        _put_back(folder)
-    return folder.exists()
-
-
-def read_unchanged(folder: Path, read: Callable[[], T]) -> T:
-    """Reads a folder, once more if another took its place meanwhile: nobody sees parts of two."""
-    for _ in range(_MOST_READS):
-        before = identity_of(folder)
-        try:
-            found = read()
-        except (OSError, MonocalError):
-            # two moments without a folder may lie in two replacements
-            if identity_of(folder) == before and (before is not None or not finish_replacement(folder)):
-                raise
-        else:
-            if identity_of(folder) == before:
-                return found
-    return read()
-
-
-def identity_of(folder: Path) -> tuple[int, int, int] | None:
-    """Returns what changes when another folder takes this place; None if there is none."""
-    try:
-        facts = folder.stat()
-    except OSError:
-        return None
-    return facts.st_dev, facts.st_ino, facts.st_ctime_ns
-
-
-# Full disks
-
-
-@contextmanager
-def naming_disk_full(target: str | Path) -> Iterator[None]:
-    """Turns whatever the block raises because a disk is full (or a quota or size limit reached) into `DiskFull`.
-
-    Of blocks in blocks the outermost names what was being written: that is what the caller asked for.
-
-    Example:
-        >>> with naming_disk_full("model"):
-        ...     raise OSError(28, "No space left on device")
-        Traceback (most recent call last):
-        ...
-        monocal.core.errors.DiskFull: disk full while writing 'model'; nothing was replaced. Hint: free space ...
-    """
-    try:
-        yield
-    except Exception as error:
-        if not is_disk_full(error):
-            raise
-        advice = "free space there, raise the quota or file size limit, or write to another disk"
-        raise DiskFull(f"disk full while writing {str(target)!r}; nothing was replaced. Hint: {advice}.") from error
-
-
-def is_disk_full(error: BaseException) -> bool:
-    """Says whether an error means that there was no room to write.
-
-    Example:
-        >>> is_disk_full(OSError("4096 requested and 512 written")), is_disk_full(ValueError("too large"))
-        (True, False)
-    """
-    if isinstance(error, DiskFull):
-        return True
-    return getattr(error, "errno", None) in _NO_ROOM or _NO_ROOM_TEXTS.search(str(error)) is not None
-
-
 # Turns
+
+
+PATIENCE_SECONDS = 120.0
+"""How long a writer waits for its turn."""
+
+_LOOK_SECONDS = 0.002
+
+_held: ContextVar[frozenset[str]] = ContextVar("monocal_turns", default=frozenset())
 
 
 @contextmanager

@@ -141,10 +141,12 @@ class FolderFormat:
         path = Path(folder) / self.manifest
         manifest = self._parse(Path(folder))
         if manifest.get("format") != self.name:
-            raise self._refused(path, f"not a {self.name}")
+            raise ArtefactError(f"{path}: not a {self.name}; nothing was loaded")
         version = manifest.get("schema_version")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise self._refused(path, f"damaged (schema version {version!r})")
+            raise ArtefactError(
+                f"{path}: damaged (schema version {version!r}); nothing was loaded. Hint: {self.remedy}"
+            )
         if version != self.version:
             writer = str(manifest.get("written_by", "an earlier version of monocal"))[:60]
             remedy = self.anew if version < self.version else "upgrade monocal"
@@ -154,7 +156,9 @@ class FolderFormat:
             )
         try:
             if manifest.get("fingerprint") != fingerprint({k: v for k, v in manifest.items() if k != "fingerprint"}):
-                raise self._refused(path, "the contents do not match their fingerprint")
+                raise ArtefactError(
+                    f"{path}: the contents do not match their fingerprint; nothing was loaded. Hint: {self.remedy}"
+                )
             for name, facts in manifest["files"].items():
                 _check_facts(name, facts)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -163,14 +167,16 @@ class FolderFormat:
 
     def damaged(self, folder: str | Path, error: Exception) -> ArtefactError:
         """Returns the error for a manifest that lacks something or has it in another form."""
-        return self._refused(Path(folder) / self.manifest, f"damaged ({error!r})")
+        return ArtefactError(
+            f"{Path(folder) / self.manifest}: damaged ({error!r}); nothing was loaded. Hint: {self.remedy}"
+        )
 
     def verify(self, folder: str | Path, manifest: Entries, *, contents: bool = True) -> None:
         """Compares the sizes of all files with the manifest, and their fingerprints if `contents`."""
         for name in manifest["files"]:
             path, facts = self._stated(Path(folder), manifest, name)
-            if contents:
-                self._check_contents(path, facts, fingerprint_file(path))
+            if contents and fingerprint_file(path) != facts["fingerprint"]:
+                raise self._altered(path)
 
     def read_file(self, folder: str | Path, manifest: Entries, name: str) -> bytes:
         """Reads one file into memory; what is returned is what was checked, whoever writes there meanwhile.
@@ -180,7 +186,8 @@ class FolderFormat:
         path, facts = self._stated(Path(folder), manifest, name)
         with path.open("rb") as stream:
             contents = stream.read(facts["n_bytes"] + 1)
-        self._check_contents(path, facts, fingerprint_bytes(contents))
+        if fingerprint_bytes(contents) != facts["fingerprint"]:
+            raise self._altered(path)
         return contents
 
     def view_file(self, folder: str | Path, manifest: Entries, name: str) -> bytes | mmap.mmap:
@@ -195,7 +202,8 @@ class FolderFormat:
             return self.read_file(folder, manifest, name)
         with path.open("rb") as stream:
             contents = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        self._check_contents(path, facts, fingerprint_bytes(contents))
+        if fingerprint_bytes(contents) != facts["fingerprint"]:
+            raise self._altered(path)
         return contents
 
     def copy(self, folder: str | Path, target: Path) -> Entries:
@@ -213,41 +221,43 @@ class FolderFormat:
         return manifest
 
     def _parse(self, folder: Path) -> Entries:
-        path, is_one = folder / self.manifest, f"{self.called} is a folder with {self.manifest} in it"
+        path = folder / self.manifest
         if not folder.exists() and not finish_replacement(folder):
-            raise MissingFolder(f"{folder}: there is no such folder; {is_one}. Hint: check the path")
+            raise MissingFolder(
+                f"{folder}: there is no such folder; {self.called} is a folder with {self.manifest} in it. "
+                "Hint: check the path"
+            )
         if not path.is_file():
-            raise ArtefactError(f"{path}: there is no such file; {is_one}")
+            raise ArtefactError(f"{path}: there is no such file; {self.called} is a folder with {self.manifest} in it")
         with path.open("rb") as stream:
             contents = stream.read(LARGEST_MANIFEST_BYTES + 1)
         if len(contents) > LARGEST_MANIFEST_BYTES:
-            raise self._refused(path, f"larger than {LARGEST_MANIFEST_BYTES >> 20} MiB")
+            raise ArtefactError(f"{path}: larger than {LARGEST_MANIFEST_BYTES >> 20} MiB; nothing was loaded")
         try:
             manifest = json.loads(contents)
         except (ValueError, RecursionError) as error:
-            raise self._refused(path, f"not a whole JSON file ({error})") from error
+            raise ArtefactError(f"{path}: not a whole JSON file ({error}); nothing was loaded") from error
         if not isinstance(manifest, dict):
-            raise self._refused(path, f"not a {self.name}")
+            raise ArtefactError(f"{path}: not a {self.name}; nothing was loaded")
         return manifest
 
     def _stated(self, folder: Path, manifest: Entries, name: str) -> tuple[Path, Entries]:
         """The path of a file that has its size, and what the manifest says about it."""
-        path, facts = folder / name, manifest["files"].get(name)
-        if facts is None:
-            raise self._refused(path, "not in the manifest")
+        path = folder / name
+        if name not in manifest["files"]:
+            raise ArtefactError(f"{path}: not in the manifest; nothing was loaded. Hint: {self.remedy}")
+        facts = manifest["files"][name]
         if not path.is_file():
-            raise self._refused(path, "missing")
+            raise ArtefactError(f"{path}: missing; nothing was loaded. Hint: {self.remedy}")
         size, stated = path.stat().st_size, facts.get("n_bytes")
         if stated is not None and size != stated:
-            raise self._refused(path, f"{size} bytes instead of {stated}")
+            raise ArtefactError(f"{path}: {size} bytes instead of {stated}; nothing was loaded. Hint: {self.remedy}")
         return path, facts
 
-    def _check_contents(self, path: Path, facts: Entries, found: str) -> None:
-        if found != facts["fingerprint"]:
-            raise self._refused(path, "the contents do not match the manifest's fingerprint")
-
-    def _refused(self, path: Path, what: str) -> ArtefactError:
-        return ArtefactError(f"{path}: {what}; nothing was loaded. Hint: {self.remedy}")
+    def _altered(self, path: Path) -> ArtefactError:
+        return ArtefactError(
+            f"{path}: the contents do not match the manifest's fingerprint; nothing was loaded. Hint: {self.remedy}"
+        )
 
     def _own_files(self, folder: Path) -> frozenset[str]:
         """The files of a folder, all of them named by a manifest of this kind; anything else is refused."""

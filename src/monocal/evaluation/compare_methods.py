@@ -6,7 +6,7 @@ import time as clock
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 
@@ -14,17 +14,16 @@ from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.carry_over.describe import NETWORK_DROPPED, is_calendar
 from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 from monocal.core.progress import progress
-from monocal.core.scores import ScoreSpace
 from monocal.evaluation.compare import MARGIN, Comparison, Verdict, compare
 from monocal.evaluation.evaluate import headline_metrics
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.evaluation.table import evaluate_rows
 from monocal.metrics import METRICS
-from monocal.models.fit import FitOptions, fit_log, method_and_arguments
+from monocal.models.fit import fit_log
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
-from monocal.tables.roles import named_roles
+from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.source import TableLike
 from monocal.tables.split import DEFAULT_SHARE, HeldOut, Holdout, hold_out
 from monocal.tables.table import Table, rows_of_fit
@@ -189,18 +188,9 @@ class MethodComparison(Tabular):
 
 def compare_methods(
     table: TableLike,
-    methods: Sequence[str | Calibrator] | None = None,
+    roles: Roles | None = None,
     *,
-    score: str | None = None,
-    label: str | None = None,
-    fields: Sequence[str] = (),
-    numeric: Sequence[str] = (),
-    weight: str | None = None,
-    time: str | None = None,
-    group: str | None = None,
-    sampling_rate: float | str | None = None,
-    scores_are: ScoreSpace = "probability",
-    soft_labels: bool = False,
+    methods: Sequence[str | Calibrator] | None = None,
     min_count: int = 1,
     max_size: int | None = None,
     holdout: float = DEFAULT_SHARE,
@@ -210,9 +200,7 @@ def compare_methods(
     margin: float = MARGIN,
     n_bootstrap: int = 200,
     seed: int = 0,
-    event_time: str | None = None,
-    label_time: str | None = None,
-    window: str | None = None,
+    **columns: Unpack[Columns],
 ) -> MethodComparison:
     """Fits several methods on the same older rows and evaluates them on the same recent ones.
 
@@ -222,18 +210,9 @@ def compare_methods(
 
     Arguments:
         table: A table with scores, or a prepared log with scores or its folder.
+        roles: Which column is what, as in `monocal.fit`; of a prepared log `label` chooses the task.
         methods: Names of calibrators, or calibrators with their arguments, as in `monocal.fit`; None means all that can
             be fitted. The uncalibrated score is always among them.
-        score: As in `monocal.fit`, like the following columns.
-        label: The 0/1 column; of a prepared log the task, by default its first.
-        fields: Categorical columns.
-        numeric: Columns of numbers.
-        weight: How often a row counts.
-        time: Column that orders rows.
-        group: Users or queries, which intervals resample.
-        sampling_rate: A number or a column.
-        scores_are: The space of the scores.
-        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have.
         holdout: The most recent share of rows, which is evaluated.
@@ -244,25 +223,23 @@ def compare_methods(
         margin: Differences below this share of the metric are ties.
         n_bootstrap: Replicates behind an interval.
         seed: Seed of resampling; a network's own is one of its arguments.
-        event_time: Where labels may still come, as in `monocal.fit`; metrics are those of the labels that have come.
-        label_time: When a positive label came.
-        window: How long labels count.
+        columns: In place of roles: `score`, `label`, `group` (which intervals resample) and others.
 
     Example:
         >>> from monocal.lab.simulator import simulate_log
         >>> log = simulate_log(20_000, world="affine").table()
-        >>> found = compare_methods(log, ["platt", "beta"], score="pctr", label="click", time="timestamp")
+        >>> found = compare_methods(log, methods=["platt", "beta"], score="pctr", label="click", time="timestamp")
         >>> found.results[-1].method, found.tied_with_best in (["platt"], ["beta"])
         ('none', True)
     """
-    columns = named_roles(locals())
+    given = columns_of(compare_methods, roles, columns)
     if metric not in METRICS:
         raise UnknownName.among("metric", metric, METRICS)
     chosen = _chosen(list(CALIBRATORS) if methods is None else [*methods, UNCALIBRATED], arguments or {})
-    asked = FitOptions(UNCALIBRATED, min_count=min_count, max_size=max_size)
-    given = rows_of_fit(table, columns)
-    labels = given.late_labels
-    rows = hold_out(_one_task(given, label), holdout, **asked.limits)
+    read = rows_of_fit(table, given)
+    labels = read.late_labels
+    rows = hold_out(_one_task(read, given.get("label")), holdout, min_count=min_count, max_size=max_size)
+    del read
     has_fields = bool(rows.test.fields)
     names = list(chosen) if methods is not None else default_methods(has_fields=has_fields)
     headline = headline_metrics(has_fields=has_fields, has_groups=rows.test.groups is not None)
@@ -273,23 +250,20 @@ def compare_methods(
     with progress("comparing", len(names), unit="methods") as bar:
         for name in names:
             bar.note(name)
-            method = replace(asked, method=name, arguments=chosen[name])
-            results.append(_run(method, rows, options))
+            results.append(_run(chosen[name], rows, options))
             bar.advance(1)
     return MethodComparison(metric, _ranked(results, metric, margin), rows.holdout, margin, labels)
 
 
-def _chosen(
-    methods: Sequence[str | Calibrator], arguments: Mapping[str, Mapping[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """Returns each method's arguments, and refuses unknown methods and arguments before anything is read."""
-    found: dict[str, dict[str, Any]] = {}
+def _chosen(methods: Sequence[str | Calibrator], arguments: Mapping[str, Mapping[str, Any]]) -> dict[str, Calibrator]:
+    """Returns the methods by name, and refuses unknown methods and arguments before anything is read."""
+    found: dict[str, Calibrator] = {}
     for method in methods:
-        given = arguments.get(method.name if isinstance(method, Calibrator) else method, {})
-        name, own = method_and_arguments(compare_methods, method, given)
-        calibrator(name, **own)
-        if found.setdefault(name, own) != own:
-            raise InvalidInput.of("methods", f"{name!r} twice", "each method once", "compare its settings one by one")
+        made = calibrator(method, **arguments.get(method.name if isinstance(method, Calibrator) else method, {}))
+        if found.setdefault(made.name, made).get_params() != made.get_params():
+            raise InvalidInput.of(
+                "methods", f"{made.name!r} twice", "each method once", "compare its settings one by one"
+            )
     for name in arguments:
         if name not in found:
             raise UnknownName.among("method of arguments", name, found)
@@ -305,20 +279,20 @@ def _one_task(log: Table, task: str | None) -> Table:
     return replace(log, scores={name: log.scores[name] for name in names})
 
 
-def _run(asked: FitOptions, rows: HeldOut, options: EvaluationOptions) -> MethodResult:
+def _run(method: Calibrator, rows: HeldOut, options: EvaluationOptions) -> MethodResult:
     started = clock.perf_counter()
     try:
-        model = fit_log(rows.fit, asked)
+        model = fit_log(rows.fit, method)
     except MonocalError as problem:
-        return MethodResult(asked.method, None, clock.perf_counter() - started, str(problem))
+        return MethodResult(method.name, None, clock.perf_counter() - started, str(problem))
     seconds = clock.perf_counter() - started
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
     (found,) = evaluate_rows(rows.test, calibrated, options).values()
     return MethodResult(
-        asked.method,
+        method.name,
         found,
         seconds,
-        setting=", ".join(f"{name}={value}" for name, value in asked.arguments.items()),
+        setting=", ".join(f"{name}={value}" for name, value in method.changed_params().items()),
         model=model,
     )
 

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators import Calibrator
+from monocal.calibrators import Calibrator, calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.reduce import Reducer
-from monocal.core.scores import Floats, ScoreSpace
+from monocal.core.scores import Floats
 from monocal.evaluation.evaluate import evaluate_forecast, forecast_of, headline_metrics
 from monocal.evaluation.fields import FieldTable, by_times_seen, field_tables
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.models.facts import times_seen
-from monocal.models.fit import DEFAULT_METHOD, FitOptions, fit_log, method_and_arguments
+from monocal.models.fit import DEFAULT_METHOD, fit_log
 from monocal.models.late import known_delays
 from monocal.models.learned_rows import warn_about_fitted
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
-from monocal.tables.roles import Roles, named_roles
+from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.source import TableLike, open_table
 from monocal.tables.split import DEFAULT_SHARE, Holdout, binned, hold_out
 from monocal.tables.table import Table, rows_of_fit
@@ -35,8 +35,8 @@ def evaluation_roles(
     model: Model | None,
     available: Sequence[str],
     *,
-    fields: Sequence[str] | None = None,
     by: Sequence[str] = (),
+    fields: Sequence[str] | None = None,
     **columns: Any,
 ) -> Roles:
     """Returns the roles of a table on which a score, or a model beside its own score, is evaluated.
@@ -46,8 +46,8 @@ def evaluation_roles(
         available: The columns of the table; one that the model needs and that is missing is refused.
         fields: Columns for field-wise metrics; None means the model's.
         by: Columns of which every value is evaluated.
-        columns: The other roles, by name. With a model `score` and `scores_are` are its own; `label`, `sampling_rate`
-            and `soft_labels` are those of the fit where they are None.
+        columns: The other roles, by name. With a model `label`, `sampling_rate` and `soft_labels` are those of the fit
+            unless they are given.
 
     Example:
         >>> roles = evaluation_roles(None, ["z", "click"], score="z", label="click", scores_are="logit")
@@ -56,14 +56,11 @@ def evaluation_roles(
     """
     columns["slices"] = [*(fields or ()), *by]
     if model is None:
-        roles = Roles.of(**{**columns, "soft_labels": bool(columns.get("soft_labels"))})
+        roles = Roles(**columns)
+        roles.check_scores()
     else:
-        score = columns.pop("score", None)
-        if score is not None:
-            raise InvalidInput.of("score", repr(score), "the model's own score columns", "leave score= out")
-        columns.pop("scores_are", None)
         model.check_columns(list(available))
-        roles = model.roles(columns.pop("label", None), **columns)
+        roles = model.roles(**columns)
     check_fields(fields or (), available)
     return roles
 
@@ -100,7 +97,7 @@ def evaluate_rows(
     Example:
         >>> from monocal.tables.roles import Roles
         >>> from monocal.tables.table import Table
-        >>> rows = Table.read({"y": [0, 1] * 50, "p": [0.4, 0.8] * 50}, Roles.of(score="p", label="y"))
+        >>> rows = Table.read({"y": [0, 1] * 50, "p": [0.4, 0.8] * 50}, Roles(score="p", label="y"))
         >>> round(evaluate_rows(rows)["y"].value("pcoc"), 2)
         1.2
     """
@@ -206,54 +203,32 @@ class TableEvaluation(Tabular):
 
 def evaluate_table(
     table: TableLike,
+    roles: Roles | None = None,
     *,
     model: Model | None = None,
-    score: str | None = None,
-    label: str | None = None,
-    tasks: Mapping[str, tuple[str, str]] | None = None,
-    fields: Sequence[str] | None = None,
     by: Sequence[str] = (),
-    group: str | None = None,
-    weight: str | None = None,
-    time: str | None = None,
     since: str | None = None,
     until: str | None = None,
-    sampling_rate: float | str | None = None,
-    scores_are: ScoreSpace = "probability",
-    soft_labels: bool = False,
     metrics: Sequence[str] | None = None,
     n_bootstrap: int = 200,
     seed: int = 0,
-    event_time: str | None = None,
-    label_time: str | None = None,
-    window: str | None = None,
+    **columns: Unpack[Columns],
 ) -> TableEvaluation:
     """Measures a score column, or a model beside the score it calibrates, on a table.
 
     Arguments:
         table: Anything `open_table` takes.
         model: Evaluated beside its own score; it brings its tasks, fields, score space and sampling rate along.
-        score: The score column, without a model.
-        label: The 0/1 column; with a model the one it was fitted on unless said otherwise.
-        tasks: Several tasks: name to (label column, score column).
-        fields: Categorical columns for field-wise metrics; None means the model's.
+        roles: Which column is what, or the same by name. Fields are for field-wise metrics, by default the model's.
         by: Fields of which every value is evaluated.
-        group: Users, queries or sessions.
-        weight: How often each row counts.
-        time: Needed for since and until.
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
-        sampling_rate: A number or a column; None means the model's.
-        scores_are: The space of the scores, without a model.
-        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives. So they
-            are anyway for a model that was fitted on such labels.
         metrics: Names; None means the headline ones.
         n_bootstrap: Replicates behind an interval.
         seed: Seed of resampling.
-        event_time: Column that says when a row happened, where its label may still come. Every metric is then that of
-            the forecast of labels that have come, the probability times the share that has come by the row's age.
-        label_time: Column that says when a positive label came; null where none has.
-        window: How long after its event a label counts.
+        columns: In place of roles: `score`, `label`, `group`, `time` and others; with a model what is not named is as
+            in the fit. With `event_time`, `label_time` and `window` every metric is that of the forecast of labels that
+            have come, the probability times the share that has come by the row's age.
 
     Example:
         >>> from monocal.lab.simulator import simulate_log
@@ -262,11 +237,11 @@ def evaluate_table(
         >>> round(click.value("pcoc"), 1), len(click.by["device"])
         (2.0, 5)
     """
-    columns = named_roles(locals()) | {"soft_labels": soft_labels or None}
-    stream = open_table(table)
-    roles = evaluation_roles(model, stream.column_names, by=by, **columns)
+    given = columns_of(evaluate_table, roles, columns)
+    stream, fields = open_table(table), given.get("fields")
     delays = None if model is None else known_delays(model)
-    rows = Table.read(stream, roles, since=since, until=until, delays=delays)
+    parts = evaluation_roles(model, stream.column_names, by=by, **given)
+    rows = Table.read(stream, parts, since=since, until=until, delays=delays)
     labels = rows.late_labels
     chosen, calibrated, seen = rows if fields is None else rows.with_fields([*fields, *by]), None, None
     if model is not None:
@@ -318,19 +293,9 @@ class FitResult(Tabular):
 
 def fit_and_evaluate(
     table: TableLike,
+    roles: Roles | None = None,
     *,
     method: str | Calibrator = DEFAULT_METHOD,
-    score: str | None = None,
-    label: str | None = None,
-    fields: Sequence[str] = (),
-    numeric: Sequence[str] = (),
-    tasks: Mapping[str, tuple[str, str]] | None = None,
-    weight: str | None = None,
-    time: str | None = None,
-    group: str | None = None,
-    sampling_rate: float | str | None = None,
-    scores_are: ScoreSpace = "probability",
-    soft_labels: bool = False,
     min_count: int = 1,
     max_size: int | None = None,
     holdout: float = DEFAULT_SHARE,
@@ -339,40 +304,24 @@ def fit_and_evaluate(
     seed: int = 0,
     team: Reducer | None = None,
     n_shards: int | None = None,
-    event_time: str | None = None,
-    label_time: str | None = None,
-    window: str | None = None,
-    **arguments: Any,
+    **columns: Unpack[Columns],
 ) -> FitResult:
     """Fits on the older rows and evaluates on the most recent ones, which the fit has not seen.
 
     Arguments:
         table: A table with scores, or a prepared log with scores or its folder. A log that knows its parts is fitted
             on "calibration" and evaluated on "test".
+        roles: Which column is what, as in `monocal.fit`.
         method: Name of the calibrator, or one with its arguments, as in `monocal.fit`.
-        score: As in `monocal.fit`, like the following columns.
-        label: The 0/1 column.
-        fields: Categorical columns.
-        numeric: Columns of numbers, as in `monocal.fit`.
-        tasks: For several tasks: name to (label column, score column).
-        weight: Column that says how often a row counts.
-        time: Column that orders rows.
-        group: Column of users, so that intervals resample users.
-        sampling_rate: A number or a column.
-        scores_are: The space of the scores.
-        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have.
         holdout: The most recent share of rows, which is evaluated; 0 fits on all rows and evaluates nothing.
         refit: Whether to fit once more on all rows afterwards. The numbers then belong to the first fit.
         n_bootstrap: Replicates behind an interval.
-        seed: Seed of resampling; a network's own is given as `method=monocal.calibrator("umc", seed=5)`.
+        seed: Seed of resampling; a network's own is given as `method=monocal.Umc(seed=5)`.
         team: Who fits together, see `fit_log`; only the first member evaluates.
         n_shards: Into how many shards the rows are dealt.
-        event_time: Where labels may still come, as in `monocal.fit`; metrics are those of the labels that have come.
-        label_time: When a positive label came.
-        window: How long labels count.
-        arguments: Constructor arguments of the calibrator, where `method` is a name.
+        columns: In place of roles: `score`, `label`, `group` (so that intervals resample users) and others.
 
     Example:
         >>> from monocal.lab.simulator import simulate_log
@@ -381,20 +330,18 @@ def fit_and_evaluate(
         >>> found.tasks["click"].change.verdict("log_loss"), found.holdout.n_test
         ('better', 4000)
     """
-    columns = named_roles(locals())
-    chosen, arguments = method_and_arguments(fit_and_evaluate, method, arguments, min_count=min_count, seed=seed)
-    asked = FitOptions(chosen, arguments, min_count, max_size)
-    given = rows_of_fit(table, columns)
-    labels = given.late_labels
-    rows = hold_out(given, holdout, **asked.limits, keep_all=refit)
-    del given  # the parts above have its ids; a second copy of all of them would stay during the fit
+    chosen = calibrator(method)
+    read = rows_of_fit(table, columns_of(fit_and_evaluate, roles, columns, chosen))
+    labels = read.late_labels
+    rows = hold_out(read, holdout, min_count=min_count, max_size=max_size, keep_all=refit)
+    del read  # the parts above have its ids; a second copy of all of them would stay during the fit
 
-    model, found = fit_log(rows.fit, asked, team=team, n_shards=n_shards), {}
+    model, found = fit_log(rows.fit, chosen, team=team, n_shards=n_shards), {}
     if rows.holdout.n_test and (team is None or team.rank == 0 or refit):
         calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
         found = evaluate_rows(rows.test, calibrated, EvaluationOptions(n_bootstrap=n_bootstrap, seed=seed))
         if rows.all_rows is not None and refit:
-            model = fit_log(rows.all_rows(), asked, team=team, n_shards=n_shards)
+            model = fit_log(rows.all_rows(), chosen, team=team, n_shards=n_shards)
         facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(found)}
         model = replace(model, info={**model.info, "holdout": facts})
     return FitResult(model, rows.holdout, TableEvaluation(found, rows.holdout.n_test, labels))

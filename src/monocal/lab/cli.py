@@ -114,7 +114,8 @@ def prepare(
 def _source_stream(name: str, raw: str, on_error: Literal["raise", "skip"]) -> Any:
     from monocal.lab.sources import SOURCES
 
-    UnknownName.check("source", [name], SOURCES)
+    if name not in SOURCES:
+        raise UnknownName.among("source", name, SOURCES)
     source = SOURCES[name]()
     if source.notice:
         remark(source.notice)
@@ -124,21 +125,18 @@ def _source_stream(name: str, raw: str, on_error: Literal["raise", "skip"]) -> A
 def _schema(file: Path | None, label: list[str] | None, columns: dict[str, Any], *, needed: bool) -> Roles | None:
     from monocal.tables.roles import Roles
 
-    space = columns.pop("scores_are")
     is_named = any([label, *columns.values()])
     if file is not None:
         if is_named:
             raise InvalidInput.of("schema", "a file and columns", "one of the two", "put every column into the file")
         return Roles.from_toml(file)
-    tasks = columns.pop("tasks") or {}
-    labels = {name: name for name in label or ()} | {name: pair[0] for name, pair in tasks.items()}
-    if not labels:
+    tasks = {name: (name, None) for name in label or ()} | (columns.pop("tasks") or {})
+    if not tasks:
         if needed or is_named:
             raise InvalidInput.of("label", None, "the label column", "write --label click, or --schema schema.toml")
         return None
     fields = arguments.chosen_fields(columns.pop("fields"))
-    scores = {name: pair[1] for name, pair in tasks.items()} or None
-    return Roles(labels, fields, scores=scores, scores_are=space, **columns)
+    return Roles(tasks=tasks, fields=fields, **{name: part for name, part in columns.items() if part is not None})
 
 
 def _moment(text: str) -> int | str:

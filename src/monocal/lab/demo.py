@@ -165,7 +165,7 @@ def run_demo(
     raw = folder / "log.parquet"
     rows = demo_log(n_rows, seed)
     _write(rows, raw)
-    schema = Roles(labels=_LABEL, fields=fields, time=_TIME, group=_USER)
+    schema = Roles(label=_LABEL, fields=fields, time=_TIME, group=_USER)
     log = encode_log(raw, schema, folder / "encoded")
     scored = rank_log(log, ranker("deepfm", batch_rows=1024, seed=seed), folder / "ranked")
     start = log.parts["calibration"].start
@@ -177,7 +177,7 @@ def run_demo(
     _write(test, test_log)
     comparison = compare_methods(
         folder / "scored.parquet",
-        methods,
+        methods=methods,
         score=_SCORE,
         label=_LABEL,
         fields=fields,

@@ -56,10 +56,13 @@ def metric(name: str, **options: Any) -> AnyMetric:
         ...
         monocal.core.errors.UnknownName: metric: got 'ecce'; expected one of auc, gauc, ... Hint: did you mean 'ece'?
     """
-    UnknownName.check("metric", [name], METRICS)
+    if name not in METRICS:
+        raise UnknownName.among("metric", name, METRICS)
     kind = METRICS[name]
     allowed = [option.name for option in dataclasses.fields(kind)]
-    UnknownName.check(f"option of {name}", options, allowed)
+    for option in options:
+        if option not in allowed:
+            raise UnknownName.among(f"option of {name}", option, allowed)
     return kind(**options)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, final, get_args
+from typing import Any, Literal, NamedTuple, final, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.files import check_output
 from monocal.core.progress import progress
-from monocal.core.scores import Floats, RowIntervals, ScoreSpace, check_level
+from monocal.core.scores import RowIntervals, ScoreSpace, check_level
 from monocal.models.model import Model, batch_intervals
 from monocal.tables.categories import categories_of_text
 from monocal.tables.columns import RawRows, numbers_in
-from monocal.tables.places import is_parquet
+from monocal.tables.places import PARQUET_ENDINGS
 from monocal.tables.source import BATCH_ROWS, TableLike, TableStream, open_table
 from monocal.tables.writer import output_table, typed_columns, write_table
 
@@ -86,11 +86,12 @@ def scored_columns(
         ...
         monocal.core.errors.InvalidInput: score column 'pctr': got null in row 10,001 of monday.parquet ...
     """
-    good = np.ones(rows.batch.num_rows, dtype=bool)
+    good = None
     if on_error == "null":
-        for column, (_, low, high) in numeric_columns(model).items():
-            good &= ~_outside(rows.column(column), low, high)
-    rows = rows.keep(good)
+        bad = _bad_rows(model, rows.batch)
+        if bad.any():
+            good = pa.array(~bad)
+            rows = rows.keep(~bad)
     ends: dict[str, RowIntervals] = {}
     try:
         if interval is None:
@@ -104,10 +105,10 @@ def scored_columns(
     new |= {added[f"{name} {end}"]: pa.array(getattr(found, end)) for name, found in ends.items() for end in ENDS}
     if model.fusion is not None:
         new[FUSED_COLUMN] = pa.array(model.fusion.fuse(answers))
-    if good.all():
+    if good is None:
         return new
     nulls = pa.nulls(len(good), pa.float64())
-    return {name: pc.replace_with_mask(nulls, pa.array(good), values) for name, values in new.items()}
+    return {name: pc.replace_with_mask(nulls, good, values) for name, values in new.items()}
 
 
 def check_on_error(on_error: str) -> None:
@@ -142,6 +143,13 @@ def describe_range(low: float, high: float) -> str:
     if 0.0 < low < np.finfo(np.float64).tiny:
         return f"numbers above 0 and up to {high:g}"
     return FINITE if np.isinf(low) else f"numbers from {low:g} to {high:g}"
+
+
+def _bad_rows(model: Model, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+    bad = np.zeros(batch.num_rows, dtype=bool)
+    for column, (_, low, high) in numeric_columns(model).items():
+        bad |= _outside(batch.column(column), low, high)
+    return bad
 
 
 def _outside(values: pa.Array, low: float, high: float) -> NDArray[np.bool_]:
@@ -211,6 +219,12 @@ class Applied:
         return {**asdict(self), "out": str(self.out), "rows_per_second": self.rows_per_second}
 
 
+class _Done(NamedTuple):
+    batch: pa.RecordBatch
+    score_sums: dict[str, float]
+    calibrated_sums: dict[str, float]
+
+
 def apply_model(
     model: Model,
     table: TableLike,
@@ -246,34 +260,30 @@ def apply_model(
         check_level(interval)
     added = added_columns(model, column, stream.column_names, with_ends=interval is not None)
     started = time.perf_counter()
-    types, is_text = stream.arrow_schema, _csv_to_csv(stream, target)
-    kept = [pa.field(name, pa.string()) for name in types.names] if is_text else list(types)
-    schema = pa.schema([*kept, *(pa.field(name, pa.float64()) for name in added.values())], types.metadata)
+    types = stream.arrow_schema
+    if _csv_to_csv(stream, target):
+        types = pa.schema([(name, pa.string()) for name in types.names])
+    schema = _with_columns(types, list(added.values()))
     categories = model.vocabulary.category_names
-    n_rows, sums = 0, np.zeros((len(model.tasks), 2))
+    n_rows, sums = 0, {name: np.zeros(2) for name in model.task_names}
 
-    def score(written: RawRows) -> tuple[pa.RecordBatch, Floats]:
-        """The rows with their new columns; per task the sums of its scores and of its probabilities."""
-        new = scored_columns(model, categories_of_text(written, categories), added, interval=interval)
-        columns = typed_columns(written, types=schema, columns=types.names).columns
-        whole = pa.RecordBatch.from_arrays([*columns, *(new[name] for name in added.values())], schema=schema)
-        of_tasks = [
-            (np.nansum(numbers_in(written.column(task.score)).values), pc.sum(new[added[task.name]]).as_py())
-            for task in model.tasks
-        ]
-        return whole, np.array(of_tasks)
+    def score(written: RawRows) -> _Done:
+        rows = categories_of_text(written, categories)
+        new = scored_columns(model, rows, added, interval=interval)
+        return _score(model, written, added, schema, new)
 
     with (
         write_table(target, schema) as writer,
         progress("calibrating", stream.n_rows, show=show_progress) as bar,
     ):
         batches = stream.placed_batches(None, batch_rows, categories, as_written=True)
-        for batch, of_tasks in _in_order(batches, score, max(n_threads, 1)):
-            writer.write_batch(batch)
-            n_rows += batch.num_rows
-            sums += of_tasks
-            bar.advance(batch.num_rows)
-    means = dict(zip(model.task_names, sums / n_rows if n_rows else np.full_like(sums, np.nan), strict=True))
+        for done in _in_order(batches, score, max(n_threads, 1)):
+            writer.write_batch(done.batch)
+            n_rows += done.batch.num_rows
+            for name, sum_of in sums.items():
+                sum_of += (done.score_sums[name], done.calibrated_sums[name])
+            bar.advance(done.batch.num_rows)
+    means = {name: sum_of / n_rows if n_rows else np.full(2, np.nan) for name, sum_of in sums.items()}
     return Applied(
         out=target,
         n_rows=n_rows,
@@ -284,21 +294,42 @@ def apply_model(
     )
 
 
-def _in_order(batches: Iterator[RawRows], score: Callable[[RawRows], Any], n_threads: int) -> Iterator[Any]:
+def _in_order(batches: Iterator[RawRows], score: Any, n_threads: int) -> Iterator[_Done]:
     """Yields scored batches in the order they came, with at most a few of them in memory."""
-    waiting: deque[Future[Any]] = deque()
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="monocal-apply") as pool:
-        try:
-            for place, batch in enumerate(batches):
-                waiting.append(pool.submit(score, batch))
-                # the first batch goes alone: it prepares the model, which threads would otherwise do once each
-                if len(waiting) > n_threads or place == 0:
-                    yield waiting.popleft().result()
-            while waiting:
+    waiting: deque[Future[_Done]] = deque()
+    is_first = True
+    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="monocal-apply")
+    try:
+        for batch in batches:
+            waiting.append(pool.submit(score, batch))
+            # the first batch goes alone: it prepares the model, which threads would otherwise do once each
+            if len(waiting) > n_threads or is_first:
+                is_first = False
                 yield waiting.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _score(
+    model: Model, rows: RawRows, added: Mapping[str, str], schema: pa.Schema, new: Mapping[str, pa.Array]
+) -> _Done:
+    kept = typed_columns(rows, schema, [name for name in schema.names if name not in new])
+    columns = [new[name] if name in new else kept.column(name) for name in schema.names]
+    return _Done(
+        pa.RecordBatch.from_arrays(columns, schema=schema),
+        {task.name: float(np.nansum(numbers_in(rows.column(task.score)).values)) for task in model.tasks},
+        {name: float(pc.sum(new[added[name]]).as_py()) for name in model.task_names},
+    )
+
+
+def _with_columns(schema: pa.Schema, names: list[str]) -> pa.Schema:
+    for name in names:
+        schema = schema.append(pa.field(name, pa.float64()))
+    return schema
 
 
 def _csv_to_csv(stream: TableStream, target: Path) -> bool:
-    return bool(stream.paths) and not any(map(is_parquet, (path.name for path in (*stream.paths, target))))
+    places = (*stream.paths, target)
+    return bool(stream.paths) and not any(path.name.lower().endswith(PARQUET_ENDINGS) for path in places)

@@ -114,7 +114,7 @@ def _read_model(folder: Path) -> Model:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    manifest = MODEL_FOLDER.read(folder)
+    manifest = read_manifest(folder)
     state = MODEL_FOLDER.read_file(folder, manifest, _STATE)
     values = MODEL_FOLDER.view_file(folder, manifest, _VOCABULARY)
     try:
@@ -143,6 +143,11 @@ def _read_model(folder: Path) -> Model:
         raise MODEL_FOLDER.damaged(folder, error) from error
     object.__setattr__(model, "_fingerprint", manifest["fingerprint"])
     return model
+
+
+def read_manifest(folder: str | Path) -> dict[str, Any]:
+    """Reads and checks a model's manifest alone: format, version, and its own fingerprint."""
+    return MODEL_FOLDER.read(folder)
 
 
 def _load_task(folder: Path, index: int, facts: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> TaskModel:

@@ -35,7 +35,7 @@ def fit_facts(rows: Table, shards: Partition | None = None) -> dict[str, dict[st
     Example:
         >>> from monocal.tables.roles import Roles
         >>> from monocal.tables.table import Table
-        >>> rows = Table.read({"y": [0, 1, None, 0], "p": [0.1, 0.4, 0.9, 0.1]}, Roles.of(score="p", label="y"))
+        >>> rows = Table.read({"y": [0, 1, None, 0], "p": [0.1, 0.4, 0.9, 0.1]}, Roles(score="p", label="y"))
         >>> facts = fit_facts(rows)["y"]
         >>> facts["n_rows"], round(facts["label_rate"], 3), round(facts["mean_score"], 3)
         (3, 0.333, 0.2)

@@ -2,169 +2,54 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
-from typing import Any, final
+from dataclasses import replace
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
-from monocal.calibrators.params import parameter_names
+from monocal.calibrators import Calibrator, calibrator
 from monocal.carry_over.shrinkage import carry_by_position
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.reduce import Local, Reducer
-from monocal.core.scores import Floats, ScoreSpace
+from monocal.core.scores import Floats
 from monocal.core.threads import trim_heap
 from monocal.models.facts import canary_of, count_values, fit_facts
 from monocal.models.late import check_late_method, fit_late
 from monocal.models.learned_rows import row_sample, rows_fact
 from monocal.models.model import Model, TaskModel
+from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.source import TableLike
+from monocal.tables.split import with_auto_fields
 from monocal.tables.table import Table, rows_of_fit
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class FitOptions:
-    """How rows are fitted; an unknown method or argument is refused at once, before anything is read.
-
-    Attributes:
-        method: Name of the calibrator.
-        arguments: Constructor arguments of the calibrator.
-        min_count: Field values with fewer rows count as unseen.
-        max_size: The most values a field may have; rarer ones count as unseen.
-        embeddings: A ranker's table per field, for methods that can use it; None means those of the log, if any.
-    """
-
-    method: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    min_count: int = 1
-    max_size: int | None = None
-    embeddings: Sequence[NDArray[np.float32]] | None = None
-    _made: Calibrator = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_made", calibrator(self.method, **self.arguments))
-
-    def calibrator(self) -> Calibrator:
-        """Returns a calibrator that is not fitted yet."""
-        return copy(self._made)
-
-    @property
-    def limits(self) -> dict[str, Any]:
-        """Bounds of the vocabulary."""
-        return {"min_count": self.min_count, "max_size": self.max_size}
-
-
-def method_and_arguments(
-    caller: Callable[..., Any], method: str | Calibrator, arguments: Mapping[str, Any], **own: Any
-) -> tuple[str, dict[str, Any]]:
-    """Returns a method's name and the arguments that are the method's alone.
-
-    Arguments:
-        caller: A public function that takes a method.
-        method: A name, or a calibrator with the arguments it was made with; whether it is fitted does not matter.
-        arguments: Arguments beside a name.
-        own: Arguments of the caller that methods have as well. Beside a name nobody can say whose they are, so one that
-            differs from the caller's default is refused; beside a calibrator they are the caller's.
-
-    Example:
-        >>> def fit(table, *, method="umc", seed=0, **arguments):
-        ...     return method_and_arguments(fit, method, arguments, seed=seed)
-        >>> fit([], method="histogram", n_bins=20, seed=1), fit([], method=calibrator("umc", seed=5), seed=1)
-        (('histogram', {'n_bins': 20}), ('umc', {'seed': 5}))
-        >>> fit([], method="umc", seed=1)
-        Traceback (most recent call last):
-        ...
-        monocal.core.errors.InvalidInput: seed: got 1; expected to know whose it is: both fit and 'umc' have one. Hint:
-        method=monocal.calibrator('umc', seed=1) sets the method's, method=monocal.calibrator('umc') leaves it to fit.
-    """
-    if isinstance(method, Calibrator):
-        return _taken_apart(method, arguments)
-    if not isinstance(method, str):
-        hint = 'write method="platt" or method=monocal.calibrator("platt", l2=1.0)'
-        raise InvalidInput.of("method", repr(method), "the name of a method, or one with its arguments", hint)
-    known = parameter_names(CALIBRATORS.named(method))
-    defaults = inspect.signature(caller).parameters
-    for name, value in own.items():
-        if name in known and value != defaults[name].default:
-            raise InvalidInput.of(
-                name,
-                value,
-                f"to know whose it is: both {caller.__name__} and {method!r} have one",
-                f"method=monocal.calibrator({method!r}, {name}={value!r}) sets the method's, "
-                f"method=monocal.calibrator({method!r}) leaves it to {caller.__name__}",
-            )
-    return method, dict(arguments)
-
-
-def _taken_apart(method: Calibrator, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    name = method.name
-    if CALIBRATORS.get(name) is not type(method):
-        hint = (
-            "offer its class as an entry point of the group monocal.calibrators, so that models with it can be loaded"
-        )
-        raise InvalidInput.of("method", repr(type(method)), "a method of monocal.methods()", hint)
-    for argument, value in arguments.items():
-        hint = f"write monocal.calibrator({name!r}, {argument}={value!r})"
-        raise InvalidInput.of(argument, value, f"arguments of {name!r} in the object that was given", hint)
-    return name, method.changed_params()
-
 
 DEFAULT_METHOD = "umc"
 
 
 def fit(
     table: TableLike,
+    roles: Roles | None = None,
     *,
     method: str | Calibrator = DEFAULT_METHOD,
-    score: str | None = None,
-    label: str | None = None,
-    fields: Sequence[str] = (),
-    numeric: Sequence[str] = (),
-    tasks: Mapping[str, tuple[str, str]] | None = None,
-    weight: str | None = None,
-    time: str | None = None,
-    sampling_rate: float | str | None = None,
-    scores_are: ScoreSpace = "probability",
-    soft_labels: bool = False,
     min_count: int = 1,
     max_size: int | None = None,
     frozen_embeddings: Sequence[NDArray[np.float32]] | None = None,
-    event_time: str | None = None,
-    label_time: str | None = None,
-    window: str | None = None,
-    **arguments: Any,
+    **columns: Unpack[Columns],
 ) -> Model:
-    """Fits one calibrator per task on a table with raw values and returns a model that can be saved and served.
+    """Fits one calibrator per task on all rows of a table and returns a model that can be saved and served.
 
     Arguments:
         table: A Parquet or CSV path, a data frame with the Arrow C stream interface, or the folder of a ranked log,
             whose ranker's embeddings are handed over as well.
-        method: Name of the calibrator, see `monocal.methods()`; or one with its arguments, made by
-            `monocal.calibrator`: where a name of an argument below is one of the method, too, only that tells which is
-            meant.
-        score: Column of the ranker's score.
-        label: Column of the 0/1 label.
-        fields: Categorical columns.
-        numeric: Columns of numbers, such as a price: each gets a smooth shift, and nulls are a value of their own.
-        tasks: For several tasks: name to (label column, score column); null labels are rows without that task.
-        weight: Column that says how often a row counts.
-        time: Column that orders rows; without it they are taken to be in time order.
-        sampling_rate: Share of negatives the ranker was trained on: a number or a column.
-        scores_are: The space of the score columns.
-        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
+        roles: Which column is what; or the same by name, see `columns`.
+        method: A name of `monocal.methods()`, or a method with its arguments, such as `monocal.Umc(seed=5)`.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
         frozen_embeddings: A ranker's table per field, for methods that can use it.
-        event_time: Column that says when a row happened, where its label may still come; it orders rows, too.
-        label_time: Column that says when a positive label came; null where none has.
-        window: How long after its event a label counts: "7d", or a number if the columns hold numbers.
-        arguments: Constructor arguments of the calibrator, where `method` is a name.
+        columns: In place of roles, by the names of `monocal.Roles`: `score`, `label`, `fields`, `time` and others.
 
     Example:
         >>> log = {"pctr": [0.1, 0.3, 0.2, 0.4] * 50, "click": [0, 1, 0, 0] * 50, "site": ["a", "b"] * 100}
@@ -172,21 +57,34 @@ def fit(
         >>> round(float(model.predict(log).mean()), 3)
         0.25
     """
-    chosen, arguments = method_and_arguments(fit, method, arguments, min_count=min_count)
-    columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "fields": fields, "numeric": numeric}
-    columns |= {"weight": weight, "time": time, "sampling_rate": sampling_rate, "scores_are": scores_are}
-    columns |= {"soft_labels": soft_labels, "event_time": event_time, "label_time": label_time, "window": window}
-    options = FitOptions(chosen, arguments, min_count, max_size, frozen_embeddings)
-    rows = rows_of_fit(table, columns)
+    chosen = calibrator(method)
+    given = columns_of(fit, roles, columns, chosen)
+    return fit_rows(table, given, chosen, min_count=min_count, max_size=max_size, embeddings=frozen_embeddings)
+
+
+def fit_rows(
+    table: TableLike,
+    columns: Mapping[str, Any],
+    method: Calibrator,
+    *,
+    min_count: int = 1,
+    max_size: int | None = None,
+    **options: Any,
+) -> Model:
+    """Fits on all rows of a table whose columns are named; `options` are those of `fit_log`."""
+    given, _ = with_auto_fields(table, columns, uses_fields=method.class_tags.uses_features)
+    rows = rows_of_fit(table, given)
     if rows.features is None:
-        rows = rows.encoded(**options.limits)  # columns of fields would stay during the fit beside their ids
-    return fit_log(rows, options)
+        # columns of fields would stay during the fit beside their ids
+        rows = rows.encoded(min_count=min_count, max_size=max_size)
+    return fit_log(rows, method, **options)
 
 
 def fit_log(
     rows: Table,
-    options: FitOptions,
+    method: Calibrator,
     *,
+    embeddings: Sequence[NDArray[np.float32]] | None = None,
     team: Reducer | None = None,
     n_shards: int | None = None,
     has_whole_log: bool = True,
@@ -195,7 +93,8 @@ def fit_log(
 
     Arguments:
         rows: Encoded rows with scores, in time order.
-        options: How to fit.
+        method: How to fit: a calibrator, which stays unfitted.
+        embeddings: A ranker's table per field, for methods that can use it; None means those of the log, if any.
         team: Who fits together; each member reads its own shards of the rows and ends with the same model.
         n_shards: Into how many shards the rows are dealt; by default one per member. The same number gives the same
             bits whatever the team.
@@ -204,21 +103,19 @@ def fit_log(
     team = team or Local()
     n_shards = n_shards or team.size
     if rows.maturity is not None:
-        check_late_method(options.method)
+        check_late_method(method.name)
     if not rows.scores:
         raise InvalidInput.of("table", "an encoded log without scores", "a score column per task", "rank the log first")
-    if isinstance(carry := options.arguments.get("carry"), Mapping):
-        by_position = carry_by_position(carry, rows.field_names)
-        options = replace(options, arguments={**options.arguments, "carry": by_position})
+    if isinstance(carry := vars(method).get("carry"), Mapping):
+        method = method.cloned().set_params(carry=carry_by_position(carry, rows.field_names))
     features, vocabulary = rows.encoding
-    if options.embeddings is None and rows.embeddings is not None:
-        options = replace(options, embeddings=rows.embeddings)
+    embeddings = rows.embeddings if embeddings is None else embeddings
     trim_heap()  # what reading and encoding left behind
 
     tasks = []
     for task in rows.scores:
-        fitted = _fit_task(rows, task, options, team, n_shards, has_whole_log=has_whole_log)
-        tasks.append(TaskModel(task, rows.roles.score_columns.get(task, task), rows.roles.labels[task], fitted))
+        fitted = _fit_task(rows, task, method, embeddings, team, n_shards, has_whole_log=has_whole_log)
+        tasks.append(TaskModel(task, rows.roles.scores.get(task, task), rows.roles.labels[task], fitted))
     trim_heap()
     own, partition = rows.local(n_shards, team, has_whole_log=has_whole_log)
     lean = replace(own, fields={}, groups=None, features=None)  # rows of a task are taken without copies of all ids
@@ -243,9 +140,16 @@ def fit_log(
 
 
 def _fit_task(
-    rows: Table, task: str, options: FitOptions, team: Reducer, n_shards: int, *, has_whole_log: bool
+    rows: Table,
+    task: str,
+    method: Calibrator,
+    embeddings: Sequence[NDArray[np.float32]] | None,
+    team: Reducer,
+    n_shards: int,
+    *,
+    has_whole_log: bool,
 ) -> Calibrator:
-    unfitted, is_alone = options.calibrator(), n_shards == 1 and team.size == 1
+    unfitted, is_alone = copy(method), n_shards == 1 and team.size == 1
     # times and places in the log cost eight bytes a row each
     seen = rows if unfitted.looks_at_time or is_alone else replace(rows, times=None)
     own, partition = seen.local(n_shards, team, task, has_whole_log=has_whole_log)
@@ -253,12 +157,12 @@ def _fit_task(
         partition = replace(partition, order=None)
     data = own.dataset(task, None if is_alone else partition)
     given: dict[str, Any] = {"scores_are": rows.roles.scores_are, "sampling_rate": own.rates}
-    given |= {"numeric_knots": rows.encoding[1].numeric_knots, "embeddings": options.embeddings}
+    given |= {"numeric_knots": rows.encoding[1].numeric_knots, "embeddings": embeddings}
     if own.maturity is None:
         return unfitted.fit_data(data, **given)
 
     def fit_and_predict(weights: Floats) -> tuple[Calibrator, Floats]:
-        fitted = options.calibrator().fit_data(replace(data, w=weights), **given)
+        fitted = copy(method).fit_data(replace(data, w=weights), **given)
         return fitted, fitted.predict_data(Dataset(data.z, ids=data.ids, partition=data.partition))
 
     return fit_late(fit_and_predict, own, task, data.partition)

@@ -6,13 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from monocal.core.errors import ArtefactError, MissingFolder
-from monocal.models.artefact import MODEL_FOLDER, load_model
-from monocal.models.model import Model
 from monocal.tables.encoded import ENCODED_LOG, SCORED_LOG, is_encoded, open_encoded
 from monocal.tables.vocabulary import NumericField
+
+if TYPE_CHECKING:
+    from monocal.models.model import Model
 
 _MONOTONE = {"strict": "strictly monotone", "weak": "monotone with ties", "none": "not monotone"}
 
@@ -66,16 +67,19 @@ def inspect_folder(folder: str | Path) -> Inspection:
     path = Path(folder)
     if is_encoded(path):
         return _of_log(path)
-    expected = "expected a saved model or a prepared log"
-    if not path.exists():
-        raise MissingFolder(f"{folder}: there is no such folder; {expected}. Hint: check the path")
-    if not (path / MODEL_FOLDER.manifest).is_file():
-        raise ArtefactError(f"{folder}: not a folder with a {MODEL_FOLDER.manifest}; {expected}")
+    if not (path / "manifest.json").is_file():
+        if not path.exists():
+            raise MissingFolder(
+                f"{folder}: there is no such folder; expected a saved model or a prepared log. Hint: check the path"
+            )
+        raise ArtefactError(f"{folder}: not a folder with a manifest.json; expected a saved model or a prepared log")
     return _of_model(path)
 
 
 def inspect_history(folder: str | Path) -> Inspection:
     """Describes the generations of a saved model: where it came from, and what each refresh moved."""
+    from monocal.models.artefact import load_model
+
     info = load_model(folder).info
     first = info.get("learned_from", [{}])[0]
     rows = f"{first['n_rows']:,} rows" if "n_rows" in first else "rows that it does not remember"
@@ -110,27 +114,37 @@ def history_lines(info: Mapping[str, Any]) -> list[str]:
 
 
 def _of_model(folder: Path) -> Inspection:
+    from monocal.models.artefact import load_model, read_manifest
+
     model = load_model(folder)
-    manifest = MODEL_FOLDER.read(folder)
+    manifest = read_manifest(folder)
     n_bytes = sum(facts["n_bytes"] for facts in manifest["files"].values())
-    lines = [
-        model.describe(),
-        f"  written by: {manifest['written_by']}, schema version {manifest['schema_version']}",
-        f"  size: {n_bytes / 1e6:,.1f} MB",
-        f"  fingerprint: {manifest['fingerprint']}",
-    ]
-    return Inspection("\n".join(lines), manifest)
+    text = "\n".join(
+        [
+            model.describe(),
+            f"  written by: {manifest['written_by']}, schema version {manifest['schema_version']}",
+            f"  size: {n_bytes / 1e6:,.1f} MB",
+            f"  fingerprint: {manifest['fingerprint']}",
+        ]
+    )
+    return Inspection(text, manifest)
 
 
 def _of_log(folder: Path) -> Inspection:
     found = open_encoded(folder)
     parts = {name: stop - start for name, (start, stop) in found.parts.items()}
     fields = dict(zip(found.field_names, found.encoding[1].sizes, strict=True))
-    kind = (SCORED_LOG if (folder / SCORED_LOG.manifest).is_file() else ENCODED_LOG).name
-    facts = {"format": kind, "n_rows": found.n_rows, "tasks": list(found.labels), "scores": list(found.scores)}
-    facts |= {"fields": fields, "parts": parts, "fingerprint": found.identity}
+    facts = {
+        "format": (SCORED_LOG if (folder / SCORED_LOG.manifest).is_file() else ENCODED_LOG).name,
+        "n_rows": found.n_rows,
+        "tasks": list(found.labels),
+        "scores": list(found.scores),
+        "fields": fields,
+        "parts": parts,
+        "fingerprint": found.identity,
+    }
     lines = [
-        f"{kind} with {found.n_rows:,} rows",
+        f"{facts['format']} with {found.n_rows:,} rows",
         f"  tasks: {', '.join(found.labels)}",
         f"  scores: {', '.join(found.scores) or 'none yet'}",
         f"  fields: {', '.join(f'{name} ({size - 1:,})' for name, size in fields.items()) or 'none'}",

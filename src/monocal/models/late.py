@@ -69,7 +69,7 @@ def fit_late(
         >>> def fit(weights):
         ...     fitted = calibrator("platt").fit(logits, labels, weights=weights, scores_are="logit")
         ...     return fitted, fitted.predict(logits)
-        >>> rows = Table.read({"y": labels, "p": np.full(100, 0.1)}, Roles.of(score="p", label="y"))
+        >>> rows = Table.read({"y": labels, "p": np.full(100, 0.1)}, Roles(score="p", label="y"))
         >>> found = fit_late(fit, replace(rows, maturity=np.full(100, 0.5)), "y")
         >>> round(float(found.predict([0.0])[0]), 2)
         0.2

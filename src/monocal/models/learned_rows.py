@@ -33,7 +33,7 @@ def rows_fact(rows: Table, team: Reducer | None = None) -> dict[str, Any]:
         >>> from monocal.tables.roles import Roles
         >>> from monocal.tables.table import Table
         >>> table = {"click": [0, 1, 0], "pctr": [0.1, 0.5, 0.2], "day": [1, 2, 2]}
-        >>> rows = Table.read(table, Roles.of(score="pctr", label="click", time="day"))
+        >>> rows = Table.read(table, Roles(score="pctr", label="click", time="day"))
         >>> fact = rows_fact(rows)
         >>> fact["n_rows"], fact["first"], fact["last"]
         (3, 1, 2)
@@ -159,7 +159,7 @@ def row_sample(
         >>> from monocal.tables.roles import Roles
         >>> from monocal.tables.table import Table
         >>> table = {"click": [0, 1, 0, 0], "pctr": [0.1, 0.5, 0.2, 0.1]}
-        >>> rows = Table.read(table, Roles.of(score="pctr", label="click"))
+        >>> rows = Table.read(table, Roles(score="pctr", label="click"))
         >>> found = row_sample(rows.take([0, 1, 2]), np.zeros((3, 0), np.int32))
         >>> len(found["marks"]), found["n_rows"], found["once"], found["twice"]
         (3, 3, 3, 0)

@@ -172,58 +172,46 @@ class Model(Tabular):
                 return task
         raise UnknownName.among("task", name, self.task_names)
 
-    def roles(
-        self,
-        label: str | Mapping[str, str] | None = None,
-        *,
-        tasks: Mapping[str, tuple[str, str]] | None = None,
-        sampling_rate: float | str | None = None,
-        soft_labels: bool | None = None,
-        **others: Any,
-    ) -> Roles:
+    def roles(self, **columns: Any) -> Roles:
         """Returns the roles of a table that this model is judged on: its own scores and fields, and what is given.
 
         Arguments:
-            label: Another label column than that of the fit: one, or task to column.
-            tasks: Only these tasks: name to (label column, score column); the scores must be the model's own.
-            sampling_rate: Another sampling rate than that of the fit.
-            soft_labels: Whether labels may be any numbers in [0, 1]; None means as at fit.
-            others: The other roles, by name; rows are in the order of `event_time` unless `time` is given.
+            columns: As of `Roles`, where `label` may also be task to column, and `tasks` may name some of the model's.
+                Label, sampling rate and soft labels are those of the fit unless they are given; scores are the model's.
         """
-        others["time"] = others.get("time") or others.get("event_time")
-        labels = {task.name: task.label for task in self.tasks}
-        scores = {task.name: task.score for task in self.tasks}
+        given: dict[str, Any] = {name: value for name, value in columns.items() if value is not None}
+        score, label, tasks = (given.pop(name, None) for name in ("score", "label", "tasks"))
+        given |= {"fields": self.vocabulary.category_names, "numeric": self.vocabulary.numeric_names}
+        own = {task.name: task.score for task in self.tasks}
+        pairs = {task.name: (task.label, score or task.score) for task in self.tasks}
         if tasks is not None:
-            if label is not None:
+            if label is not None or score is not None:
                 raise InvalidInput.of("tasks", "tasks and label", "one of the two", "put every task into tasks=")
-            for name, (_, score) in tasks.items():
-                if self.task(name).score != score:
-                    raise InvalidInput.of(
-                        f"score of task {name!r}", repr(score), f"the model's, {scores[name]!r}", "rename the column"
-                    )
-            labels = {name: columns[0] for name, columns in tasks.items()}
+            pairs = {name: (part, own.get(name)) if isinstance(part, str) else part for name, part in tasks.items()}
         elif isinstance(label, str):
-            if len(labels) > 1:
+            if len(pairs) > 1:
                 raise InvalidInput.of(
                     "label",
                     repr(label),
-                    f"one label column per task ({', '.join(labels)})",
+                    f"one label column per task ({', '.join(own)})",
                     "pass a mapping of task to column, or nothing to use the columns of the fit",
                 )
-            labels = dict.fromkeys(labels, label)
-        for name in label if isinstance(label, Mapping) else ():
-            if name not in labels:
-                raise UnknownName.among("task of label", name, labels)
-        return Roles(
-            {**labels, **(label if isinstance(label, Mapping) else {})},
-            self.vocabulary.category_names,
-            numeric=self.vocabulary.numeric_names,
-            scores={name: scores[name] for name in labels},
-            scores_are=self.scores_are,
-            sampling_rate=self.sampling_rate if sampling_rate is None else sampling_rate,
-            soft_labels=bool(self.info.get("soft_labels")) if soft_labels is None else soft_labels,
-            **others,
-        )
+            pairs = {name: (label, found) for name, (_, found) in pairs.items()}
+        elif label is not None:
+            for name in label:
+                if name not in own:
+                    raise UnknownName.among("task of label", name, own)
+            pairs = {name: (label.get(name, known), found) for name, (known, found) in pairs.items()}
+        for name, (_, found) in pairs.items():
+            if found != self.task(name).score:
+                expected = f"the model's, {own[name]!r}"
+                raise InvalidInput.of(f"score of task {name!r}", repr(found), expected, "leave it out, or rename it")
+        if given.setdefault("scores_are", self.scores_are) != self.scores_are:
+            expected = f"the model's score space, {self.scores_are!r}"
+            raise InvalidInput.of("scores_are", repr(given["scores_are"]), expected, "convert the column")
+        given.setdefault("sampling_rate", self.sampling_rate)
+        given.setdefault("soft_labels", bool(self.info.get("soft_labels")))
+        return Roles(tasks=pairs, **given)
 
     def predict(self, table: TableLike, task: str | None = None, *, interval: float | None = None) -> Any:
         """Returns calibrated probabilities of a table: an array, or one per task if there are several.
@@ -320,16 +308,17 @@ class Model(Tabular):
         if isinstance(self.sampling_rate, str) and self.sampling_rate not in available:
             raise UnknownName.among("sampling rate column", self.sampling_rate, available)
 
-    def refresh(self, table: TableLike, **options: Any) -> Model:
+    def refresh(self, table: TableLike, roles: Roles | None = None, **options: Any) -> Model:
         """Returns the next generation, which goes on from this model with newer rows; see `refresh_model`.
 
         Arguments:
             table: Labelled rows that are newer than those it learned from.
-            options: `label`, `weight`, `time`, `since`, `until`, `scores_are`, `event_time`, `label_time` and `window`.
+            roles: Which column is what, or the same by name.
+            options: `label`, `weight`, `time` and other columns, `since` and `until`.
         """
         from monocal.models.refresh import refresh_model
 
-        return refresh_model(self, table, **options)
+        return refresh_model(self, table, roles, **options)
 
     def with_fusion(self, fusion: Fusion) -> Model:
         """Returns the same model with a fusion rule, checked against its tasks."""

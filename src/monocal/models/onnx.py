@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -43,7 +42,7 @@ def parity(model: Model, path: Path, inputs: str, n_rows: int, seed: int) -> flo
             feed[field.name] = _as_text(field, ids[:, index])
     if fields and inputs == "ids":
         feed["features"] = ids.astype(np.int64)
-    rates: Any = model.sampling_rate
+    rates: Floats | float | None = model.sampling_rate if not isinstance(model.sampling_rate, str) else None
     if isinstance(model.sampling_rate, str):
         rates = feed[model.sampling_rate] = random.uniform(0.05, 1.0, n_rows)
     scores: dict[str, Floats] = {}
@@ -55,9 +54,7 @@ def parity(model: Model, path: Path, inputs: str, n_rows: int, seed: int) -> flo
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
     worst = 0.0
-    # one row, then batches that memory can bear: the graph is to take any number
-    for start, end in pairwise([0, *range(1, n_rows, _BATCH_ROWS), n_rows]):
-        rows = slice(start, end)
+    for rows in _batches(n_rows):
         part = {name: column[rows] for name, column in feed.items()}
         answers = session.run([output_name(name) for name in model.task_names], part)
         for name, answer in zip(model.task_names, answers, strict=True):
@@ -66,12 +63,18 @@ def parity(model: Model, path: Path, inputs: str, n_rows: int, seed: int) -> flo
     return worst
 
 
+def _batches(n_rows: int) -> list[slice]:
+    """Cuts rows into one of 1, then batches that memory can bear: the graph is to take any number."""
+    starts = [0, *range(1, n_rows, _BATCH_ROWS)]
+    return [slice(start, end) for start, end in zip(starts, [*starts[1:], n_rows], strict=True)]
+
+
 def _as_text(field: FieldVocabulary, ids: Ids) -> Any:
     """Returns the values behind ids; ids of null become 0 in place, since text inputs cannot carry a null."""
-    values = [_UNSEEN, *field.values.to_pylist(), _UNSEEN]
-    if None in values:
-        ids[ids == values.index(None)] = 0
-    known: Any = np.array(values, dtype=object)
+    values = field.values.to_pylist()
+    nulls = [index + 1 for index, value in enumerate(values) if value is None]
+    ids[np.isin(ids, nulls)] = 0
+    known: Any = np.array([_UNSEEN, *[value or "" for value in values], _UNSEEN], dtype=object)
     return known[ids]
 
 
@@ -197,10 +200,14 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
     elif model.sampling_rate is not None:
         shift = graph.constant(float(np.log(model.sampling_rate)))
     answers: dict[str, str] = {}
-    are_probabilities = model.scores_are == "probability"
     for task in model.tasks:
-        z = graph.logit(task.score, SCORE_EPSILON) if are_probabilities else graph.clip(task.score, -40, 40)
-        z = z if shift is None else graph.add(z, shift)
+        z = (
+            graph.logit(task.score, SCORE_EPSILON)
+            if model.scores_are == "probability"
+            else graph.clip(task.score, -40, 40)
+        )
+        if shift is not None:
+            z = graph.add(z, shift)
         answers[task.name] = task.calibrator.write_onnx(graph, z, features)
     for name, p in answers.items():
         graph.answer(p, output_name(name))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +12,13 @@ import pyarrow as pa
 from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
-from monocal.core.scores import Floats, ScoreSpace
+from monocal.core.scores import Floats
 from monocal.models.facts import canary_of, count_values, fit_facts
 from monocal.models.late import check_late_method, fit_late, known_delays
 from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, row_sample, rows_fact, time_of_fit
 from monocal.models.model import Model, TaskModel
 from monocal.tables.late_labels import LateLabels
-from monocal.tables.roles import Roles, named_roles
+from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.source import TableLike, TableStream, open_table
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary
@@ -33,16 +34,11 @@ one."""
 def refresh_model(
     model: Model,
     table: TableLike,
+    roles: Roles | None = None,
     *,
-    label: str | None = None,
-    weight: str | None = None,
-    time: str | None = None,
     since: str | None = None,
     until: str | None = None,
-    scores_are: ScoreSpace | None = None,
-    event_time: str | None = None,
-    label_time: str | None = None,
-    window: str | None = None,
+    **columns: Unpack[Columns],
 ) -> Model:
     """Returns the next generation of a model; the model itself stays as it is.
 
@@ -52,15 +48,10 @@ def refresh_model(
     Arguments:
         model: The model to go on from.
         table: Labelled rows that are newer than those it learned from.
-        label: Another label column than that of the fit.
-        weight: How often each row counts.
-        time: Orders rows; by default the column that the model was fitted with, if it is there.
+        roles: Which column is what, or the same by name; scores, fields and what is not named are those of the fit.
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
-        scores_are: The space of the scores; another one than the model's is refused.
-        event_time: Column that says when a row happened, where its label may still come.
-        label_time: Column that says when a positive label came; null where none has.
-        window: How long after its event a label counts.
+        columns: In place of roles: `label`, `weight`, `time` and others.
 
     Example:
         >>> import monocal
@@ -70,30 +61,19 @@ def refresh_model(
         >>> following.info["generation"], following.info["parent"] == model.fingerprint
         (2, True)
     """
-    columns = named_roles(locals())
-    stream = open_table(table)
-    rows, labels = rows_to_learn(model, stream, roles_to_learn(model, stream, **columns), since=since, until=until)
+    stream, given = open_table(table), columns_of(refresh_model, roles, columns)
+    rows, labels = rows_to_learn(model, stream, roles_to_learn(model, stream, given), since=since, until=until)
     return refresh_rows(model, rows, labels)
 
 
-def roles_to_learn(
-    model: Model, stream: TableStream, *, time: str | None, scores_are: ScoreSpace | None, **columns: Any
-) -> Roles:
+def roles_to_learn(model: Model, stream: TableStream, columns: Mapping[str, Any]) -> Roles:
     """Returns the roles of a table that a model goes on with; refuses columns that are missing, or of another kind.
 
-    Arguments:
-        model: The model to go on from.
-        stream: The table.
-        time: Orders rows; None means the column that the model was fitted with, if it is there.
-        scores_are: The space of the scores; another one than the model's is refused.
-        columns: The other roles, as `Model.roles` takes them.
+    Rows are in the order of the column that the model was fitted with, if it is there and no other is named.
     """
-    if scores_are is not None and scores_are != model.scores_are:
-        raise InvalidInput.of(
-            "scores_are", repr(scores_are), f"the model's score space, {model.scores_are!r}", "convert the column"
-        )
     model.check_columns(stream.column_names)
-    return model.roles(time=time or time_of_fit(model.info, stream.column_names), **columns)
+    time = columns.get("time") or time_of_fit(model.info, stream.column_names)
+    return model.roles(**{**columns, "time": time})
 
 
 def rows_to_learn(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, Unpack, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from monocal.models.learned_rows import check_not_fitted, check_unseen, time_of_
 from monocal.models.model import Model
 from monocal.tables.cluster import ClusterTable
 from monocal.tables.late_labels import LateLabels
-from monocal.tables.roles import named_roles
+from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.source import TableLike, open_table
 from monocal.tables.split import binned
 from monocal.tables.table import Table
@@ -238,19 +238,14 @@ def gate(
     old: Model | str | Path,
     new: Model | str | Path,
     table: TableLike,
+    roles: Roles | None = None,
     *,
     by: Sequence[str] = (),
     max_harm: float = MAX_HARM,
-    label: str | None = None,
-    group: str | None = None,
-    weight: str | None = None,
-    time: str | None = None,
     since: str | None = None,
     until: str | None = None,
     confidence: float = 0.95,
-    event_time: str | None = None,
-    label_time: str | None = None,
-    window: str | None = None,
+    **columns: Unpack[Columns],
 ) -> GateVerdict:
     r"""Says whether a new model is better, worse or as good as the old one, and whether it may be promoted.
 
@@ -268,19 +263,15 @@ def gate(
         old: The active model, or its folder.
         new: The model that may replace it, or its folder.
         table: Labelled rows that neither has seen.
+        roles: Which column is what, or the same by name; scores, fields and what is not named are those of the fit.
         by: Guarded columns: each of their values is compared.
         max_harm: The increase of log-loss that is tolerated, as a share of the old model's.
-        label: Another label column than that of the fit.
-        group: Users, queries or sessions: rows of one are one observation.
-        weight: How often each row counts.
-        time: Orders rows; by default the column that the old model was fitted with, if it is there.
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
         confidence: Of the interval.
-        event_time: Column that says when a row happened, where its label may still come. Labels are then held against
-            the probability that they have come by now, with the delays that the models know or the rows tell.
-        label_time: Column that says when a positive label came; null where none has.
-        window: How long after its event a label counts.
+        columns: In place of roles: `label`, `group` (rows of one user or query are one observation), `weight`, `time`
+            and others. With `event_time`, `label_time` and `window` labels are held against the probability that they
+            have come by now, with the delays that the models know or the rows tell.
 
     Example:
         >>> import monocal
@@ -291,7 +282,7 @@ def gate(
         >>> found.passed, found.tasks["click"].overall.verdict
         (True, 'better')
     """
-    columns = named_roles(locals())
+    given = columns_of(gate, roles, columns)
     if not 0.0 < max_harm < 1.0:
         raise InvalidInput.of("max_harm", max_harm, "a share of the old log-loss in (0, 1)", f"use {MAX_HARM}")
     first, second = (model if isinstance(model, Model) else load_model(model) for model in (old, new))
@@ -303,18 +294,18 @@ def gate(
             "fit both on the same labels",
         )
     stream = open_table(table)
-    columns |= {"slices": list(by), "time": time or time_of_fit(first.info, stream.column_names)}
+    given |= {"slices": by, "time": given.get("time") or time_of_fit(first.info, stream.column_names)}
     asked = []
     for model in (first, second):
         model.check_columns(stream.column_names)
-        asked.append(model.roles(**columns))
+        asked.append(model.roles(**given))
         asked[-1].check_columns(stream.column_names)
     delays = known_delays(first) or known_delays(second)
     if isinstance(stream.dataset, ClusterTable):  # both models answer the same rows, in the same order
-        stream.dataset.hold(list(dict.fromkeys(name for roles in asked for name in roles.columns)))
+        stream.dataset.hold(list(dict.fromkeys(name for parts in asked for name in parts.columns)))
     compared, answers = [], []
-    for model, roles, whose in zip((first, second), asked, ("the old model", "the new model"), strict=True):
-        rows = Table.read(stream, roles, since=since, until=until, delays=delays)
+    for model, parts, whose in zip((first, second), asked, ("the old model", "the new model"), strict=True):
+        rows = Table.read(stream, parts, since=since, until=until, delays=delays)
         check_unseen(model.info, rows, whose)
         check_not_fitted(model.info, model.vocabulary, rows, whose)
         answers.append({task: rows.arrived(p) for task, p in model.predict_rows(rows).items()})

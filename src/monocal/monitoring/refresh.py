@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Unpack, final
 
 from monocal.core.errors import InvalidInput
-from monocal.core.scores import ScoreSpace
 from monocal.models.artefact import MODEL_FOLDER, load_model, save_model
 from monocal.models.model import Model
 from monocal.models.refresh import refresh_rows, roles_to_learn, rows_to_learn
-from monocal.monitoring.gate import GateVerdict, compare_models
+from monocal.monitoring.gate import MAX_HARM, GateVerdict, compare_models
 from monocal.tables.late_labels import LateLabels
-from monocal.tables.roles import named_roles
+from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.source import TableLike, open_table
 
 GATE_SHARE = 0.3
@@ -50,20 +50,15 @@ class Refresh:
 def refresh(
     model: str | Path,
     table: TableLike,
-    out: str | Path,
+    roles: Roles | None = None,
     *,
+    out: str | Path,
     gate: bool = False,
-    by: tuple[str, ...] = (),
-    max_harm: float | None = None,
-    label: str | None = None,
-    weight: str | None = None,
-    time: str | None = None,
+    by: Sequence[str] = (),
+    max_harm: float = MAX_HARM,
     since: str | None = None,
     until: str | None = None,
-    scores_are: ScoreSpace | None = None,
-    event_time: str | None = None,
-    label_time: str | None = None,
-    window: str | None = None,
+    **columns: Unpack[Columns],
 ) -> Refresh:
     """Writes the next generation of a saved model; the model itself is only read.
 
@@ -73,37 +68,31 @@ def refresh(
     Arguments:
         model: The folder of the model in force.
         table: Labelled rows that are newer than those it learned from.
+        roles: Which column is what, or the same by name; scores, fields and what is not named are those of the fit.
         out: The folder of the next generation; not that of the model.
         gate: Whether the refresh has to pass a gate on its newest rows.
         by: Columns that the gate guards.
         max_harm: What the gate tolerates.
-        label: Another label column than that of the fit.
-        weight: How often each row counts.
-        time: Orders rows; by default the column that the model was fitted with, if it is there.
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
-        scores_are: The space of the scores; another one than the model's is refused.
-        event_time: Column that says when a row happened, where its label may still come.
-        label_time: Column that says when a positive label came; null where none has.
-        window: How long after its event a label counts.
+        columns: In place of roles: `label`, `weight`, `time` and others.
     """
-    columns = named_roles(locals())
+    given = columns_of(refresh, roles, columns)
     out = MODEL_FOLDER.check_target(out)
     if out.resolve() == Path(model).resolve():
         raise InvalidInput.of(
             "out", repr(str(out)), "another folder than the model's, which stays in force", "write next to it"
         )
     old = load_model(model)
-    columns["slices"] = by if gate else ()
+    given["slices"] = by if gate else ()
     stream = open_table(table)
-    rows, labels = rows_to_learn(old, stream, roles_to_learn(old, stream, **columns), since=since, until=until)
+    rows, labels = rows_to_learn(old, stream, roles_to_learn(old, stream, given), since=since, until=until)
     verdict = None
     if gate:
         cut = rows.n_rows - round(rows.n_rows * GATE_SHARE)
         older, newest = rows.take(slice(0, cut)), rows.take(slice(cut, None))
-        options = {} if max_harm is None else {"max_harm": max_harm}
         trial = refresh_rows(old, older)
-        verdict = compare_models(old, trial, newest, by, **options)
+        verdict = compare_models(old, trial, newest, by, max_harm)
         if not verdict.passed:
             return Refresh(trial, verdict, written=False, late_labels=labels)
     following = refresh_rows(old, rows, labels)

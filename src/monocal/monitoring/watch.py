@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from monocal.models.late import known_delays
 from monocal.models.model import Model
 from monocal.monitoring.evalues import N_BETS
 from monocal.monitoring.ledger import STATE_FOLDER, Ledger, PeriodSums, read_state, sums_by_period, write_state
+from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.source import TableLike, open_table
 from monocal.tables.split import binned
 from monocal.tables.table import Table
@@ -207,10 +208,9 @@ def alarms_of(ledger: Ledger) -> list[Alarm]:
 def watch(
     model: Model,
     table: TableLike,
+    roles: Roles | None = None,
     *,
-    time: str,
     by: Sequence[str] = (),
-    label: str | Mapping[str, str] | None = None,
     state: str | Path | None = None,
     every: str | None = None,
     false_alarm_rate: float = 0.05,
@@ -219,9 +219,7 @@ def watch(
     max_drift: float | None = None,
     since: str | None = None,
     until: str | None = None,
-    sampling_rate: float | str | None = None,
-    label_time: str | None = None,
-    window: str | None = None,
+    **columns: Unpack[Columns],
 ) -> Watch:
     r"""Reads the days of a table and says whether the model is still calibrated, overall and by slice.
 
@@ -237,9 +235,8 @@ def watch(
     Arguments:
         model: The model in use; it may be another one than on the day before.
         table: Rows with scores, fields, the time, and labels. Every day is read once; one that was read is refused.
-        time: Column that says when a row happened.
+        roles: Which column is what, or the same by name; the time is needed, and what is not named is as in the fit.
         by: Columns of which every value is a slice with charts of its own.
-        label: Another label column than that of the fit: one, or task to column.
         state: Folder in which the watch is kept from run to run; None keeps nothing.
         every: The length of a period, such as "1d" or "12h"; a number if the time column holds numbers. A day, or 1.
         false_alarm_rate: The promised chance of any false alarm, in (0, 1).
@@ -248,10 +245,8 @@ def watch(
         max_drift: A larger stability index of the scores, beyond its noise, is an alarm, too; likewise.
         since: Rows before this moment are left out.
         until: Rows at or after this moment are left out, such as a day that is not over.
-        sampling_rate: Another sampling rate than that of the fit.
-        label_time: Column that says when a positive label came, where labels may still come. Labels are then held
-            against the probability that they have come by now; the promise takes the delays as known.
-        window: How long after its event a label counts.
+        columns: In place of roles: `time`, `label`, `sampling_rate` and others. With `label_time` and `window` labels
+            are held against the probability that they have come by now; the promise takes the delays as known.
 
     Example:
         A model watched on days like those of its fit, and on days on which half of the labels were lost:
@@ -271,16 +266,21 @@ def watch(
             raise InvalidInput.of(argument, value, "a number such as 0.05", "use 0.05")
     if state is not None:
         state = STATE_FOLDER.check_target(state, "state")
-    columns: dict[str, Any] = {"sampling_rate": sampling_rate, "soft_labels": False, "time": time, "slices": by}
-    columns |= {"event_time": time if label_time or window else None, "label_time": label_time, "window": window}
+    given = columns_of(watch, roles, columns)
+    time = given.get("time") or given.get("event_time")
+    if time is None:
+        raise InvalidInput.of("time", None, "the column that says when a row happened", 'pass time="…"')
     stream = open_table(table)
     model.check_columns(stream.column_names)
-    roles = model.roles(label, **columns)
-    rows = Table.read(stream, roles, since=since, until=until, delays=known_delays(model), unlabelled=label is None)
+    late = {"event_time": time} if {"label_time", "window"} & given.keys() else {}
+    parts = model.roles(**{**given, **late, "time": time, "soft_labels": False, "slices": by})
+    is_as_fitted = all(parts.labels[task.name] == task.label for task in model.tasks if task.name in parts.labels)
+    delays = known_delays(model)
+    rows = Table.read(stream, parts, since=since, until=until, delays=delays, unlabelled=is_as_fitted)
     rows = rows.in_time_order()
     length = duration_of(every, has_dates=rows.has_dates, argument="every") if every else DAY if rows.has_dates else 1
     forecasts = {task: rows.arrived(p) for task, p in model.predict_rows(rows).items()}
-    by = rows.roles.slices
+    by = tuple(rows.roles.slices)
     periods = list(sums_by_period(binned(rows, model.vocabulary), forecasts, by=by, length=length, tolerance=tolerance))
     days = tuple(_day(model, rows, forecasts, period, length) for period in periods)
     settings = {

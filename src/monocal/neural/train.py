@@ -153,7 +153,7 @@ def train(
             loss.train()
             loss.start_epoch()
             total = 0.0
-            for batch in iterate_batches(every, options.batch_rows, seed=options.seed, epoch=epoch):
+            for batch in iterate_batches(every, options.batch_rows, seed=options.seed, epoch=epoch, with_rows=True):
                 network.set_progress(step / n_steps)
                 columns = _tensors(batch)
                 field_ids = columns.get("features")
@@ -187,7 +187,7 @@ def evaluate(network: Any, rows: Dataset) -> Floats:
     """Returns the network's logits of every row, in float64 and row order."""
     network.eval()
     result = np.empty(rows.n_rows)
-    for batch in iterate_batches(columns_of(rows), EVALUATION_ROWS):
+    for batch in iterate_batches(columns_of(rows), EVALUATION_ROWS, with_rows=True):
         columns = _tensors(batch)
         result[batch["rows"]] = network(columns["logits"], columns.get("features")).numpy()
     return result

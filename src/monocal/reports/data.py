@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from monocal.reports.fields import FieldResult, Headline, field_results, headlin
 from monocal.reports.reliability import Reliability, reliability
 from monocal.reports.rows import FieldColumn, TaskRows, field_columns, model_ids, sample_contexts
 from monocal.tables.late_labels import LateLabels
-from monocal.tables.roles import Roles
+from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.source import TableLike, open_table
 from monocal.tables.split import binned
 from monocal.tables.table import Table
@@ -183,16 +183,15 @@ class ReportData:
         return replace(self, tasks=tuple(shorten(task) for task in self.tasks))
 
 
+_SHOWN = ("since", "until", "title", "confidence", "n_bootstrap", "n_floor", "seed")
+"""Arguments that belong to the lines of Python that make a report again."""
+
+
 def build_report(
     model: Model | str | Path,
     table: TableLike,
+    roles: Roles | None = None,
     *,
-    label: str | Mapping[str, str] | None = None,
-    time: str | None = None,
-    value: str | None = None,
-    group: str | None = None,
-    weight: str | None = None,
-    fields: Sequence[str] | None = None,
     since: str | None = None,
     until: str | None = None,
     title: str | None = None,
@@ -201,9 +200,7 @@ def build_report(
     n_bootstrap: int = 200,
     n_floor: int = 100,
     seed: int = 0,
-    event_time: str | None = None,
-    label_time: str | None = None,
-    window: str | None = None,
+    **columns: Unpack[Columns],
 ) -> ReportData:
     """Measures a model on rows it has not seen, before and after calibration, section by section.
 
@@ -213,12 +210,7 @@ def build_report(
     Arguments:
         model: A model or the folder of a saved one.
         table: Rows with the model's columns and labels: a path or a data frame.
-        label: Label column, or one per task; None means the columns the model was fitted on.
-        time: Column that says when a row happened; without it rows are taken to be in time order.
-        value: Column with what one positive is worth (a bid, a margin); adds the largest error in money to the summary.
-        group: Column of users or requests: adds GAUC, and intervals resample groups.
-        weight: Column that says how often a row counts.
-        fields: Columns to slice by; None means the model's fields.
+        roles: Which column is what, or the same by name; scores, label and what is not named are those of the fit.
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
         title: Title of the page.
@@ -227,10 +219,10 @@ def build_report(
         n_bootstrap: Replicates behind intervals.
         n_floor: Label redraws behind noise floors.
         seed: Seed of all sampling.
-        event_time: Column that says when a row happened, where its label may still arrive. Forecasts are then those of
-            labels that have arrived: the probability times the share that has arrived by the row's age.
-        label_time: Column that says when a positive label arrived; null where none has.
-        window: How long after its event a label counts.
+        columns: In place of roles: `fields` (to slice by; by default the model's), `time`, `value` (adds the largest
+            error in money to the summary), `group` (adds GAUC, and intervals resample groups), `weight` and others.
+            With `event_time`, `label_time` and `window` forecasts are those of labels that have arrived: the
+            probability times the share that has arrived by the row's age.
 
     Example:
         >>> import monocal
@@ -242,35 +234,37 @@ def build_report(
         True
     """
     # nothing else is local yet: these are the arguments as they came, for the lines that make the report again
-    given = {name: value for name, value in locals().items() if name not in ("model", "table", "command")}
+    given: dict[str, Any] = {name: value for name, value in locals().items() if name in _SHOWN}
+    named = columns_of(build_report, roles, columns)
+    given |= named
     loaded = model if isinstance(model, Model) else load_model(model)
+    fields = named.pop("fields", loaded.field_names)
     if isinstance(fields, str):
         raise InvalidInput.of("fields", repr(fields), "a list of columns", f"write [{fields!r}]")
-    sliced = tuple(dict.fromkeys(loaded.field_names if fields is None else fields))
+    sliced = tuple(dict.fromkeys(fields))
     stream = open_table(table)
     loaded.check_columns(stream.column_names)
     check_fields(sliced, stream.column_names)
-    moments: dict[str, Any] = {"time": time, "event_time": event_time, "label_time": label_time, "window": window}
-    roles = loaded.roles(label, group=group, weight=weight, value=value, slices=sliced, **moments)
-    rows = Table.read(stream, roles, since=since, until=until, delays=known_delays(loaded))
+    parts = loaded.roles(**named, slices=sliced)
+    rows = Table.read(stream, parts, since=since, until=until, delays=known_delays(loaded))
     late = rows.late_labels
     answers = loaded.predict_rows(rows)
     known = model_ids(rows, loaded.vocabulary)
     binned_rows = binned(rows, loaded.vocabulary).with_fields(sliced)
-    columns = field_columns(binned_rows, sliced, known)
+    shown = field_columns(binned_rows, sliced, known)
     options = EvaluationOptions(tuple(METRICS), (), confidence, n_bootstrap, n_floor, seed)
     found = evaluate_rows(binned_rows, answers, options, rows_seen(loaded, rows))
     contexts = sample_contexts(list(known.values()), rows.n_rows)
     tasks = tuple(
-        _task(loaded, name, TaskRows.of(rows, name, answers[name], columns), roles, contexts, found[name])
-        for name in roles.tasks
+        _task(loaded, name, TaskRows.of(rows, name, answers[name], shown), parts, contexts, found[name])
+        for name in parts.tasks
     )
     names = ("" if isinstance(model, Model) else str(model), str(table) if isinstance(table, str | Path) else "")
     return ReportData(
         title or "Calibration report",
         tasks,
         Provenance(
-            tuple(_facts(loaded, names, rows, late, data_fingerprint(rows, columns), seed)),
+            tuple(_facts(loaded, names, rows, late, data_fingerprint(rows, shown), seed)),
             _python(model, table, given) if command is None else command,
             "python" if command is None else "shell",
             rows.n_table_rows,
@@ -384,7 +378,7 @@ def _python(model: Any, table: Any, given: Mapping[str, Any]) -> str:
         "model" if isinstance(model, Model) else repr(str(model)),
         repr(str(table)) if isinstance(table, str | Path) else "table",
         "'report.html'",
-        *(f"{name}={value!r}" for name, value in given.items() if value != usual[name]),
+        *(f"{name}={value!r}" for name, value in given.items() if value != usual.get(name)),
     ]
     call = "\n".join(["write_report(", *(f"    {argument}," for argument in arguments), ")"])
     return f"from monocal.reports import write_report\n\n{call}"

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, final
@@ -23,6 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monocal.core.errors import UnknownName
+from monocal.serving.engine import Answer, Request
 from monocal.serving.limits import BODY, HEALTH, METRICS, MODELS, OPENAPI, Limits, Refusal
 from monocal.serving.logs import log_event
 from monocal.serving.schemas import (
@@ -38,12 +39,9 @@ from monocal.serving.schemas import (
     openapi,
 )
 from monocal.serving.service import ModelStore, Service
-from monocal.serving.settings import SHADOW_NAME, Settings
+from monocal.serving.settings import Settings
 
 JSON = "application/json"
-
-N_ROWS = "monocal.n_rows"
-"""Where a request's scope holds how many candidates were answered."""
 
 
 def create_app(settings: Settings, home: Path | None = None) -> Starlette:
@@ -135,7 +133,7 @@ class Counts:
                         "request",
                         endpoint=endpoint,
                         status=message["status"],
-                        rows=scope.get(N_ROWS, 0),
+                        rows=scope.get("monocal_rows", 0),
                         milliseconds=round(1000 * seconds, 3),
                     )
             await send(message)
@@ -158,11 +156,7 @@ async def calibrate(http: HttpRequest) -> Response:
         ends: Any = answer.ends(request.interval)
         body.lower, body.upper = ends["lower"], ends["upper"]
     body.fused = UNSET if answer.fused is None else answer.fused
-    http.scope[N_ROWS] = answer.n_rows
-    response = _json(body)
-    if SHADOW_NAME in service.stores:
-        response.background = BackgroundTask(service.compare_with_shadow, request, answer, engine)
-    return response
+    return _counted(http, body, request, answer)
 
 
 async def feedback(http: HttpRequest) -> Response:
@@ -193,7 +187,7 @@ async def list_models(http: HttpRequest) -> Response:
     """Names the models of the service and their versions: the one that answers and, if there is one, its shadow."""
     service = _service(http)
     models = [
-        {"model": store.name, "version": store.engine.version, "answers": store.answers}
+        {"model": store.name, "version": store.engine.version, "answers": store is service.store}
         for store in service.stores.values()
     ]
     return _json({"models": models})
@@ -268,6 +262,15 @@ def _service(http: HttpRequest) -> Service:
 
 def _json(value: Any) -> Response:
     return Response(encode(value), media_type=JSON)
+
+
+def _counted(http: HttpRequest, body: Any, request: Request, answer: Answer) -> Response:
+    """Returns an answer, and lets the shadow model score the request once it has gone out."""
+    http.scope["monocal_rows"] = answer.n_rows
+    response = _json(body)
+    after: Callable[[], Awaitable[None]] | None = _service(http).after_answer(request, answer)
+    response.background = None if after is None else BackgroundTask(after)
+    return response
 
 
 def _store(http: HttpRequest) -> ModelStore:

@@ -129,7 +129,6 @@ class Engine:
         self.vocabulary_fingerprint = model.vocabulary.fingerprint
         self.scores_are = model.scores_are
         self.sampling_rate = model.sampling_rate
-        self.needs_rate = isinstance(model.sampling_rate, str)
         self.fusion = model.fusion
         self.methods = {task.name: task.calibrator.name for task in model.tasks}
         self.info: Mapping[str, Any] = model.info
@@ -170,7 +169,7 @@ class Engine:
     def warm_up(self) -> float:
         """Scores made-up requests until caches and compiled code are ready; returns the seconds it took."""
         start = time.perf_counter()
-        rate = 0.5 if self.needs_rate else None
+        rate = 0.5 if isinstance(self.sampling_rate, str) else None
         for n_rows in (1, 100):
             scores = np.full(n_rows, 0.25)
             ids = np.zeros((n_rows, len(self.field_names)), dtype=np.int32)
@@ -230,7 +229,7 @@ class Engine:
     def _shift(self, request: Request, n_rows: int) -> Floats | float | None:
         if request.sampling_rate is not None:
             return sampling_shift(request.sampling_rate, n_rows)
-        if self.needs_rate:
+        if isinstance(self.sampling_rate, str):
             raise InvalidInput.of(
                 "sampling_rate",
                 None,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, final
 
 import msgspec
 from starlette.requests import ClientDisconnect
-from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -117,12 +116,10 @@ class Limits:
             await self.app(scope, receive, send)
             return
         has_begun = False
-        place = ExitStack()
 
         async def watched_send(message: Message) -> None:
             nonlocal has_begun
             has_begun = True
-            place.close()
             await send(message)
 
         try:
@@ -130,11 +127,8 @@ class Limits:
             if scope["path"] in PROBES:
                 await self.app(scope, receive, watched_send)
             else:
-                async with self._body(scope, receive) as scope[BODY]:
-                    with place:
-                        self._take(place)
-                        await asyncio.sleep(0)
-                        await self.app(scope, receive, watched_send)
+                async with self._body(receive) as scope[BODY]:
+                    await self._in_a_place(scope, receive, watched_send)
             return
         except ClientDisconnect:
             return
@@ -144,7 +138,8 @@ class Limits:
             refusal = Refusal(422, str(error))
         except Exception as error:
             log_failure("request failed", error, path=scope["path"] if len(scope["path"]) < 100 else "(long)")
-            refusal = Refusal(500, "the service failed on this request and has logged it. Hint: tell its operator.")
+            message = "the service failed on this request and has logged it. Hint: tell its operator."
+            refusal = Refusal(500, message)
         if not has_begun:
             await refusal.response()(scope, receive, send)
 
@@ -171,10 +166,11 @@ class Limits:
                 "content-encoding: got a compressed body; expected it as it is. Hint: switch compression off.",
                 _CLOSE,
             )
-        if length and not length.isdigit():
-            raise Refusal(400, "content-length: expected a number. Hint: let the client set it.", _CLOSE)
-        if len(length) > 15 or int(length or 0) > self.settings.max_body_bytes:
-            raise self._too_large()
+        if length:
+            if not length.isdigit():
+                raise Refusal(400, "content-length: expected a number. Hint: let the client set it.", _CLOSE)
+            if len(length) > 15 or int(length) > self.settings.max_body_bytes:
+                raise self._too_large()
 
     def _check_port(self, scope: Scope) -> None:
         admin_port = self.settings.admin_port
@@ -187,38 +183,46 @@ class Limits:
             message = "this call is not answered on this port. Hint: use the service's other port."
             raise Refusal(404, message, _CLOSE)
 
-    @asynccontextmanager
-    async def _body(self, scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
-        """Yields a whole body, and counts its bytes until the end of the block."""
-        parts: list[bytes] = []
-        n_bytes = n_counted = 0
-        try:
-            try:
-                async with asyncio.timeout(self.settings.body_seconds):
-                    async for part in HttpRequest(scope, receive).stream():
-                        parts += [part] if part else []
-                        n_bytes += len(part)
-                        if n_bytes > self.settings.max_body_bytes:
-                            raise self._too_large()
-                        if n_bytes > SMALL_BYTES:
-                            self._count(n_bytes - n_counted)
-                            n_counted = n_bytes
-            except TimeoutError:
-                message = f"body: not whole after {self.settings.body_seconds:g} seconds. Hint: send it faster."
-                raise Refusal(408, message, _CLOSE) from None
-            body = parts[0] if len(parts) == 1 else b"".join(parts)
-            parts.clear()
-            yield body
-        finally:
-            self.n_body_bytes -= n_counted
-            if n_counted and not self._is_trim_due:
-                self._is_trim_due = True
-                asyncio.get_running_loop().call_later(1.0, self._trim)
-
     def _trim(self) -> None:
         """Hands what large bodies took back to the system, at most once a second."""
         self._is_trim_due = False
         trim_heap()
+
+    @asynccontextmanager
+    async def _body(self, receive: Receive) -> AsyncIterator[bytes]:
+        """Yields a whole body, and counts its bytes until the end of the block."""
+        counted = 0
+        parts: list[bytes] = []
+        n_bytes = 0
+        try:
+            try:
+                async with asyncio.timeout(self.settings.body_seconds):
+                    more = True
+                    while more:
+                        message = await receive()
+                        if message["type"] == "http.disconnect":
+                            raise ClientDisconnect
+                        part = message.get("body", b"")
+                        more = message.get("more_body", False)
+                        n_bytes += len(part)
+                        if part:
+                            parts.append(part)
+                        if n_bytes > self.settings.max_body_bytes:
+                            raise self._too_large()
+                        if n_bytes > SMALL_BYTES:
+                            self._count(n_bytes - counted)
+                            counted = n_bytes
+            except TimeoutError:
+                message_ = f"body: not whole after {self.settings.body_seconds:g} seconds. Hint: send it faster."
+                raise Refusal(408, message_, _CLOSE) from None
+            body = parts[0] if len(parts) == 1 else b"".join(parts)
+            parts.clear()
+            yield body
+        finally:
+            self.n_body_bytes -= counted
+            if counted and not self._is_trim_due:
+                self._is_trim_due = True
+                asyncio.get_running_loop().call_later(1.0, self._trim)
 
     def _count(self, n_more: int) -> None:
         if self.n_body_bytes + n_more > self.settings.max_bytes_in_hand:
@@ -230,7 +234,7 @@ class Limits:
             )
         self.n_body_bytes += n_more
 
-    def _take(self, place: ExitStack) -> None:
+    async def _in_a_place(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self.n_in_flight >= self.settings.max_in_flight:
             raise Refusal(
                 429,
@@ -238,11 +242,23 @@ class Limits:
                 "Hint: try again after a moment, or add workers.",
                 _LATER | _CLOSE,
             )
+        holds_place = True
         self.n_in_flight += 1
-        place.callback(self._leave)
 
-    def _leave(self) -> None:
-        self.n_in_flight -= 1
+        def leave() -> None:
+            nonlocal holds_place
+            self.n_in_flight -= holds_place
+            holds_place = False
+
+        async def leaving_send(message: Message) -> None:
+            leave()
+            await send(message)
+
+        try:
+            await asyncio.sleep(0)
+            await self.app(scope, receive, leaving_send)
+        finally:
+            leave()
 
     def _too_large(self) -> Refusal:
         limit = self.settings.max_body_bytes

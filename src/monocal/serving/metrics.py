@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, final
 
@@ -20,7 +20,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from monocal.core.scores import Floats
 from monocal.metrics.drift import stability_index
@@ -184,24 +184,26 @@ class LiveMetrics:
         return generate_latest(SimpleNamespace(collect=lambda: metrics))
 
     def _derived(self, found: Iterable[Metric]) -> list[Metric]:
-        """Returns the ratios of what is added up over all workers."""
-        sums: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
-        for sample in (sample for metric in found for sample in metric.samples):
-            sums[sample.name][tuple(value for _, value in sorted(sample.labels.items()))] = sample.value
+        sums = {_key(sample.name, **sample.labels): sample.value for metric in found for sample in metric.samples}
+        labels_of: dict[str, list[dict[str, str]]] = {}
+        for name, labels in sums:
+            labels_of.setdefault(name, []).append(dict(labels))
         unseen = GaugeMetricFamily("monocal_field_unseen_share", "Share of values without an id.", labels=["field"])
-        for field, n_values in sums["monocal_field_values_total"].items():
-            if n_values > 0.0:
-                unseen.add_metric(field, sums["monocal_field_unseen_total"].get(field, 0.0) / n_values)
+        values = "monocal_field_values_total"
+        for label in labels_of.get(values, []):
+            total = sums[_key(values, **label)]
+            if total > 0.0:
+                n_unseen = sums.get(_key("monocal_field_unseen_total", **label), 0.0)
+                unseen.add_metric([label["field"]], n_unseen / total)
         pcoc = GaugeMetricFamily("monocal_pcoc", "Recent predictions over recent labels.", labels=["task"])
-        recent = sums["monocal_feedback_window_sum"]
-        for of, task in recent:
-            if of == "labels":
-                n_positives = recent[of, task]
-                pcoc.add_metric([task], recent["predictions", task] / n_positives if n_positives > 0.0 else math.nan)
-        return [unseen, pcoc, *self._drift(sums["monocal_score_window_rows"])]
+        for task in {label["task"] for label in labels_of.get("monocal_feedback_window_sum", [])}:
+            predicted, positives = (
+                sums.get(_key("monocal_feedback_window_sum", task=task, of=of), 0.0) for of in ("predictions", "labels")
+            )
+            pcoc.add_metric([task], predicted / positives if positives > 0.0 else math.nan)
+        return [unseen, pcoc, *self._drift(sums)]
 
-    def _drift(self, n_rows: Mapping[tuple[str, ...], float]) -> list[Metric]:
-        """Compares recent scores with those of the fit: rows by bin and task."""
+    def _drift(self, sums: Mapping[tuple[str, Any], float]) -> list[Metric]:
         psi = GaugeMetricFamily(
             "monocal_score_drift_psi", "Population stability of recent scores against fit time.", labels=["task"]
         )
@@ -210,10 +212,11 @@ class LiveMetrics:
         )
         for task, facts in _fit_facts(self._engine).items():
             shares = np.asarray(facts["score_shares"], dtype=np.float64)
-            counts = np.array([n_rows.get((str(place), task), 0.0) for place in range(shares.size)])
-            index = stability_index(shares * facts["n_rows"], counts)
-            psi.add_metric([task], index.value)
-            noise.add_metric([task], index.noise)
+            keys = [_key("monocal_score_window_rows", task=task, bin=str(place)) for place in range(shares.size)]
+            counts = np.array([sums.get(key, 0.0) for key in keys])
+            found = stability_index(shares * facts["n_rows"], counts)
+            psi.add_metric([task], found.value)
+            noise.add_metric([task], found.noise)
         return [psi, noise]
 
 
@@ -243,6 +246,21 @@ class RecentSums:
         while self._n_rows > 2 * self.window_rows:
             self.values *= 0.5
             self._n_rows *= 0.5
+
+
+def forget_dead_workers() -> None:
+    """Removes the gauges of workers that are gone, which would be added to those of the living ones."""
+    folder = os.environ.get(METRICS_FOLDER_VARIABLE)
+    for path in Path(folder).glob("gauge_live*_*.db") if folder else ():
+        process_id = int(path.stem.rpartition("_")[2])
+        try:
+            os.kill(process_id, 0)
+        except ProcessLookupError:
+            mark_process_dead(process_id)  # type: ignore[no-untyped-call]
+
+
+def _key(name: str, **labels: str) -> tuple[str, Any]:
+    return name, tuple(sorted(labels.items()))
 
 
 def _fit_facts(engine: Engine | None) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 import uvicorn
-from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
@@ -116,16 +115,13 @@ class ServerConfig(uvicorn.Config):  # type: ignore[misc]
 
 
 class Workers(Multiprocess):  # type: ignore[misc]
-    """uvicorn's supervisor, which notices the end of a worker at once and forgets its gauges."""
+    """uvicorn's supervisor, which notices the end of a worker at once."""
 
     def keep_subprocess_alive(self) -> None:
-        before = list(self.processes)
-        for process in before:
+        for process in self.processes:
             # with the worker's end of the pipe open here, too, a health check waits in vain for one that has died
             process.child_conn.close()
         super().keep_subprocess_alive()
-        for process in set(before) - set(self.processes):
-            mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
 
 
 class BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
@@ -227,14 +223,16 @@ def listen(settings: Settings) -> tuple[Settings, list[socket.socket]]:
 
 def _open(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        opened = socket.create_server(
-            (host, port), family=family, backlog=BACKLOG, dualstack_ipv6=family == socket.AF_INET6
-        )
-    except OSError as error:
-        raise ServiceStopped(f"cannot listen on {host}:{port} ({error.strerror}). Hint: choose another port") from error
     # asyncio switches Nagle's delay off only for sockets that say they are TCP; with it an answer takes 40 ms
-    return socket.socket(fileno=opened.detach())
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host, port))
+        opened.listen(BACKLOG)
+    except OSError as error:
+        opened.close()
+        raise ServiceStopped(f"cannot listen on {host}:{port} ({error.strerror}). Hint: choose another port") from error
+    return opened
 
 
 def _run_workers(config: ServerConfig, sockets: list[socket.socket], home: Path) -> None:

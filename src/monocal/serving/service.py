@@ -7,15 +7,15 @@ import faulthandler
 import logging
 import multiprocessing
 import os
-import re
 import shutil
 import signal
 import tempfile
 import time
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import final
 
@@ -28,7 +28,7 @@ from monocal.monitoring.registry import REGISTRY, is_registry, read_registry
 from monocal.serving.engine import Answer, Engine, MissingFields, Request
 from monocal.serving.limits import FeedbackRate
 from monocal.serving.logs import log_event, log_failure
-from monocal.serving.metrics import LiveMetrics
+from monocal.serving.metrics import LiveMetrics, forget_dead_workers
 from monocal.serving.settings import SHADOW_NAME, Settings
 
 _TICK_SECONDS = 1.0
@@ -67,9 +67,9 @@ class ModelStore:
         folder: Where models are published, or the registry whose pointer is followed. Nothing a client sends ever
             becomes part of a path.
         home: A folder for copies, the same for all workers.
-        metrics: Where loads are counted, and which follow the model that answers.
         missing_fields: As for `Engine`.
-        answers: Whether this model answers; a shadow does not.
+        on_switch: Called with every engine that begins to serve.
+        on_load: Called with the outcome of every attempt.
     """
 
     def __init__(
@@ -77,18 +77,18 @@ class ModelStore:
         name: str,
         folder: Path,
         home: Path,
-        metrics: LiveMetrics,
         *,
         missing_fields: MissingFields,
-        answers: bool = True,
+        on_switch: Callable[[Engine], None] = lambda _engine: None,
+        on_load: Callable[[str], None] = lambda _outcome: None,
     ) -> None:
         self.name = name
-        self.folder = folder.absolute()
-        self.answers = answers
+        self.folder = folder
         self.last_refusal = ""
         self._home = home
-        self._metrics = metrics
         self._missing_fields = missing_fields
+        self._on_switch = on_switch
+        self._on_load = on_load
         self._engine: Engine | None = None
         self._loading = asyncio.Lock()
         self._last_publication: Signature = ()
@@ -113,7 +113,8 @@ class ModelStore:
         try:
             self._switch(self._from_active())
         except MonocalError as error:
-            raise ArtefactError(self._refuse(error)) from error
+            self._refuse(error)
+            raise
 
     async def load(self) -> Load:
         """Loads what the folder holds, in a thread beside the traffic, and makes it active if it proves itself."""
@@ -144,11 +145,14 @@ class ModelStore:
                 if outcome == "switched":
                     self._switch(engine)
                 load = Load(outcome, engine.version)
+            except MonocalError as error:
+                self._refuse(error)
+                load = Load("refused", self.engine.version, self.last_refusal)
             except Exception as error:
-                if not isinstance(error, MonocalError):
-                    log_failure("model load failed", error, model=self.name)
-                load = Load("refused", self.engine.version, self._refuse(error))
-            self._metrics.loads.labels(self.name, load.outcome).inc()
+                log_failure("model load failed", error, model=self.name)
+                self.last_refusal = f"it could not be read ({type(error).__name__})"
+                load = Load("refused", self.engine.version, self.last_refusal)
+            self._on_load(load.outcome)
             return load
 
     def _from_folder(self) -> Engine:
@@ -156,10 +160,12 @@ class ModelStore:
         publication = _publication(self.folder)
         copy = None
         try:
-            folder, expected = _published(self.folder)
-            MODEL_FOLDER.read(folder)
+            with self._unnamed(self.folder):
+                folder, expected = _published(self.folder)
             copy = Path(tempfile.mkdtemp(prefix="new-", dir=self._home))
-            read_unchanged(folder, lambda: MODEL_FOLDER.copy(folder, copy))
+            with self._unnamed(folder, copy):
+                MODEL_FOLDER.read(folder)
+                read_unchanged(folder, lambda: MODEL_FOLDER.copy(folder, copy))
             engine = self._proved(copy)
             if expected not in ("", engine.version):
                 raise ArtefactError(
@@ -200,26 +206,81 @@ class ModelStore:
                 shutil.rmtree(old, ignore_errors=True)
 
     def _proved(self, folder: Path) -> Engine:
-        return Engine.load(folder, missing_fields=self._missing_fields)
+        with self._unnamed(folder):
+            return Engine.load(folder, missing_fields=self._missing_fields)
+
+    @contextmanager
+    def _unnamed(self, *folders: Path) -> Iterator[None]:
+        """Keeps from errors where this machine has its files: clients learn what was wrong, and no more."""
+        try:
+            yield
+        except MonocalError as error:
+            message = str(error)
+            for folder in folders:
+                message = message.replace(str(folder), self.name)
+            raise ArtefactError(message) from error
 
     def _switch(self, engine: Engine) -> None:
         old, self._engine = self._engine, engine
         self.last_refusal = ""
-        if self.answers:
-            self._metrics.follow(engine)
+        self._on_switch(engine)
         log_event("model switched", model=self.name, version=engine.version, was=old.version if old else None)
         if old is not None:
             weakref.finalize(old, _log_drained, self.name, old.version, time.monotonic()).atexit = False
 
-    def _refuse(self, error: Exception) -> str:
-        """Keeps and returns why a model was refused, without saying where this machine has its files."""
-        reason = f"it could not be read ({type(error).__name__})"
-        if isinstance(error, MonocalError):
-            copy = rf"{re.escape(str(self._home))}/[^/:]+"
-            reason = re.sub(rf"{copy}|{re.escape(str(self.folder))}", lambda _: self.name, str(error))
-        self.last_refusal = reason
-        log_event("model refused", level=logging.ERROR, model=self.name, reason=reason)
-        return reason
+    def _refuse(self, error: MonocalError) -> None:
+        self.last_refusal = str(error)
+        log_event("model refused", level=logging.ERROR, model=self.name, reason=self.last_refusal)
+
+
+@final
+class Shadow:
+    """Compares a second model's answers with those that were sent.
+
+    It runs after the answer has gone out, in the request's own turn, so it delays no answer it belongs to and cannot
+    pile up. Whatever goes wrong in it is counted and never seen by a client.
+
+    Arguments:
+        store: Holds the shadow model.
+        metrics: Where differences are counted.
+    """
+
+    def __init__(self, store: ModelStore, metrics: LiveMetrics) -> None:
+        self.store = store
+        self._metrics = metrics
+
+    async def compare(self, request: Request, answer: Answer, active: Engine) -> None:
+        """Scores a request that was answered and counts the differences."""
+        try:
+            outcome = self._compare(request, answer, active)
+        except MonocalError:
+            outcome = "refused"
+        except Exception as error:
+            log_failure("shadow failed", error)
+            outcome = "failed"
+        self._metrics.shadow_requests.labels(outcome).inc()
+
+    def _compare(self, request: Request, answer: Answer, active: Engine) -> str:
+        engine = self.store.engine
+        tasks = [task for task in answer.probabilities if task in engine.task_names]
+        if not tasks or engine.scores_are != active.scores_are:
+            return "incomparable"
+        if request.ids is not None and engine.vocabulary_fingerprint != active.vocabulary_fingerprint:
+            return "incomparable"
+        known = set(engine.field_names)
+        other = engine.calibrate(
+            replace(
+                request,
+                scores={task: request.scores[task] for task in tasks},
+                fields={name: column for name, column in request.fields.items() if name in known},
+                shared={name: value for name, value in request.shared.items() if name in known},
+                fusion=None,
+                other=None,
+            )
+        )
+        for task in tasks:
+            self._metrics.observe_difference(task, answer.probabilities[task], other.probabilities[task])
+        return "compared"
 
 
 @final
@@ -230,7 +291,7 @@ class Service:
         settings: The service's settings.
         metrics: What `/metrics` tells.
         store: The model that answers.
-        stores: All models by the names that calls know them by: that one and, if there is one, its shadow.
+        shadow: The model that only compares, if there is one.
         feedback_rate: Bounds labels that come without a token.
 
     Arguments:
@@ -240,21 +301,39 @@ class Service:
 
     def __init__(self, settings: Settings, home: Path) -> None:
         self.settings = settings
+        forget_dead_workers()
         self.metrics = metrics = LiveMetrics()
         self.store = ModelStore(
-            settings.name, settings.model, home / "model", metrics, missing_fields=settings.missing_fields
+            settings.name,
+            settings.model,
+            home / "model",
+            missing_fields=settings.missing_fields,
+            on_switch=metrics.follow,
+            on_load=lambda outcome: metrics.loads.labels(settings.name, outcome).inc(),
         )
-        self.stores = {settings.name: self.store}
+        self.shadow = None
         if settings.shadow is not None:
-            copies = home / SHADOW_NAME
-            self.stores[SHADOW_NAME] = ModelStore(
-                SHADOW_NAME, settings.shadow, copies, metrics, missing_fields="unseen", answers=False
+            beside = ModelStore(
+                SHADOW_NAME,
+                settings.shadow,
+                home / SHADOW_NAME,
+                missing_fields="unseen",
+                on_load=lambda outcome: metrics.loads.labels(SHADOW_NAME, outcome).inc(),
             )
+            self.shadow = Shadow(beside, metrics)
         self.feedback_rate = FeedbackRate(settings.feedback_rows_per_second)
 
     @property
     def engine(self) -> Engine:
         return self.store.engine
+
+    @property
+    def stores(self) -> dict[str, ModelStore]:
+        """The models by the names that calls know them by."""
+        found = {self.settings.name: self.store}
+        if self.shadow is not None:
+            found[SHADOW_NAME] = self.shadow.store
+        return found
 
     def calibrate(self, request: Request, engine: Engine) -> Answer:
         """Returns a whole answer or raises, and counts it."""
@@ -265,34 +344,11 @@ class Service:
         self.metrics.observe(answer)
         return answer
 
-    async def compare_with_shadow(self, request: Request, answer: Answer, active: Engine) -> None:
-        """Scores a request with the shadow model, too, and counts how far its answer differs.
-
-        It runs after the answer has gone out, in the request's own turn, so it delays no answer it belongs to and
-        cannot pile up. Whatever goes wrong in it is counted and never seen by a client.
-        """
-        try:
-            outcome = self._compare(request, answer, active, self.stores[SHADOW_NAME].engine)
-        except MonocalError:
-            outcome = "refused"
-        except Exception as error:
-            log_failure("shadow failed", error)
-            outcome = "failed"
-        self.metrics.shadow_requests.labels(outcome).inc()
-
-    def _compare(self, request: Request, answer: Answer, active: Engine, shadow: Engine) -> str:
-        tasks = [task for task in answer.probabilities if task in shadow.task_names]
-        same_ids = request.ids is None or shadow.vocabulary_fingerprint == active.vocabulary_fingerprint
-        if not tasks or shadow.scores_are != active.scores_are or not same_ids:
-            return "incomparable"
-        known = set(shadow.field_names)
-        shared = {name: value for name, value in request.shared.items() if name in known}
-        fields = {name: column for name, column in request.fields.items() if name in known}
-        scores = {task: request.scores[task] for task in tasks}
-        other = shadow.calibrate(Request(scores, shared, fields, request.ids, request.sampling_rate))
-        for task in tasks:
-            self.metrics.observe_difference(task, answer.probabilities[task], other.probabilities[task])
-        return "compared"
+    def after_answer(self, request: Request, answer: Answer) -> Callable[[], Awaitable[None]] | None:
+        """Returns what is left to do once an answer has gone out."""
+        if self.shadow is None:
+            return None
+        return partial(self.shadow.compare, request, answer, self.engine)
 
     def start(self) -> None:
         """Loads the models; raises if there is nothing sound to serve, and says so in the log."""
@@ -302,13 +358,18 @@ class Service:
     async def run(self) -> None:
         """Follows the models' folders and hands over metrics, until it is cancelled."""
         settings = self.settings
+        jobs = [self._tick()]
+        for store in self.stores.values():
+            watch = settings.watch or is_registry(store.folder)
+            jobs.append(store.follow(settings.watch_seconds, watch=watch))
+        tasks = [asyncio.create_task(job) for job in jobs]
         try:
-            async with asyncio.TaskGroup() as jobs:
-                jobs.create_task(self._tick())
-                for store in self.stores.values():
-                    watch = settings.watch or is_registry(store.folder)
-                    jobs.create_task(store.follow(settings.watch_seconds, watch=watch))
+            await asyncio.gather(*tasks)
         finally:
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
             faulthandler.cancel_dump_traceback_later()
             self.metrics.flush()
 
@@ -352,7 +413,7 @@ def _check_same_requests(old: Engine, new: Engine) -> None:
         ("fields", sorted(old.field_names), sorted(new.field_names)),
         ("numeric fields", sorted(old.numeric_names), sorted(new.numeric_names)),
         ("score space", old.scores_are, new.scores_are),
-        ("sampling rate column", old.needs_rate, new.needs_rate),
+        ("sampling rate column", _has_rate_column(old), _has_rate_column(new)),
         ("tasks", list(old.task_names), [name for name in old.task_names if name in new.task_names]),
         ("fusion rule", old.fusion is not None, new.fusion is not None),
     ]
@@ -362,6 +423,10 @@ def _check_same_requests(old: Engine, new: Engine) -> None:
                 f"the new model asks for other requests than the one serving: {what} {after} instead of {before}. "
                 "Hint: start a service of its own for it"
             )
+
+
+def _has_rate_column(engine: Engine) -> bool:
+    return isinstance(engine.sampling_rate, str)
 
 
 def _log_drained(name: str, version: str, since: float) -> None:

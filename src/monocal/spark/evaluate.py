@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.core.scores import ScoreSpace
 from monocal.evaluation.evaluate import chosen_metrics, headline_metrics
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.evaluation.table import AFTER, BEFORE, TableEvaluation, evaluation_roles
@@ -26,7 +25,7 @@ from monocal.spark.vocabulary import vocabulary
 from monocal.spark.workers import Shipped, placed, receive, refusals_of_workers, ship
 from monocal.tables.columns import RawRows
 from monocal.tables.moments import TimeWindow
-from monocal.tables.roles import Roles
+from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.split import binned
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
@@ -36,6 +35,9 @@ SKETCHED = {"auc": 65_536, "adaptive_ece": 65_536}
 
 NEEDS_ALL_ROWS = "needs all rows in one place"
 """Why a metric that is not a sum over rows has no value on a cluster."""
+
+_ON_ONE_MACHINE = ("numeric", "group", "value", "event_time", "label_time", "window", "soft_labels")
+"""Columns that an evaluation on Spark does not have."""
 
 _ROWS_AT_ONCE = 1 << 17
 """Spark's batches of 10,000 rows are joined up to this size, so that the work per batch does not count."""
@@ -52,19 +54,13 @@ _TYPES = {
 
 def evaluate(
     df: Any,
+    roles: Roles | None = None,
     *,
     model: Model | str | Path | None = None,
-    score: str | None = None,
-    label: str | None = None,
-    tasks: Mapping[str, tuple[str, str]] | None = None,
-    fields: Sequence[str] | None = None,
-    weight: str | None = None,
-    time: str | None = None,
     since: str | None = None,
     until: str | None = None,
-    sampling_rate: float | str | None = None,
-    scores_are: ScoreSpace = "probability",
     metrics: Sequence[str] | None = None,
+    **columns: Unpack[Columns],
 ) -> TableEvaluation:
     """Measures a score column, or a model beside the score it calibrates, on a Spark table.
 
@@ -77,17 +73,11 @@ def evaluate(
     Arguments:
         df: The table.
         model: Evaluated beside its own score: a model, the folder of one, or its URI.
-        score: The score column, without a model.
-        label: The 0/1 column; with a model the one it was fitted on unless said otherwise.
-        tasks: Several tasks: name to (label column, score column).
-        fields: Categorical columns for field-wise metrics; None means the model's.
-        weight: How often each row counts.
-        time: Needed for since and until.
+        roles: Which column is what, or the same by name. Fields are for field-wise metrics, by default the model's.
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
-        sampling_rate: A number or a column; None means the model's.
-        scores_are: The space of the scores, without a model.
         metrics: Names; None means the headline ones.
+        columns: In place of roles: `score`, `label`, `weight`, `time` and others.
 
     Example:
         found = evaluate(spark.table("ads.test"), model="s3://models/ctr")
@@ -95,11 +85,13 @@ def evaluate(
         0.3112
     """
     loaded, shipped = (None, None) if model is None else ship(model)
-    named = list(dict.fromkeys(fields if fields is not None else loaded.field_names if loaded else ()))
-    columns: dict[str, Any] = {"score": score, "label": label, "tasks": tasks, "scores_are": scores_are}
-    columns |= {"sampling_rate": sampling_rate, "soft_labels": False, "weight": weight, "time": time}
-    roles = evaluation_roles(loaded, df.columns, fields=named, **columns)
-    roles.check_columns(df.columns)
+    given = columns_of(evaluate, roles, columns)
+    for name in _ON_ONE_MACHINE:
+        if given.get(name):
+            raise InvalidInput.of(name, given[name], "nothing on a Spark table", "evaluate rows that one machine holds")
+    named = list(dict.fromkeys(given.get("fields") or (loaded.field_names if loaded else ())))
+    parts = evaluation_roles(loaded, df.columns, **{**given, "fields": named, "soft_labels": False})
+    parts.check_columns(df.columns)
     chosen = chosen_metrics(metrics or headline_metrics(has_fields=bool(named), has_groups=False))
     reasons = {name: _reason(measure, named) for name, measure in chosen.items()}
     sums = {
@@ -107,13 +99,13 @@ def evaluate(
         for name, measure in chosen.items()
         if not reasons[name]
     }
-    rows = df.select(*(f"`{name}`" for name in roles.columns))
+    rows = df.select(*(f"`{name}`" for name in parts.columns))
     has_field_sums = any(isinstance(measure, FieldMetric) for measure in sums.values())
     listed = [name for name in named if loaded is None or name not in loaded.vocabulary.numeric_names]
     known = vocabulary(rows, listed) if has_field_sums else Vocabulary(())
     stages = (BEFORE,) if loaded is None else (BEFORE, AFTER)
-    slots = tuple((task, stage) for task in roles.labels for stage in stages)
-    counted = _Forecasts(roles, slots, tuple(named) if has_field_sums else (), known, shipped, since, until)
+    slots = tuple((task, stage) for task in parts.labels for stage in stages)
+    counted = _Forecasts(parts, slots, tuple(named) if has_field_sums else (), known, shipped, since, until)
     # the number of rows comes with any sum
     found = _add_up(rows, counted, sums or {"pcoc": metric("pcoc")})
     evaluations: dict[str, Evaluation] = {}
@@ -153,7 +145,7 @@ class _Forecasts:
         """Yields every slot of every piece of the table that has rows for it."""
         model = None if self.shipped is None else receive(self.shipped)
         roles = self.roles
-        columns = ranges(roles.score_columns.values(), roles.scores_are, roles.sampling_rate)
+        columns = ranges(roles.scores.values(), roles.scores_are, roles.sampling_rate)
         columns |= {} if roles.weight is None else {roles.weight: ("weight", 0.0, np.inf)}
         for piece in placed(_joined(batches)):
             try:

@@ -6,10 +6,10 @@ numbers, so the same table and the same number of tasks give the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +18,12 @@ from monocal.calibrators import Calibrator, calibrator
 from monocal.core.checks import check_weights
 from monocal.core.errors import InvalidInput
 from monocal.core.reduce import Reducer
-from monocal.core.scores import ScoreSpace
 from monocal.models.artefact import load_model, model_files
-from monocal.models.fit import FitOptions, fit_log, method_and_arguments
+from monocal.models.fit import DEFAULT_METHOD, fit_log
 from monocal.models.model import Model
 from monocal.spark.vocabulary import vocabulary
 from monocal.spark.workers import keep_compiled_loops, refusals_of_workers
-from monocal.tables.roles import Roles, named_roles
+from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 from monocal.tables.vocabulary_file import read_vocabulary, vocabulary_bytes
@@ -44,22 +43,14 @@ _ON_ONE_MACHINE = {
 
 def fit(
     df: Any,
+    roles: Roles | None = None,
     *,
-    method: str | Calibrator,
-    score: str | None = None,
-    label: str | None = None,
-    fields: Sequence[str] = (),
-    tasks: Mapping[str, tuple[str, str]] | None = None,
-    weight: str | None = None,
-    time: str | None = None,
-    sampling_rate: float | str | None = None,
-    scores_are: ScoreSpace = "probability",
-    soft_labels: bool = False,
+    method: str | Calibrator = DEFAULT_METHOD,
     min_count: int = 1,
     max_size: int | None = None,
     hashed_fields: Mapping[str, int] | None = None,
     workers: int = 2,
-    **arguments: Any,
+    **columns: Unpack[Columns],
 ) -> Model:
     """Fits one calibrator per task on a Spark table and returns an ordinary model.
 
@@ -68,41 +59,30 @@ def fit(
 
     Arguments:
         df: The table.
-        method: One that several processes can fit together, such as "umc" or "wide_logistic": its name, or one with
-            its arguments.
-        score: Column of the ranker's score.
-        label: Column of the 0/1 label.
-        fields: Categorical columns.
-        tasks: For several tasks: name to (label column, score column); null labels are rows without that task.
-        weight: Column that says how often a row counts.
-        time: Column of the rows' times; methods that tell older rows from newer ones need it.
-        sampling_rate: Share of negatives the ranker was trained on: a number or a column.
-        scores_are: The space of the score columns.
-        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
+        roles: Which column is what, or the same by name; methods that tell older rows from newer ones need the time.
+        method: One that several processes can fit together, such as "umc" or `monocal.WideLogistic(l2=1.0)`.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
         hashed_fields: Field to number of buckets, for fields whose values are hashed instead of listed.
         workers: Tasks that fit together; the session needs as many slots at the same time.
-        arguments: Constructor arguments of the calibrator, where `method` is a name.
+        columns: In place of roles: `score`, `label`, `fields`, `time` and others.
 
     Example:
         model = fit(spark.table("ads.log"), method="umc", score="pctr", label="click", fields=["site"], time="ts")
         model.save("model")
     """
-    columns = named_roles(locals())
+    chosen = calibrator(method)
+    parts = Roles(**columns_of(fit, roles, columns, chosen))
+    parts.check_scores()
     for name, expected in _ON_ONE_MACHINE.items():
-        if arguments.get(name):
+        if value := getattr(parts, name):
             hint = "fit on one machine, on the newest rows; apply and evaluate take that model"
-            raise InvalidInput.of(name, arguments[name], expected, hint)
-    chosen, arguments = method_and_arguments(fit, method, arguments, min_count=min_count)
-    # shares by field name are put in order by the fit
-    plain = {name: value for name, value in arguments.items() if not (name == "carry" and isinstance(value, Mapping))}
-    _check_method(calibrator(chosen, **plain), time)
-    roles = Roles.of(**columns)
-    roles.check_columns(df.columns)
+            raise InvalidInput.of(name, value, expected, hint)
+    _check_method(chosen, parts.time)
+    parts.check_columns(df.columns)
     check_slots(df.sparkSession, workers)
-    known = vocabulary(df, roles.fields, min_count=min_count, max_size=max_size, hashed_fields=hashed_fields)
-    return _fit_in_barrier(df, roles, known, FitOptions(chosen, arguments), workers)
+    known = vocabulary(df, parts.fields, min_count=min_count, max_size=max_size, hashed_fields=hashed_fields)
+    return _fit_in_barrier(df, parts, known, chosen, workers)
 
 
 def _check_method(chosen: Calibrator, time: str | None) -> None:
@@ -116,7 +96,7 @@ def _check_method(chosen: Calibrator, time: str | None) -> None:
         raise InvalidInput.of("time", None, expected, hint)
 
 
-def _fit_in_barrier(df: Any, roles: Roles, known: Vocabulary, asked: FitOptions, workers: int) -> Model:
+def _fit_in_barrier(df: Any, roles: Roles, known: Vocabulary, method: Calibrator, workers: int) -> Model:
     """Fits in one barrier stage; the first task sends the model in pieces.
 
     Rows go to the task that a hash of their contents names and are put in order there, so that a stage that has to
@@ -132,7 +112,7 @@ def _fit_in_barrier(df: Any, roles: Roles, known: Vocabulary, asked: FitOptions,
         except InvalidInput as error:
             refusal = str(error)
         with _joined(workers, refusal) as team:
-            model = fit_log(cast("Table", rows), asked, team=team, has_whole_log=False)
+            model = fit_log(cast("Table", rows), method, team=team, has_whole_log=False)
             for name, data in model_files(model).items() if team.rank == 0 else ():
                 for at in range(0, len(data), _PIECE_BYTES):
                     piece = [pa.array([name]), pa.array([at]), pa.array([data[at : at + _PIECE_BYTES]], pa.binary())]

@@ -39,8 +39,12 @@ def vocabulary(
     from pyspark.sql import functions as F
 
     hashed = dict(hashed_fields or {})
-    UnknownName.check("hashed field", hashed, fields)
-    UnknownName.check("field column", fields, df.columns)
+    for name in hashed:
+        if name not in fields:
+            raise UnknownName.among("hashed field", name, fields)
+    for name in fields:
+        if name not in df.columns:
+            raise UnknownName.among("field column", name, df.columns)
     listed = [name for name in fields if name not in hashed]
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -92,7 +92,7 @@ def propose_fields(table: TableLike, roles: Roles, *, sample_rows: int = SAMPLE_
     Example:
         >>> n = np.arange(1000)
         >>> log = {"row": n, "site": n % 7, "watched": n % 3 == 0, "click": (n % 3 == 0).astype(int)}
-        >>> [(field.name, field.objection) for field in propose_fields(log, Roles("click"))]
+        >>> [(field.name, field.objection) for field in propose_fields(log, Roles(label="click"))]
         [('row', 'most values occur once'), ('site', ''),
          ('watched', 'it seems to know click: it explains 100 % of it')]
     """
@@ -296,7 +296,7 @@ def doubts_about_scores(rows: Table) -> Iterator[Doubt]:
         rows: The rows of a fit.
     """
     for task, scores in rows.scores.items():
-        score, label = rows.roles.score_columns.get(task, task), rows.roles.labels[task]
+        score, label = rows.roles.scores.get(task, task), rows.roles.labels[task]
         labels = rows.labels[task]
         known = labels >= 0
         n_unknown = int(known.size - np.count_nonzero(known))

@@ -179,7 +179,7 @@ def save_encoded(rows: Table, folder: str | Path) -> Table:
     Example:
         >>> import tempfile
         >>> table = {"y": [0, 1], "p": [0.1, 0.2], "site": ["a", "b"]}
-        >>> rows = Table.read(table, Roles.of(score="p", label="y", fields=["site"]))
+        >>> rows = Table.read(table, Roles(score="p", label="y", fields=["site"]))
         >>> with tempfile.TemporaryDirectory() as place:
         ...     save_encoded(rows.encoded(), f"{place}/log").features.tolist()
         [[1], [2]]
@@ -277,7 +277,7 @@ class LogValues:
     def __init__(self, rows: Table) -> None:
         self._rows = rows
         columns: dict[str, NDArray[Any]] = {column: rows.labels[task] for task, column in rows.roles.labels.items()}
-        columns |= {column: rows.scores[task] for task, column in rows.roles.score_columns.items()}
+        columns |= {column: rows.scores[task] for task, column in rows.roles.scores.items()}
         named: dict[str | None, Any] = {rows.roles.time: rows.times, rows.roles.group: rows.groups}
         named |= {rows.roles.weight: rows.weights, rows.roles.rate_column: rows.rates}
         columns |= {name: column for name, column in named.items() if name and isinstance(column, np.ndarray)}

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import inspect
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypedDict, final
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.scores import ScoreSpace, check_score_space
 
 _LATE_ROLES = {"event_time": "timestamp", "label_time": "paid_at", "window": "7d"}
 """What says that labels may still come, all three together, with examples."""
+AUTO = "auto"
+"""In place of fields: those that a look at the table proposes."""
+_MANIFEST = "the schema"
+_TASKS = ("score", "label", "tasks")
+
+
+class Columns(TypedDict, total=False):
+    """The columns of a table by name, as every public function takes them in place of a `Roles`; see there."""
+
+    score: str | None
+    label: str | Mapping[str, str] | None
+    tasks: Mapping[str, str | tuple[str, str | None]] | None
+    fields: Sequence[str] | None
+    numeric: Sequence[str] | None
+    time: str | None
+    group: str | None
+    weight: str | None
+    value: str | None
+    sampling_rate: float | str | None
+    scores_are: ScoreSpace | None
+    soft_labels: bool | None
+    event_time: str | None
+    label_time: str | None
+    window: str | None
+    slices: Sequence[str] | None
 
 
 @final
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, kw_only=True)
 class Roles:
     """Says which column of a table plays which part.
 
@@ -24,126 +50,95 @@ class Roles:
     outcome into the features. A column that rows are only judged by is a slice, which may be anything.
 
     Arguments:
-        labels: Task name to 0/1 column. One column name, or several, stand for tasks of the same name. A null
-            label means that the task was not observed in that row.
-        fields: Categorical columns that a model may use, in the order of their ids.
+        score: Column of the ranker's score; none where a log has no scores yet.
+        label: Column of the 0/1 label, which names the task. A null label means that the task was not observed.
+        tasks: Several tasks in their place: name to (label column, score column), or to a label column alone.
+        fields: Categorical columns that a model may use, in the order of their ids; "auto" takes those that a look at
+            the table proposes.
+        numeric: Columns of numbers, such as a price: each gets a smooth shift, and nulls are a value of their own.
         time: Column that orders the rows: whole numbers, timestamps or dates. Without it they are taken to be in time
             order, oldest first.
-        group: Column of the user, query or session, for metrics within groups.
+        group: Column of the user, query or session, for metrics and intervals within groups.
         weight: Column that says how often a row counts.
-        sampling_rate: Share of the negatives that the ranker was trained on: a number in (0, 1], or a column of them.
-        scores: Task name to the column of an existing ranker's score; one column name if there is one task.
-        scores_are: The space of the scores.
-        slices: Categorical columns that rows are judged by beside the fields.
         value: Column with what one positive of a row is worth, such as the bid.
-        event_time: Column that says when a row happened, where its label may come later.
+        sampling_rate: Share of the negatives that the ranker was trained on: a number in (0, 1], or a column of them.
+        scores_are: The space of the scores.
+        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
+        event_time: Column that says when a row happened, where its label may still come; it orders rows, too.
         label_time: Column that says when a positive label came; null where none has.
         window: How long after its event a label counts: "7d", or a number if the columns hold numbers.
-        soft_labels: Labels may be any numbers in [0, 1]: q stands for q positives and 1 − q negatives.
-        numeric: Columns of numbers that a model may use, such as a price; nulls are a value of their own.
+        slices: Categorical columns that rows are judged by beside the fields.
 
     Example:
-        >>> roles = Roles(labels="click", fields=["site_id", "app_id"], time="hour", scores="pctr")
-        >>> roles.tasks, roles.scores, roles.columns
-        (('click',), {'click': 'pctr'}, ('click', 'site_id', 'app_id', 'hour', 'pctr'))
+        >>> roles = Roles(score="pctr", label="click", fields=["site_id", "app_id"], time="hour")
+        >>> roles.labels, roles.scores, roles.columns
+        ({'click': 'click'}, {'click': 'pctr'}, ('click', 'site_id', 'app_id', 'hour', 'pctr'))
+        >>> Roles(tasks={"view": ("is_view", "pview"), "buy": ("is_buy", "pbuy")}).labels
+        {'view': 'is_view', 'buy': 'is_buy'}
         >>> roles.check_columns(["click", "site", "app_id", "hour", "pctr"])
         Traceback (most recent call last):
         ...
         monocal.core.errors.UnknownName: fields: got 'site_id'; expected one of ... did you mean 'site'?
     """
 
-    labels: Mapping[str, str]
-    fields: tuple[str, ...]
+    score: str | None = None
+    label: str | None = None
+    tasks: Mapping[str, str | tuple[str, str | None]] = field(default_factory=dict)
+    fields: Sequence[str] = ()
+    numeric: Sequence[str] = ()
     time: str | None = None
     group: str | None = None
     weight: str | None = None
-    sampling_rate: str | float | None = None
-    scores: Mapping[str, str] | None = None
-    scores_are: ScoreSpace = "probability"
-    slices: tuple[str, ...] = ()
     value: str | None = None
+    sampling_rate: float | str | None = None
+    scores_are: ScoreSpace = "probability"
+    soft_labels: bool = False
     event_time: str | None = None
     label_time: str | None = None
     window: str | None = None
-    soft_labels: bool = False
-    numeric: tuple[str, ...] = ()
+    slices: Sequence[str] = ()
 
-    def __init__(
-        self,
-        labels: str | Sequence[str] | Mapping[str, str],
-        fields: Sequence[str] = (),
-        *,
-        time: str | None = None,
-        group: str | None = None,
-        weight: str | None = None,
-        sampling_rate: str | float | None = None,
-        scores: str | Mapping[str, str] | None = None,
-        scores_are: ScoreSpace = "probability",
-        slices: Sequence[str] = (),
-        value: str | None = None,
-        event_time: str | None = None,
-        label_time: str | None = None,
-        window: str | None = None,
-        soft_labels: bool = False,
-        numeric: Sequence[str] = (),
-    ) -> None:
-        for argument, names in (("fields", fields), ("slices", slices), ("numeric", numeric)):
-            if isinstance(names, str):
+    def __post_init__(self) -> None:
+        given: dict[str, Any] = {"tasks": self._every_task(), "time": self.time or self.event_time}
+        for argument in ("fields", "slices", "numeric"):
+            names = getattr(self, argument)
+            if isinstance(names, str) and (argument, names) != ("fields", AUTO):
                 raise InvalidInput.of(argument, repr(names), "a list of column names", f"write [{names!r}]")
-        tasks = _as_mapping(labels)
-        given: dict[str, Any] = {"labels": tasks, "fields": tuple(fields), "time": time}
-        given |= {"group": group, "weight": weight, "sampling_rate": sampling_rate}
-        given |= {"scores": _scores_by_task(scores, tasks), "scores_are": scores_are}
-        given |= {"slices": tuple(dict.fromkeys(slices)), "value": value, "soft_labels": soft_labels}
-        given |= {"event_time": event_time, "label_time": label_time, "window": window, "numeric": tuple(numeric)}
+            given[argument] = (names,) if isinstance(names, str) else tuple(names)
+        given["slices"] = tuple(dict.fromkeys(given["slices"]))
+        (name, (label, score)), *others = given["tasks"].items()
+        if name == label and not others:
+            given |= {"label": label, "score": score}
         for name, part in given.items():
             object.__setattr__(self, name, part)
         self._check()
 
-    @classmethod
-    def of(
-        cls,
-        *,
-        score: str | None = None,
-        label: str | None = None,
-        tasks: Mapping[str, tuple[str, str]] | None = None,
-        **others: Any,
-    ) -> Roles:
-        """Returns the roles of a table with scores: one task by `score` and `label`, or several by `tasks`.
-
-        Arguments:
-            score: Column of the ranker's score.
-            label: Column of the 0/1 label, which names the task.
-            tasks: Several tasks in their place: task to (label column, score column). A null label is a row
-                without that task.
-            others: The other roles, by name; rows are in the order of `event_time` unless `time` is given.
-
-        Example:
-            >>> Roles.of(score="pctr", label="click", weight="w").scores
-            {'click': 'pctr'}
-            >>> Roles.of(tasks={"view": ("is_view", "pview"), "buy": ("is_buy", "pbuy")}).labels
-            {'view': 'is_view', 'buy': 'is_buy'}
-        """
-        if tasks is None:
-            if score is None or label is None:
-                missing = "score" if score is None else "label"
-                raise InvalidInput.of(missing, None, f"the name of the {missing} column", f'pass {missing}="…"')
-            tasks = {label: (label, score)}
-        elif score is not None or label is not None:
+    def _every_task(self) -> dict[str, tuple[str, str | None]]:
+        pairs = {name: (part, None) if isinstance(part, str) else part for name, part in self.tasks.items()}
+        tasks = {name: (label, score) for name, (label, score) in pairs.items()}
+        named = {} if self.label is None else {self.label: (self.label, self.score)}
+        if tasks and (self.label is not None or self.score is not None) and tasks != named:
             raise InvalidInput.of("tasks", "tasks and score or label", "one of the two", "put every task into tasks=")
-        labels = {name: columns[0] for name, columns in tasks.items()}
-        others["time"] = others.get("time") or others.get("event_time")
-        return cls(labels, scores={name: columns[1] for name, columns in tasks.items()}, **others)
+        if not tasks and not named:
+            raise InvalidInput.of("label", None, "the name of the label column", 'pass label="…"')
+        return tasks or named
+
+    def check_scores(self) -> None:
+        """Refuses a task without a score column."""
+        if len(self.scores) < len(self.tasks):
+            raise InvalidInput.of("score", None, "the name of the score column", 'pass score="…"')
 
     @classmethod
-    def from_dict(cls, entries: Mapping[str, Any], origin: str = "the schema") -> Roles:
+    def from_dict(cls, entries: Mapping[str, Any], origin: str = _MANIFEST) -> Roles:
         """Builds roles from plain values; an unknown key is refused with the nearest known one."""
         known = [role.name for role in fields(cls)]
+        entries = dict(entries)
+        if "labels" in entries and origin == _MANIFEST:  # a log that version 0.2 prepared
+            labels, scores = entries.pop("labels"), entries.pop("scores", {})
+            entries["tasks"] = {name: (label, scores.get(name)) for name, label in labels.items()}
         for key in entries:
             if key not in known:
                 raise UnknownName.among(f"key of {origin}", key, known)
-        if "labels" not in entries:
-            raise InvalidInput.of(origin, "no labels", "the label column of each task", 'add labels = "click"')
         return cls(**entries)
 
     @classmethod
@@ -161,18 +156,25 @@ class Roles:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values that `from_dict` turns back into equal roles; roles that nothing plays are left out."""
-        given = {role.name: getattr(self, role.name) for role in fields(self)}
-        plain = {name: list(part) if isinstance(part, tuple) else part for name, part in given.items() if part}
-        return {name: dict(part) if isinstance(part, Mapping) else part for name, part in plain.items()}
+        given = {"tasks": self.tasks, **{name: part for name, part in self.given.items() if name not in _TASKS}}
+        return {name: list(part) if isinstance(part, tuple) else part for name, part in given.items()}
 
     @property
-    def tasks(self) -> tuple[str, ...]:
-        return tuple(self.labels)
+    def given(self) -> dict[str, Any]:
+        """The arguments that make equal roles: one task by `score` and `label`, where its label names it."""
+        found = {role.name: getattr(self, role.name) for role in fields(self)}
+        found = {name: part for name, part in found.items() if part != DEFAULTS[name]}
+        return {name: part for name, part in found.items() if name != "tasks" or self.label is None}
 
     @property
-    def score_columns(self) -> dict[str, str]:
-        """Task to score column; empty where there are no scores yet."""
-        return dict(self.scores or {})
+    def labels(self) -> dict[str, str]:
+        """Task to label column."""
+        return {name: part[0] for name, part in self.tasks.items()}
+
+    @property
+    def scores(self) -> dict[str, str]:
+        """Task to score column; a task without scores is left out."""
+        return {name: part[1] for name, part in self.tasks.items() if part[1] is not None}
 
     @property
     def rate_column(self) -> str | None:
@@ -218,8 +220,8 @@ class Roles:
 
     def with_logits(self, columns: Mapping[str, str]) -> Roles:
         """Returns the same roles with logits in the named columns, and only the tasks that have them."""
-        labels = {task: column for task, column in self.labels.items() if task in columns}
-        return Roles.from_dict({**self.to_dict(), "labels": labels, "scores": dict(columns), "scores_are": "logit"})
+        tasks = {task: (label, columns[task]) for task, label in self.labels.items() if task in columns}
+        return Roles.from_dict({**self.to_dict(), "tasks": tasks, "scores_are": "logit"})
 
     def _parts(self) -> list[tuple[str, str]]:
         """Every column with the argument that names it in functions and, as an option, on the command line."""
@@ -233,12 +235,10 @@ class Roles:
             *[("numeric", column) for column in self.numeric],
             *[("by", column) for column in self.slices],
             *[(argument, column) for argument, column in single.items() if column is not None],
-            *[("tasks" if several else "score", column) for column in self.score_columns.values()],
+            *[("tasks" if several else "score", column) for column in self.scores.values()],
         ]
 
     def _check(self) -> None:
-        if not self.labels:
-            raise InvalidInput.of("labels", "no task", "at least one label column", 'pass labels="click"')
         for argument, column in self._parts():
             if not isinstance(column, str) or not column:
                 raise InvalidInput.of(argument, repr(column), "a column name", "name the column as it is in the log")
@@ -248,7 +248,7 @@ class Roles:
                 twice = f"{column!r} twice" if index < len(self.fields) else f"{column!r}, which is named already"
                 argument = "fields" if index < len(self.fields) else "numeric"
                 raise InvalidInput.of(argument, twice, "every field once", "remove the second one")
-        outcomes = {*self.labels.values(), *self.score_columns.values(), self.weight, self.sampling_rate}
+        outcomes = {*self.labels.values(), *self.scores.values(), self.weight, self.sampling_rate}
         outcomes.add(self.label_time)
         for column in used:
             if column in outcomes:
@@ -274,35 +274,46 @@ class Roles:
         check_score_space(self.scores_are)
 
 
-def _as_mapping(labels: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    if isinstance(labels, str):
-        return {labels: labels}
-    return dict(labels) if isinstance(labels, Mapping) else {column: column for column in labels}
+DEFAULTS = {role.name: role.default for role in fields(Roles)}
+"""Roles that nobody plays."""
 
 
-def _scores_by_task(scores: str | Mapping[str, str] | None, labels: Mapping[str, str]) -> dict[str, str] | None:
-    if scores is None:
-        return None
-    if isinstance(scores, str):
-        if len(labels) != 1:
-            raise InvalidInput.of(
-                "scores", repr(scores), "a column per task", f"pass a mapping with the keys {', '.join(labels)}"
-            )
-        return {next(iter(labels)): scores}
-    for task in scores:
-        if task not in labels:
-            raise UnknownName.among("task of scores", task, labels)
-    return dict(scores) or None
+def columns_of(
+    caller: Callable[..., Any], roles: Roles | None, columns: Mapping[str, Any], *methods: Any
+) -> dict[str, Any]:
+    """Returns the columns of a public function: those of its `Roles`, or those given by name, but not both.
 
-
-def named_roles(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns those arguments of a call that name roles, as `Roles.of` takes them; what is called begins with it.
+    Arguments:
+        caller: The function, whose own arguments are near an unknown name, too.
+        roles: As it was given.
+        columns: What was given by name; None is as if it was not given.
+        methods: The function's methods, which have arguments of their own.
 
     Example:
-        >>> def read(table, *, score=None, label=None, time=None, seed=0):
-        ...     return named_roles(locals())
-        >>> read("log.csv", score="pctr", label="click")
-        {'score': 'pctr', 'label': 'click', 'time': None}
+        >>> def read(table, roles=None, *, since=None, **columns):
+        ...     return columns_of(read, roles, columns)
+        >>> read("log.csv", Roles(score="pctr", label="click")) == read("log.csv", score="pctr", label="click")
+        True
+        >>> read("log.csv", scroe="pctr")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.UnknownName: argument of read: got 'scroe'; ... Hint: did you mean 'score'?
     """
-    known = {"score", "label", "tasks", *(role.name for role in fields(Roles))}
-    return {name: value for name, value in arguments.items() if name in known}
+    for name, value in columns.items():
+        if name in Columns.__annotations__:
+            continue
+        for method in methods:
+            if name in method.get_params(deep=False):
+                kind = type(method).__name__.removesuffix("Calibrator")
+                expected = f"an argument of {caller.__name__} or a column"
+                raise InvalidInput.of(name, repr(value), expected, f"write method=monocal.{kind}({name}={value!r})")
+        own = [parameter for parameter in inspect.signature(caller).parameters if parameter != "columns"]
+        raise UnknownName.among(f"argument of {caller.__name__}", name, [*own, *Columns.__annotations__])
+    given = {name: value for name, value in columns.items() if value is not None}
+    if roles is None:
+        return given
+    if not isinstance(roles, Roles):
+        raise InvalidInput.of("roles", repr(roles), "a monocal.Roles", 'name columns, as in score="pctr"')
+    for name, value in given.items():
+        raise InvalidInput.of(name, repr(value), "columns in roles or by name, not both", f"write Roles(…, {name}=…)")
+    return roles.given

@@ -73,7 +73,7 @@ class Table:
 
     Example:
         >>> log = {"click": [0, 1, None], "pctr": [0.1, 0.5, 0.2], "site": ["a", "b", "a"], "day": [3, 1, 2]}
-        >>> rows = Table.read(log, Roles.of(score="pctr", label="click", fields=["site"], time="day"))
+        >>> rows = Table.read(log, Roles(score="pctr", label="click", fields=["site"], time="day"))
         >>> rows.n_rows, rows.labels["click"].tolist(), rows.fields["site"].ids.tolist()
         (3, [0, 1, -1], [0, 1, 0])
         >>> rows.in_time_order().scores["click"].tolist(), rows.observed("click").n_rows
@@ -126,7 +126,7 @@ class Table:
             unlabelled: Whether label columns may be absent, so that no task was observed.
 
         Example:
-            >>> Table.read({"y": [0], "p": [0.1]}, Roles.of(score="p", label="y", event_time="ts", window="7d"))
+            >>> Table.read({"y": [0], "p": [0.1]}, Roles(score="p", label="y", event_time="ts", window="7d"))
             Traceback (most recent call last):
             ...
             monocal.core.errors.InvalidInput: label_time: got None; expected when a row happened, when its ...
@@ -279,7 +279,7 @@ class Table:
 
         Example:
             >>> log = {"click": [0, 1], "pctr": [0.1, 0.5], "site": ["a", "b"]}
-            >>> rows = Table.read(log, Roles.of(score="pctr", label="click", fields=["site"])).encoded()
+            >>> rows = Table.read(log, Roles(score="pctr", label="click", fields=["site"])).encoded()
             >>> data = rows.dataset("click")
             >>> data.z.round(3).tolist(), data.y.tolist(), data.ids.tolist()
             ([-2.197, 0.0], [0.0, 1.0], [[1], [2]])
@@ -325,7 +325,7 @@ def _columns(rows: RawRows, roles: Roles) -> dict[str, Any]:
         has_column = name in rows.batch.schema.names
         unknown = np.full(len(rows.numbers), -1, np.int8)
         found[f"label:{task}"] = labels_or_missing(rows, name, soft=roles.soft_labels) if has_column else unknown
-    for task, name in roles.score_columns.items():
+    for task, name in roles.scores.items():
         found[f"score:{task}"] = numbers(rows, name, "score")
     for name in roles.category_columns:
         column = rows.column(name)
@@ -358,7 +358,7 @@ def _joined(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Ta
     return Table(
         roles=roles,
         labels=by_task("label", roles.labels),
-        scores=by_task("score", roles.score_columns),
+        scores=by_task("score", roles.scores),
         fields={name: join_coded(parts.pop(f"field:{name}")) for name in (*roles.category_columns, *roles.numeric)},
         groups=join_coded(parts.pop("group")).ids if "group" in parts else None,
         weights=joined("weight"),
@@ -384,7 +384,7 @@ def rows_of_fit(table: TableLike, columns: Mapping[str, Any]) -> Table:
 
     Arguments:
         table: A table, the folder of a prepared log, or an object of the laboratory that stands for one.
-        columns: The roles of a table's columns, by name, as `Roles.of` takes them; a log knows its own.
+        columns: The roles of a table's columns, by name, as `Roles` takes them; a log knows its own.
 
     Example:
         >>> given = {"p": [0.1, 0.2], "y": [0, 1], "t": [2, 1]}
@@ -402,9 +402,9 @@ def rows_of_fit(table: TableLike, columns: Mapping[str, Any]) -> Table:
             if columns.get(name):
                 raise InvalidInput.of(name, "a prepared log", expected, "fit the table itself, in one process")
         return table
-    fields = columns.get("fields") or ()
-    once = fields if isinstance(fields, str) else list(dict.fromkeys(fields))
-    rows = Table.read(table, Roles.of(**{**columns, "fields": once})).in_time_order()
+    roles = Roles(**columns)
+    roles.check_scores()
+    rows = Table.read(table, roles).in_time_order()
     warn_about(doubts_about_scores(rows))
     warn_about_moving(rows)
     return rows

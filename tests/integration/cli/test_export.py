@@ -3,6 +3,7 @@
 import pytest
 
 import monocal
+from monocal.calibrators import calibrator
 
 FIELDS = "site_id,ad_id,country,hour,position,device"
 
@@ -30,8 +31,8 @@ def test_export_says_how_far_a_neural_model_is_from_predict(monocal_command, tmp
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     few = monocal.simulate_log(2_000).table()  # enough for weights: the graph is asked here, not the fit
     for method, accepted in (("umc", "1e-06"), ("umc_concat", "1e-04")):
-        options = {"method": method, "size": "small", "n_epochs": 1}
-        model = monocal.fit(few, score="pctr", label="click", fields=FIELDS.split(","), **options)
+        small = calibrator(method, size="small", n_epochs=1)
+        model = monocal.fit(few, method=small, score="pctr", label="click", fields=FIELDS.split(","))
         folder = model.save(tmp_path / method)
         ended = monocal_command("export", folder, "--to", "onnx", "--out", tmp_path / "model.onnx", "--n-nodes", "64")
         assert ended.code == 0

@@ -14,7 +14,7 @@ def test_the_team_is_left_before_the_process_ends(tmp_path, monkeypatch):
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    roles = Roles.of(score="pctr", label="click", fields=["device"], time="timestamp")
+    roles = Roles(score="pctr", label="click", fields=["device"], time="timestamp")
     rows = Table.read(simulate_log(4_000, seed=1).table(), roles).in_time_order().encoded()
     save_encoded(rows, tmp_path / "log")
     options = ["--method", "wide_logistic", "--engine", "torchrun", "--out", str(tmp_path / "model")]

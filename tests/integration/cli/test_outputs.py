@@ -111,7 +111,7 @@ def test_functions_that_write_refuse_alike(model_folder, here):
         lambda place: monocal.apply(model, ABSENT, place + ".parquet"),
         lambda place: monocal.write_report(model, ABSENT, place),
         lambda place: promote("absent", place),
-        lambda place: refresh(model_folder, ABSENT, place),
+        lambda place: refresh(model_folder, ABSENT, out=place),
         lambda place: watch(model, ABSENT, time="timestamp", state=place),
         lambda place: write_simulated_log(place, 100),
     ):

@@ -76,7 +76,7 @@ def golden_page():
     table = table.append_column("price", [np.exp(np.random.default_rng(1).normal(size=len(table)))])
     columns = {"fields": ["device", "country"], "numeric": ["price"], "time": "timestamp"}
     model = monocal.fit(
-        table.slice(0, 3_000), method="wide_logistic", score="pctr", label="click", carry="auto", **columns
+        table.slice(0, 3_000), method=monocal.WideLogistic(carry="auto"), score="pctr", label="click", **columns
     )
     return render(build_report(model, table.slice(3_000), time="timestamp", group="user_id", **QUICK))
 
@@ -174,7 +174,7 @@ def test_a_calibrator_that_fell_back_is_announced():
     labels = np.where(np.arange(4_000) < 3_200, rng.random(4_000) < 0.5, log["click"].to_numpy()).astype(int)
     table = {"pctr": log["pctr"].to_numpy(), "click": labels}
     with pytest.warns(UserWarning, match="falling back"):
-        model = monocal.fit(table, method="platt", score="pctr", label="click", guard=True)
+        model = monocal.fit(table, method=monocal.Platt(guard=True), score="pctr", label="click")
     assert "fell back to the uncalibrated score" in render(build_report(model, table, **QUICK))
 
 

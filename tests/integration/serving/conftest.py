@@ -212,7 +212,7 @@ def models(log, tmp_path_factory):
     home = tmp_path_factory.mktemp("models")
     fusion = Fusion({"click": 1.0, "long_view": 2.0}, {"long_view": 0.5})
     for name, l2 in (("one", 10.0), ("two", 3.0)):
-        fitted = monocal.fit(log, method="wide_logistic", tasks=TASKS, fields=FIELDS, l2=l2)
+        fitted = monocal.fit(log, method=monocal.WideLogistic(l2=l2), tasks=TASKS, fields=FIELDS)
         fitted.with_fusion(fusion).save(home / name)
     monocal.fit(log, method="platt", score="pctr", label="click").save(home / "platt")
     return home
@@ -220,7 +220,7 @@ def models(log, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def versions(models):
-    return {name: monocal.load(models / name).fingerprint for name in ("one", "two", "platt")}
+    return {name: monocal.models.read_manifest(models / name)["fingerprint"] for name in ("one", "two", "platt")}
 
 
 @pytest.fixture(scope="session")

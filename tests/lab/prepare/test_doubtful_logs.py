@@ -26,32 +26,32 @@ def test_text_with_and_without_a_zone_is_not_mixed(tmp_path, on_error, ending):
     else:
         pq.write_table(pa.table({"y": [0, 1] * 5, "t": times}), path, row_group_size=5)
     with pytest.raises(InvalidInput, match=r"time column 't'.*without a zone mixed with.*with a zone"):
-        encode_log(str(path), Roles("y", time="t"), tmp_path / "out", on_error=on_error)
+        encode_log(str(path), Roles(label="y", time="t"), tmp_path / "out", on_error=on_error)
 
 
 def test_a_field_that_changes_its_type_in_a_later_file_is_refused(tmp_path):
     for index, sites in enumerate((pa.array([7, 8]), pa.array(["07", "08"]))):
         pq.write_table(pa.table({"y": LABELS[:2], "site": sites}), tmp_path / f"{index}.parquet")
     with pytest.raises(InvalidInput, match=r"column 'site'.*1\.parquet.*0\.parquet.*one type in all files.*Hint"):
-        encode_log(str(tmp_path), Roles("y", ["site"]), tmp_path / "out")
+        encode_log(str(tmp_path), Roles(label="y", fields=["site"]), tmp_path / "out")
 
 
 @pytest.mark.parametrize("cuts", [{"test": 0}, {"calibration": 50, "test": 10_000}])
 def test_a_cut_that_leaves_a_part_without_rows_is_refused(tmp_path, cuts):
     table = {"y": LABELS, "t": np.arange(1, N + 1)}
     with pytest.raises(InvalidInput, match=r"cuts: got .* no rows for '(train|test)'.*between 1 and 400.*Hint"):
-        encode_log(table, Roles("y", time="t"), tmp_path / "out", cuts=cuts)
+        encode_log(table, Roles(label="y", time="t"), tmp_path / "out", cuts=cuts)
 
 
 def test_copies_of_the_label_large_weights_and_fractions_of_time(tmp_path):
     weights = np.where(np.arange(N) == 7, 1e13, 1.0)
     table = {"y": LABELS, "watched": np.where(LABELS, "long", "short"), "w": weights, "t": np.arange(N) + 0.5}
     with pytest.warns(MonocalWarning, match=r"'watched', which tells 'y'"):
-        encode_log(table, Roles("y", ["watched"]), tmp_path / "out")
+        encode_log(table, Roles(label="y", fields=["watched"]), tmp_path / "out")
     with pytest.raises(InvalidInput, match=r"row 7.*expected a weight from 0 to 1e\+12"):
-        encode_log(table, Roles("y", weight="w"), tmp_path / "out")
+        encode_log(table, Roles(label="y", weight="w"), tmp_path / "out")
     with pytest.raises(InvalidInput, match=r"0\.5.*expected a whole number, a date or a timestamp"):
-        encode_log(table, Roles("y", time="t"), tmp_path / "out")
+        encode_log(table, Roles(label="y", time="t"), tmp_path / "out")
     with pytest.raises(InvalidInput, match="one kind|whole number"):
         moments = [datetime.datetime(2024, 5, 1), datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)]
-        encode_log({"y": [0, 1], "t": list(map(str, moments))}, Roles("y", time="t"), tmp_path / "out")
+        encode_log({"y": [0, 1], "t": list(map(str, moments))}, Roles(label="y", time="t"), tmp_path / "out")

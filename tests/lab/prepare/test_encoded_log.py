@@ -7,7 +7,7 @@ from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.tables.roles import Roles
 from monocal.tables.vocabulary import Vocabulary
 
-SCHEMA = Roles(labels=["click", "buy"], fields=["site", "hour"], time="t", group="u", weight="w")
+SCHEMA = Roles(tasks={"click": "click", "buy": "buy"}, fields=["site", "hour"], time="t", group="u", weight="w")
 
 
 def _log(n_rows=50, **changes):
@@ -63,7 +63,7 @@ def test_a_slice_is_a_view_and_knows_another_fingerprint(tmp_path):
 def test_batches_carry_all_tasks_weights_and_rows():
     log = _log()
     seen = []
-    for batch in log.batches(16, seed=1, epoch=2):
+    for batch in log.batches(16, seed=1, epoch=2, with_rows=True):
         seen.extend(batch.rows.tolist())
         assert np.array_equal(batch.features, log.features[batch.rows])
         assert np.array_equal(batch.labels["buy"], log.labels["buy"][batch.rows])
@@ -71,6 +71,7 @@ def test_batches_carry_all_tasks_weights_and_rows():
     assert sorted(seen) == list(range(50))
     first = next(iter(_log(weights=None).batches(16)))
     assert first.weights is None
+    assert first.rows is None
 
 
 def test_fingerprint_changes_with_any_content():

@@ -12,7 +12,7 @@ from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.encoder import encode_log
 from monocal.tables.roles import Roles
 
-SCHEMA = Roles(labels={"click": "y"}, fields=["site", "hour"], time="t", group="user", weight="w", scores="s")
+SCHEMA = Roles(tasks={"click": ("y", "s")}, fields=["site", "hour"], time="t", group="user", weight="w")
 
 
 def _table(n_rows=200, seed=0):
@@ -77,7 +77,7 @@ def test_every_form_of_a_log_encodes_to_the_same_rows(form, tmp_path):
 
 def test_values_are_counted_in_the_training_part_unless_told_otherwise(tmp_path):
     table = pa.table({"y": [0, 1, 0, 1, 0], "f": ["a", "b", "a", "c", "b"]})
-    schema = Roles(labels="y", fields=["f"])
+    schema = Roles(label="y", fields=["f"])
     train = encode_log(table, schema, tmp_path / "train", min_count=1)
     everything = encode_log(table, schema, tmp_path / "all", min_count=1, fit_on="all")
     assert train.features[:, 0].tolist() == [1, 2, 1, 0, 2]
@@ -116,7 +116,7 @@ def test_parts_by_moments(tmp_path):
     with pytest.raises(InvalidInput, match=r"cuts: got .*; expected moments in order"):
         encode_log(_table(), SCHEMA, tmp_path / "b", cuts={"calibration": 1500, "test": 1000})
     with pytest.raises(InvalidInput, match="expected a schema with a time column"):
-        encode_log({"y": [0, 1]}, Roles(labels="y"), tmp_path / "c", cuts=cuts)
+        encode_log({"y": [0, 1]}, Roles(label="y"), tmp_path / "c", cuts=cuts)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_parts_by_moments(tmp_path):
     ],
 )
 def test_times_of_every_type(times, moments, tmp_path):
-    log = encode_log({"y": [0, 1], "t": times}, Roles(labels="y", time="t"), tmp_path / "out")
+    log = encode_log({"y": [0, 1], "t": times}, Roles(label="y", time="t"), tmp_path / "out")
     assert log.times.tolist() == moments
 
 
@@ -141,7 +141,7 @@ def test_times_of_every_type(times, moments, tmp_path):
     [pa.array([0, 1, None]), pa.array([False, True, None]), pa.array(["0", "1", ""]), pa.array([0.0, 1.0, None])],
 )
 def test_labels_of_every_type_and_missing_ones(labels, tmp_path):
-    log = encode_log({"y": labels, "f": [1, 2, 3]}, Roles(labels="y", fields=["f"]), tmp_path / "out")
+    log = encode_log({"y": labels, "f": [1, 2, 3]}, Roles(label="y", fields=["f"]), tmp_path / "out")
     assert log.labels["y"].tolist() == [0, 1, -1]
 
 
@@ -159,7 +159,7 @@ BAD_ROWS = [
 @pytest.mark.parametrize(("column", "values", "expected", "shown"), BAD_ROWS)
 def test_a_bad_value_is_refused_with_its_row_or_skipped(column, values, expected, shown, tmp_path):
     good = {"y": [0, 1, 0], "f": ["a", "b", "c"], "t": [1, 2, 3], "w": [1, 2, 3], "s": [0.1, 0.2, 0.3], "r": [1, 1, 1]}
-    schema = Roles(labels="y", fields=["f"], time="t", weight="w", scores="s", sampling_rate="r")
+    schema = Roles(label="y", fields=["f"], time="t", weight="w", score="s", sampling_rate="r")
     table = good | {column: values}
     with pytest.raises(InvalidInput, match=rf"the table, row 1: got {shown}; expected {expected}"):
         encode_log(table, schema, tmp_path / "out")
@@ -184,7 +184,7 @@ def test_the_same_inputs_and_options_return_at_once(tmp_path, monkeypatch):
 
 
 def test_a_changed_file_or_table_is_noticed(tmp_path):
-    schema = Roles(labels="y", fields=["f"])
+    schema = Roles(label="y", fields=["f"])
     first = encode_log({"y": [0, 1], "f": ["a", "b"]}, schema, tmp_path / "out", min_count=1, fit_on="all")
     again = encode_log({"y": [0, 1], "f": ["b", "a"]}, schema, tmp_path / "out", min_count=1, fit_on="all")
     assert _decoded(again, "f") == ["b", "a"]
@@ -193,7 +193,7 @@ def test_a_changed_file_or_table_is_noticed(tmp_path):
 
 def test_wrong_arguments_are_named(tmp_path):
     with pytest.raises(UnknownName, match=r"fields: got 'hours'; .* did you mean 'hour'"):
-        encode_log(_table(), Roles(labels="y", fields=["hours"]), tmp_path / "out")
+        encode_log(_table(), Roles(label="y", fields=["hours"]), tmp_path / "out")
     with pytest.raises(InvalidInput, match="fit_on: got 'test'"):
         encode_log(_table(), SCHEMA, tmp_path / "out", fit_on="test")
     with pytest.raises(InvalidInput, match="on_error: got 'ignore'"):
@@ -207,4 +207,4 @@ def test_wrong_arguments_are_named(tmp_path):
     with pytest.raises(InvalidInput, match="log: got no usable row"):
         encode_log(_table(0), SCHEMA, tmp_path / "out")
     with pytest.raises(InvalidInput, match="field 'unused': got .* in a column of type double"):
-        encode_log(_table(), Roles(labels="y", fields=["unused"]), tmp_path / "out")
+        encode_log(_table(), Roles(label="y", fields=["unused"]), tmp_path / "out")

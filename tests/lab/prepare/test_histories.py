@@ -69,7 +69,7 @@ def test_an_encoded_log_keeps_histories_on_disk(tmp_path):
     table = simulated.table()
     shuffled = table.take(np.random.default_rng(0).permutation(table.num_rows))
     fields = ["query", "item_id", "topic", "style"]
-    schema = Roles(labels="click", fields=fields, time="timestamp", group="user_id")
+    schema = Roles(label="click", fields=fields, time="timestamp", group="user_id")
     encoded = encode_log(shuffled, schema, tmp_path / "log", min_count=1, history="user_id")
     assert encoded.histories is not None
     check_only_the_past(encoded)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from monocal.calibrators import calibrator
-from monocal.lab.reconstructions.torch_maps import McnetMap
+from monocal.lab.reconstructions.mcnet_map import McnetMap
 from monocal.neural.maps import umc_parts
 
 KNOTS = [-2.0, -1.0, 0.0, 1.0, 2.0]

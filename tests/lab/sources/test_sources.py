@@ -174,7 +174,7 @@ def test_aliccp_four_raw_files_are_joined(tmp_path):
     assert _decoded(log, "205") == ["4127534", "11", "1"]
     assert _decoded(log, "216") == ["0", "0", "77"]
     assert log.groups.tolist() == [0, 1, 2]
-    assert AliCCP().schema.tasks == ("click",)
+    assert tuple(AliCCP().schema.tasks) == ("click",)
 
 
 @pytest.fixture(params=[40, 1 << 24], ids=["tiny blocks", "one block"])
@@ -283,14 +283,14 @@ def test_retrosheet_parquet(tmp_path):
 
 def test_a_users_text_table_is_read_with_care(tmp_path):
     (tmp_path / "log.csv").write_text("y,site,t\n0,a,2022-01-01\n1,b\n1,c,2022-01-02\n")
-    source = TableSource(Roles(labels="y", fields=["site"], time="t"))
+    source = TableSource(Roles(label="y", fields=["site"], time="t"))
     with pytest.raises(InvalidInput, match=r"log\.csv, line 3: got 2 columns; expected 3 columns"):
         _encode(source.open(tmp_path / "log.csv"), tmp_path / "out")
     with pytest.warns(MonocalWarning, match="left out 1"):
         log = _encode(source.open(tmp_path / "log.csv", on_error="skip"), tmp_path / "out")
     assert _decoded(log, "site") == ["a", "c"]
     with pytest.raises(UnknownName, match=r"fields: got 'sites'.*did you mean 'site'"):
-        TableSource(Roles(labels="y", fields=["sites"])).open(tmp_path / "log.csv")
+        TableSource(Roles(label="y", fields=["sites"])).open(tmp_path / "log.csv")
 
 
 @pytest.mark.parametrize("name", sorted(SOURCES))

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from monocal.calibrators import calibrator
 from monocal.carry_over.blocks import TimeBlocks
 from monocal.carry_over.fit import fit_effects, line_beside
 from monocal.carry_over.origins import rolling_origin_fits, validation_rows
@@ -15,7 +16,7 @@ from monocal.core.dataset import Dataset
 from monocal.core.fields import FieldSchema
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.thread_reducer import run_members
-from monocal.models.fit import FitOptions, fit_log
+from monocal.models.fit import fit_log
 from monocal.tables.roles import Roles
 from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 from monocal.wide.intervals import unexplained_at_fit
@@ -102,9 +103,9 @@ def test_a_member_of_a_team_holds_less_than_150_bytes_for_each_of_its_rows(monke
     features = random.integers(1, 5, (n_rows, n_fields)).astype(np.int32)
     names = [f"f{number}" for number in range(n_fields)]
     vocabulary = Vocabulary(tuple(FieldVocabulary(name, pa.array(["a", "b", "c", "d"])) for name in names))
-    roles = Roles.of(score="p", label="y", fields=names)
+    roles = Roles(score="p", label="y", fields=names)
     labels, scores = {"y": random.random(n_rows) < 0.2}, {"y": random.uniform(0.1, 0.3, n_rows)}
     log = EncodedLog.of(features, labels, vocabulary, roles, scores=scores).as_table()
-    asked = FitOptions(method, arguments)
+    asked = calibrator(method, **arguments)
     run_members(2, lambda team: fit_log(log.take(slice(0, 20_000)), asked, team=team))
     assert peak_of(lambda: run_members(2, lambda team: fit_log(log, asked, team=team))) / n_rows < 100

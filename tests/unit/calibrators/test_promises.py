@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import monocal
+from monocal.calibrators import calibrator
 from monocal.core.errors import ArtefactError
 
 FIELDS = ["site_id", "country"]
@@ -15,7 +16,7 @@ def log():
 
 
 def fitted(log, method, **arguments):
-    return monocal.fit(log, method=method, score="pctr", label="click", fields=FIELDS, **arguments)
+    return monocal.fit(log, method=calibrator(method, **arguments), score="pctr", label="click", fields=FIELDS)
 
 
 def test_a_falling_segment_that_no_remembered_row_falls_into_is_refused(log, tmp_path):

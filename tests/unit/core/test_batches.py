@@ -1,14 +1,8 @@
 import numpy as np
 import pytest
 
-from monocal.core import batches as batches_of_rows
 from monocal.core.batches import iterate_batches, release_pages
-
-
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(batches_of_rows, "BLOCK_ROWS", 50)
-    monkeypatch.setattr(batches_of_rows, "WINDOW_ROWS", 1000)
+from monocal.core.errors import InvalidInput
 
 
 def _columns(n_rows):
@@ -20,7 +14,7 @@ def _columns(n_rows):
 @pytest.mark.parametrize("seed", [None, 3])
 def test_every_row_comes_exactly_once_in_full_batches(n_rows, batch_rows, seed):
     columns = _columns(n_rows)
-    batches = list(iterate_batches(columns, batch_rows, seed=seed))
+    batches = list(iterate_batches(columns, batch_rows, seed=seed, with_rows=True, block_rows=16, window_rows=200))
     rows = np.concatenate([b["rows"] for b in batches]) if batches else np.zeros(0, int)
     assert np.array_equal(np.sort(rows), np.arange(n_rows))
     assert all(len(b["y"]) == batch_rows for b in batches[:-1])
@@ -37,7 +31,7 @@ def test_without_a_seed_rows_come_in_order_as_views():
 
 
 def _order(seed, epoch, n_rows=5000):
-    batches = iterate_batches({"y": np.arange(n_rows)}, 100, seed=seed, epoch=epoch)
+    batches = iterate_batches({"y": np.arange(n_rows)}, 100, seed=seed, epoch=epoch, block_rows=50, window_rows=1000)
     return np.concatenate([b["y"] for b in batches])
 
 
@@ -56,6 +50,12 @@ def test_the_order_is_well_mixed():
     # the mean of 100 rows drawn from 20 blocks all over the log; sorted rows would spread by 5774
     assert batch_means.std() < 2000
     assert abs(np.corrcoef(order[:-1], order[1:])[0, 1]) < 0.1
+
+
+def test_drop_last_leaves_out_only_the_short_batch():
+    for seed in (None, 1):
+        sizes = [len(b["y"]) for b in iterate_batches(_columns(1050), 100, seed=seed, drop_last=True, window_rows=300)]
+        assert sizes == [100] * 10
 
 
 def test_memory_maps_give_the_same_batches_as_arrays(tmp_path):
@@ -81,3 +81,14 @@ def test_a_writable_map_keeps_its_changes(tmp_path):
     mapped[3] = 7.0
     release_pages(mapped)
     assert mapped[3] == 7.0
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(InvalidInput, match="batch_rows: got 0"):
+        iterate_batches(_columns(3), 0)
+    with pytest.raises(InvalidInput, match=r"columns: got lengths \{'a': 1, 'b': 2\}"):
+        iterate_batches({"a": np.zeros(1), "b": np.zeros(2)}, 1)
+    with pytest.raises(InvalidInput, match="columns: got no column"):
+        iterate_batches({}, 1)
+    with pytest.raises(InvalidInput, match="the name 'rows'"):
+        iterate_batches({"rows": np.zeros(1)}, 1)

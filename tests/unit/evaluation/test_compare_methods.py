@@ -14,7 +14,7 @@ COLUMNS = {"score": "pctr", "label": "click", "time": "timestamp"}
 
 
 def test_reports_equal_those_of_a_single_fit():
-    found = compare_methods(LOG, ["platt"], **COLUMNS)
+    found = compare_methods(LOG, methods=["platt"], **COLUMNS)
     alone = fit_and_evaluate(LOG, method="platt", **COLUMNS).tasks["click"]
     assert found.result("platt").evaluation.value("log_loss") == alone.value("log_loss")
     assert found.result("none").evaluation.value("log_loss") == pytest.approx(alone.before.value("log_loss"))
@@ -25,17 +25,17 @@ def test_reports_equal_those_of_a_single_fit():
 
 def test_calibrated_scores_tie_with_what_leaves_them_alone():
     log = simulate_log(20_000, world="calibrated").table()
-    found = compare_methods(log, ["platt"], metric="log_loss", **COLUMNS)
+    found = compare_methods(log, methods=["platt"], metric="log_loss", **COLUMNS)
     assert found.tied_with_best == [found.results[1].method]
 
 
 def test_unknown_names_are_refused_before_anything_is_fitted():
     with pytest.raises(UnknownName, match="did you mean 'platt'"):
-        compare_methods(LOG, ["plat"], **COLUMNS)
+        compare_methods(LOG, methods=["plat"], **COLUMNS)
     with pytest.raises(UnknownName, match="method of arguments: got 'beta'"):
-        compare_methods(LOG, ["platt"], arguments={"beta": {}}, **COLUMNS)
+        compare_methods(LOG, methods=["platt"], arguments={"beta": {}}, **COLUMNS)
     with pytest.raises(UnknownName, match="method: got 'beta'; expected one of"):
-        compare_methods(LOG, ["platt"], **COLUMNS).result("beta")
+        compare_methods(LOG, methods=["platt"], **COLUMNS).result("beta")
 
 
 def test_of_a_prepared_log_one_task_is_compared():
@@ -44,16 +44,16 @@ def test_of_a_prepared_log_one_task_is_compared():
 
     table = simulate_log(4_000, world="multitask").table()
     tasks = {"click": ("click", "pctr"), "view": ("long_view", "plv")}
-    log = Table.read(table, Roles.of(tasks=tasks, time="timestamp")).encoded()
-    one, other = compare_methods(log, ["platt"]), compare_methods(log, ["platt"], label="view")
+    log = Table.read(table, Roles(tasks=tasks, time="timestamp")).encoded()
+    one, other = compare_methods(log, methods=["platt"]), compare_methods(log, methods=["platt"], label="view")
     labels = [found.best.evaluation.forecast.labels.mean() for found in (one, other)]
     assert labels[0] > labels[1]
     with pytest.raises(UnknownName, match="task: got 'views'; expected one of click, view"):
-        compare_methods(log, ["platt"], label="views")
+        compare_methods(log, methods=["platt"], label="views")
 
 
 def test_a_result_has_the_model_that_was_judged():
-    found = compare_methods(LOG, ["platt", "per_segment"], n_bootstrap=20, **COLUMNS)
+    found = compare_methods(LOG, methods=["platt", "per_segment"], n_bootstrap=20, **COLUMNS)
     cut = found.holdout.n_fit
     model = found.result("platt").model
     assert (model.predict(LOG.slice(cut)) == found.result("platt").evaluation.forecast.probabilities).all()
@@ -66,13 +66,13 @@ def test_a_constant_forecast_is_not_the_best():
     log = simulate_log(20_000, world="default").table()
     constant = calibrator("histogram", n_bins=1)
     columns = {"fields": ["site_id", "device"], "n_bootstrap": 50, **COLUMNS}
-    found = compare_methods(log, [constant, "platt"], **columns)
+    found = compare_methods(log, methods=[constant, "platt"], **columns)
     errors = {result.method: result.evaluation.value("ece") for result in found.results}
     assert min(errors, key=errors.__getitem__) == "histogram"
     assert found.metric == "log_loss"
     assert found.best.method == "platt"
     assert found.verdict_against_best(found.result("histogram")) == "worse"
-    by_error = compare_methods(log, [constant, "platt"], metric="ece", **columns)
+    by_error = compare_methods(log, methods=[constant, "platt"], metric="ece", **columns)
     assert by_error.best.method == "histogram"
 
 
@@ -84,6 +84,6 @@ def test_settings_are_those_of_a_fit(method):
     """The same name stands for the same arguments in both; networks are left out for their time."""
     columns = {"fields": ["site_id"], **COLUMNS}
     log = LOG.slice(0, 5_000)
-    found = compare_methods(log, [method], n_bootstrap=10, **columns).result(method)
+    found = compare_methods(log, methods=[method], n_bootstrap=10, **columns).result(method)
     alone = fit(log.slice(0, found.model.info["n_rows"]), method=method, **columns)
     assert (found.model.predict(log) == alone.predict(log)).all()

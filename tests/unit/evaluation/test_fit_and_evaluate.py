@@ -38,7 +38,7 @@ def test_rows_out_of_order_are_split_by_time():
 
 
 def test_metric_fields_tell_unseen_values_apart():
-    table = Table.read(LOG, Roles.of(**COLUMNS))
+    table = Table.read(LOG, Roles(**COLUMNS))
     for rows in (hold_out(table), hold_out(table.encoded())):
         unseen = rows.features[:, 0] == 0
         assert unseen.any()
@@ -46,7 +46,7 @@ def test_metric_fields_tell_unseen_values_apart():
 
 
 def test_a_log_with_parts_is_split_by_them(tmp_path):
-    rows = Table.read(LOG, Roles.of(**COLUMNS)).encoded()
+    rows = Table.read(LOG, Roles(**COLUMNS)).encoded()
     log = save_encoded(replace(rows, parts={"calibration": (6_000, 8_000), "test": (8_000, 10_000)}), tmp_path / "log")
     judged = fit_and_evaluate(log, method="platt")
     assert (judged.holdout.n_fit, judged.holdout.n_test) == (2_000, 2_000)

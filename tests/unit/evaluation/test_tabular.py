@@ -15,7 +15,7 @@ def results():
     model = monocal.fit(log, method="platt", **columns, fields=["device"])
     quick = {"metrics": ["ece", "gauc"], "n_bootstrap": 5, "n_floor": 5}
     before, after = (monocal.evaluate(labels, p, **quick) for p in (scores, model.predict(log)))
-    methods = monocal.compare_methods(log, ["platt"], **columns, n_bootstrap=5)
+    methods = monocal.compare_methods(log, methods=["platt"], **columns, n_bootstrap=5)
     return {
         "model": (model, 1, "task"),
         "report": (after, 2, "metric"),

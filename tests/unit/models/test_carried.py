@@ -16,9 +16,8 @@ def table():
 
 
 def fit(table, **arguments):
-    return monocal.fit(
-        table, method="wide_logistic", score="pctr", label="click", fields=FIELDS, time="timestamp", **arguments
-    )
+    method = monocal.WideLogistic(**arguments)
+    return monocal.fit(table, method=method, score="pctr", label="click", fields=FIELDS, time="timestamp")
 
 
 def test_the_table_names_every_field_and_survives_saving(table, tmp_path):
@@ -38,7 +37,7 @@ def test_a_field_that_names_the_day_is_named_with_the_way_out(table):
     seconds = [f"day {value // 86_400}" for value in table.column("timestamp").cast("int64").to_pylist()]
     dated = table.append_column("day", [days if len(set(days)) > 1 else seconds])
     model = monocal.fit(
-        dated, method="wide_logistic", carry="auto", score="pctr", label="click", fields=["product_id", "day"],
+        dated, method=monocal.WideLogistic(carry="auto"), score="pctr", label="click", fields=["product_id", "day"],
         time="timestamp",
     )  # fmt: skip
     assert any('carry={"day": 1.0} keeps it' in line for line in model.carried("click"))

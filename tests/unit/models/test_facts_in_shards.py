@@ -6,17 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from monocal.calibrators import calibrator
 from monocal.core.reduce import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
 from monocal.lab.thread_reducer import run_members
 from monocal.models import learned_rows as sampling
 from monocal.models.facts import count_values
-from monocal.models.fit import FitOptions, fit_log
+from monocal.models.fit import fit_log
 from monocal.models.learned_rows import N_KEPT, row_sample, rows_fact
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
 
-ROLES = Roles.of(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
+ROLES = Roles(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def log():
 
 @pytest.fixture(scope="module")
 def alone(log):
-    return fit_log(log, FitOptions("wide_logistic"))
+    return fit_log(log, calibrator("wide_logistic"))
 
 
 def same_facts(found, wanted):
@@ -46,7 +47,7 @@ def same_facts(found, wanted):
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_members_remember_together_what_one_process_remembers(log, alone, size):
     def fit(team):
-        return fit_log(log, FitOptions("wide_logistic"), n_shards=3, team=team)
+        return fit_log(log, calibrator("wide_logistic"), n_shards=3, team=team)
 
     for member in run_members(size, fit):
         same_facts(member, alone)
@@ -57,8 +58,8 @@ def test_rows_without_a_label_are_remembered_alike(log):
     labels[:: DEALT_ROWS // 3] = -1
     labels[DEALT_ROWS : 2 * DEALT_ROWS] = -1  # a whole block of the second shard
     partly = replace(log, labels={"click": labels})
-    wanted = fit_log(partly, FitOptions("wide_logistic"))
-    for member in run_members(2, lambda team: fit_log(partly, FitOptions("wide_logistic"), n_shards=2, team=team)):
+    wanted = fit_log(partly, calibrator("wide_logistic"))
+    for member in run_members(2, lambda team: fit_log(partly, calibrator("wide_logistic"), n_shards=2, team=team)):
         same_facts(member, wanted)
 
 

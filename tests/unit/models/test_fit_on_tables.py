@@ -22,7 +22,7 @@ ARGUMENTS = {"method": "wide_logistic", "score": "pctr", "label": "click", "fiel
 
 def test_time_column_orders_the_rows():
     shuffled = TABLE.append_column("when", pa.array(np.arange(N))).take(np.random.default_rng(0).permutation(N))
-    arguments = ARGUMENTS | {"recent_share": 0.1}
+    arguments = ARGUMENTS | {"method": monocal.WideLogistic(recent_share=0.1)}
     in_order = monocal.fit(TABLE, **arguments)
     by_time = monocal.fit(shuffled, **arguments, time="when")
     np.testing.assert_allclose(by_time.predict(TABLE), in_order.predict(TABLE), atol=1e-9)

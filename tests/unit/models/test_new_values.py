@@ -40,7 +40,7 @@ def older() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def model(older: dict[str, Any]) -> Model:
-    return monocal.fit(older, method="wide_logistic", l2="auto", fields=["ad", "category"], **ROLES)
+    return monocal.fit(older, method=monocal.WideLogistic(l2="auto"), fields=["ad", "category"], **ROLES)
 
 
 def _one(ad: str, category: str) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_an_unseen_value_takes_exactly_the_shift_of_its_parent(model: Model) -> 
 
 
 def test_parents_lower_the_loss_where_values_are_new(older: dict[str, Any], model: Model) -> None:
-    alone = monocal.fit(older, method="wide_logistic", l2="auto", fields=["ad"], **ROLES)
+    alone = monocal.fit(older, method=monocal.WideLogistic(l2="auto"), fields=["ad"], **ROLES)
     later = _log(6_000, 1, first_ad=1000)  # no ad of the fit
     with_parent, without = (
         evaluate_table(later, model=each, metrics=["log_loss", "pcoc"], n_bootstrap=10).tasks["click"]

@@ -41,7 +41,7 @@ def log():
 
 @pytest.fixture(scope="module")
 def model(log):
-    return monocal.fit(log, method="wide_logistic", l2="auto", **COLUMNS)
+    return monocal.fit(log, method=monocal.WideLogistic(l2="auto"), **COLUMNS)
 
 
 def logits_at(model, prices, site=2, score=0.3):
@@ -57,7 +57,7 @@ def test_a_smooth_effect_is_recovered_better_than_by_ten_bins(log, model):
         price = table["price"].to_numpy()
         return table.append_column("bin", pa.array(np.where(np.isnan(price), -1, np.searchsorted(edges, price))))
 
-    options = {"method": "wide_logistic", "l2": "auto", "score": "pctr", "label": "click"}
+    options = {"method": monocal.WideLogistic(l2="auto"), "score": "pctr", "label": "click"}
     binned = monocal.fit(with_bins(log), fields=["site", "bin"], **options).predict(with_bins(later))
     smooth = model.predict(later)
     errors = [np.sqrt(np.mean((logit(p) - truth) ** 2)) for p in (smooth, binned)]
@@ -96,7 +96,7 @@ def test_the_penalty_is_on_second_differences(log):
     x = random.uniform(0.0, 1.0, 20_000)
     z = random.normal(-1.0, 1.0, 20_000)
     table = {"pctr": sigmoid(z), "click": random.random(20_000) < sigmoid(z + 2.0 * x), "x": x}
-    fitted = monocal.fit(table, method="wide_logistic", l2=300.0, score="pctr", label="click", numeric=["x"])
+    fitted = monocal.fit(table, method=monocal.WideLogistic(l2=300.0), score="pctr", label="click", numeric=["x"])
     knots = fitted.vocabulary["x"].knots
     values = logit(fitted.predict({"pctr": np.full(len(knots), 0.3), "x": np.array(knots)}))
     assert np.ptp(values) > 1.2
@@ -125,7 +125,7 @@ def test_the_engine_gives_the_numbers_of_predict(model, log):
 
 
 def test_a_lasting_effect_is_carried(log):
-    fitted = monocal.fit(log, method="wide_logistic", l2="auto", carry="auto", **COLUMNS)
+    fitted = monocal.fit(log, method=monocal.WideLogistic(l2="auto", carry="auto"), **COLUMNS)
     shares = dict(zip(fitted.field_names, fitted.tasks[0].calibrator.carry_["share"], strict=True))
     assert shares["price"] > 0.8
     assert fitted.tasks[0].calibrator.carry_["returning"].tolist() == [1.0, 1.0]
@@ -161,7 +161,7 @@ def test_what_numbers_do_not_reach_is_refused_by_name(model, log, tmp_path):
     with pytest.raises(InvalidInput, match="numeric: got 'click', which is also a label"):
         monocal.fit(log, method="platt", score="pctr", label="click", numeric=["click"])
     with pytest.raises(InvalidInput, match=r"numeric: got \['price'\]; expected no numeric fields in a prepared log"):
-        encode_log(log, Roles("click", numeric=["price"]), tmp_path / "log")
+        encode_log(log, Roles(label="click", numeric=["price"]), tmp_path / "log")
     text = log.set_column(2, "price", pa.array(["cheap"] * N))
     with pytest.raises(
         InvalidInput, match="numeric field 'price': got 'cheap' at row 0 of the table; expected a number"

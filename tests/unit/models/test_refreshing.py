@@ -98,16 +98,16 @@ def test_other_columns_and_another_score_space_are_refused(model, today):
 def test_a_gate_keeps_a_bad_day_out(model, log, tmp_path):
     folder = model.save(tmp_path / "model")
     before = load_model(folder).fingerprint
-    good = refresh(folder, log.slice(20_000), tmp_path / "next", gate=True, by=("device",), max_harm=0.05)
+    good = refresh(folder, log.slice(20_000), out=tmp_path / "next", gate=True, by=("device",), max_harm=0.05)
     assert good.written
     assert load_model(tmp_path / "next").fingerprint == good.model.fingerprint
     labels = log["click"].to_numpy()[20_000:].copy()
     # for most of the day clicks were counted for everybody
     labels[:12_000] = np.maximum(labels[:12_000], np.arange(12_000) % 3 == 0)
-    bad = refresh(folder, replaced(log.slice(20_000), "click", labels), tmp_path / "bad", gate=True)
+    bad = refresh(folder, replaced(log.slice(20_000), "click", labels), out=tmp_path / "bad", gate=True)
     assert not bad.written
     assert not (tmp_path / "bad").exists()
     assert bad.verdict.tasks["click"].overall.verdict == "worse"
     assert load_model(folder).fingerprint == before
     with pytest.raises(InvalidInput, match="another folder than the model's"):
-        refresh(folder, log.slice(20_000), folder)
+        refresh(folder, log.slice(20_000), out=folder)

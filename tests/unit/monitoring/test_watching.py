@@ -82,7 +82,7 @@ def test_share_of_runs_with_any_alarm_in_any_slice_is_as_promised():
     rate, n_runs = 0.2, 500
     rng = np.random.default_rng(11)
     settings = {"tasks": ["y"], "by": ["store"], "false_alarm_rate": rate, "every": 1, "time_is_calendar": False}
-    roles = Roles.of(score="p", label="y", slices=["store"], time="day")
+    roles = Roles(score="p", label="y", slices=["store"], time="day")
     alarmed = 0
     for _ in range(n_runs):
         table, ledger = table_of(rng, 3, 100), Ledger.begin(settings)

@@ -65,7 +65,11 @@ def test_several_tasks_and_a_network(tmp_path):
     two = log.append_column("second", pa.array((np.arange(40_000) * 7 % 11 == 0).astype(int)))
     tasks = {"click": ("click", "pctr"), "second": ("second", "pctr")}
     model = monocal.fit(
-        two.slice(0, 12_000), method="umc", tasks=tasks, fields=["site_id"], time="timestamp", n_epochs=1, size="small"
+        two.slice(0, 12_000),
+        method=monocal.Umc(n_epochs=1, size="small"),
+        tasks=tasks,
+        fields=["site_id"],
+        time="timestamp",
     )
     following = model.refresh(two.slice(20_000, 8_000))
     entry = following.info["history"][-1]["tasks"]

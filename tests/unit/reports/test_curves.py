@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import monocal
+from monocal.calibrators import calibrator
 from monocal.core.scores import logit
 from monocal.reports.curves import learned_curves, sweep_monotone
 from monocal.reports.rows import model_ids, sample_contexts
@@ -17,9 +18,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:the model was fitted on about")
 
 def learned(method, **arguments):
     log = monocal.simulate_log(8_000, seed=4).table()
-    model = monocal.fit(
-        log, method=method, score="pctr", label="click", fields=["device", "position", "hour"], **arguments
-    )
+    method = calibrator(method, **arguments)
+    model = monocal.fit(log, method=method, score="pctr", label="click", fields=["device", "position", "hour"])
     rows = Table.read(log, model.roles())
     contexts = sample_contexts(list(model_ids(rows, model.vocabulary).values()), rows.n_rows)
     return model, learned_curves(model.task().calibrator, model.vocabulary, rows.logits("click"), contexts)

@@ -39,7 +39,7 @@ def turned():
 
 
 def test_the_numbers_are_those_of_the_fit(turned):
-    model = monocal.fit(turned, method="wide_logistic", carry={"day<1>": 0.25}, **COLUMNS)
+    model = monocal.fit(turned, method=monocal.WideLogistic(carry={"day<1>": 0.25}), **COLUMNS)
     fitted = model.task().calibrator.carry_
     found = retained_effects(model.task().calibrator, model.field_names)
     assert [(field.name, field.n_values, field.given) for field in found.fields] == [
@@ -57,7 +57,7 @@ def test_the_numbers_are_those_of_the_fit(turned):
 
 
 def test_the_page_shows_every_field_and_what_was_dropped(turned, tmp_path):
-    model = monocal.fit(turned, method="umc", **COLUMNS, **UMC)
+    model = monocal.fit(turned, method=monocal.Umc(**UMC), **COLUMNS)
     data = build_report(model, turned, time="time", **QUICK)
     found = data.task().retained
     assert found.network == 0.0
@@ -78,7 +78,7 @@ def test_a_fit_that_nothing_could_evaluate_says_so(turned):
     late = {**turned, "label": np.where(turned["time"] < 8_000, 0, turned["label"])}
     # the days without a positive make the day tell the label
     with pytest.warns(MonocalWarning, match="'day<1>', which tells 'label'"):
-        model = monocal.fit(late, method="wide_logistic", carry="auto", **COLUMNS)
+        model = monocal.fit(late, method=monocal.WideLogistic(carry="auto"), **COLUMNS)
     data = build_report(model, turned, time="time", **QUICK)
     assert not data.task().retained.evaluated
     html = render(data)
@@ -89,9 +89,9 @@ def test_a_fit_that_nothing_could_evaluate_says_so(turned):
 def test_a_comparison_says_whose_network_was_rejected(turned, capsys):
     methods = ["umc", "wide_logistic", "per_segment"]
     arguments = {"umc": UMC, "wide_logistic": {"l2": "auto", "carry": "auto"}}
-    compared = compare_methods(turned, methods, arguments=arguments, n_bootstrap=10, **COLUMNS)
+    compared = compare_methods(turned, methods=methods, arguments=arguments, n_bootstrap=10, **COLUMNS)
     assert compared.result("umc").remark == LEFT_OUT
-    assert compared.result("wide_logistic").remark == "l2=auto, carry=auto"
+    assert compared.result("wide_logistic").remark == "carry=auto, l2=auto"
     assert compared.result("per_segment").remark == ""
     entries = {method["method"]: method for method in compared.as_dict()["methods"]}
     assert (entries["umc"]["network_share"], entries["wide_logistic"]["network_share"]) == (0.0, None)

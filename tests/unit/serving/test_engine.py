@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.calibrators import CALIBRATORS
+from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.scores import logit, to_logits
@@ -87,11 +87,10 @@ def neural(log):
     return {
         name: monocal.fit(
             log.slice(0, 1000),
-            method=name,
+            method=calibrator(name, n_epochs=1),
             score="pctr",
             label="click",
             fields=["site_id", "country"],
-            n_epochs=1,
         )
         for name in CALIBRATORS
         if name not in WITHOUT_TORCH
@@ -213,7 +212,7 @@ def test_one_candidate_has_one_value_per_field(given):
 def test_integers_booleans_and_nulls_mean_the_same_online_and_offline(values):
     many = values * 50
     log = {"pctr": [0.1, 0.2, 0.3, 0.4] * 50, "click": [0, 1, 0, 1, 0] * 40, "kind": many}
-    model = monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["kind"], l2=0.1)
+    model = monocal.fit(log, method=monocal.WideLogistic(l2=0.1), score="pctr", label="click", fields=["kind"])
     engine = Engine(model)
     given = [*values, None]
     offline = model.predict({"pctr": [0.2] * 5, "kind": given})

@@ -102,20 +102,22 @@ def test_every_model_is_named_with_its_version(metrics):
 
 
 WORKER = """
-from monocal.serving.metrics import LiveMetrics
+import sys
+from monocal.serving.metrics import LiveMetrics, forget_dead_workers
+forget_dead_workers()
 metrics = LiveMetrics()
 metrics.rows.inc(3)
 metrics.feedback_sums.labels("click", "labels").set(2.0)
-metrics.feedback_sums.labels("click", "predictions").set(3.0)
-print(metrics.exposition({}).decode())
+if sys.argv[1] == "last":
+    print(metrics.exposition({}).decode())
 """
 
 
-def test_counters_and_ratios_are_those_of_all_workers(tmp_path):
+def test_counters_of_all_workers_add_up_and_gauges_of_dead_ones_are_forgotten(tmp_path):
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     environment["PYTHONPATH"] = str(Path(monocal.__file__).parents[1])
-    for _ in range(2):
-        command = [sys.executable, "-c", WORKER]
+    for turn in ("first", "last"):
+        command = [sys.executable, "-c", WORKER, turn]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
     assert "monocal_rows_total 6.0" in done.stdout
-    assert 'monocal_pcoc{task="click"} 1.5' in done.stdout
+    assert 'monocal_feedback_window_sum{of="labels",task="click"} 2.0' in done.stdout

@@ -12,7 +12,6 @@ import pytest
 import monocal
 from monocal.core.errors import ArtefactError
 from monocal.serving import Request
-from monocal.serving.metrics import LiveMetrics
 from monocal.serving.service import ModelStore
 
 
@@ -24,7 +23,7 @@ def folder(model, tmp_path):
 @pytest.fixture
 def make(folder, tmp_path):
     """Makes the stores of several workers of one service."""
-    return lambda: ModelStore("ads", folder, tmp_path / "copies", LiveMetrics(), missing_fields="refuse")
+    return lambda: ModelStore("ads", folder, tmp_path / "copies", missing_fields="refuse")
 
 
 @pytest.fixture

@@ -112,5 +112,5 @@ def test_an_altered_file_is_refused_at_load(model, tmp_path):
 
 def test_a_loaded_engine_names_its_fingerprint(model, tmp_path):
     engine = Engine.load(model.save(tmp_path / "model"))
-    assert engine.version == monocal.load(tmp_path / "model").fingerprint
+    assert engine.version == monocal.models.read_manifest(tmp_path / "model")["fingerprint"]
     assert np.isfinite(engine.warm_up())

@@ -30,21 +30,21 @@ def log(n=4000):
 
 
 def test_columns_that_know_the_outcome_are_objected_to():
-    found = {field.name: field.objection for field in propose_fields(log(), Roles("click"))}
+    found = {field.name: field.objection for field in propose_fields(log(), Roles(label="click"))}
     assert found["row"] == "most values occur once"
     assert found["constant"] == "one value only"
     assert found["bought"].startswith("it seems to know click: it explains")
     assert found["blocked"].startswith("it seems to know click: always 0 where it is 1 (")
     assert (found["site"], found["device"]) == ("", "")
     assert "score" not in found
-    assert usable_fields(propose_fields(log(), Roles("click", weight="device", group="shared"))) == ["site"]
-    one = propose_fields({"site": ["a", "a", "b", None], "click": [0, 1, 0, 1]}, Roles("click"))[0]
+    assert usable_fields(propose_fields(log(), Roles(label="click", weight="device", group="shared"))) == ["site"]
+    one = propose_fields({"site": ["a", "a", "b", None], "click": [0, 1, 0, 1]}, Roles(label="click"))[0]
     assert (one.n_values, one.most_common, one.most_common_share) == (3, "a", 0.5)
 
 
 def test_a_mistyped_column_is_refused_before_fields_are_proposed():
     with pytest.raises(UnknownName, match="label: got 'clik'.*did you mean 'click'"):
-        propose_fields(log(10), Roles("clik"))
+        propose_fields(log(10), Roles(label="clik"))
 
 
 def test_fields_that_know_the_label_or_name_rows_are_warned_about_when_named_by_hand():
@@ -82,6 +82,8 @@ def test_outcomes_of_real_logs_are_found():
     folder = Path(os.environ.get("MONOCAL_SHARED_DATA", SHARED))
     if not (folder / "retrosheet_pa.parquet").is_file():
         pytest.skip("the real logs are not beside the checkout")
-    videos = {field.name: field.objection for field in propose_fields(folder / "kuairand_pure.parquet", Roles("label"))}
+    videos = {
+        field.name: field.objection for field in propose_fields(folder / "kuairand_pure.parquet", Roles(label="label"))
+    }
     assert all(videos[name] for name in ("is_click", "long_view", "play_time_ms"))
     assert not any(videos[name] for name in ("user_id", "video_id", "tab", "tag", "hour"))

@@ -7,28 +7,28 @@ from monocal.tables.roles import Roles
 
 
 def test_columns_are_listed_once_and_plain_values_give_equal_roles():
-    assert dict(Roles(labels="click", scores="pctr").scores) == {"click": "pctr"}
-    roles = Roles(labels={"view": "is_view"}, fields=["user", "item"], time="t", group="user", sampling_rate="r")
+    assert Roles(score="pctr", label="click").scores == {"click": "pctr"}
+    roles = Roles(tasks={"view": "is_view"}, fields=["user", "item"], time="t", group="user", sampling_rate="r")
     assert roles.columns == ("is_view", "user", "item", "t", "r")
-    other = Roles(labels=["a", "b"], fields=["x"], weight="w", scores={"a": "s"}, scores_are="logit")
+    other = Roles(tasks={"a": ("a", "s"), "b": "b"}, fields=["x"], weight="w", scores_are="logit")
     for each in (roles, other):
         assert Roles.from_dict(each.to_dict()) == each
 
 
 def test_toml_with_and_without_a_schema_table(tmp_path):
-    body = 'labels = "click"\nfields = ["site"]\ntime = "hour"\nsampling_rate = 0.5\n'
+    body = 'label = "click"\nfields = ["site"]\ntime = "hour"\nsampling_rate = 0.5\n'
     for text in (body, "[schema]\n" + body):
         (tmp_path / "a.toml").write_text(text)
-        expected = Roles(labels="click", fields=["site"], time="hour", sampling_rate=0.5)
+        expected = Roles(label="click", fields=["site"], time="hour", sampling_rate=0.5)
         assert Roles.from_toml(tmp_path / "a.toml") == expected
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('label = "click"\n', r"key of a.toml: got 'label'; .* did you mean 'labels'\?"),
-        ("labels = \n", r"a.toml \(.*line 1.*\); expected a readable TOML file"),
-        ('fields = ["site"]\n', r"a.toml: got no labels"),
+        ('labels = "click"\n', r"key of a.toml: got 'labels'; .* did you mean 'label'\?"),
+        ("label = \n", r"a.toml \(.*line 1.*\); expected a readable TOML file"),
+        ('fields = ["site"]\n', r"label: got None; expected the name of the label column"),
     ],
 )
 def test_toml_that_cannot_be_used(text, message, tmp_path):
@@ -42,13 +42,13 @@ def test_toml_that_cannot_be_used(text, message, tmp_path):
 @pytest.mark.parametrize(
     ("roles", "missing", "argument", "near"),
     [
-        (Roles(labels="clicks", fields=["site"]), "clicks", "label", "click"),
-        (Roles(labels="click", fields=["siteid"]), "siteid", "fields", "site"),
-        (Roles(labels="click", time="hours"), "hours", "time", "hour"),
-        (Roles(labels="click", scores="ctr"), "ctr", "score", "pctr"),
-        (Roles(labels="click", numeric=["our"]), "our", "numeric", "hour"),
-        (Roles(labels="click", sampling_rate="pctrr"), "pctrr", "sampling_rate", "pctr"),
-        (Roles(labels=["click", "site"], scores={"click": "pctr", "site": "pctrs"}), "pctrs", "tasks", "pctr"),
+        (Roles(label="clicks", fields=["site"]), "clicks", "label", "click"),
+        (Roles(label="click", fields=["siteid"]), "siteid", "fields", "site"),
+        (Roles(label="click", time="hours"), "hours", "time", "hour"),
+        (Roles(label="click", score="ctr"), "ctr", "score", "pctr"),
+        (Roles(label="click", numeric=["our"]), "our", "numeric", "hour"),
+        (Roles(label="click", sampling_rate="pctrr"), "pctrr", "sampling_rate", "pctr"),
+        (Roles(tasks={"click": ("click", "pctr"), "site": ("site", "pctrs")}), "pctrs", "tasks", "pctr"),
     ],
 )
 def test_missing_column_is_named_with_its_argument_and_the_nearest_column(roles, missing, argument, near):
@@ -61,18 +61,17 @@ def test_missing_column_is_named_with_its_argument_and_the_nearest_column(roles,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"labels": []}, "labels: got no task"),
-        ({"labels": "click", "fields": "site"}, r"fields: got 'site'; .*write \['site'\]"),
-        ({"labels": "click", "fields": ["a", "a"]}, "fields: got 'a' twice"),
-        ({"labels": "click", "fields": ["click"]}, "fields: got 'click', which is also a label"),
-        ({"labels": "click", "fields": ["s"], "scores": "s"}, "fields: got 's', which is also"),
-        ({"labels": "click", "fields": [""]}, "fields: got ''; expected a column name"),
-        ({"labels": "click", "sampling_rate": 0.0}, "sampling_rate: got 0.0"),
-        ({"labels": "click", "sampling_rate": 1.5}, "sampling_rate: got 1.5"),
-        ({"labels": ["a", "b"], "scores": "s"}, "scores: got 's'; expected a column per task"),
-        ({"labels": ["click"], "scores": {"clik": "s"}}, "task of scores: got 'clik'.*did you mean 'click'"),
-        ({"labels": "click", "scores_are": "odds"}, "scores_are: got 'odds'"),
-        ({"labels": "click", "soft_labels": True, "label_time": "came"}, "soft_labels"),
+        ({"score": "s"}, "label: got None"),
+        ({"label": "y", "tasks": {"a": "b"}}, "tasks: got tasks and score or label"),
+        ({"label": "click", "fields": "site"}, r"fields: got 'site'; .*write \['site'\]"),
+        ({"label": "click", "fields": ["a", "a"]}, "fields: got 'a' twice"),
+        ({"label": "click", "fields": ["click"]}, "fields: got 'click', which is also a label"),
+        ({"label": "click", "fields": ["s"], "score": "s"}, "fields: got 's', which is also"),
+        ({"label": "click", "fields": [""]}, "fields: got ''; expected a column name"),
+        ({"label": "click", "sampling_rate": 0.0}, "sampling_rate: got 0.0"),
+        ({"label": "click", "sampling_rate": 1.5}, "sampling_rate: got 1.5"),
+        ({"label": "click", "scores_are": "odds"}, "scores_are: got 'odds'"),
+        ({"label": "click", "soft_labels": True, "label_time": "came"}, "soft_labels"),
     ],
 )
 def test_roles_that_cannot_work_are_refused(arguments, message):
@@ -83,7 +82,7 @@ def test_roles_that_cannot_work_are_refused(arguments, message):
 @pytest.mark.parametrize("missing", ["event_time", "label_time", "window"])
 def test_late_labels_take_three_together(missing):
     given = {"event_time": "ts", "label_time": "paid", "window": "7d"}
-    assert Roles("click", **given).has_late_labels
-    assert not Roles("click").has_late_labels
+    assert Roles(label="click", **given).has_late_labels
+    assert not Roles(label="click").has_late_labels
     with pytest.raises(InvalidInput, match=f"^{missing}: got None"):
-        _ = Roles("click", **{**given, missing: None}).has_late_labels
+        _ = Roles(label="click", **{**given, missing: None}).has_late_labels

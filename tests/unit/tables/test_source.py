@@ -109,15 +109,15 @@ def test_a_column_that_changes_its_type_in_a_later_file_is_refused(tmp_path, fir
     folder = _shards(tmp_path, "site", [first, second])
     with pytest.raises(InvalidInput, match=r"column 'site'.*1\.parquet.*0\.parquet.*one type in all files.*Hint: cast"):
         monocal.fit(folder, method="platt", score="s", label="y", fields=["site"])
-    assert Table.read(folder, Roles.of(score="s", label="y")).n_rows == 4
+    assert Table.read(folder, Roles(score="s", label="y")).n_rows == 4
 
 
 def test_widths_of_one_type_may_differ_and_labels_may_be_booleans_in_one_file(tmp_path):
     folder = _shards(tmp_path, "site", [pa.array([7, 8], pa.int32()), pa.array([8, 9], pa.int64())])
-    column = Table.read(folder, Roles.of(score="s", label="y", fields=["site"])).fields["site"]
+    column = Table.read(folder, Roles(score="s", label="y", fields=["site"])).fields["site"]
     assert column.decode(column.ids) == [7, 8, 8, 9]
     _shards(tmp_path, "z", [pa.array([0, 1]), pa.array([True, False])])
-    assert Table.read(folder, Roles.of(score="s", label="z")).labels["z"].tolist() == [0, 1, 1, 0]
+    assert Table.read(folder, Roles(score="s", label="z")).labels["z"].tolist() == [0, 1, 1, 0]
 
 
 def test_a_column_twice_is_refused(tmp_path):

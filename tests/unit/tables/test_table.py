@@ -17,10 +17,10 @@ from monocal.tables.split import hold_out_recent, keep_values_of
 from monocal.tables.table import Table
 from monocal.tables.vocabulary import Vocabulary
 
-ROLES = Roles.of(
+ROLES = Roles(
     score="s", label="y", fields=["site", "hour"], weight="w", time="t", group="u", sampling_rate="r", slices=["x"]
 )
-WITH_TIME = Roles.of(score="s", label="y", time="t")
+WITH_TIME = Roles(score="s", label="y", time="t")
 RNG = np.random.default_rng(0)
 N = 400
 COLUMNS = {
@@ -82,7 +82,7 @@ def test_windows_leave_rows_out():
     with pytest.raises(InvalidInput, match="no rows"):
         Table.read(COLUMNS, ROLES, since="99")
     with pytest.raises(InvalidInput, match="name the time column"):
-        Table.read(COLUMNS, Roles.of(score="s", label="y"), since="10")
+        Table.read(COLUMNS, Roles(score="s", label="y"), since="10")
     hour = 3_600_000_000
     for text, kind, expected in [
         ("1970-01-01", pa.date32(), 0),
@@ -102,14 +102,14 @@ def test_rows_are_counted_over_batches_in_errors(tmp_path):
     scores = pa.array(np.full(n, 0.5), mask=np.arange(n) == 135_000)
     pq.write_table(pa.table({"s": scores, "y": np.zeros(n)}), tmp_path / "log.parquet")
     with pytest.raises(InvalidInput, match="null at row 135000"):
-        Table.read(str(tmp_path / "log.parquet"), Roles.of(score="s", label="y"))
+        Table.read(str(tmp_path / "log.parquet"), Roles(score="s", label="y"))
 
 
 def test_columns_that_do_not_fit_their_part_are_named():
     with pytest.raises(UnknownName, match="weight: got 'wt'"):
-        Table.read({"s": [0.1], "y": [1], "w": [1.0]}, Roles.of(score="s", label="y", weight="wt"))
+        Table.read({"s": [0.1], "y": [1], "w": [1.0]}, Roles(score="s", label="y", weight="wt"))
     with pytest.raises(InvalidInput, match="field 'f': got 0.5 in a column of type double.*numeric="):
-        Table.read({"s": [0.1], "y": [1], "f": [0.5]}, Roles.of(score="s", label="y", fields=["f"]))
+        Table.read({"s": [0.1], "y": [1], "f": [0.5]}, Roles(score="s", label="y", fields=["f"]))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_zones_are_respected():
 def test_several_tasks_share_one_cut_and_keep_every_mean():
     """A child with the smaller label is positive only where its parent is; an unknown label stays unknown."""
     labels = {"view": [0.8, 1.0, 0.5], "buy": [0.3, 0.25, None], "p": [0.1, 0.2, 0.3], "w": [1.0, 2.0, 1.0]}
-    roles = Roles.of(tasks={"view": ("view", "p"), "buy": ("buy", "p")}, weight="w", soft_labels=True)
+    roles = Roles(tasks={"view": ("view", "p"), "buy": ("buy", "p")}, weight="w", soft_labels=True)
     rows = Table.read(labels, roles)
     view, buy, weight, unit = rows.labels["view"], rows.labels["buy"], rows.weights, rows.units
     for row, (q, weighs) in enumerate([(0.8, 1.0), (1.0, 2.0), (0.5, 1.0)]):
@@ -160,7 +160,7 @@ def test_several_tasks_share_one_cut_and_keep_every_mean():
     assert (buy[unit == 2] == -1).all()
     assert rows.n_table_rows == 3
     with pytest.raises(InvalidInput, match=r"1\.5 at row 1"):
-        Table.read({"y": [0.5, 1.5], "p": [0.1, 0.1]}, Roles.of(score="p", label="y", soft_labels=True))
+        Table.read({"y": [0.5, 1.5], "p": [0.1, 0.1]}, Roles(score="p", label="y", soft_labels=True))
 
 
 def test_the_pieces_of_a_row_are_never_torn_apart():
@@ -213,7 +213,7 @@ def test_known_values_are_those_of_the_fitting_rows_alone(sites, min_count, max_
     cut, n = data.draw(st.integers(1, len(sites))), len(sites)
     column = pa.array(sites, pa.string())
     table = pa.table({"y": np.arange(n) % 2, "p": np.full(n, 0.1), "site": column})
-    rows = Table.read(table, Roles.of(score="p", label="y", fields=["site"])).encoded()
+    rows = Table.read(table, Roles(score="p", label="y", fields=["site"])).encoded()
     found = keep_values_of(rows, 0, cut, min_count=min_count, max_size=max_size)
     expected = Vocabulary.of_table(table.slice(0, cut), ["site"], min_count=min_count, max_size=max_size)
     known = found.vocabulary["site"].values.to_pylist()

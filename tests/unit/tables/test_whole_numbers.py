@@ -27,7 +27,7 @@ def log_with(campaigns, n=50):
 
 
 def fitted_on(table):
-    return monocal.fit(table, method="wide_logistic", l2=1.0, score="pctr", label="click", fields=["campaign"])
+    return monocal.fit(table, method=monocal.WideLogistic(l2=1.0), score="pctr", label="click", fields=["campaign"])
 
 
 @pytest.fixture(scope="module")

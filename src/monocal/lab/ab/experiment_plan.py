@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, final
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.simulator import TASKS
-from monocal.lab.studies.study import check_keys
 
 
 @final
@@ -72,8 +71,11 @@ class AbPlan:
 
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]
-        UnknownName.check("reference", [self.reference], names)
-        UnknownName.check("task of fusion", self.fusion, TASKS)
+        if self.reference not in names:
+            raise UnknownName.among("reference", self.reference, names)
+        for task in self.fusion:
+            if task not in TASKS:
+                raise UnknownName.among("task of fusion", task, TASKS)
         if bool(self.ranker) != (self.world == "search"):
             raise InvalidInput.of(
                 "ranker",
@@ -91,8 +93,11 @@ class AbPlan:
         """Builds a plan from plain values and refuses what it does not know."""
         plain = dict(entries)
         for kind, given in ((cls, [plain]), (Arm, plain.get("arms", []))):
+            known = [entry.name for entry in fields(kind)]
             for table in given:
-                check_keys(kind, table, origin)
+                for key in table:
+                    if key not in known:
+                        raise UnknownName.among(f"key of {origin}", key, known)
         return cls(arms=tuple(Arm(**arm) for arm in plain.pop("arms", [])), **plain)
 
     def scaled(self, rows: int) -> AbPlan:

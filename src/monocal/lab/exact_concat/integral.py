@@ -45,6 +45,18 @@ class IntegrandWeights(NamedTuple):
     n_second: int
 
 
+class IntegralGradients(NamedTuple):
+    """Gradients in the order of `exact_integral`'s arguments; those of the weights in float64."""
+
+    d_limits: Floats32
+    d_offsets: Floats32
+    d_slopes: Floats64
+    d_second_weights: Floats64
+    d_second_biases: Floats64
+    d_third_weights: Floats64
+    d_third_bias: float
+
+
 def pack_integrand(
     slopes: NDArray[Any],
     second_weights: NDArray[Any],
@@ -53,13 +65,6 @@ def pack_integrand(
     third_bias: float,
 ) -> IntegrandWeights:
     """Brings weights into the layout of the compiled loops.
-
-    Arguments:
-        slopes: First-layer slopes w `(H1,)`.
-        second_weights: W2 `(H2, H1)`.
-        second_biases: b2 `(H2,)`.
-        third_weights: w3 `(H2,)`.
-        third_bias: b3.
 
     Example:
         >>> packed = pack_integrand(np.ones(3), np.ones((5, 3)), np.zeros(5), np.ones(5), 0.5)
@@ -86,23 +91,43 @@ def pack_integrand(
     )
 
 
-def integrate(packed: IntegrandWeights, limits: NDArray[Any], offsets: NDArray[Any], *, n_threads: int = 1) -> Floats64:
+def exact_integral(
+    limits: NDArray[Any],
+    offsets: NDArray[Any],
+    slopes: NDArray[Any],
+    second_weights: NDArray[Any],
+    second_biases: NDArray[Any],
+    third_weights: NDArray[Any],
+    third_bias: float,
+    *,
+    n_threads: int = 1,
+) -> Floats64:
     """Returns U `(n,)` in float64 for limits `(n,)` and first-layer offsets `(n, H1)`, both taken as float32.
 
     Arguments:
-        packed: The integrand's weights.
         limits: Upper limits T, of either sign.
         offsets: First-layer offsets a of every row: what the features contribute.
+        slopes: First-layer slopes w `(H1,)`.
+        second_weights: W2 `(H2, H1)`.
+        second_biases: b2 `(H2,)`.
+        third_weights: w3 `(H2,)`.
+        third_bias: b3.
         n_threads: Threads over slices of rows. The result does not depend on it.
 
     Example:
         u(t) = relu(relu(t) + 1) - 2 rises from -1 at t = 0 to 1 at t = 2, where U = (1 - 1/e) + 3/2.
 
         >>> one = np.ones(1, np.float32)
-        >>> area = integrate(pack_integrand(one, one[:, None], one, one, -2.0), 2 * one, np.zeros((1, 1)))
+        >>> area = exact_integral(2 * one, np.zeros((1, 1)), one, one[:, None], one, one, -2.0)
         >>> round(float(area[0] - (2.5 - np.exp(-1.0))), 12)
         0.0
     """
+    packed = pack_integrand(slopes, second_weights, second_biases, third_weights, third_bias)
+    return integrate(packed, limits, offsets, n_threads=n_threads)
+
+
+def integrate(packed: IntegrandWeights, limits: NDArray[Any], offsets: NDArray[Any], *, n_threads: int = 1) -> Floats64:
+    """The same with weights packed beforehand."""
     limits32, offsets32 = _checked(packed, limits, offsets)
     out = np.empty(limits32.shape[0])
 
@@ -115,22 +140,31 @@ def integrate(packed: IntegrandWeights, limits: NDArray[Any], offsets: NDArray[A
     return out
 
 
-def integral_gradients(
-    packed: IntegrandWeights, upstream: NDArray[Any], limits: NDArray[Any], offsets: NDArray[Any], *, n_threads: int = 1
-) -> tuple[NDArray[Any], ...]:
-    """Returns the gradients of `sum(upstream * integrate(...))` by limits, offsets and the weights as they were packed.
+def exact_integral_backward(
+    upstream: NDArray[Any],
+    limits: NDArray[Any],
+    offsets: NDArray[Any],
+    slopes: NDArray[Any],
+    second_weights: NDArray[Any],
+    second_biases: NDArray[Any],
+    third_weights: NDArray[Any],
+    third_bias: float,
+    *,
+    n_threads: int = 1,
+) -> IntegralGradients:
+    """Returns the gradients of `sum(upstream * exact_integral(...))`.
 
     Walks every row again instead of storing activations: memory does not grow with the number of pieces. Weight
-    gradients are summed in float64 per slice and then in the order of slices, so the result is the same for the same
+    gradients are summed per slice and then in the order of slices, so the result is the same for the same
     `n_threads`, and differs between thread counts only by rounding.
 
     Example:
         >>> one = np.ones(1, np.float32)
-        >>> packed = pack_integrand(one, one[:, None], one, one, -2.0)
-        >>> gradients = integral_gradients(packed, one, 2 * one, np.zeros((1, 1)))
-        >>> round(float(gradients[0][0]), 6), round(float(gradients[-1] - (2 - np.exp(-1.0))), 6)
+        >>> gradients = exact_integral_backward(one, 2 * one, np.zeros((1, 1)), one, one[:, None], one, one, -2.0)
+        >>> round(float(gradients.d_limits[0]), 6), round(float(gradients.d_third_bias - (2 - np.exp(-1.0))), 6)
         (2.0, 0.0)
     """
+    packed = pack_integrand(slopes, second_weights, second_biases, third_weights, third_bias)
     limits32, offsets32 = _checked(packed, limits, offsets)
     upstream64 = np.ascontiguousarray(upstream, np.float64)
     n_rows, n_first, n_padded = limits32.shape[0], packed.slopes.shape[0], packed.third.shape[0]
@@ -152,9 +186,15 @@ def integral_gradients(
     kept = slice(0, packed.n_second)
     third = packed.third.astype(np.float64)
     d_third = packed.biases * on_moments + (packed.weights * moments).sum(axis=0)
-    d_weights = np.ascontiguousarray((moments * third)[:, kept].T)
-    d_bias = np.array(sum(part[3] for part in parts))
-    return d_limits, d_offsets, d_slopes, d_weights, (on_moments * third)[kept], d_third[kept], d_bias
+    return IntegralGradients(
+        d_limits,
+        d_offsets,
+        d_slopes,
+        np.ascontiguousarray((moments * third)[:, kept].T),
+        (on_moments * third)[kept],
+        d_third[kept],
+        float(sum(part[3] for part in parts)),
+    )
 
 
 def _checked(packed: IntegrandWeights, limits: NDArray[Any], offsets: NDArray[Any]) -> tuple[Floats32, Floats32]:

@@ -77,7 +77,8 @@ class UmcConcatCalibrator(NeuralCalibrator):
         from monocal.neural.network import MonotoneMap
 
         integral = self._integral_in_use()
-        UnknownName.check("size", [self.size], SIZES)
+        if self.size not in SIZES:
+            raise UnknownName.among("size", self.size, SIZES)
         if not self.umnn:
             return MonotoneMap(line_parts(100), self._curve)
         need("numba", "fitting 'umc_concat'", "neural")
@@ -128,7 +129,8 @@ class UmcConcatCalibrator(NeuralCalibrator):
     def _integral_in_use(self) -> Integral:
         if self.integral is None:
             return "umnn" if self.preset == "authors" else "exact"
-        UnknownName.check("integral", [self.integral], get_args(Integral))
+        if self.integral not in get_args(Integral):
+            raise UnknownName.among("integral", self.integral, get_args(Integral))
         return self.integral
 
 

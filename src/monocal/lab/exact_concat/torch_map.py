@@ -100,26 +100,63 @@ def _frozen(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return values
 
 
-class _ExactIntegral(torch.autograd.Function):
-    """Limits, offsets, the five weights of an integrand and how many threads; nothing but these is kept."""
+def exact_integral(
+    limits: Tensor,
+    offsets: Tensor,
+    slopes: Tensor,
+    second_weights: Tensor,
+    second_biases: Tensor,
+    third_weights: Tensor,
+    third_bias: Tensor,
+    *,
+    n_threads: int = 1,
+) -> Tensor:
+    """Integrates 1 + ELU of a two-layer ReLU network of the score from 0 to every limit, in closed form.
 
+    The result `(b,)` is float64; everything else is taken as float32. Nothing but the inputs is kept for the
+    backward pass, which walks every row again.
+
+    Arguments:
+        limits: Upper limits `(b,)`.
+        offsets: First-layer offsets `(b, H1)`.
+        slopes: First-layer slopes `(H1,)`.
+        second_weights: `(H2, H1)`.
+        second_biases: `(H2,)`.
+        third_weights: `(H2,)`.
+        third_bias: `()` or `(1,)`.
+        n_threads: Threads over slices of rows.
+
+    Example:
+        >>> import torch
+        >>> one = torch.ones(1)
+        >>> limit = torch.tensor([2.0], requires_grad=True)
+        >>> area = exact_integral(limit, torch.zeros(1, 1), one, one[:, None], one, one, -2 * one)
+        >>> area.backward()
+        >>> round(area.item(), 6), limit.grad.item()
+        (2.132121, 2.0)
+    """
+    result: Tensor = _ExactIntegral.apply(
+        limits, offsets, slopes, second_weights, second_biases, third_weights, third_bias, n_threads
+    )
+    return result
+
+
+class _ExactIntegral(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        from monocal.lab.exact_concat.integral import integrate, pack_integrand
+        from monocal.lab.exact_concat.integral import exact_integral as integral
 
-        *tensors, ctx.n_threads = arguments
+        *tensors, n_threads = arguments
         ctx.save_for_backward(*tensors)
-        limits, offsets, *weights = _arrays(tensors)
-        return torch.from_numpy(integrate(pack_integrand(*weights), limits, offsets, n_threads=ctx.n_threads))
+        ctx.n_threads = n_threads
+        return torch.from_numpy(integral(*_arrays(tensors), n_threads=n_threads))
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
-        from monocal.lab.exact_concat.integral import integral_gradients, pack_integrand
+        from monocal.lab.exact_concat.integral import exact_integral_backward
 
         tensors = ctx.saved_tensors
-        limits, offsets, *weights = _arrays(tensors)
-        towards, packed = upstream[0].detach().numpy(), pack_integrand(*weights)
-        gradients = integral_gradients(packed, towards, limits, offsets, n_threads=ctx.n_threads)
+        gradients = exact_integral_backward(upstream[0].detach().numpy(), *_arrays(tensors), n_threads=ctx.n_threads)
         return *(_like(gradient, tensor) for gradient, tensor in zip(gradients, tensors, strict=True)), None
 
 
@@ -169,7 +206,8 @@ class ConcatIntegrand(nn.Module):
         bias_scale: float = 0.0,
     ) -> None:
         super().__init__()
-        UnknownName.check("integral", [integral], get_args(Integral))
+        if integral not in get_args(Integral):
+            raise UnknownName.among("integral", integral, get_args(Integral))
         first, second = hidden
         if max(hidden) > CAP or min(hidden) < 1:
             raise InvalidInput.of("hidden", hidden, f"two widths from 1 to {CAP}", "use (50, 50), the paper's choice")
@@ -187,10 +225,17 @@ class ConcatIntegrand(nn.Module):
         """Returns U `(b,)` in float64 for limits `(b,)` and offsets `(b, hidden[0])`."""
         if self.integral == "exact":
             if limits.device.type == "cpu" and numba_is_installed():
-                second, third = self.second, self.third
-                weights = (self.slopes, second.weight, second.bias, third.weight[0], third.bias)
-                area: Tensor = _ExactIntegral.apply(limits, offsets, *weights, self.n_threads)
-                return area
+                third = self.third.weight[0]
+                return exact_integral(
+                    limits,
+                    offsets,
+                    self.slopes,
+                    self.second.weight,
+                    self.second.bias,
+                    third,
+                    self.third.bias,
+                    n_threads=self.n_threads,
+                )
             warnings.warn(_NO_KERNEL, MonocalWarning, stacklevel=2)
             return self.by_quadrature(limits, offsets, "clenshaw_curtis")
         return self.by_quadrature(limits, offsets, self.integral)

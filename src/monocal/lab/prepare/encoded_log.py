@@ -81,7 +81,7 @@ class LogBatch(NamedTuple):
     features: Ids
     labels: dict[str, Labels]
     weights: NDArray[np.float32] | None
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64] | None
 
 
 @final
@@ -107,7 +107,7 @@ class EncodedLog:
     Example:
         >>> import pyarrow as pa
         >>> table = pa.table({"site": ["a", "b", "a", "c"], "click": [0, 1, 0, 0]})
-        >>> roles = Roles(labels="click", fields=["site"])
+        >>> roles = Roles(label="click", fields=["site"])
         >>> vocabulary = Vocabulary.of_table(table, ["site"])
         >>> log = EncodedLog.of(vocabulary.encode(table), {"click": [0, 1, 0, 0]}, vocabulary, roles)
         >>> log.n_rows, log.features[:, 0].tolist(), log.slice(0, 2).labels["click"].tolist()
@@ -222,7 +222,8 @@ class EncodedLog:
 
     def part(self, name: str) -> EncodedLog:
         """Returns one of the named parts, as views."""
-        UnknownName.check("part", [name], self.parts)
+        if name not in self.parts:
+            raise UnknownName.among("part", name, self.parts)
         return self.slice(*self.parts[name])
 
     def slice(self, start: int, stop: int) -> EncodedLog:
@@ -239,22 +240,34 @@ class EncodedLog:
         parts = {} if self.folder is None else self.parts
         return table_of_arrays(self._columns(), self.roles, self.vocabulary, parts=parts, identity=self.fingerprint)
 
-    def batches(self, batch_rows: int, *, seed: int | None = None, epoch: int = 0) -> Iterator[LogBatch]:
+    def batches(
+        self,
+        batch_rows: int,
+        *,
+        seed: int | None = None,
+        epoch: int = 0,
+        with_rows: bool = False,
+        drop_last: bool = False,
+    ) -> Iterator[LogBatch]:
         """Yields mini-batches; see `iterate_batches`.
 
         Arguments:
             batch_rows: Rows in each.
             seed: Shuffles blocks of rows; None keeps row order.
             epoch: Together with the seed decides the order.
+            with_rows: Whether each batch says which rows it holds.
+            drop_last: Whether a last batch of fewer rows is left out.
         """
         wanted = {
             name: column
             for name, column in self._columns().items()
             if name in ("features", "weight") or name.startswith("label:")
         }
-        for batch in iterate_batches(wanted, batch_rows, seed=seed, epoch=epoch):
+        for batch in iterate_batches(
+            wanted, batch_rows, seed=seed, epoch=epoch, with_rows=with_rows, drop_last=drop_last
+        ):
             labels = {task: batch[f"label:{task}"] for task in self.labels}
-            yield LogBatch(batch["features"], labels, batch.get("weight"), batch["rows"])
+            yield LogBatch(batch["features"], labels, batch.get("weight"), batch.get("rows"))
 
     def _columns(self) -> dict[str, NDArray[Any]]:
         optional = {

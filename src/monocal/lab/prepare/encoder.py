@@ -83,7 +83,7 @@ def encode_log(
     Example:
         >>> import tempfile
         >>> table = {"click": [0, 1, 0, 0, 1], "site": ["a", "b", "a", "a", "c"], "hour": [1, 2, 3, 4, 5]}
-        >>> roles = Roles(labels="click", fields=["site"], time="hour")
+        >>> roles = Roles(label="click", fields=["site"], time="hour")
         >>> with tempfile.TemporaryDirectory() as place:
         ...     log = encode_log(table, roles, f"{place}/log", min_count=1)
         ...     log.features[:, 0].tolist(), log.parts["train"], log.vocabulary["site"].values.to_pylist()
@@ -106,9 +106,12 @@ def encode_log(
     }
     if history is not None:
         known = [*given.roles.fields, *([given.roles.group] if given.roles.group else [])]
-        UnknownName.check("history", [history], known)
+        if history not in known:
+            raise UnknownName.among("history", history, known)
         options["history"] = history
-    UnknownName.check("hashed field", hashed_fields or (), given.roles.fields)
+    for name in hashed_fields or ():
+        if name not in given.roles.fields:
+            raise UnknownName.among("hashed field", name, given.roles.fields)
     mark = fingerprint(ENCODER_VERSION, given.identity, given.stream.settings, given.roles.to_dict(), options)
     done = _finished(target, mark)
     if done is not None:

@@ -42,7 +42,7 @@ class LogRows(NamedTuple):
 def number_types(schema: Roles) -> dict[str, np.dtype[Any]]:
     """Returns the name and type of every number column of a log with this schema."""
     types: dict[str, Any] = {f"label:{task}": np.int8 for task in schema.labels}
-    types |= {f"score:{task}": np.float64 for task in schema.scores or {}}
+    types |= {f"score:{task}": np.float64 for task in schema.scores}
     optional: dict[str, tuple[Any, Any]] = {
         "time": (schema.time, np.int64),
         "weight": (schema.weight, np.float32),
@@ -55,7 +55,7 @@ def number_types(schema: Roles) -> dict[str, np.dtype[Any]]:
 def number_columns(schema: Roles) -> dict[str, str]:
     """Returns the raw column behind every number column; a constant sampling rate has none."""
     columns = {f"label:{task}": column for task, column in schema.labels.items()}
-    columns |= {f"score:{task}": column for task, column in (schema.scores or {}).items()}
+    columns |= {f"score:{task}": column for task, column in (schema.scores).items()}
     rate = schema.sampling_rate if isinstance(schema.sampling_rate, str) else None
     optional = {"time": schema.time, "weight": schema.weight, "sampling_rate": rate}
     return columns | {name: column for name, column in optional.items() if column is not None}

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
+from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.format import fingerprint
 from monocal.tables.columns import RawRows
 from monocal.tables.csv import OnError, RowProblems
@@ -116,23 +116,6 @@ class Source(ABC):
         return {}
 
 
-class TaskSource(Source):
-    """A data set with several labels, of which the caller takes some: by default the first.
-
-    Arguments:
-        tasks: Which labels to take, some of `known_tasks`.
-    """
-
-    known_tasks: ClassVar[tuple[str, ...]]
-
-    def __init__(self, tasks: Sequence[str] | None = None) -> None:
-        UnknownName.check("task", tasks or (), self.known_tasks)
-        self.tasks = self.known_tasks[:1] if tasks is None else tuple(tasks)
-
-    def _settings(self) -> dict[str, Any]:
-        return {"tasks": list(self.tasks)}
-
-
 def find_file(raw_dir: Path, names: Sequence[str], source: str) -> Path:
     """Returns the first of several possible files in a folder, plain or compressed, or `raw_dir` if it is a file."""
     if raw_dir.is_file():
@@ -155,7 +138,7 @@ class TableSource(Source):
         roles: Which column plays which part; a missing column is refused with the nearest one that exists.
 
     Example:
-        >>> source = TableSource(Roles(labels="click", fields=["site"]))
+        >>> source = TableSource(Roles(label="click", fields=["site"]))
         >>> stream = source.open_table({"click": [0, 1], "site": ["a", "b"], "other": [1.5, 2.5]})
         >>> next(stream.batches()).to_pydict()
         {'click': [0, 1], 'site': ['a', 'b']}

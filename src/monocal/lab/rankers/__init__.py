@@ -7,7 +7,7 @@ from typing import Any
 from monocal.calibrators.params import check_arguments
 from monocal.core.errors import UnknownName
 from monocal.lab.rankers.base import Ranker, load_ranker
-from monocal.lab.rankers.neural_ranker import DeepFM, MultiTaskDeepFM
+from monocal.lab.rankers.deepfm import DeepFM, MultiTaskDeepFM
 from monocal.lab.rankers.qin import QIN
 from monocal.lab.rankers.rank import rank_log
 from monocal.lab.rankers.scored_log import ScoredLog
@@ -47,9 +47,12 @@ def ranker(name: str, /, **arguments: Any) -> Ranker:
         ...
         monocal.core.errors.UnknownName: ranker: got 'deepfn'; ... Hint: did you mean 'deepfm'?
     """
-    UnknownName.check("ranker", [name], RANKERS)
+    if name not in RANKERS:
+        raise UnknownName.among("ranker", name, RANKERS)
     kind = RANKERS[name]
     known = kind().get_params(deep=False)
-    UnknownName.check(f"argument of {name!r}", arguments, known)
+    for argument in arguments:
+        if argument not in known:
+            raise UnknownName.among(f"argument of {name!r}", argument, known)
     check_arguments(kind, arguments)
     return kind(**arguments)

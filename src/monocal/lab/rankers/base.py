@@ -128,7 +128,9 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
         if train.n_rows == 0:
             raise InvalidInput.of("train", "no rows", "at least one row", "check the split")
         tasks = self._tasks(train)
-        UnknownName.check("task", tasks, train.labels)
+        for task in tasks:
+            if task not in train.labels:
+                raise UnknownName.among("task", task, train.labels)
         rows = train
         if self.learns:
             rows = keep_share_of_negatives(train, tasks, self.negative_rate, self.get_params().get("seed", 0))
@@ -161,7 +163,8 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
         """
         scores = self.score_tasks(log, show_progress=show_progress)
         chosen = next(iter(scores)) if task is None else task
-        UnknownName.check("task", [chosen], scores)
+        if chosen not in scores:
+            raise UnknownName.among("task", chosen, scores)
         return scores[chosen]
 
     @final
@@ -251,7 +254,9 @@ def chosen_tasks(tasks: Sequence[str] | None, known: Sequence[str]) -> tuple[str
     """Returns the tasks asked for, or all that the log has."""
     if not known:
         raise InvalidInput.of("train", "a log without labels", "at least one task", "name labels in the schema")
-    UnknownName.check("task", tasks or (), known)
+    for task in tasks or ():
+        if task not in known:
+            raise UnknownName.among("task", task, known)
     return tuple(tasks) if tasks else tuple(known)
 
 

@@ -132,7 +132,7 @@ class RankerObjective:
     def batches(self, batch_rows: int) -> Iterator[Batch]:
         """Yields every row once, with its row number under `rows`; lists come whole."""
         if self.lists is None:
-            return iterate_batches(self.columns(), batch_rows)
+            return iterate_batches(self.columns(), batch_rows, with_rows=True)
         return batches_of(self.columns(), *self._order(batch_rows))
 
     @lru_cache(maxsize=1)  # noqa: B019  # lives as long as one training

@@ -229,7 +229,9 @@ class QIN(NeuralRanker):
             raise InvalidInput.of("attributes", None, "at least one field of the item", "name it: attributes=['tag']")
         wanted = {"item": [item], "attributes": list(attributes), "query": [self.query] if self.query else []}
         for argument, fields in wanted.items():
-            UnknownName.check(argument, fields, names)
+            for name in fields:
+                if name not in names:
+                    raise UnknownName.among(argument, name, names)
         query = None if self.query is None else names.index(self.query)
         return query, names.index(item), tuple(names.index(name) for name in attributes)
 

@@ -67,8 +67,9 @@ def expected_rates(log: EncodedLog, task: str, fields: str | Sequence[str] | Non
     labels = np.asarray(log.labels[task])
     seen, positive = labels >= 0, labels == 1
     total = np.zeros(log.n_rows)
-    UnknownName.check("group", names, log.field_names)
     for name in names:
+        if name not in log.field_names:
+            raise UnknownName.among("group", name, log.field_names)
         place = log.field_names.index(name)
         values, size = log.features[:, place], log.field_sizes[place]
         n, clicks = np.bincount(values[seen], minlength=size), np.bincount(values[positive], minlength=size)

@@ -64,7 +64,8 @@ class ScoredLog:
 
     def part(self, name: str) -> ScoredLog:
         """Returns one of the log's named parts ("train", "calibration", "test"), as views."""
-        UnknownName.check("part", [name], self.log.parts)
+        if name not in self.log.parts:
+            raise UnknownName.among("part", name, self.log.parts)
         return self.slice(*self.log.parts[name])
 
     def slice(self, start: int, stop: int) -> ScoredLog:
@@ -93,7 +94,8 @@ class ScoredLog:
             task: One of `tasks`; None means the first.
         """
         chosen = self.tasks[0] if task is None else task
-        UnknownName.check("task", [chosen], self.logits)
+        if chosen not in self.logits:
+            raise UnknownName.among("task", chosen, self.logits)
         log = self.log
         labels = np.asarray(log.labels[chosen])
         rate = log.roles.sampling_rate if isinstance(log.roles.sampling_rate, int | float) else log.sampling_rates

@@ -33,7 +33,7 @@ class Precomputed(Ranker):
         >>> from monocal.tables.roles import Roles
         >>> from monocal.tables.vocabulary import Vocabulary
         >>> vocabulary = Vocabulary.of_table(pa.table({"site": ["a", "b"]}), ["site"])
-        >>> schema = Roles(labels="click", fields=["site"], scores="pctr")
+        >>> schema = Roles(label="click", fields=["site"], score="pctr")
         >>> log = EncodedLog.of([[1], [2]], {"click": [0, 1]}, vocabulary, schema, scores={"click": [0.5, 0.8]})
         >>> Precomputed().score(log).round(3).tolist()
         [0.0, 1.386]
@@ -50,7 +50,9 @@ class Precomputed(Ranker):
             raise InvalidInput.of(
                 "log", "no score column", "scores of an existing ranker", "name them in the schema: scores='pctr'"
             )
-        UnknownName.check("task with a score", self.tasks or (), log.scores)
+        for task in self.tasks or ():
+            if task not in log.scores:
+                raise UnknownName.among("task with a score", task, log.scores)
         return tuple(self.tasks or log.scores)
 
     def _fit(self, _train: EncodedLog, _checkpoints: Path | None, _show_progress: bool | None) -> None:

@@ -55,8 +55,11 @@ def ranking_loss(name: str, /, **arguments: Any) -> RankingLoss:
         ...
         monocal.core.errors.UnknownName: argument of 'jrc': got 'alhpa'; ... Hint: did you mean 'alpha'?
     """
-    UnknownName.check("loss", [name], RANKING_LOSSES)
+    if name not in RANKING_LOSSES:
+        raise UnknownName.among("loss", name, RANKING_LOSSES)
     kind = RANKING_LOSSES[name]
     known = [] if kind is LogLoss else list(inspect.signature(kind).parameters)
-    UnknownName.check(f"argument of {name!r}", arguments, known)
+    for argument in arguments:
+        if argument not in known:
+            raise UnknownName.among(f"argument of {name!r}", argument, known)
     return kind(**arguments)

@@ -132,7 +132,8 @@ class JointRankingCalibration(RankingLoss):
 
     def __init__(self, alpha: float = 0.5, competitors: Competitors = "all") -> None:
         super().__init__()
-        UnknownName.check("competitors", [competitors], get_args(Competitors))
+        if competitors not in get_args(Competitors):
+            raise UnknownName.among("competitors", competitors, get_args(Competitors))
         self.alpha, self.competitors = check_share("alpha", alpha), competitors
 
     def decode(self, logits: Tensor) -> Tensor:

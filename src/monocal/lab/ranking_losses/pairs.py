@@ -187,7 +187,8 @@ class PreferencePairs(RankingLoss):
 
     def __init__(self, share: float = 0.5, space: Space = "probability") -> None:
         super().__init__()
-        UnknownName.check("space", [space], get_args(Space))
+        if space not in get_args(Space):
+            raise UnknownName.among("space", space, get_args(Space))
         self.share, self.space = check_share("share", share), space
 
     def _loss(

@@ -71,7 +71,7 @@ class AdaCalibrator(NeuralCalibrator):
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
 
     def _encoder(self, rows: Dataset) -> nn.Module | None:
-        from monocal.lab.reconstructions.torch_maps import OneField
+        from monocal.lab.reconstructions.adacalib_map import OneField
 
         if not 0 <= self.field < len(rows.fields):
             expected = f"a position in 0 … {len(rows.fields) - 1}"
@@ -81,8 +81,8 @@ class AdaCalibrator(NeuralCalibrator):
     def _build(self, inputs: MapInputs) -> MonotoneMap:
         import torch
 
+        from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
         from monocal.lab.reconstructions.adacalib_statistics import value_statistics
-        from monocal.lab.reconstructions.torch_maps import AdaCalibMap
 
         rows = inputs.rows
         assert rows.ids is not None
@@ -103,7 +103,7 @@ class AdaCalibrator(NeuralCalibrator):
         """Draws every value's line once: at prediction time nothing is left of the networks."""
         import torch
 
-        from monocal.lab.reconstructions.torch_maps import AdaCalibMap
+        from monocal.lab.reconstructions.adacalib_map import AdaCalibMap
 
         assert isinstance(curve, AdaCalibMap)
 

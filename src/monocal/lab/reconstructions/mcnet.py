@@ -68,7 +68,7 @@ class McnetCalibrator(KnotsCalibrator):
         return umc_parts(inputs.context_width, knots, self.hidden, identity_start=inputs.warm_start)
 
     def _build(self, inputs: MapInputs) -> MonotoneMap:
-        from monocal.lab.reconstructions.torch_maps import McnetMap
+        from monocal.lab.reconstructions.mcnet_map import McnetMap
 
         return McnetMap(
             self._parts(inputs), context_width=inputs.context_width, order_weight=self.order_weight, seed=self.seed

@@ -25,7 +25,8 @@ class FieldSpace:
 
     def index(self, name: str) -> int:
         names = [field.name for field in self.fields]
-        UnknownName.check("field", [name], names)
+        if name not in names:
+            raise UnknownName.among("field", name, names)
         return names.index(name)
 
     def within(self, label: str | int) -> FieldSpace:

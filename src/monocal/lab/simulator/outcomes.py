@@ -45,7 +45,9 @@ TASKS: dict[str, Task] = {
 
 def check_tasks(names: tuple[str, ...]) -> tuple[str, ...]:
     """Refuses unknown tasks and a list without the click, on which the others depend."""
-    UnknownName.check("task", names, TASKS)
+    for name in names:
+        if name not in TASKS:
+            raise UnknownName.among("task", name, TASKS)
     if "click" not in names:
         raise InvalidInput.of("tasks", names, "a list that holds 'click'", "add 'click': the other tasks follow it")
     return tuple(name for name in TASKS if name in names)

@@ -55,11 +55,10 @@ def to_encoded_log(log: SimulatedLog) -> EncodedLog:
         )
     )
     schema = Roles(
-        labels={task: task for task in log.tasks},
+        tasks={task: (task, TASKS[task].score) for task in log.tasks},
         fields=log.field_names,
         time="timestamp",
         group="user_id",
-        scores={task: TASKS[task].score for task in log.tasks},
     )
     return EncodedLog.of(
         log.features,

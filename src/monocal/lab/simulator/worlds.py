@@ -101,7 +101,8 @@ def find_world(world: str | World) -> World:
     """
     if isinstance(world, World):
         return world
-    UnknownName.check("world", [world], WORLDS)
+    if world not in WORLDS:
+        raise UnknownName.among("world", world, WORLDS)
     return WORLDS[world]
 
 

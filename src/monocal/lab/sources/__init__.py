@@ -3,8 +3,9 @@
 from monocal.lab.prepare.source import Source, SourceStream, TableSource
 from monocal.lab.sources.aliccp import AliCCP
 from monocal.lab.sources.complete_journey import CompleteJourney
+from monocal.lab.sources.display_ads import Avazu, Criteo
 from monocal.lab.sources.kuairand import KuaiRand, KuaiRandPure
-from monocal.lab.sources.single_files import Avazu, Criteo, Retrosheet
+from monocal.lab.sources.retrosheet import Retrosheet
 
 SOURCES: dict[str, type[Source]] = {
     source.name: source for source in (Avazu, AliCCP, CompleteJourney, Criteo, KuaiRand, KuaiRandPure, Retrosheet)

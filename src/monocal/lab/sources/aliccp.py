@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput
-from monocal.lab.prepare.source import TaskSource, drop_malformed, find_file
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.lab.prepare.source import Source, drop_malformed, find_file
 from monocal.lab.sources.side_files import SideTable, first_features
 from monocal.tables.columns import RawRows
 from monocal.tables.csv import CsvFormat, RowProblems, csv_rows
@@ -29,7 +29,7 @@ _WISH = "features as field 0x02 feature 0x03 value, separated by 0x01"
 
 
 @final
-class AliCCP(TaskSource):
+class AliCCP(Source):
     """Impressions of a shopping recommender, 85,316,975 rows (train file, then test file), 3.9 % clicks.
 
     Nine user fields come from the common-features file by a left join, five item and scenario fields from the
@@ -45,10 +45,18 @@ class AliCCP(TaskSource):
     """
 
     name = "aliccp"
-    known_tasks = TASKS
+
+    def __init__(self, tasks: Sequence[str] = ("click",)) -> None:
+        for task in tasks:
+            if task not in TASKS:
+                raise UnknownName.among("task", task, TASKS)
+        self.tasks = tuple(tasks)
 
     def _schema(self) -> Roles:
-        return Roles(labels=self.tasks, fields=(*USER_FIELDS, *ITEM_FIELDS), group="101")
+        return Roles(tasks={task: task for task in self.tasks}, fields=(*USER_FIELDS, *ITEM_FIELDS), group="101")
+
+    def _settings(self) -> dict[str, Any]:
+        return {"tasks": list(self.tasks)}
 
     def _files(self, raw_dir: Path) -> Sequence[Path]:
         if raw_dir.is_file():

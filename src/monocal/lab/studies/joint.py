@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -22,7 +22,6 @@ from monocal.lab.rankers.lists import lists_of
 from monocal.lab.simulator import simulate_search
 from monocal.lab.sources import SOURCES
 from monocal.lab.studies.evaluator import divergences
-from monocal.lab.studies.study import check_keys
 from monocal.lab.studies.tables_of_studies import KL, JointRow, JointTable, joint_markdown
 from monocal.metrics import Forecast, metric, noise_floor
 
@@ -169,8 +168,11 @@ class JointPlan:
         """Builds a plan from plain values and refuses what it does not know."""
         plain = dict(entries)
         for kind, given in ((cls, [plain]), (JointLog, plain.get("logs", [])), (LossSpec, plain.get("losses", []))):
+            known = [entry.name for entry in fields(kind)]
             for table in given:
-                check_keys(kind, table, origin)
+                for key in table:
+                    if key not in known:
+                        raise UnknownName.among(f"key of {origin}", key, known)
         return cls(
             logs=tuple(JointLog(**table) for table in plain.pop("logs", [])),
             losses=tuple(LossSpec(**table) for table in plain.pop("losses", [])),
@@ -182,7 +184,9 @@ class JointPlan:
     def only(self, data: Sequence[str] = ()) -> JointPlan:
         """Returns the same study on these logs alone; none named means all."""
         known = [spec.name for spec in self.logs]
-        UnknownName.check(f"data of {self.name!r}", data, known)
+        for name in data:
+            if name not in known:
+                raise UnknownName.among(f"data of {self.name!r}", name, known)
         return replace(self, logs=tuple(spec for spec in self.logs if not data or spec.name in data))
 
     def scaled(self, rows: int) -> JointPlan:

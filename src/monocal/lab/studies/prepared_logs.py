@@ -27,7 +27,8 @@ class DataMissing(MonocalError):
 
 def rank_real_log(spec: DataSpec, folder: Path, cache: Path, data_folder: Path | None) -> PreparedData:
     """Encodes a raw log, trains the ranker on its oldest part, and keeps scores of the calibration and test parts."""
-    UnknownName.check(f"source of {spec.name!r}", [spec.source], SOURCES)
+    if spec.source not in SOURCES:
+        raise UnknownName.among(f"source of {spec.name!r}", spec.source, SOURCES)
     stream = _open(spec, data_folder)
     chosen = ranker(spec.ranker, **spec.ranker_arguments)
     if spec.cuts:

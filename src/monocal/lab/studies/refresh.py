@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
@@ -17,7 +17,6 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.progress import progress
 from monocal.core.scores import Floats, log_losses, logit
 from monocal.lab.simulator import find_world, simulate_log
-from monocal.lab.studies.study import check_keys
 from monocal.lab.studies.tables_of_studies import WalkedWay, refresh_markdown, refresh_table
 from monocal.tables.encoded import open_encoded
 
@@ -147,16 +146,21 @@ class RefreshPlan:
         plain = dict(entries)
         logs, methods = plain.pop("logs", []), plain.pop("methods", [])
         for kind, given in ((cls, [plain]), (RefreshLog, logs), (RefreshMethod, methods)):
-            for table in given:
-                check_keys(kind, table, origin)
+            known = [entry.name for entry in fields(kind)]
+            for key in (key for table in given for key in table):
+                if key not in known:
+                    raise UnknownName.among(f"key of {origin}", key, known)
         plan = cls(
             logs=tuple(RefreshLog(**entry) for entry in logs),
             methods=tuple(RefreshMethod(**entry) for entry in methods),
             **plain,
         )
-        UnknownName.check(f"way of {origin}", (way for method in plan.methods for way in method.ways), WAYS)
+        for way in (way for method in plan.methods for way in method.ways):
+            if way not in WAYS:
+                raise UnknownName.among(f"way of {origin}", way, WAYS)
         names = [f"{method.name}, {way}" for method in plan.methods for way in method.ways]
-        UnknownName.check(f"reference of {origin}", [plan.reference], names)
+        if plan.reference not in names:
+            raise UnknownName.among(f"reference of {origin}", plan.reference, names)
         return plan
 
     def only(self, data: Sequence[str] = (), calibrators: Sequence[str] = ()) -> RefreshPlan:
@@ -165,7 +169,9 @@ class RefreshPlan:
             ("data", data, [log.name for log in self.logs]),
             ("calibrator", calibrators, [method.name for method in self.methods]),
         ):
-            UnknownName.check(f"{what} of {self.name!r}", wanted, known)
+            for name in wanted:
+                if name not in known:
+                    raise UnknownName.among(f"{what} of {self.name!r}", name, known)
         kept = {*calibrators, self.reference.rpartition(", ")[0]}
         return replace(
             self,

@@ -65,16 +65,11 @@ def run_study(study: Study, folder: str | Path, options: RunOptions | None = Non
 def _write_table(study: Study, cells: Sequence[Cell], folder: Path, missing: Mapping[str, str]) -> Path:
     table = rivals_table if study.table == "rivals" else levels_table
     absent = [f"{name}: not run, {reason}\n" for name, reason in missing.items()]
-    return _write(
-        folder, "\n".join([f"# Study `{study.name}`", "", study.question, "", *table(study, cells), "", *absent])
-    )
-
-
-def _write(folder: Path, table: str) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_file(folder / "leaderboard.md") as temporary:
-        temporary.write_text(table, encoding="utf-8")
-    return folder / "leaderboard.md"
+    path = folder / "leaderboard.md"
+    with atomic_file(path) as temporary:
+        lines = [f"# Study `{study.name}`", "", study.question, "", *table(study, cells), "", *absent]
+        temporary.write_text("\n".join(lines), encoding="utf-8")
+    return path
 
 
 def run_file(
@@ -101,20 +96,31 @@ def run_file(
     """
     folder = output_folder(folder)
     entries, origin = read_entries(path_or_name)
-    data_folder = None if options is None else options.data_folder
     if entries.get("kind") == "ab":
         plan = AbPlan.of(entries, origin)
         outcome = run_experiment(plan if smoke_rows is None else plan.scaled(smoke_rows))
-        return _write(folder / plan.name, outcome.markdown())
+        path = folder / plan.name / "leaderboard.md"
+        with atomic_file(path) as temporary:
+            temporary.write_text(outcome.markdown(), encoding="utf-8")
+        return path
     if entries.get("kind") == "joint":
         joint = JointPlan.of(entries, origin).only(data)
+        path = folder / joint.name / "leaderboard.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
         joint = joint if smoke_rows is None else joint.scaled(smoke_rows)
-        (folder / joint.name).mkdir(parents=True, exist_ok=True)
-        return _write(folder / joint.name, run_joint(joint, folder / joint.name, data_folder))
+        text = run_joint(joint, path.parent, None if options is None else options.data_folder)
+        with atomic_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        return path
     if entries.get("kind") == "refresh":
         walks = RefreshPlan.of(entries, origin).only(data, calibrators)
+        path = folder / walks.name / "leaderboard.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
         walks = walks if smoke_rows is None else walks.scaled(smoke_rows)
-        return _write(folder / walks.name, run_refresh(walks, data_folder))
+        text = run_refresh(walks, None if options is None else options.data_folder)
+        with atomic_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        return path
     study = Study.of(entries, origin).only(data, calibrators)
     study = study if n_epochs is None else study.trained_for(n_epochs)
     return run_study(study if smoke_rows is None else study.scaled(smoke_rows), folder, options).leaderboard

@@ -153,7 +153,7 @@ class Study:
             monocal.core.errors.UnknownName: key of the study: got 'calibratrs'; ... did you mean 'calibrators'?
         """
         plain = dict(entries)
-        check_keys(cls, plain, origin)
+        _check_keys(cls, plain, origin)
         for key in ("name", "question", "data", "calibrators"):
             if not plain.get(key):
                 raise InvalidInput.of(origin, f"no {key}", f"a value for {key}", "see a shipped study for an example")
@@ -168,12 +168,11 @@ class Study:
             twice = [name for name in names if names.count(name) > 1]
             if twice:
                 raise InvalidInput.of(f"{kind} name", f"{twice[0]!r} twice", "every name once", "rename one of them")
-        UnknownName.check(f"table of {origin}", [study.table], TABLES)
-        UnknownName.check(
-            f"challenger or rival of {origin}",
-            (study.challenger, *study.rivals) if study.table != "leaderboard" else (),
-            [spec.name for spec in calibrators],
-        )
+        if study.table not in TABLES:
+            raise UnknownName.among(f"table of {origin}", study.table, TABLES)
+        for name in (study.challenger, *study.rivals) if study.table != "leaderboard" else ():
+            if name not in [spec.name for spec in calibrators]:
+                raise UnknownName.among(f"challenger or rival of {origin}", name, [spec.name for spec in calibrators])
         return study
 
     def only(self, data: Sequence[str] = (), calibrators: Sequence[str] = ()) -> Study:
@@ -182,7 +181,9 @@ class Study:
             ("data", data, [spec.name for spec in self.data]),
             ("calibrator", calibrators, [spec.name for spec in self.calibrators]),
         ):
-            UnknownName.check(f"{kind} of {self.name!r}", wanted, known)
+            for name in wanted:
+                if name not in known:
+                    raise UnknownName.among(f"{kind} of {self.name!r}", name, known)
         return replace(
             self,
             data=tuple(spec for spec in self.data if not data or spec.name in data),
@@ -275,13 +276,14 @@ def _curve(entries: Any, origin: str) -> CurveSpec:
 def _build(kind: Any, entries: Any, origin: str) -> Any:
     if not isinstance(entries, Mapping):
         raise InvalidInput.of(origin, repr(entries), "a table", "write [[data]] or [[calibrators]] tables")
-    check_keys(kind, entries, origin)
+    _check_keys(kind, entries, origin)
     if "name" not in entries:
         raise InvalidInput.of(origin, "an entry without name", "a name", 'add name = "…"')
     return kind(**entries)
 
 
-def check_keys(kind: Any, entries: Mapping[str, Any], origin: str) -> None:
-    """Refuses a key that is no field of a specification."""
+def _check_keys(kind: Any, entries: Mapping[str, Any], origin: str) -> None:
     known = [entry.name for entry in fields(kind)]
-    UnknownName.check(f"key of {origin}", entries, known)
+    for key in entries:
+        if key not in known:
+            raise UnknownName.among(f"key of {origin}", key, known)

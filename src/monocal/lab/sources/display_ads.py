@@ -1,4 +1,4 @@
-"""Logs that are one file of rows as published: Avazu, Criteo, and plate appearances of baseball."""
+"""Two click logs of display advertising as published: Avazu and Criteo."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.core.errors import InvalidInput
-from monocal.lab.prepare.source import Source, TaskSource, drop_malformed, find_file, table_rows
+from monocal.lab.prepare.source import Source, drop_malformed, find_file
 from monocal.tables.categories import distinct_text
 from monocal.tables.columns import RawRows
 from monocal.tables.csv import CsvFormat, RowProblems, csv_header, csv_rows
 from monocal.tables.roles import Roles
-from monocal.tables.source import open_table
 
 AVAZU_COLUMNS = (
     *("id", "click", "hour", "C1", "banner_pos", "site_id", "site_domain", "site_category", "app_id", "app_domain"),
     *("app_category", "device_id", "device_ip", "device_model", "device_type", "device_conn_type"),
     *("C14", "C15", "C16", "C17", "C18", "C19", "C20", "C21"),
 )
-AVAZU_FIELDS = AVAZU_COLUMNS[3:]
+FIELDS = AVAZU_COLUMNS[3:]
 
 
 @final
@@ -41,7 +40,7 @@ class Avazu(Source):
     name = "avazu"
 
     def _schema(self) -> Roles:
-        return Roles(labels="click", fields=AVAZU_FIELDS, time="time", group="site_id")
+        return Roles(label="click", fields=FIELDS, time="time", group="site_id")
 
     def _files(self, raw_dir: Path) -> Sequence[Path]:
         return [find_file(raw_dir, ("train", "train.csv"), "Avazu")]
@@ -50,7 +49,7 @@ class Avazu(Source):
         form = CsvFormat(quote=None)
         for path in files:
             _check_header(path, csv_header(path, form))
-            for rows in csv_rows(path, form, problems, ["click", "hour", *AVAZU_FIELDS]):
+            for rows in csv_rows(path, form, problems, ["click", "hour", *FIELDS]):
                 yield _with_time(rows, problems)
 
 
@@ -75,7 +74,7 @@ def _with_time(rows: RawRows, problems: RowProblems) -> RawRows:
     codes = hours.indices.to_numpy()
     kept = drop_malformed(problems, rows, bad[codes], hours, "an hour as YYMMDDHH in column 'hour'")
     codes = kept.batch.column("hour").indices.to_numpy()
-    columns = {name: kept.batch.column(name) for name in ("click", *AVAZU_FIELDS)}
+    columns = {name: kept.batch.column(name) for name in ("click", *FIELDS)}
     columns["time"] = pa.array(moments[codes], pa.timestamp("s"))
     return kept._replace(batch=pa.RecordBatch.from_pydict(columns))
 
@@ -117,7 +116,7 @@ class Criteo(Source):
     name = "criteo"
 
     def _schema(self) -> Roles:
-        return Roles(labels={"click": "label"}, fields=(*INTEGERS, *CATEGORIES))
+        return Roles(tasks={"click": "label"}, fields=(*INTEGERS, *CATEGORIES))
 
     def _files(self, raw_dir: Path) -> Sequence[Path]:
         return [find_file(raw_dir, ("train.txt", "train.tsv", "train.csv"), "Criteo")]
@@ -151,43 +150,3 @@ def _with_buckets(rows: RawRows, problems: RowProblems) -> RawRows:
         rows = rows._replace(batch=rows.batch.set_column(place, name, coded))
         rows = drop_malformed(problems, rows, bad, shown, f"an integer or nothing in column {name!r}")
     return rows
-
-
-RETROSHEET_LABELS = {"strikeout": "label", "home_run": "is_hr", "walk": "is_walk", "hit": "is_hit"}
-RETROSHEET_FIELDS = (
-    *("batter", "pitcher", "bat_team", "fld_team", "park", "inning_b", "half", "lineup_pos", "bat_fieldpos", "bats"),
-    *("throws", "tto", "daynight", "umphome", "sky", "temp_bin", "winddir", "month", "season"),
-)
-
-
-@final
-class Retrosheet(TaskSource):
-    """Every plate appearance of 2015 to 2024 with its batter, pitcher, park and situation: large, real, drifting.
-
-    Outcomes (`event`, `is_k`, …) are labels or nothing, never fields.
-
-    Arguments:
-        tasks: Which outcomes to take: "strikeout" (22 %), "home_run" (3 %, a rate like a click's), "walk", "hit".
-
-    Example:
-        >>> dict(Retrosheet(["home_run"]).schema.labels)
-        {'home_run': 'is_hr'}
-    """
-
-    name = "retrosheet"
-    known_tasks = tuple(RETROSHEET_LABELS)
-    notice = (
-        "The information used here was obtained free of charge from and is copyrighted by Retrosheet. "
-        "Interested parties may contact Retrosheet at www.retrosheet.org."
-    )
-
-    def _schema(self) -> Roles:
-        labels = {task: RETROSHEET_LABELS[task] for task in self.tasks}
-        return Roles(labels=labels, fields=RETROSHEET_FIELDS, time="timestamp", group="pitcher")
-
-    def _files(self, raw_dir: Path) -> Sequence[Path]:
-        return [find_file(raw_dir, ("retrosheet_pa.parquet",), "Retrosheet")]
-
-    def _rows(self, files: Sequence[Path], problems: RowProblems) -> Iterator[RawRows]:
-        for path in files:
-            yield from table_rows(open_table(path), self.schema, problems)
