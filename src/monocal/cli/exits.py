@@ -15,6 +15,10 @@ import typer
 
 from monocal.core.errors import InvalidInput, MissingFolder, MonocalError, MonocalWarning, shown
 
+try:
+    from typer import TyperException as UsageError
+except ImportError:  # older ones raise what click has
+    from click import ClickException as UsageError  # type: ignore[assignment]
 OK = 0
 FAILURE = 1
 UNUSABLE = 2
@@ -90,7 +94,7 @@ def run_guarded(
 
 def exit_code(error: Exception) -> int:
     """Returns the exit code that an error means."""
-    if isinstance(error, typer.TyperException):
+    if isinstance(error, UsageError):
         return error.exit_code
     return UNUSABLE if isinstance(error, InvalidInput | MissingFolder) else FAILURE
 
@@ -102,7 +106,7 @@ def describe(error: Exception) -> str:
         >>> describe(ModuleNotFoundError("No module named 'torch'", name="torch"))
         "this needs the package torch, which is not installed. Hint: pip install 'monocal[neural]'."
     """
-    if isinstance(error, typer.TyperException):
+    if isinstance(error, UsageError):
         return _usage(error)
     if isinstance(error, ModuleNotFoundError) and (extra := _extra_of(error.name or "")):
         package = (error.name or "").split(".")[0]
@@ -194,7 +198,7 @@ def in_options(message: str, options: Collection[str], settings: Collection[str]
     return setting.sub(option, body) + hint + setting.sub(option, advice)
 
 
-def _usage(error: typer.TyperException) -> str:
+def _usage(error: UsageError) -> str:
     text = _one_line(error.format_message())
     option = next(reversed(getattr(getattr(error, "param", None), "opts", ())), "")
     message = _one_line(getattr(error, "message", "")).partition(", unable")[0]
