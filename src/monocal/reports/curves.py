@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,18 +56,18 @@ def sweep_monotone(calibrator: Calibrator, contexts: Ids | None) -> MonotoneSwee
         calibrator: A fitted calibrator.
         contexts: Feature rows `(k, F)`; None for a calibrator without features.
     """
-    probes = probe_logits()
+    probes, n_ties, fall = probe_logits(), 0, ""
     n_contexts = 1 if contexts is None else len(contexts)
-    n_steps = n_contexts * (probes.shape[0] - 1)
-
-    def predict(logits: Floats, features: Any) -> Floats:
-        return calibrator.predict_data(Dataset(logits, ids=features))
-
     try:
-        found = assert_monotone(predict, contexts, logits=probes)
+        n_ties = assert_monotone(lambda logits, ids: _answers(calibrator, logits, ids), contexts, logits=probes).n_ties
     except NotMonotone as error:
-        return MonotoneSweep(calibrator.tags.monotone, n_contexts, n_steps, 0, str(error))
-    return MonotoneSweep(calibrator.tags.monotone, n_contexts, n_steps, found.n_ties, "")
+        fall = str(error)
+    n_steps = n_contexts * (probes.shape[0] - 1)
+    return MonotoneSweep(calibrator.tags.monotone, n_contexts, n_steps, n_ties, fall)
+
+
+def _answers(calibrator: Calibrator, logits: Floats, ids: Ids | None) -> Floats:
+    return calibrator.predict_data(Dataset(logits, ids=ids))
 
 
 @final
@@ -147,7 +147,7 @@ def learned_curves(calibrator: Calibrator, vocabulary: Vocabulary, logits: Float
 def _choose(calibrator: Calibrator, contexts: Ids, logits: Floats) -> list[tuple[str, int]]:
     """Returns (why, place) of a typical and of extreme contexts, each context once."""
     answers = np.stack(
-        [logit(calibrator.predict_data(Dataset(np.full(len(contexts), z), ids=contexts))) for z in logits.tolist()],
+        [logit(_answers(calibrator, np.full(len(contexts), z), contexts)) for z in logits.tolist()],
         axis=1,
     )
     shift, rise = answers[:, 1] - logits[1], answers[:, 2] - answers[:, 0]
@@ -197,7 +197,7 @@ def _value_name(vocabulary: Vocabulary, place: int, number: int) -> str:
 
 def _at(calibrator: Calibrator, context: Context | None, logits: Floats) -> Floats:
     features = None if context is None else np.repeat(context[None, :], logits.shape[0], axis=0)
-    return calibrator.predict_data(Dataset(logits, ids=features))
+    return _answers(calibrator, logits, features)
 
 
 def _shift(calibrator: Calibrator, context: Context | None, at: float) -> float:
@@ -250,7 +250,7 @@ def _effect(calibrator: Calibrator, field: NumericField, place: int, rows: Ids, 
     ids = np.append(field.ids_of(numbers), np.int32(NULL_ID))
     features = np.tile(rows, (len(ids), 1))
     features[:, place] = np.repeat(ids, len(rows))
-    answers = logit(calibrator.predict_data(Dataset(np.full(len(features), at), ids=features)))
+    answers = logit(_answers(calibrator, np.full(len(features), at), features))
     means = answers.reshape(len(ids), len(rows)).mean(axis=1)
     level = float(means[:-1][::POINTS_BETWEEN_KNOTS].mean())
     return NumericEffect(field.name, numbers, means[:-1] - level, float(means[-1]) - level)

@@ -90,15 +90,13 @@ class Provenance:
     Attributes:
         facts: Pairs of name and value, in reading order.
         reproduce: The command or the lines of Python that make this report again.
-        language: "shell" or "python".
-        n_rows: Table that were measured.
+        n_rows: Rows that were measured.
         table_name: What the rows are called; empty for a table in memory.
         late_labels: How mature the labels are, in words; empty if none may still arrive.
     """
 
     facts: tuple[tuple[str, str], ...]
     reproduce: str
-    language: str
     n_rows: int
     table_name: str
     late_labels: str = ""
@@ -266,7 +264,6 @@ def build_report(
         Provenance(
             tuple(_facts(loaded, names, rows, late, data_fingerprint(rows, shown), seed)),
             _python(model, table, given) if command is None else command,
-            "python" if command is None else "shell",
             rows.n_table_rows,
             names[1],
             "" if late is None else str(late),

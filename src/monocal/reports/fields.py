@@ -181,27 +181,32 @@ def _mood(metrics: Evaluation) -> Mood:
 
 
 def _worst(fields: Sequence[FieldResult], side: Side) -> WorstValue | None:
-    largest, found = 0.0, None
-    for field in fields:
-        errors = field.errors[side]
-        size = np.where(errors.flagged, np.abs(errors.cells.gap), 0.0)
-        place = int(np.argmax(size)) if size.size else 0
-        if size.size and size[place] > largest:
-            largest = float(size[place])
-            cells = errors.cells
-            found = WorstValue(
-                field.name, field.values[place], float(cells.predicted[place]), float(cells.observed[place])
-            )
-    return found
+    cells = [field.errors[side].cells for field in fields]
+    found = _largest([_significant(field.errors[side], field.errors[side].cells.gap) for field in fields])
+    if found is None:
+        return None
+    at, place = found
+    predicted, observed = float(cells[at].predicted[place]), float(cells[at].observed[place])
+    return WorstValue(fields[at].name, fields[at].values[place], predicted, observed)
 
 
 def _costliest(fields: Sequence[FieldResult]) -> CostliestValue | None:
-    largest, found = 0.0, None
-    for field in fields:
-        gaps = field.errors.map(lambda errors: np.where(errors.flagged, np.nan_to_num(errors.cells.value_gap), 0.0))
-        place = int(np.argmax(np.abs(gaps.before))) if field.values else 0
-        if field.values and abs(gaps.before[place]) > largest:
-            largest = float(abs(gaps.before[place]))
-            at = BeforeAfter(float(gaps.before[place]), float(gaps.after[place]))
-            found = CostliestValue(field.name, field.values[place], at)
-    return found
+    gaps = [field.errors.map(lambda errors: _significant(errors, errors.cells.value_gap)) for field in fields]
+    found = _largest([pair.before for pair in gaps])
+    if found is None:
+        return None
+    at, place = found
+    return CostliestValue(fields[at].name, fields[at].values[place], gaps[at].map(lambda gap: float(gap[place])))
+
+
+def _significant(errors: FieldErrors, gap: Floats) -> Floats:
+    return np.where(errors.flagged, np.nan_to_num(gap), 0.0)
+
+
+def _largest(gaps: Sequence[Floats]) -> tuple[int, int] | None:
+    """Returns which field and which of its values has the largest gap either way; None if there is none."""
+    sizes = [float(np.abs(gap).max(initial=0.0)) for gap in gaps]
+    if not any(sizes):
+        return None
+    at = int(np.argmax(sizes))
+    return at, int(np.argmax(np.abs(gaps[at])))

@@ -136,14 +136,13 @@ def around(
     numbers: Sequence[float] | Floats,
     *,
     logarithmic: bool = False,
-    margin: float = 0.05,
     must_hold: Sequence[float] = (),
 ) -> tuple[float, float]:
     """Returns a range that holds all finite (for a logarithmic axis, positive) numbers with some air.
 
     Example:
-        >>> around([1.0, 2.0, float("nan")], margin=0.0, must_hold=[0.5])
-        (0.5, 2.0)
+        >>> around([1.0, 2.0, float("nan")], must_hold=[0.0])
+        (-0.1, 2.1)
     """
     values = np.concatenate([np.asarray(numbers, dtype=np.float64).ravel(), np.asarray(must_hold, dtype=np.float64)])
     values = values[np.isfinite(values)]
@@ -153,9 +152,9 @@ def around(
         return (0.1, 1.0) if logarithmic else (0.0, 1.0)
     low, high = float(values.min()), float(values.max())
     if logarithmic:
-        air = max((high / low) ** margin, 1.02) if margin else 1.0
+        air = max((high / low) ** 0.05, 1.02)
         return low / air, high * air
-    air = margin * ((high - low) or abs(high) or 1.0)
+    air = 0.05 * ((high - low) or abs(high) or 1.0)
     return low - air, high + air
 
 
@@ -190,17 +189,15 @@ class Plot:
         x_label: Label,
         y_label: Label,
         *,
-        x_ticks: int = 5,
-        y_ticks: int = 6,
         x_marks: Sequence[tuple[float, str]] | None = None,
     ) -> None:
         """Draws grid lines, tick labels and titles; `x_marks` replaces the round numbers below by other labels."""
         left, right, bottom, top = self.x.start, self.x.stop, self.y.start, self.y.stop
-        for tick in self.y.ticks(y_ticks):
+        for tick in self.y.ticks():
             at = _round(self.y.at(tick))
             self._marks.append(f'<path class="grid" d="M{_round(left)} {at}H{_round(right)}"/>')
             self.text(left - 6, self.y.at(tick), y_label(tick), "tick", anchor="end", middle=True)
-        for tick, words in x_marks or [(number, x_label(number)) for number in self.x.ticks(x_ticks)]:
+        for tick, words in x_marks or [(number, x_label(number)) for number in self.x.ticks(at_most=5)]:
             at = _round(self.x.at(tick))
             self._marks.append(f'<path class="grid" d="M{at} {_round(bottom)}V{_round(top)}"/>')
             self.text(self.x.at(tick), bottom + 15, words, "tick", anchor="middle")
