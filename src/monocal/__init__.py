@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from monocal.monitoring.gate import gate as gate
     from monocal.neural.methods import DescCalibrator, FacCalibrator, SbcrCalibrator, UmcCalibrator
     from monocal.reports import write_report as write_report
+    from monocal.reports.figures import CalibrationDisplay as CalibrationDisplay
     from monocal.tables.roles import Roles as Roles
     from monocal.wide.calibrator import WideLogisticCalibrator
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Calibrated": ("monocal.models.wrap", "Calibrated"),
     "Roles": ("monocal.tables.roles", "Roles"),
+    "CalibrationDisplay": ("monocal.reports.figures", "CalibrationDisplay"),
     "apply": ("monocal.models.apply", "apply_model"),
     "calibrator": ("monocal.calibrators", "calibrator"),
     "methods": ("monocal.calibrators", "methods"),

@@ -107,6 +107,16 @@ class Comparison(Tabular):
             return verdict
         return f"{verdict} by " + (significant(size) if self._is_ratio(name) else f"{significant(100.0 * size)} %")
 
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draws every metric's change with its interval, see `reports.figures.draw_changes`; needs `monocal[plot]`.
+
+        Arguments:
+            ax: Axes of matplotlib; None makes a new figure.
+        """
+        from monocal.reports.figures import draw_changes
+
+        return draw_changes(self, ax)
+
     def as_dict(self) -> dict[str, dict[str, Any]]:
         """Returns differences, intervals and verdicts of all metrics that are defined for both."""
         self.first.compute_intervals(self.names)

@@ -175,6 +175,16 @@ class MethodComparison(Tabular):
                 return result
         raise UnknownName.among("method", method, [result.method for result in self.results])
 
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draws how far each method is behind the best, with paired intervals; needs `monocal[plot]`.
+
+        Arguments:
+            ax: Axes of matplotlib; None makes a new figure.
+        """
+        from monocal.reports.figures import draw_methods
+
+        return draw_methods(self, ax)
+
     def as_dict(self) -> dict[str, Any]:
         return {
             **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),

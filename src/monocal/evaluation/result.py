@@ -194,6 +194,16 @@ class Evaluation(Tabular):
         positives = float(np.average(rows.labels, weights=rows.weights)) * rows.n_observed_rows
         return too_few_to_compare(rows.n_observed_rows, positives, n_groups)
 
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draws reliability with its noise band, before and after calibration; needs `monocal[plot]`.
+
+        Arguments:
+            ax: Axes of matplotlib; None makes a new figure.
+        """
+        from monocal.reports.figures import draw_evaluation
+
+        return draw_evaluation(self, ax)
+
     def as_dict(self) -> dict[str, Any]:
         """Returns everything about this forecast as plain numbers for JSON; undefined ones are None with a reason."""
         self.compute_intervals()

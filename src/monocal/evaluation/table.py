@@ -165,6 +165,19 @@ class TableEvaluation(Tabular):
     def __repr__(self) -> str:
         return f"TableEvaluation of {', '.join(self.tasks)} on {self.n_rows:,} rows"
 
+    def plot(self, task: str | None = None, *, ax: Any = None) -> Any:
+        """Draws reliability before and after calibration, see `Evaluation.plot`.
+
+        Arguments:
+            task: Which task; needed where there are several.
+            ax: Axes of matplotlib; None makes a new figure.
+        """
+        if task is None and len(self.tasks) != 1:
+            raise InvalidInput.of("task", None, f"one of {', '.join(self.tasks)}", 'pass task="…"')
+        if task is not None and task not in self.tasks:
+            raise UnknownName.among("task", task, self.tasks)
+        return self.tasks[next(iter(self.tasks)) if task is None else task].plot(ax=ax)
+
     def as_dict(self) -> dict[str, Any]:
         """Returns every task's stages, their difference, and errors by value, as plain numbers."""
         return {

@@ -345,6 +345,17 @@ class Model(Tabular):
         lines = [] if carry_over is None else retained_lines(carry_over, self.field_names)
         return lines + curve_remarks(fitted.get("base_"))
 
+    def plot(self, task: str | None = None, *, ax: Any = None) -> Any:
+        """Draws the learned map from score to probability, see `reports.figures.draw_model`; needs `monocal[plot]`.
+
+        Arguments:
+            task: Which task; needed where there are several.
+            ax: Axes of matplotlib; None makes a new figure.
+        """
+        from monocal.reports.figures import draw_model
+
+        return draw_model(self, task, ax)
+
     def describe(self) -> str:
         """Returns a few lines for people."""
         from monocal.models.inspect import describe_model

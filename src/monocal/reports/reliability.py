@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from monocal.core.scores import Floats
@@ -30,6 +31,8 @@ class ReliabilityCurve:
         high: Upper end.
         weight: Rows per bin.
         positives: Positives per bin.
+        noise: How far from the prediction a perfect forecaster's observed rate would lie by chance; beyond it exactly
+            where the rate's interval misses the prediction.
     """
 
     predicted: Floats
@@ -38,11 +41,22 @@ class ReliabilityCurve:
     high: Floats
     weight: Floats
     positives: Floats
+    noise: Floats
+
+    @property
+    def noise_band(self) -> tuple[Floats, Floats]:
+        """Between which rates a perfect forecaster with these predictions would lie."""
+        return np.maximum(self.predicted - self.noise, 0.0), np.minimum(self.predicted + self.noise, 1.0)
 
     @property
     def n_outside(self) -> int:
         """Bins whose interval misses the prediction."""
-        return int(np.sum((self.predicted < self.low) | (self.predicted > self.high)))
+        return int(self.is_outside.sum())
+
+    @property
+    def is_outside(self) -> NDArray[np.bool_]:
+        """Which bins these are."""
+        return (self.predicted < self.low) | (self.predicted > self.high)
 
     @property
     def pcoc(self) -> Floats:
@@ -77,15 +91,12 @@ class Reliability:
 
 def reliability(rows: TaskRows, confidence: float = 0.95) -> Reliability:
     """Bins both forecasts into at most 20 bins of equal mass with about 25 positives or more each."""
-    n_bins = int(np.clip(rows.n_positive // POSITIVES_PER_BIN, 1, MOST_BINS))
-    rate = rows.n_positive / rows.total_weight if rows.total_weight else 0.0
-    logarithmic = 0.0 < rate < LOG_AXIS_BELOW
+    n_bins = bins_for(rows.n_positive)
+    logarithmic = asks_for_logarithms(rows.n_positive / rows.total_weight if rows.total_weight else 0.0)
     edges = _histogram_edges(rows.forecasts, logarithmic)
 
     def curve(probabilities: Floats) -> ReliabilityCurve:
-        # rank bins, ties aside: how much groups widen the noise does not depend on where exactly the cuts are
-        cuts = np.quantile(probabilities, np.arange(1, n_bins) / n_bins)
-        dispersion = rows.dispersion(np.searchsorted(cuts, probabilities, side="right").astype(np.int32))
+        dispersion = rows.dispersion(rank_bins(probabilities, n_bins))
         return reliability_curve(rows.labels, probabilities, rows.weights, n_bins, dispersion, confidence)
 
     def histogram(probabilities: Floats) -> Floats:
@@ -94,6 +105,22 @@ def reliability(rows: TaskRows, confidence: float = 0.95) -> Reliability:
         return counts / total if total else counts.astype(np.float64)
 
     return Reliability(rows.forecasts.map(curve), logarithmic, edges, rows.forecasts.map(histogram))
+
+
+def bins_for(n_positive: float) -> int:
+    """How many bins so many positives fill."""
+    return int(np.clip(n_positive // POSITIVES_PER_BIN, 1, MOST_BINS))
+
+
+def asks_for_logarithms(rate: float) -> bool:
+    """Whether rates are so small that a straight axis would crowd them into a corner."""
+    return 0.0 < rate < LOG_AXIS_BELOW
+
+
+def rank_bins(probabilities: Floats, n_bins: int) -> NDArray[np.int32]:
+    """Returns a bin per row, ties aside: how much groups widen the noise hardly depends on where the cuts are."""
+    cuts = np.quantile(probabilities, np.arange(1, n_bins) / n_bins)
+    return np.searchsorted(cuts, probabilities, side="right").astype(np.int32)
 
 
 def reliability_curve(
@@ -122,8 +149,10 @@ def reliability_curve(
     kept = weight > 0.0
     weight, predicted, positives, squares = weight[kept], predicted[kept], positives[kept], squares[kept]
     rate = positives / weight
-    low, high = wilson(rate, weight**2 / squares / dispersion, confidence)
-    return ReliabilityCurve(predicted / weight, rate, low, high, weight, positives)
+    n_rows, mean = weight**2 / squares / dispersion, predicted / weight
+    low, high = wilson(rate, n_rows, confidence)
+    noise = _quantile(confidence) * np.sqrt(mean * (1.0 - mean) / n_rows)
+    return ReliabilityCurve(mean, rate, low, high, weight, positives, noise)
 
 
 def wilson(rate: Floats, n_rows: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:
@@ -133,10 +162,14 @@ def wilson(rate: Floats, n_rows: Floats, confidence: float = 0.95) -> tuple[Floa
         >>> [round(float(end[0]), 4) for end in wilson(np.array([0.0]), np.array([100.0]))]
         [0.0, 0.037]
     """
-    z = float(special.ndtri(0.5 + 0.5 * confidence))
+    z = _quantile(confidence)
     centre = (rate + z * z / (2.0 * n_rows)) / (1.0 + z * z / n_rows)
     half = z / (1.0 + z * z / n_rows) * np.sqrt(rate * (1.0 - rate) / n_rows + z * z / (4.0 * n_rows**2))
     return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
+
+
+def _quantile(confidence: float) -> float:
+    return float(special.ndtri(0.5 + 0.5 * confidence))
 
 
 def _histogram_edges(forecasts: BeforeAfter[Floats], logarithmic: bool) -> Floats:

@@ -16,6 +16,10 @@ def test_import_monocal_loads_nothing_heavy():
     assert loaded_after("import monocal") == set()
 
 
+def test_plots_load_matplotlib_when_they_are_drawn():
+    assert "matplotlib" not in loaded_after("import monocal; monocal.CalibrationDisplay; monocal.write_report")
+
+
 @pytest.mark.parametrize("code", ["import monocal; monocal.methods()", "import monocal; monocal.calibrator('platt')"])
 def test_listing_methods_loads_neither_torch_nor_numba(code):
     assert not loaded_after(code) & {"torch", "numba"}
