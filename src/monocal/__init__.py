@@ -9,10 +9,15 @@ from monocal.core import __version__
 if TYPE_CHECKING:
     from monocal.calibrators import calibrator as calibrator
     from monocal.calibrators import methods as methods
-    from monocal.calibrators.binned import HistogramCalibrator, IsotonicCalibrator, SirCalibrator
-    from monocal.calibrators.gauss_gamma import GammaCalibrator, GaussCalibrator
-    from monocal.calibrators.per_segment import PerSegmentCalibrator
-    from monocal.calibrators.platt import BetaCalibrator, PlattCalibrator, TemperatureCalibrator
+    from monocal.calibrators.binned import Histogram as Histogram
+    from monocal.calibrators.binned import Isotonic as Isotonic
+    from monocal.calibrators.binned import Sir as Sir
+    from monocal.calibrators.gauss_gamma import Gamma as Gamma
+    from monocal.calibrators.gauss_gamma import Gauss as Gauss
+    from monocal.calibrators.per_segment import PerSegment as PerSegment
+    from monocal.calibrators.platt import Beta as Beta
+    from monocal.calibrators.platt import Platt as Platt
+    from monocal.calibrators.platt import Temperature as Temperature
     from monocal.calibrators.platt import Uncalibrated as Uncalibrated
     from monocal.evaluation.compare_methods import compare_methods as compare_methods
     from monocal.evaluation.evaluate import evaluate as evaluate
@@ -24,18 +29,16 @@ if TYPE_CHECKING:
     from monocal.models.wrap import Calibrated as Calibrated
     from monocal.models.wrap import wrap as wrap
     from monocal.monitoring.gate import gate as gate
-    from monocal.neural.methods import DescCalibrator, FacCalibrator, SbcrCalibrator, UmcCalibrator
+    from monocal.neural.methods import Desc as Desc
+    from monocal.neural.methods import Fac as Fac
+    from monocal.neural.methods import Sbcr as Sbcr
+    from monocal.neural.methods import Umc as Umc
     from monocal.reports import write_report as write_report
     from monocal.reports.figures import CalibrationDisplay as CalibrationDisplay
     from monocal.tables.roles import Roles as Roles
-    from monocal.wide.calibrator import WideLogisticCalibrator
+    from monocal.wide.calibrator import WideLogistic as WideLogistic
 
     apply, load = apply_model, load_model
-    Histogram, Isotonic, Sir = HistogramCalibrator, IsotonicCalibrator, SirCalibrator
-    Platt, Temperature, Beta = PlattCalibrator, TemperatureCalibrator, BetaCalibrator
-    Gauss, Gamma, PerSegment = GaussCalibrator, GammaCalibrator, PerSegmentCalibrator
-    WideLogistic, Umc, Fac, Sbcr = WideLogisticCalibrator, UmcCalibrator, FacCalibrator, SbcrCalibrator
-    Desc = DescCalibrator
 
 _HOMES = {
     "Calibrated": ("monocal.models.wrap", "Calibrated"),

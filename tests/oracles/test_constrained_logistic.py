@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from monocal.calibrators.gauss_gamma import GammaCalibrator
+from monocal.calibrators.gauss_gamma import Gamma
 from monocal.calibrators.logistic import solve_logistic
 from monocal.core.dataset import Dataset
 from monocal.core.scores import log_losses
@@ -47,7 +47,7 @@ def test_gamma_is_the_best_curve_that_falls_nowhere(end):
     p = 1 / (1 + np.exp(-wish))
     logits, targets = np.tile(r - 13.0, 2), np.repeat([1.0, 0.0], 400)
     weights = 100.0 * np.concatenate([p, 1.0 - p])
-    fitted = GammaCalibrator(l2=1.0).fit(logits, targets, weights=weights, scores_are="logit")
+    fitted = Gamma(l2=1.0).fit(logits, targets, weights=weights, scores_are="logit")
     slopes = [fitted.a_ / x + fitted.b_ for x in (1e-4, 26.0)]
     assert slopes[0 if end == "low" else 1] == pytest.approx(0.0, abs=1e-9) == min(slopes)
     design = np.column_stack([np.log(np.tile(r, 2)), np.tile(r, 2), np.ones(800)])

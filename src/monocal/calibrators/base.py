@@ -347,7 +347,7 @@ class Calibrator(Parameters, ABC):
 
     def __repr__(self) -> str:
         changed = self.changed_params()
-        kind = type(self).__name__.removesuffix("Calibrator")
+        kind = type(self).__name__
         return f"{kind}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
     # Hooks

@@ -86,7 +86,7 @@ class BinnedCalibrator(Calibrator):
 
 
 @final
-class HistogramCalibrator(BinnedCalibrator):
+class Histogram(BinnedCalibrator):
     """Replaces a score by the observed rate of its bin.
 
     Bins are `(low, high]`. An empty bin takes the value interpolated between its neighbours' centres. Nothing
@@ -104,7 +104,7 @@ class HistogramCalibrator(BinnedCalibrator):
             bin's value.
 
     Example:
-        >>> calibrator = HistogramCalibrator(n_bins=2).fit([0.1, 0.2, 0.3, 0.8], [0, 1, 0, 1])
+        >>> calibrator = Histogram(n_bins=2).fit([0.1, 0.2, 0.3, 0.8], [0, 1, 0, 1])
         >>> calibrator.rates_.round(3).tolist()
         [0.333, 1.0]
     """
@@ -135,7 +135,7 @@ class HistogramCalibrator(BinnedCalibrator):
 
 
 @final
-class IsotonicCalibrator(Calibrator):
+class Isotonic(Calibrator):
     r"""Fits the non-decreasing function of the score that is closest to the labels.
 
     .. math:: \min_{g\ \text{non-decreasing}} \sum_i w_i (y_i - g(s_i))^2
@@ -147,7 +147,7 @@ class IsotonicCalibrator(Calibrator):
         Zadrozny, Elkan. Transforming classifier scores into accurate multiclass probability estimates. 2002.
 
     Example:
-        >>> calibrator = IsotonicCalibrator().fit([0.2, 0.2, 0.4, 0.6], [1, 0, 0, 1])
+        >>> calibrator = Isotonic().fit([0.2, 0.2, 0.4, 0.6], [1, 0, 0, 1])
         >>> calibrator.predict([0.2, 0.4, 0.5, 0.6]).round(4).tolist()
         [0.3333, 0.3333, 0.6667, 1.0]
     """
@@ -198,7 +198,7 @@ _AUTHORS_EPSILON = 1e-4
 
 
 @final
-class SirCalibrator(BinnedCalibrator):
+class Sir(BinnedCalibrator):
     """Bins the score, pools bins until their rates increase, and joins the bin centres with straight lines.
 
     The line starts at (0, 0) and ends at (1, 1). Without the flats of isotonic regression inside a bin, fewer
@@ -215,7 +215,7 @@ class SirCalibrator(BinnedCalibrator):
             that script fails.
 
     Example:
-        >>> calibrator = SirCalibrator(n_bins=2).fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1])
+        >>> calibrator = Sir(n_bins=2).fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1])
         >>> calibrator.predict([0.15, 0.3, 0.7]).round(3).tolist()
         [0.25, 0.5, 0.5]
     """

@@ -187,9 +187,9 @@ def as_classifier(calibrator: Calibrator, *, scores_are: ScoreSpace = "probabili
         scores_are: `"probability"` or `"logit"`.
 
     Example:
-        >>> from monocal.calibrators.platt import PlattCalibrator
+        >>> from monocal.calibrators.platt import Platt
         >>> X = np.array([[0.1], [0.2], [0.7], [0.9]])
-        >>> as_classifier(PlattCalibrator(l2=1.0)).fit(X, [0, 1, 0, 1]).predict_proba(X).shape
+        >>> as_classifier(Platt(l2=1.0)).fit(X, [0, 1, 0, 1]).predict_proba(X).shape
         (4, 2)
     """
     return CalibratedScores(calibrator, scores_are=scores_are)

@@ -19,7 +19,7 @@ from monocal.ops.operations import Ops, Values
 
 
 @final
-class GaussCalibrator(LogitCalibrator):
+class Gauss(LogitCalibrator):
     r"""Fits a parabola in the logit that rises over a stated range.
 
     .. math:: p = \sigma(a z^2 + b z + c), \qquad 2az + b \ge 0 \text{ for } z \in [z_{min}, z_{max}]
@@ -37,7 +37,7 @@ class GaussCalibrator(LogitCalibrator):
         l2: Penalty on a and b beside the summed loss; 1 reproduces the UMC authors' C = 1.
 
     Example:
-        >>> calibrator = GaussCalibrator().fit([0.1, 0.3, 0.5, 0.6, 0.9], [0, 1, 0, 1, 1])
+        >>> calibrator = Gauss().fit([0.1, 0.3, 0.5, 0.6, 0.9], [0, 1, 0, 1, 1])
         >>> 2 * calibrator.a_ * -13 + calibrator.b_ >= 0
         True
     """
@@ -104,7 +104,7 @@ _SMALLEST, _LARGEST = 1e-4, 26.0
 
 
 @final
-class GammaCalibrator(LogitCalibrator):
+class Gamma(LogitCalibrator):
     r"""Fits a logarithm and a line in the shifted logit.
 
     .. math:: p = \sigma(a \ln r + b r + c), \qquad r = z + 13 \in [10^{-4}, 26],\quad a/r + b \ge 0
@@ -121,7 +121,7 @@ class GammaCalibrator(LogitCalibrator):
             them the map may fall near the ends of the range.
 
     Example:
-        >>> calibrator = GammaCalibrator().fit([0.1, 0.3, 0.5, 0.6, 0.9], [0, 1, 0, 1, 1])
+        >>> calibrator = Gamma().fit([0.1, 0.3, 0.5, 0.6, 0.9], [0, 1, 0, 1, 1])
         >>> calibrator.a_ / 26 + calibrator.b_ >= -1e-9
         True
     """

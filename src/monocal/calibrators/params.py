@@ -172,8 +172,8 @@ def arguments_of(kind: type[Any]) -> list[Argument]:
     """Returns every constructor argument, its meaning from the docstrings of the class and of those it derives from.
 
     Example:
-        >>> from monocal.calibrators.platt import PlattCalibrator
-        >>> found = {argument.name: argument for argument in arguments_of(PlattCalibrator)}
+        >>> from monocal.calibrators.platt import Platt
+        >>> found = {argument.name: argument for argument in arguments_of(Platt)}
         >>> found["targets"].expected, found["recent_share"].expected
         ("'labels' or 'platt'", 'a number in [0, 1)')
     """
@@ -190,8 +190,8 @@ def check_arguments(kind: type[Any], given: Mapping[str, Any]) -> None:
     """Refuses the first value that is impossible.
 
     Example:
-        >>> from monocal.calibrators.platt import PlattCalibrator
-        >>> check_arguments(PlattCalibrator, {"recent_share": 5})
+        >>> from monocal.calibrators.platt import Platt
+        >>> check_arguments(Platt, {"recent_share": 5})
         Traceback (most recent call last):
         ...
         monocal.core.errors.InvalidInput: recent_share: got 5; expected a number in [0, 1). Hint: ... the default, 0.0.

@@ -22,7 +22,7 @@ MAX_SEGMENTS_OF_A_GRAPH = 256
 
 
 @final
-class PerSegmentCalibrator(Calibrator):
+class PerSegment(Calibrator):
     r"""Fits any calibrator once globally and once per value of one field, and blends the two.
 
     .. math:: p = (1 - \lambda_v)\, g(z) + \lambda_v\, g_v(z), \qquad \lambda_v = \frac{m_v}{m_v + m}
@@ -42,7 +42,7 @@ class PerSegmentCalibrator(Calibrator):
     Example:
         >>> features = np.array([[1], [2]] * 500)
         >>> labels = (np.arange(1000) // 2 * 0.618034) % 1 < np.array([0.4, 0.1] * 500)
-        >>> calibrator = PerSegmentCalibrator(min_events=10, shrinkage=1.0)
+        >>> calibrator = PerSegment(min_events=10, shrinkage=1.0)
         >>> _ = calibrator.fit(np.full(1000, 0.2), labels, features=features)
         >>> calibrator.predict([0.2, 0.2, 0.2], features=[[1], [2], [9]]).round(2).tolist()
         [0.4, 0.1, 0.25]

@@ -43,7 +43,7 @@ class Uncalibrated(LogitCalibrator):
 
 
 @final
-class PlattCalibrator(LogitCalibrator):
+class Platt(LogitCalibrator):
     r"""Rescales logits by one slope and one intercept.
 
     .. math:: p = \sigma(a z + b), \qquad a \ge 0
@@ -63,7 +63,7 @@ class PlattCalibrator(LogitCalibrator):
     Example:
         >>> z = np.linspace(-2, 2, 401)
         >>> y = (np.arange(401) * 0.618034) % 1 < 1 / (1 + np.exp(-(2 * z - 1)))
-        >>> calibrator = PlattCalibrator().fit(z, y, scores_are="logit")
+        >>> calibrator = Platt().fit(z, y, scores_are="logit")
         >>> round(calibrator.slope_, 1), round(calibrator.intercept_, 1)
         (2.0, -1.0)
     """
@@ -128,7 +128,7 @@ _LARGEST_TEMPERATURE = 1e6
 
 
 @final
-class TemperatureCalibrator(LogitCalibrator):
+class Temperature(LogitCalibrator):
     r"""Divides logits by one temperature.
 
     .. math:: p = \sigma(z / T), \qquad T > 0
@@ -142,7 +142,7 @@ class TemperatureCalibrator(LogitCalibrator):
     Example:
         >>> z = np.linspace(-4, 4, 801)
         >>> y = (np.arange(801) * 0.618034) % 1 < 1 / (1 + np.exp(-z / 2))
-        >>> round(TemperatureCalibrator().fit(z, y, scores_are="logit").temperature_, 1)
+        >>> round(Temperature().fit(z, y, scores_are="logit").temperature_, 1)
         2.0
     """
 
@@ -161,7 +161,7 @@ class TemperatureCalibrator(LogitCalibrator):
 
 
 @final
-class BetaCalibrator(LogitCalibrator):
+class Beta(LogitCalibrator):
     r"""Bends the two ends of the score independently.
 
     .. math:: p = \sigma(a \ln s - b \ln(1-s) + c), \qquad a, b \ge 0
@@ -176,7 +176,7 @@ class BetaCalibrator(LogitCalibrator):
     Example:
         >>> s = np.tile([0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99], 2)
         >>> truth = s**2 / (s**2 + (1 - s) ** 0.5)
-        >>> calibrator = BetaCalibrator().fit(
+        >>> calibrator = Beta().fit(
         ...     s, np.repeat([0, 1], 7), weights=np.where(np.arange(14) < 7, 1 - truth, truth)
         ... )
         >>> round(calibrator.a_, 3), round(calibrator.b_, 3), abs(round(calibrator.c_, 3))

@@ -25,27 +25,27 @@ GROUP = "monocal.calibrators"
 
 OWN = {
     "none": "monocal.calibrators.platt:Uncalibrated",
-    "histogram": "monocal.calibrators.binned:HistogramCalibrator",
-    "isotonic": "monocal.calibrators.binned:IsotonicCalibrator",
-    "sir": "monocal.calibrators.binned:SirCalibrator",
-    "platt": "monocal.calibrators.platt:PlattCalibrator",
-    "temperature": "monocal.calibrators.platt:TemperatureCalibrator",
-    "beta": "monocal.calibrators.platt:BetaCalibrator",
-    "gauss": "monocal.calibrators.gauss_gamma:GaussCalibrator",
-    "gamma": "monocal.calibrators.gauss_gamma:GammaCalibrator",
-    "wide_logistic": "monocal.wide.calibrator:WideLogisticCalibrator",
-    "per_segment": "monocal.calibrators.per_segment:PerSegmentCalibrator",
-    "umc": "monocal.neural.methods:UmcCalibrator",
-    "fac": "monocal.neural.methods:FacCalibrator",
-    "sbcr": "monocal.neural.methods:SbcrCalibrator",
-    "desc": "monocal.neural.methods:DescCalibrator",
+    "histogram": "monocal.calibrators.binned:Histogram",
+    "isotonic": "monocal.calibrators.binned:Isotonic",
+    "sir": "monocal.calibrators.binned:Sir",
+    "platt": "monocal.calibrators.platt:Platt",
+    "temperature": "monocal.calibrators.platt:Temperature",
+    "beta": "monocal.calibrators.platt:Beta",
+    "gauss": "monocal.calibrators.gauss_gamma:Gauss",
+    "gamma": "monocal.calibrators.gauss_gamma:Gamma",
+    "wide_logistic": "monocal.wide.calibrator:WideLogistic",
+    "per_segment": "monocal.calibrators.per_segment:PerSegment",
+    "umc": "monocal.neural.methods:Umc",
+    "fac": "monocal.neural.methods:Fac",
+    "sbcr": "monocal.neural.methods:Sbcr",
+    "desc": "monocal.neural.methods:Desc",
 }
 """Our own methods, in the order in which they are listed, and where their classes are."""
 
 
 def own_class(name: str) -> type[Calibrator]:
     """Returns one of our methods by its public name, such as "Umc"."""
-    return next(_imported(place) for place in OWN.values() if place.endswith((f":{name}", f":{name}Calibrator")))
+    return next(_imported(place) for place in OWN.values() if place.endswith(f":{name}"))
 
 
 def _imported(place: str) -> type[Calibrator]:
@@ -75,7 +75,7 @@ class Catalogue(Mapping[str, type[Calibrator]]):
 
     Example:
         >>> CALIBRATORS["platt"].__name__, "mbct" in CALIBRATORS, "isotonik" in CALIBRATORS
-        ('PlattCalibrator', True, False)
+        ('Platt', True, False)
     """
 
     def __getitem__(self, name: str) -> type[Calibrator]:

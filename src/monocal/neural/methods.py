@@ -41,7 +41,7 @@ class KnotsCalibrator(NeuralCalibrator):
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class UmcCalibrator(KnotsCalibrator):
+class Umc(KnotsCalibrator):
     r"""Integrates a positive network of score and features, then rescales by the features.
 
     .. math:: z' = e^{w(x)} \left( \int h(v, x)\,dv + \beta \right) + b(x), \qquad h > 0
@@ -71,7 +71,7 @@ class UmcCalibrator(KnotsCalibrator):
         >>> z, device = random.normal(-1, 1, 20_000), random.integers(1, 3, 20_000)
         >>> truth = np.where(device == 1, 0.5 * z - 0.5, z)
         >>> clicks = random.random(20_000) < 1 / (1 + np.exp(-truth))
-        >>> umc = UmcCalibrator().fit(z, clicks, features=device[:, None], scores_are="logit")
+        >>> umc = Umc().fit(z, clicks, features=device[:, None], scores_are="logit")
         >>> p = umc.predict([1.0, 1.0], features=[[1], [2]])
         >>> bool(p[0] < 0.56 < 0.68 < p[1])
         True
@@ -106,7 +106,7 @@ class UmcCalibrator(KnotsCalibrator):
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class SbcrCalibrator(NeuralCalibrator):
+class Sbcr(NeuralCalibrator):
     r"""Spreads a probability mass of 1 over equal intervals of the score, by a network of the features.
 
     .. math:: p' = c_k + (K p - k)(c_{k+1} - c_k), \quad k = \lfloor K p \rfloor, \quad
@@ -129,7 +129,7 @@ class SbcrCalibrator(NeuralCalibrator):
         >>> import numpy as np
         >>> site = np.tile([1, 2], 2000)
         >>> clicks = (np.arange(4000) // 2 * 0.618034) % 1 < np.where(site == 1, 0.3, 0.1)
-        >>> sbcr = SbcrCalibrator(l2=0.1).fit(np.full(4000, 0.2), clicks, features=site[:, None])
+        >>> sbcr = Sbcr(l2=0.1).fit(np.full(4000, 0.2), clicks, features=site[:, None])
         >>> sbcr.predict([0.2, 0.2], features=[[1], [2]]).round(1).tolist()
         [0.3, 0.1]
     """
@@ -159,7 +159,7 @@ class SbcrCalibrator(NeuralCalibrator):
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class FacCalibrator(NeuralCalibrator):
+class Fac(NeuralCalibrator):
     r"""Adds a network of the features to one broken line of the score.
 
     .. math:: z' = \eta(z) + g(x), \qquad \text{penalty} \sum_k \max(0, b_k - b_{k+1})
@@ -182,7 +182,7 @@ class FacCalibrator(NeuralCalibrator):
         >>> import numpy as np
         >>> site = np.tile([1, 2], 2000)
         >>> clicks = (np.arange(4000) // 2 * 0.618034) % 1 < np.where(site == 1, 0.3, 0.1)
-        >>> fac = FacCalibrator(l2=0.1).fit(np.full(4000, 0.2), clicks, features=site[:, None])
+        >>> fac = Fac(l2=0.1).fit(np.full(4000, 0.2), clicks, features=site[:, None])
         >>> fac.predict([0.2, 0.2], features=[[1], [2]]).round(1).tolist()
         [0.3, 0.1]
     """
@@ -206,7 +206,7 @@ class FacCalibrator(NeuralCalibrator):
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class DescCalibrator(NeuralCalibrator):
+class Desc(NeuralCalibrator):
     r"""Mixes 48 fixed curves, with weights from one network per field and attention among fields.
 
     .. math:: p' = v(x, p) \sum_f \alpha_f(x, p) \sum_b \omega_{f,b}(x, p)\, B_b(p), \qquad v \in (0, 1)
@@ -225,7 +225,7 @@ class DescCalibrator(NeuralCalibrator):
         hard_monotone: Leaves the score's bucket out of every weight.
 
     Example:
-        >>> DescCalibrator().tags.monotone, DescCalibrator(hard_monotone=True).tags.monotone
+        >>> Desc().tags.monotone, Desc(hard_monotone=True).tags.monotone
         ('none', 'weak')
     """
 

@@ -304,7 +304,7 @@ def columns_of(
             continue
         for method in methods:
             if name in method.get_params(deep=False):
-                kind = type(method).__name__.removesuffix("Calibrator")
+                kind = type(method).__name__
                 expected = f"an argument of {caller.__name__} or a column"
                 raise InvalidInput.of(name, repr(value), expected, f"write method=monocal.{kind}({name}={value!r})")
         own = [parameter for parameter in inspect.signature(caller).parameters if parameter != "columns"]

@@ -32,8 +32,8 @@ def check_calibrator(calibrator: Calibrator) -> None:
         calibrator: Any calibrator, with any parameters. It is cloned, never fitted itself.
 
     Example:
-        >>> from monocal.calibrators.platt import PlattCalibrator
-        >>> check_calibrator(PlattCalibrator())
+        >>> from monocal.calibrators.platt import Platt
+        >>> check_calibrator(Platt())
     """
     for law in LAWS:
         law(calibrator)

@@ -26,7 +26,7 @@ from monocal.wide.solver import Search
 
 
 @final
-class WideLogisticCalibrator(LogitCalibrator):
+class WideLogistic(LogitCalibrator):
     r"""Adds one shift per field value to the rescaled logit.
 
     .. math:: p = \sigma\Big(a z + c + \sum_f \delta_{f, x_f}\Big), \qquad a \ge 0
@@ -55,7 +55,7 @@ class WideLogisticCalibrator(LogitCalibrator):
 
         >>> features = np.array([[1], [2]] * 400)
         >>> labels = (np.arange(800) // 2 * 0.618034) % 1 < np.array([0.3, 0.1] * 400)
-        >>> calibrator = WideLogisticCalibrator(l2=0.1).fit(np.full(800, 0.2), labels, features=features)
+        >>> calibrator = WideLogistic(l2=0.1).fit(np.full(800, 0.2), labels, features=features)
         >>> calibrator.predict([0.2, 0.2], features=[[1], [2]]).round(2).tolist()
         [0.3, 0.1]
     """

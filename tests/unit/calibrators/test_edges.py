@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import calibrator
-from monocal.calibrators.binned import IsotonicCalibrator
+from monocal.calibrators.binned import Isotonic
 
 SCORES = np.array([0.2, 0.2, 0.2, 0.4, 0.4, 0.4, 0.6, 0.6, 0.6])
 LABELS = np.array([0, 0, 1, 0, 1, 0, 1, 1, 0])
 
 
 def test_isotonic_is_constant_outside_its_fitted_range():
-    isotonic = IsotonicCalibrator().fit(SCORES, LABELS)
+    isotonic = Isotonic().fit(SCORES, LABELS)
     inside = isotonic.predict([0.2, 0.6])
     np.testing.assert_allclose(inside, [1 / 3, 2 / 3])
     outside = isotonic.predict([0.0, 1e-6, 0.1, 0.199, 0.601, 0.9, 1.0])
@@ -20,7 +20,7 @@ def test_isotonic_is_constant_outside_its_fitted_range():
 
 @pytest.mark.parametrize("score", [0.0, 0.1, 0.3, 0.5, 0.9, 1.0])
 def test_isotonic_stays_between_the_rates_it_saw(score):
-    p = IsotonicCalibrator().fit(SCORES, LABELS).predict([score])[0]
+    p = Isotonic().fit(SCORES, LABELS).predict([score])[0]
     assert 1 / 3 - 1e-12 <= p <= 2 / 3 + 1e-12
 
 

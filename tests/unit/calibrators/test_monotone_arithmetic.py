@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from monocal.calibrators.binned import IsotonicCalibrator, SirCalibrator
+from monocal.calibrators.binned import Isotonic, Sir
 from monocal.calibrators.contract import CalibratorState
-from monocal.calibrators.gauss_gamma import GammaCalibrator, GaussCalibrator
-from monocal.calibrators.per_segment import PerSegmentCalibrator
-from monocal.calibrators.platt import BetaCalibrator
+from monocal.calibrators.gauss_gamma import Gamma, Gauss
+from monocal.calibrators.per_segment import PerSegment
+from monocal.calibrators.platt import Beta
 from monocal.core.monotonicity import assert_monotone
 from monocal.core.scores import logit, shift_probabilities
 from monocal.ops.numpy_ops import NUMPY
@@ -28,7 +28,7 @@ def never_falls(calibrator, *, also=(), **learned):
 @pytest.mark.parametrize("c", [0.0, -2.0, 13.0])
 def test_beta_never_falls(a, b, c):
     near_zero = neighbours(np.linspace(-1.0, 1.0, 200), 100).ravel()
-    never_falls(BetaCalibrator(), also=near_zero, a_=a, b_=b, c_=c)
+    never_falls(Beta(), also=near_zero, a_=a, b_=b, c_=c)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_gamma_never_falls(a, b, centre):
     c = -(a * np.log(centre) + b * centre)
     ends = neighbours(np.array([12.9999, 12.9, 12.0, -13.0, -12.9999, -11.0, 5.0, -12.5]), 2000).ravel()
     fine = np.concatenate([np.linspace(12.9, 13.0, 4000), np.linspace(-13.0, -12.999, 4000)])
-    never_falls(GammaCalibrator(), also=np.concatenate([ends, fine]), a_=a, b_=b, c_=float(c))
+    never_falls(Gamma(), also=np.concatenate([ends, fine]), a_=a, b_=b, c_=float(c))
 
 
 def test_gamma_is_still_its_formula():
-    calibrator = GammaCalibrator()
+    calibrator = Gamma()
     for a, b, c in [(1.5, 0.2, -3.0), (26.0, -1.0, 0.5), (-1e-4, 1.0, -13.0), (3.0, -0.1, -4.0)]:
         calibrator.restore(CalibratorState({}, {**FITTED, "a_": a, "b_": b, "c_": c}))
         z = np.linspace(-14.0, 14.0, 57)
@@ -66,19 +66,19 @@ def test_gamma_is_still_its_formula():
 
 @pytest.mark.parametrize(("a", "b"), [(1.0, 26.0), (-1.0, 26.0), (0.0, 1.0), (0.02, 0.6), (-0.02, 0.6)])
 def test_gauss_never_falls(a, b):
-    never_falls(GaussCalibrator(), a_=a, b_=b, c_=-1.0)
+    never_falls(Gauss(), a_=a, b_=b, c_=-1.0)
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.02, 0.6), (-0.02, 0.6), (0.0, 1.0), (-0.01, 0.9)])
 def test_gauss_is_still_its_formula(a, b):
-    calibrator = GaussCalibrator().restore(CalibratorState({}, {**FITTED, "a_": a, "b_": b, "c_": -1.0}))
+    calibrator = Gauss().restore(CalibratorState({}, {**FITTED, "a_": a, "b_": b, "c_": -1.0}))
     z = np.linspace(-15.0, 15.0, 61)
     inside = np.clip(z, -13.0, 13.0)
     expected = 1.0 / (1.0 + np.exp(-(a * inside**2 + b * inside - 1.0)))
     np.testing.assert_allclose(calibrator.predict(z), expected, rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.parametrize("kind", [IsotonicCalibrator, SirCalibrator])
+@pytest.mark.parametrize("kind", [Isotonic, Sir])
 @pytest.mark.parametrize("shift", [0.0, 0.37, -2.0])
 def test_broken_lines_never_fall_at_their_knots(kind, shift):
     generator = np.random.default_rng(3)
@@ -114,9 +114,9 @@ def test_a_shift_of_probabilities_is_a_shift_of_logits():
     np.testing.assert_allclose(shift_probabilities(p, 0.7), expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize(("kind", "what"), [(GammaCalibrator, "gamma"), (SirCalibrator, "sir")])
+@pytest.mark.parametrize(("kind", "what"), [(Gamma, "gamma"), (Sir, "sir")])
 def test_the_authors_variant_promises_no_order(kind, what):
     assert kind().tags.monotone == "weak"
     assert kind(variant="authors").tags.monotone == "none"
-    blend = PerSegmentCalibrator(method=what, options={"variant": "authors"})
+    blend = PerSegment(method=what, options={"variant": "authors"})
     assert blend.tags.monotone == "none"

@@ -51,7 +51,7 @@ def test_fit_refuses(action, expected):
 
 
 def test_predict_before_fit_explains_itself():
-    with pytest.raises(ValueError, match=r"PlattCalibrator: got predict before fit; expected a fitted calibrator"):
+    with pytest.raises(ValueError, match=r"Platt: got predict before fit; expected a fitted calibrator"):
         calibrator("platt").predict([0.3])
 
 

@@ -36,7 +36,7 @@ SIZES: dict[str, tuple[tuple[int, int], tuple[int, ...]]] = {
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class UmcConcatCalibrator(NeuralCalibrator):
+class UmcConcat(NeuralCalibrator):
     r"""Integrates a positive network of score and features together, as UMC was published, then rescales.
 
     .. math:: z' = e^{w(x)} \left( \int_0^z h(v, x)\,dv + \beta \right) + b(x), \qquad h > 0
@@ -60,7 +60,7 @@ class UmcConcatCalibrator(NeuralCalibrator):
         umnn: Without it a broken line of the score takes the integral's place: one curve for all rows.
 
     Example:
-        >>> UmcConcatCalibrator(preset="paper").tags.monotone
+        >>> UmcConcat(preset="paper").tags.monotone
         'weak'
     """
 

@@ -29,7 +29,7 @@ PROBABILITY_FLOOR = 1e-6
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class AdaCalibrator(NeuralCalibrator):
+class AdaCalib(NeuralCalibrator):
     r"""Draws a broken line of the score for each value of one field, from that value's own click statistics.
 
     The rows of a value are cut into bins of equal mass. A network turns each bin's statistics, trusted as far as a
@@ -52,7 +52,7 @@ class AdaCalibrator(NeuralCalibrator):
         hard_monotone: Lets the line's values only rise.
 
     Example:
-        >>> AdaCalibrator().tags.reconstruction, AdaCalibrator(hard_monotone=True).tags.monotone
+        >>> AdaCalib().tags.reconstruction, AdaCalib(hard_monotone=True).tags.monotone
         (True, 'weak')
     """
 

@@ -31,7 +31,7 @@ _LARGEST_MULTIPLIER, _GRID = 4.0, 17
 
 
 @final
-class ConfCalibCalibrator(Calibrator):
+class ConfCalib(Calibrator):
     r"""Multiplies the score by how far each field value's rate deviates from its mean prediction, shrunk by confidence.
 
     For a value with n rows, observed rate r and mean prediction q, the deviation
@@ -62,7 +62,7 @@ class ConfCalibCalibrator(Calibrator):
 
         >>> features = np.repeat([[1], [2]], [5000, 5], axis=0)
         >>> labels = np.arange(5005) % 5 == 0
-        >>> calibrator = ConfCalibCalibrator(field_weights=(1.0,))
+        >>> calibrator = ConfCalib(field_weights=(1.0,))
         >>> _ = calibrator.fit(np.full(5005, 0.12), labels, features=features)
         >>> calibrator.predict([0.12, 0.12, 0.12], features=[[1], [2], [9]]).round(4).tolist()
         [0.1891, 0.1216, 0.12]

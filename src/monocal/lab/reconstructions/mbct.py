@@ -23,7 +23,7 @@ _PATIENCE = 2
 
 
 @final
-class MBCTCalibrator(Calibrator):
+class Mbct(Calibrator):
     r"""Multiplies the score by a ratio that depends on the leaf of a tree over fields and score, tree after tree.
 
     .. math:: p \leftarrow p\,r_{leaf}, \qquad r = \frac{\sum y + \kappa}{\sum p + \kappa}
@@ -54,7 +54,7 @@ class MBCTCalibrator(Calibrator):
         >>> site = np.repeat([1, 2], 5000)
         >>> scores = np.tile(np.linspace(0.05, 0.45, 5000), 2)
         >>> labels = (np.arange(10_000) * 0.618034) % 1 < np.where(site == 2, 2 * scores, scores)
-        >>> calibrator = MBCTCalibrator().fit(scores, labels, features=site[:, None])
+        >>> calibrator = Mbct().fit(scores, labels, features=site[:, None])
         >>> calibrator.predict([0.2, 0.2], features=[[1], [2]]).round(1).tolist()
         [0.2, 0.4]
     """

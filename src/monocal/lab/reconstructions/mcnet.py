@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class McnetCalibrator(KnotsCalibrator):
+class McNet(KnotsCalibrator):
     r"""Integrates a positive network over score bins, with penalties on bins out of order and on unbalanced fields.
 
     .. math:: z' = e^{w(x)} \left(\int h(v, x)\,dv + \beta\right) + b(x), \qquad
@@ -49,7 +49,7 @@ class McnetCalibrator(KnotsCalibrator):
         >>> import numpy as np
         >>> site = np.tile([1, 2], 2000)
         >>> clicks = (np.arange(4000) // 2 * 0.618034) % 1 < np.where(site == 1, 0.3, 0.1)
-        >>> mcnet = McnetCalibrator(l2=0.1).fit(np.full(4000, 0.2), clicks, features=site[:, None])
+        >>> mcnet = McNet(l2=0.1).fit(np.full(4000, 0.2), clicks, features=site[:, None])
         >>> mcnet.predict([0.2, 0.2], features=[[1], [2]]).round(1).tolist()
         [0.3, 0.1]
     """

@@ -20,7 +20,7 @@ from monocal.ops.operations import Ops, Values
 
 
 @final
-class MLPlattCalibrator(LogitCalibrator):
+class MLPlatt(LogitCalibrator):
     r"""Rescales logits by a slope and an intercept that depend on the list, so that order inside every list is kept.
 
     .. math:: p = \sigma\big(e^{a(c)} z + b(c)\big), \qquad
@@ -51,7 +51,7 @@ class MLPlattCalibrator(LogitCalibrator):
         >>> page = np.repeat([1, 2], 2000)
         >>> labels = (np.arange(4000) * 0.618034) % 1 < 1 / (1 + np.exp(-np.where(page == 1, 0.5, 1.0) * z))
         >>> features = np.column_stack([page, np.arange(4000) % 7 + 1])
-        >>> calibrator = MLPlattCalibrator(query_side_fields=(0,), l2=0.1)
+        >>> calibrator = MLPlatt(query_side_fields=(0,), l2=0.1)
         >>> _ = calibrator.fit(z, labels, features=features, scores_are="logit")
         >>> calibrator.predict([2.0, 2.0], features=[[1, 3], [2, 5]]).round(2).tolist()
         [0.73, 0.88]
