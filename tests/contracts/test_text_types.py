@@ -67,7 +67,7 @@ def everything(table, model, folder):
     judged = evaluate_table(newer, model=new, group="user", fields=["site"], metrics=["log_loss", "gauc", "mfrce"])
     passed = monocal.gate(old, new, newer, by=["site"])
     compared = monocal.compare_methods(
-        table, ["platt"], score="pctr", label="click", fields=["site"], metric="log_loss", metrics=["log_loss"]
+        table, methods=["platt"], score="pctr", label="click", fields=["site"], metric="log_loss", metrics=["log_loss"]
     )
     for name in ("out.parquet", "out.csv"):
         monocal.apply(model, table, folder / name)

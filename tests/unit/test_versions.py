@@ -9,9 +9,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def test_lowest_versions_are_the_ones_of_the_metadata():
-    allowed = dict(re.fullmatch(r"([\w-]+)>=([\d.]+)", dependency).groups() for dependency in PROJECT["dependencies"])
+    extras = [PROJECT["optional-dependencies"][name] for name in ("neural", "report", "export")]
+    needed = [*PROJECT["dependencies"], *(dependency for extra in extras for dependency in extra)]
+    allowed = dict(re.fullmatch(r"([\w-]+)>=([\d.]+)(?:,<[\d.]+)?", dependency).groups() for dependency in needed)
     lines = (ROOT / "lowest.txt").read_text(encoding="utf-8").splitlines()
     tested = dict(re.fullmatch(r"([\w-]+)==([\d.]+)", line).groups() for line in lines if not line.startswith("#"))
+    assert tested.pop("click").startswith("8.2"), "not named by us: typer's own floor is older than what works"
     assert {name: numbers(version) for name, version in tested.items()} == {
         name: numbers(version) for name, version in allowed.items()
     }

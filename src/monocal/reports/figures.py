@@ -205,9 +205,9 @@ def draw_evaluation(found: Evaluation, ax: Any = None) -> Any:
         found: An evaluation of rows.
         ax: Axes to draw on; None makes a new figure.
     """
-    for stage, one in found.stages.items():
+    for stage, evaluation in found.stages.items():
         words = {"before": "before calibration", "after": "after calibration"}[stage] if found.before else None
-        ax = CalibrationDisplay.from_evaluation(one, name=words, ax=ax).ax_
+        ax = CalibrationDisplay.from_evaluation(evaluation, name=words, ax=ax).ax_
     return ax
 
 

@@ -37,7 +37,9 @@ def test_a_fit_of_umc_loads_what_it_needs_and_compiles_at_most_once_per_machine(
         "rng = np.random.default_rng(0)\np = rng.random(4000)\n"
         "log = {'p': p, 'y': rng.binomial(1, p), 'site': rng.integers(0, 9, 4000).astype(str)}\n"
         "with event.install_recorder('numba:compile') as compiled:\n"
-        f"    monocal.fit(log, score='p', label='y', fields=['site'], n_epochs=1).save({str(tmp_path / 'model')!r})\n"
+        "    method = monocal.Umc(n_epochs=1)\n"
+        "    model = monocal.fit(log, method=method, score='p', label='y', fields=['site'])\n"
+        f"    model.save({str(tmp_path / 'model')!r})\n"
         f"loaded = [name for name in {unwanted!r} if name in sys.modules]\n"
         "print('torch' in sys.modules, loaded, len(compiled.buffer))"
     )
