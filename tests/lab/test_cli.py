@@ -41,7 +41,7 @@ def test_from_a_raw_log_to_a_model(monocal_command, prepared, tmp_path):
 
 def test_prepare_with_a_schema_file_and_cuts(monocal_command, log_file, tmp_path):
     (tmp_path / "schema.toml").write_text(
-        '[schema]\nlabels = "click"\nfields = ["device"]\ntime = "timestamp"\nscores = "pctr"\n'
+        '[schema]\nlabel = "click"\nfields = ["device"]\ntime = "timestamp"\nscore = "pctr"\n'
     )
     arguments = ("--schema", tmp_path / "schema.toml", "--cuts", "test=1767900000", "--out", tmp_path / "log")
     found = monocal_command("lab", "prepare", log_file, *arguments, "--json").json

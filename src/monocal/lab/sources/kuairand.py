@@ -39,7 +39,7 @@ _LOG_COLUMNS = ("user_id", "video_id", "tab", "is_click", "long_view", *_NUMBERS
 
 def kuairand_schema() -> Roles:
     """The schema of KuaiRand rows: three tasks, 36 fields known before the outcome."""
-    return Roles(tasks={task: task for task in TASKS}, fields=FIELDS, time="time", group="user_id")
+    return Roles(tasks=TASKS, fields=FIELDS, time="time", group="user_id")
 
 
 @final
