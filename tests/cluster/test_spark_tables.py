@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from monocal.tables.cluster import ClusterTable
+from monocal.tables.source import ClusterTable
 
 TABLE = pa.table(
     {

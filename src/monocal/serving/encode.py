@@ -14,7 +14,7 @@ from monocal.compiled.jit import numba_is_installed
 from monocal.compiled.limits import TEXT_ROOM
 from monocal.core.errors import InvalidInput, UnknownName, shown
 from monocal.core.fields import Ids
-from monocal.tables.categories import LARGEST_WHOLE
+from monocal.tables.texts import LARGEST_WHOLE
 from monocal.tables.value_index import hash_text
 from monocal.tables.vocabulary import NumericField, Vocabulary
 

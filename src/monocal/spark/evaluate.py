@@ -23,8 +23,7 @@ from monocal.models.apply import placed_error, ranges
 from monocal.models.model import Model
 from monocal.spark.vocabulary import vocabulary
 from monocal.spark.workers import Shipped, placed, receive, refusals_of_workers, ship
-from monocal.tables.columns import RawRows
-from monocal.tables.moments import TimeWindow
+from monocal.tables.columns import RawRows, TimeWindow
 from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.split import binned
 from monocal.tables.table import Table

@@ -18,8 +18,8 @@ from monocal.core.errors import InvalidInput
 from monocal.core.files import is_uri
 from monocal.models.artefact import MODEL_FOLDER, ModelFiles, fetch_folder, load_model, model_files
 from monocal.models.model import Model
-from monocal.tables.cluster import collect
 from monocal.tables.columns import RawRows, with_places
+from monocal.tables.source import collect
 
 LARGEST_SHIPPED_BYTES = 64 << 20
 """A larger model is not carried by every task: the workers read it from a place that all of them see."""

@@ -13,18 +13,14 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.scores import Floats
-from monocal.tables.columns import FALSE, TRUE, RawRows, codes_of, null_words, one_chunk, parse_numbers, plain_array
+from monocal.tables.columns import RawRows, codes_of, one_chunk, plain_array
+from monocal.tables.texts import NUMBER, WHOLE, is_whole_number, null_words, parse_numbers
 
 IdColumn = NDArray[np.integer[Any]]
 
 _ALWAYS_SMALL = 1 << 16
 
 NUMERIC = "name it under numeric= instead of fields= if it is a quantity, or cast it to whole numbers if it is an id"
-
-LARGEST_WHOLE = 2.0**53
-"""Beyond, neighbouring whole numbers are one float."""
-
-_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
 def as_text(column: pa.Array, name: str) -> pa.Array:
@@ -62,33 +58,11 @@ def whole_numbers(column: pa.Array, name: str) -> pa.Array:
         return column
     found = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     missing = np.isnan(found)
-    bad = ~missing & ~_is_whole(found)
+    bad = ~missing & ~is_whole_number(found)
     if bad.any():
         value = f"{found[bad][0]:g} in a column of type {column.type}"
         raise InvalidInput.of(f"field {name!r}", value, "a categorical column (text, whole numbers, dates)", NUMERIC)
     return pa.array(np.where(missing, 0.0, found).astype(np.int64), mask=missing)
-
-
-def _is_whole(numbers: Floats) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (np.rint(numbers) == numbers) & (np.abs(numbers) <= LARGEST_WHOLE)
-    return found
-
-
-def holds_numbers(column: pa.Array) -> bool:
-    """Whether a column of texts holds numbers or booleans: at least one, and beside them only words for no value.
-
-    Example:
-        >>> [holds_numbers(pa.array(texts)) for texts in (["9.0", ""], ["True", "NA"], ["9.0", "9.1.2"], [""])]
-        [True, True, False, False]
-    """
-    texts = column.dictionary if pa.types.is_dictionary(column.type) else pc.unique(column)
-    missing = null_words(texts)
-    is_boolean = pc.is_in(texts, value_set=pa.array([*TRUE, *FALSE]))
-    for found in (pc.match_substring_regex(texts, _NUMBER), is_boolean):
-        is_such = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
-        if is_such.any() and (missing | is_such).all():
-            return True
-    return False
 
 
 def categories_of_text(rows: RawRows, names: Iterable[str], slices: Collection[str] = ()) -> RawRows:
@@ -113,7 +87,7 @@ def categories_of_text(rows: RawRows, names: Iterable[str], slices: Collection[s
     for name in rows.of_numbers.intersection(names):
         column = batch.column(name)
         coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        if pc.all(pc.match_substring_regex(coded.dictionary, r"^[-+]?\d+$")).as_py():
+        if pc.all(pc.match_substring_regex(coded.dictionary, WHOLE)).as_py():
             continue
         values, fractions = _whole_texts(coded.dictionary)
         codes = coded.indices.to_numpy(zero_copy_only=False)
@@ -134,9 +108,9 @@ def categories_of_text(rows: RawRows, names: Iterable[str], slices: Collection[s
 
 def _whole_texts(texts: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Returns the texts of whole numbers without a fraction, of null words null; and which are fractions."""
-    is_number = pc.and_not(pc.match_substring_regex(texts, _NUMBER), pc.match_substring_regex(texts, r"^[-+]?\d+$"))
+    is_number = pc.and_not(pc.match_substring_regex(texts, NUMBER), pc.match_substring_regex(texts, WHOLE))
     found, _, _ = parse_numbers(pc.if_else(is_number, texts, "0"))
-    is_whole = _is_whole(found)
+    is_whole = is_whole_number(found)
     fractions = is_number.to_numpy(zero_copy_only=False) & ~is_whole
     whole = pa.array(np.where(is_whole, found, 0.0).astype(np.int64)).cast(pa.string())
     values = pc.if_else(pc.and_(is_number, pa.array(is_whole)), whole, texts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
@@ -18,7 +18,7 @@ from monocal.core.fields import FIRST_ID, NULL_ID, STEPS
 from monocal.core.scores import Floats
 from monocal.tables.categories import distinct_text
 from monocal.tables.columns import kind_of, numbers_in, numbers_or_nan, one_chunk
-from monocal.tables.roles import Roles
+from monocal.tables.roles import AUTO, Roles
 from monocal.tables.source import TableLike, TableStream, open_table
 from monocal.tables.vocabulary import FieldVocabulary
 
@@ -113,6 +113,38 @@ def _may_be_field(kind: pa.DataType) -> bool:
 def usable_fields(proposed: Iterable[ProposedField]) -> list[str]:
     """Returns the columns that nothing speaks against."""
     return [field.name for field in proposed if not field.objection]
+
+
+def with_auto_fields(
+    table: TableLike, columns: Mapping[str, Any], *, uses_fields: bool = True
+) -> tuple[dict[str, Any], list[str]]:
+    """Returns columns with proposed fields in place of "auto", and lines on what was taken and what was left out.
+
+    Arguments:
+        table: The table; a prepared log knows its fields.
+        columns: Columns by the names of `Roles`.
+        uses_fields: Whether there is a method that looks at fields; without one none are proposed.
+
+    Example:
+        >>> n = np.arange(1000)
+        >>> log = {"p": n / 1000, "click": n % 2, "row": n, "site": n % 7}
+        >>> with_auto_fields(log, {"score": "p", "label": "click", "fields": "auto"})
+        ({'score': 'p', 'label': 'click', 'fields': ['site']},
+         ['fields: site', 'left out: row (most values occur once)'])
+    """
+    from monocal.tables.encoded import is_encoded
+
+    given, fields = dict(columns), columns.get("fields") or ()
+    if fields != AUTO and list(fields) != [AUTO]:
+        return given, []
+    del given["fields"]
+    if not uses_fields or is_encoded(table) or hasattr(table, "as_table"):
+        return given, []
+    proposed = propose_fields(table, Roles(**given))
+    given["fields"] = usable_fields(proposed)
+    left_out = [f"{field.name} ({field.objection})" for field in proposed if field.objection]
+    lines = [f"fields: {', '.join(given['fields']) or 'none'}", f"left out: {', '.join(left_out)}"]
+    return given, lines[: 1 + bool(left_out)]
 
 
 def _first_rows(stream: TableStream, candidates: list[str], label: str, n_rows: int) -> pa.Table:

@@ -11,7 +11,6 @@ column, and a forgotten quote costs its line and nothing else.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +22,9 @@ import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.tables.categories import holds_numbers
-from monocal.tables.columns import RawRows
+from monocal.tables.columns import RawRows, check_names
 from monocal.tables.places import DataFile, blocks_of_lines, not_readable, reading
+from monocal.tables.texts import holds_numbers
 
 OnError = Literal["raise", "skip"]
 """What happens to a malformed row: reading stops, or the row is left out and counted."""
@@ -192,13 +191,6 @@ def csv_rows(
         if of_numbers is None:
             of_numbers = frozenset(name for name in categories if name in inside and holds_numbers(batch.column(name)))
         yield RawRows(file.with_parts(batch, wanted), file.name, lines, "line", of_numbers)
-
-
-def check_names(names: Sequence[str], source: str) -> None:
-    """Refuses a table that has a column twice."""
-    if len(set(names)) < len(names):
-        twice = Counter(names).most_common(1)[0][0]
-        raise InvalidInput.of(source, f"column {twice!r} twice", "different names", "rename or drop one of the two")
 
 
 class _Parser:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any, final
@@ -14,11 +14,7 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
 from monocal.tables.categories import EncodedColumn
-from monocal.tables.checks import propose_fields, usable_fields
 from monocal.tables.columns import numbers_or_nan
-from monocal.tables.encoded import is_encoded
-from monocal.tables.roles import AUTO, Roles
-from monocal.tables.source import TableLike
 from monocal.tables.table import Table
 from monocal.tables.value_index import most_frequent
 from monocal.tables.vocabulary import FieldVocabulary, NumericField, Vocabulary
@@ -271,33 +267,3 @@ def _intervals(field: NumericField, column: EncodedColumn) -> EncodedColumn:
     numbers = numbers_or_nan(column.known_values, field.name)
     place = np.where(np.isnan(numbers), len(names), np.searchsorted(inner, numbers, side="right"))
     return EncodedColumn(place[column.ids], pa.array([*names, None], pa.string()))
-
-
-def with_auto_fields(
-    table: TableLike, columns: Mapping[str, Any], *, uses_fields: bool = True
-) -> tuple[dict[str, Any], list[str]]:
-    """Returns columns with proposed fields in place of "auto", and lines on what was taken and what was left out.
-
-    Arguments:
-        table: The table; a prepared log knows its fields.
-        columns: Columns by the names of `Roles`.
-        uses_fields: Whether there is a method that looks at fields; without one none are proposed.
-
-    Example:
-        >>> n = np.arange(1000)
-        >>> log = {"p": n / 1000, "click": n % 2, "row": n, "site": n % 7}
-        >>> with_auto_fields(log, {"score": "p", "label": "click", "fields": "auto"})
-        ({'score': 'p', 'label': 'click', 'fields': ['site']},
-         ['fields: site', 'left out: row (most values occur once)'])
-    """
-    given, fields = dict(columns), columns.get("fields") or ()
-    if fields != AUTO and list(fields) != [AUTO]:
-        return given, []
-    del given["fields"]
-    if not uses_fields or is_encoded(table) or hasattr(table, "as_table"):
-        return given, []
-    proposed = propose_fields(table, Roles(**given))
-    given["fields"] = usable_fields(proposed)
-    left_out = [f"{field.name} ({field.objection})" for field in proposed if field.objection]
-    lines = [f"fields: {', '.join(given['fields']) or 'none'}", f"left out: {', '.join(left_out)}"]
-    return given, lines[: 1 + bool(left_out)]

@@ -20,9 +20,18 @@ from monocal.core.scores import Floats, sampling_shift, sigmoid, to_logits
 from monocal.core.threads import trim_heap
 from monocal.tables.categories import EncodedColumn, check_categories, coded, coded_numbers, join_coded, whole_numbers
 from monocal.tables.checks import doubts_about_fields, doubts_about_scores, warn_about, warn_about_moving
-from monocal.tables.columns import RawRows, labels_or_missing, numbers, numbers_or_nan
+from monocal.tables.columns import (
+    Kind,
+    RawRows,
+    TimeWindow,
+    check_one_kind,
+    kinds_of_moments,
+    labels_or_missing,
+    moments_of,
+    numbers,
+    numbers_or_nan,
+)
 from monocal.tables.late_labels import DelayCurve, LateLabels, mature
-from monocal.tables.moments import Kind, TimeWindow, check_one_kind, kinds_of_moments, moments_of
 from monocal.tables.roles import Roles
 from monocal.tables.source import TableLike, open_table
 from monocal.tables.vocabulary import Vocabulary
@@ -56,7 +65,7 @@ class Table:
         fields: Field or slice to the ids and values of its column.
         groups: One id per group.
         weights: How often each row counts; None means once.
-        times: When each row happened; see `monocal.tables.moments.moments`.
+        times: When each row happened; see `monocal.tables.columns.moments`.
         rates: Sampling rate of all rows or of each; None means 1.
         values: What one positive of each row is worth.
         event_times: When each row happened, where labels come late.
@@ -331,7 +340,7 @@ def _columns(rows: RawRows, roles: Roles) -> dict[str, Any]:
         column = rows.column(name)
         found[f"field:{name}"] = coded(whole_numbers(column, name) if name in roles.fields else column)
     for name in roles.numeric:
-        found[f"field:{name}"] = coded_numbers(numbers_or_nan(rows, name))
+        found[f"field:{name}"] = coded_numbers(numbers_or_nan(rows.column(name), name, rows))
     if roles.group is not None:
         found["group"] = coded(rows.column(roles.group))
     if roles.time is not None:

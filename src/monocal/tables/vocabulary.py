@@ -18,7 +18,8 @@ from monocal.core.fields import Ids, ids_of_numbers, learn_knots, n_numeric_ids,
 from monocal.core.format import fingerprint
 from monocal.core.scores import Floats
 from monocal.tables.categories import EncodedColumn, as_text, distinct_text, encode_values
-from monocal.tables.columns import FALSE, TRUE, numbers_or_nan
+from monocal.tables.columns import numbers_or_nan
+from monocal.tables.texts import FALSE, TRUE
 from monocal.tables.value_index import ValueIndex, hash_text, is_long, most_frequent, without_long_texts
 
 

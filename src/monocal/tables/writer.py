@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file, output_file
-from monocal.tables.columns import RawRows, null_words
+from monocal.tables.columns import RawRows
 from monocal.tables.places import PARQUET_ENDINGS
+from monocal.tables.texts import null_words
 
 
 def csv_header(schema: pa.Schema, delimiter: str = ",") -> bytes:

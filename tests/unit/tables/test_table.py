@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import monocal
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.tables.moments import moment_of
+from monocal.tables.columns import moment_of
 from monocal.tables.roles import Roles
 from monocal.tables.split import hold_out_recent, keep_values_of
 from monocal.tables.table import Table

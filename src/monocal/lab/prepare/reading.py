@@ -16,9 +16,16 @@ from monocal.core.progress import progress
 from monocal.lab.prepare.encoded_log import MISSING_LABEL
 from monocal.lab.prepare.source import SourceStream, drop_malformed, table_rows
 from monocal.tables.categories import distinct_text
-from monocal.tables.columns import RawRows, numbers_in
+from monocal.tables.columns import (
+    EXPECTED,
+    Kind,
+    RawRows,
+    check_one_kind,
+    kinds_of_moments,
+    moments,
+    numbers_in,
+)
 from monocal.tables.csv import RowProblems
-from monocal.tables.moments import EXPECTED, Kind, check_one_kind, kinds_of_moments, moments
 from monocal.tables.roles import Roles
 from monocal.tables.source import TableStream
 

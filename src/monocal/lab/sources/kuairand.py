@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.lab.prepare.source import Source, drop_malformed, find_file
 from monocal.lab.sources.side_files import SideTable
-from monocal.tables.columns import RawRows, parse_text
+from monocal.tables.columns import RawRows
 from monocal.tables.csv import CsvFormat, RowProblems, csv_rows
 from monocal.tables.roles import Roles
 from monocal.tables.source import open_table
+from monocal.tables.texts import parse_text
 
 NOTICE = "KuaiRand: Gao et al., KuaiRand: an unbiased sequential recommendation dataset, CIKM 2022. CC BY-SA 4.0."
 VIDEO_FIELDS = ("author_id", "video_type", "upload_type", "music_id", "music_type", "tag")
