@@ -13,8 +13,8 @@ from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
 from monocal.neural import maps
 from monocal.neural.network import MonotoneMap
 from monocal.ops.numpy_ops import NumpyOps
-from monocal.ops.onnx_graph import GraphBuilder
-from monocal.ops.onnx_ops import Node, OnnxOps
+from monocal.ops.onnx_graph import GraphBuilder, Node
+from monocal.ops.onnx_ops import OnnxOps
 
 KNOTS = [-4.0, -2.5, -1.0, 0.0, 0.7, 2.0]
 WIDTH = 12
@@ -84,7 +84,7 @@ def in_graph(curve, arrays, width):
     """Returns the map as ONNX Runtime evaluates it."""
     graph = GraphBuilder()
     answer = curve(OnnxOps(graph, arrays), Node(graph, "t"), Node(graph, "context") if width else None)
-    graph.answer(answer.name, "answers")
+    graph.answer(answer, "answers")
     inputs = [helper.make_tensor_value_info("t", TensorProto.DOUBLE, ["rows"])]
     if width:
         inputs.append(helper.make_tensor_value_info("context", TensorProto.DOUBLE, ["rows", width]))

@@ -41,8 +41,6 @@ from monocal.core.scores import (
 )
 from monocal.core.threads import one_blas_thread
 from monocal.ops.numpy_ops import NUMPY
-from monocal.ops.onnx_graph import GraphBuilder
-from monocal.ops.onnx_ops import Node, OnnxOps
 from monocal.ops.operations import Ops, Values
 
 GUARD_SHARE = 0.2
@@ -297,19 +295,6 @@ class Calibrator(Parameters, ABC):
         curve = self.base_curve
         entering = logits if curve is None else curve.map(ops, logits)
         return self._map_shifted(ops, entering, ids, self.recent_shift_)
-
-    @final
-    def write_onnx(self, graph: GraphBuilder, logits: str, features: str) -> str:
-        """Adds the fitted calibrator to an ONNX graph and returns the value that holds its probabilities.
-
-        Arguments:
-            graph: Where to add it.
-            logits: The value that holds the ranker's logits `(n,)`.
-            features: The value that holds ids `(n, F)`; empty if there are no fields.
-        """
-        ids = Node(graph, features, whole=True) if features else None
-        found: Node = self.probabilities(OnnxOps(graph), Node(graph, logits), ids)
-        return found.name
 
     @final
     def broken_promise(self) -> str | None:

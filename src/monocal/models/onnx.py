@@ -11,9 +11,10 @@ import numpy as np
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FIRST_ID, NULL_ID, STEPS, Ids
 from monocal.core.files import atomic_file, output_file
-from monocal.core.scores import SCORE_EPSILON, Floats, sigmoid
+from monocal.core.scores import LOGIT_LIMIT, SCORE_EPSILON, Floats, sigmoid
 from monocal.models.model import Model
-from monocal.ops.onnx_graph import GraphBuilder
+from monocal.ops.onnx_graph import GraphBuilder, Node
+from monocal.ops.onnx_ops import OnnxOps
 from monocal.tables.vocabulary import FieldVocabulary, NumericField
 
 _UNSEEN = "\0unseen"
@@ -167,50 +168,46 @@ def export_onnx(
 def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tuple[str, ...]]:
     from onnx import TensorProto, checker, helper
 
+    ops = OnnxOps(graph)
     double, text, integer = TensorProto.DOUBLE, TensorProto.STRING, TensorProto.INT64
     entries = {task.score: helper.make_tensor_value_info(task.score, double, ["rows"]) for task in model.tasks}
-    features = ""
+    ids: Node | None = None
     if model.field_names and kind == "ids":
-        features = "features"
-        entries[features] = helper.make_tensor_value_info(features, integer, ["rows", len(model.field_names)])
+        ids = Node(graph, "features", whole=True)
+        entries[ids.name] = helper.make_tensor_value_info(ids.name, integer, ["rows", len(model.field_names)])
     elif model.field_names:
         columns = []
         for field in model.vocabulary.fields:
             if isinstance(field, NumericField):
                 entries[field.name] = helper.make_tensor_value_info(field.name, double, ["rows"])
-                columns.append(graph.upright(_write_number_ids(graph, field)))
+                columns.append(ops.upright(_number_ids(ops, field)))
                 continue
             entries[field.name] = helper.make_tensor_value_info(field.name, text, ["rows"])
             known = {value: place for place, value in enumerate(field.values.to_pylist(), 1) if value is not None}
             known |= field.spellings
             found = graph.apply(
                 "LabelEncoder",
-                field.name,
+                Node(graph, field.name),
+                whole=True,
                 domain="ai.onnx.ml",
                 keys_strings=list(known) or [""],
                 values_int64s=list(known.values()) or [0],
                 default_int64=0,
             )
-            columns.append(graph.apply("Unsqueeze", found, graph.constant([1], np.int64)))
-        features = graph.apply("Concat", *columns, axis=1)
-    shift: str | None = None
+            columns.append(ops.upright(found))
+        ids = ops.concat(columns)
+    shift: Node | float = 0.0
     if isinstance(model.sampling_rate, str):
         entries[model.sampling_rate] = helper.make_tensor_value_info(model.sampling_rate, double, ["rows"])
-        shift = graph.log(model.sampling_rate)
+        shift = ops.log(Node(graph, model.sampling_rate))
     elif model.sampling_rate is not None:
-        shift = graph.constant(float(np.log(model.sampling_rate)))
-    answers: dict[str, str] = {}
+        shift = float(np.log(model.sampling_rate))
     for task in model.tasks:
-        z = (
-            graph.logit(task.score, SCORE_EPSILON)
-            if model.scores_are == "probability"
-            else graph.clip(task.score, -40, 40)
-        )
-        if shift is not None:
-            z = graph.add(z, shift)
-        answers[task.name] = task.calibrator.write_onnx(graph, z, features)
-    for name, p in answers.items():
-        graph.answer(p, output_name(name))
+        score = Node(graph, task.score)
+        is_probability = model.scores_are == "probability"
+        z = ops.logit(score, SCORE_EPSILON) if is_probability else ops.clip(score, -LOGIT_LIMIT, LOGIT_LIMIT)
+        z = z if model.sampling_rate is None else z + shift
+        graph.answer(task.calibrator.probabilities(ops, z, ids), output_name(task.name))
     outputs = [helper.make_tensor_value_info(output_name(name), double, ["rows"]) for name in model.task_names]
     whole = helper.make_graph(graph.nodes, "monocal", list(entries.values()), outputs, graph.constants)
     made = helper.make_model(
@@ -223,16 +220,16 @@ def _write_graph(graph: GraphBuilder, model: Model, kind: str) -> tuple[Any, tup
     return made, tuple(entries)
 
 
-def _write_number_ids(graph: GraphBuilder, field: NumericField) -> str:
+def _number_ids(ops: OnnxOps, field: NumericField) -> Node:
     """Adds what `ids_of_numbers` does, step by step, so that both round alike; NaN is a null."""
-    is_null = graph.apply("IsNaN", field.name)
-    null = graph.constant(NULL_ID, np.int64)
+    given = Node(ops.graph, field.name)
+    is_null = ops.graph.apply("IsNaN", given)
     knots = np.array(field.knots, dtype=np.float64)
+    null, first = (ops.graph.constant(place, np.int64) for place in (NULL_ID, FIRST_ID))
     if len(knots) < 2:
-        return graph.apply("Where", is_null, null, graph.constant(FIRST_ID, np.int64))
-    number = graph.apply("Where", is_null, graph.constant(knots[0]), field.name)
-    inside = graph.clip(number, float(knots[0]), float(knots[-1]))
-    left = graph.apply("Min", graph.last_not_above(inside, knots), graph.constant(len(knots) - 2, np.int64))
-    rise = graph.multiply(graph.subtract(inside, graph.look_up(knots, left)), graph.look_up(1.0 / np.diff(knots), left))
-    steps = graph.apply("Round", graph.multiply(graph.add(rise, graph.cast(left, np.float64)), float(STEPS)))
-    return graph.apply("Where", is_null, null, graph.cast(graph.add(steps, float(FIRST_ID)), np.int64))
+        return ops.where(is_null, null, first)
+    inside = ops.clip(ops.where(is_null, knots[0], given), knots[0], knots[-1])
+    left = ops.segment(inside, knots)
+    rise = (inside - ops.look_up(knots, left)) * ops.look_up(1.0 / np.diff(knots), left)
+    steps = ops.graph.apply("Round", (rise + ops.cast(left, np.float64)) * float(STEPS))
+    return ops.where(is_null, null, ops.cast(steps, np.int64) + first)

@@ -380,7 +380,7 @@ def desc_bases(ops: Ops, t: Values) -> Values:
         >>> desc_bases(NUMPY, np.log([0.3 / 0.7]))[0, [0, 31, 32, 47]].round(6).tolist()
         [0.547723, 0.155172, 0.344695, 0.427816]
     """
-    a = ops.constant(np.arange(5, 21) / 10.0)
+    a = ops.double(np.arange(5, 21) / 10.0)
     p = ops.upright(ops.sigmoid(t))
     return ops.concat([ops.power(p, a), ops.sigmoid(ops.upright(t) * a), ops.log1p(p * a) / ops.log1p(a)])
 

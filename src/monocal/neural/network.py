@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from monocal.core.errors import InvalidInput
 from monocal.core.scores import Floats
 from monocal.neural.context import FieldContext, affine, generator_of, rows_of_ids
 from monocal.neural.maps import Curve, Drawn, Fixed, Network, Numbers, Parts
+from monocal.ops.operations import Ops
 from monocal.ops.torch_ops import TorchOps
 
 Context = Tensor | FieldContext | None
@@ -78,7 +79,9 @@ class MonotoneMap(nn.Module):
     def forward(self, logits: Tensor, field_ids: Any = None) -> Tensor:
         """Returns calibrated logits `(b,)` for logits `(b,)` and ids `(b, F)`, or context rows `(b, context_width)`."""
         context = field_ids if self.encoder is None else self.encoder(field_ids)
-        values = self._curve(TorchOps(self), logits.to(torch.float64), context if self.context_width else None)
+        values = self._curve(
+            cast("Ops", TorchOps(self)), logits.to(torch.float64), context if self.context_width else None
+        )
         values = values.to(logits.dtype)
         return values if self.wide is None else values + self.wide(field_ids).to(values.dtype)  # type: ignore[no-any-return]
 

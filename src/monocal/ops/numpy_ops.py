@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from monocal.compiled.jit import numba_is_installed
 from monocal.core.fields import FieldSchema
 from monocal.core.scores import Floats, logit, round_logits, sigmoid
-from monocal.ops.operations import Ops
 
 Arrays = Mapping[str, NDArray[Any]]
 Floats32 = NDArray[np.float32]
@@ -95,8 +94,35 @@ def _products() -> Callable[[Floats32, Floats32, Floats32], None]:
     return found
 
 
+class LearnedArrays:
+    """The learned arrays of a map, as `Ops` looks at them.
+
+    Arguments:
+        arrays: By name; none for a map that knows its numbers itself.
+    """
+
+    def __init__(self, arrays: Arrays | None = None) -> None:
+        self._arrays: Arrays = arrays or {}
+        self._layers: dict[str, Layers] = {}
+
+    def learned(self, name: str) -> NDArray[Any]:
+        return self._arrays[name]
+
+    def has(self, name: str) -> bool:
+        return name in self._arrays or f"{name}.layers.0.weight" in self._arrays
+
+    def n_inputs(self, network: str) -> int:
+        return int(self.layers(network).matrices[0].shape[0])
+
+    def layers(self, network: str) -> Layers:
+        """Returns a network by name."""
+        if network not in self._layers:
+            self._layers[network] = Layers.of(self._arrays, network)
+        return self._layers[network]
+
+
 @final
-class NumpyOps(Ops):
+class NumpyOps(LearnedArrays):
     """The operations on arrays; see `Ops` for what each of them means.
 
     Arguments:
@@ -118,8 +144,7 @@ class NumpyOps(Ops):
     where: Any = staticmethod(np.where)
 
     def __init__(self, arrays: Arrays | None = None) -> None:
-        self._arrays: Arrays = arrays or {}
-        self._layers: dict[str, Layers] = {}
+        super().__init__(arrays)
         self._parts: dict[str, NumpyOps] = {}
 
     # Learned arrays
@@ -132,26 +157,12 @@ class NumpyOps(Ops):
             self._parts[name] = NumpyOps(arrays_below(self._arrays, name))
         return self._parts[name]
 
-    def learned(self, name: str) -> NDArray[Any]:
-        return self._arrays[name]
-
-    def has(self, name: str) -> bool:
-        return name in self._arrays or f"{name}.layers.0.weight" in self._arrays
-
-    def n_inputs(self, network: str) -> int:
-        return int(self._arrays[f"{network}.layers.0.weight"].shape[1])
-
     def dense(self, network: str, rows: NDArray[Any]) -> Floats:
-        if network not in self._layers:
-            self._layers[network] = Layers.of(self._arrays, network)
-        return self._layers[network](rows).astype(np.float64)
+        return self.layers(network)(rows).astype(np.float64)
 
     # Precision and constants
 
     def double(self, values: NDArray[Any]) -> Floats:
-        return np.asarray(values, dtype=np.float64)
-
-    def constant(self, values: Any) -> Floats:
         return np.asarray(values, dtype=np.float64)
 
     def rows(self, numbers: NDArray[Any], like: NDArray[Any]) -> Floats:

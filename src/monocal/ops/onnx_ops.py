@@ -2,94 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.ops.numpy_ops import Arrays, Layers, arrays_below
-from monocal.ops.onnx_graph import GraphBuilder
-from monocal.ops.operations import Ops
+from monocal.ops.numpy_ops import Arrays, LearnedArrays, arrays_below
+from monocal.ops.onnx_graph import GraphBuilder, Node
+from monocal.ops.ordered import ordered_exp, ordered_log
 
 _FINE = 2.0**42
 
 
 @final
-class Node:
-    """A value of a graph that is added, multiplied and compared like an array.
-
-    Arguments:
-        graph: The graph.
-        name: The value's name in it.
-        whole: Whether it consists of whole numbers: places in tables, field ids.
-
-    Attributes:
-        cut_from: The rows that matrices were cut from, and how many rows and columns these have.
-    """
-
-    __array_ufunc__ = None  # numpy leaves `array + node` to the node
-    __slots__ = ("cut_from", "graph", "name", "whole")
-
-    def __init__(self, graph: GraphBuilder, name: str, *, whole: bool = False) -> None:
-        self.graph, self.name, self.whole = graph, name, whole
-        self.cut_from: tuple[Node, int, int] | None = None
-
-    def _apply(self, operator: str, *values: Any) -> Node:
-        # numbers beside whole ones are whole, all others are float64: types of a graph never mix
-        names = [name_of(self.graph, value, whole=self.whole) for value in values]
-        return Node(self.graph, self.graph.apply(operator, *names), whole=self.whole)
-
-    def __add__(self, other: Any) -> Node:
-        return self._apply("Add", self, other)
-
-    def __radd__(self, other: Any) -> Node:
-        return self._apply("Add", other, self)
-
-    def __sub__(self, other: Any) -> Node:
-        return self._apply("Sub", self, other)
-
-    def __rsub__(self, other: Any) -> Node:
-        return self._apply("Sub", other, self)
-
-    def __mul__(self, other: Any) -> Node:
-        return self._apply("Mul", self, other)
-
-    def __rmul__(self, other: Any) -> Node:
-        return self._apply("Mul", other, self)
-
-    def __truediv__(self, other: Any) -> Node:
-        return self._apply("Div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Node:
-        return self._apply("Div", other, self)
-
-    def __neg__(self) -> Node:
-        return Node(self.graph, self.graph.apply("Neg", self.name))
-
-    def __lt__(self, other: Any) -> Node:
-        return self._apply("Less", self, other)
-
-    def __le__(self, other: Any) -> Node:
-        return self._apply("LessOrEqual", self, other)
-
-    def __gt__(self, other: Any) -> Node:
-        return self._apply("Greater", self, other)
-
-    def __ge__(self, other: Any) -> Node:
-        return self._apply("GreaterOrEqual", self, other)
-
-
-def name_of(graph: GraphBuilder, value: Any, *, whole: bool) -> str:
-    """Returns the name of a node, or of the constant that numbers become: int64 if they are `whole`, else float64."""
-    if isinstance(value, Node):
-        return value.name
-    array = np.asarray(value)
-    return graph.constant(array, np.bool_ if array.dtype == np.bool_ else np.int64 if whole else np.float64)
-
-
-@final
-class OnnxOps(Ops):
+class OnnxOps(LearnedArrays):
     """The operations on values of a graph; see `Ops` for what each of them means. Layers run in float64.
 
     Arguments:
@@ -98,19 +26,9 @@ class OnnxOps(Ops):
     """
 
     def __init__(self, graph: GraphBuilder, arrays: Arrays | None = None) -> None:
+        super().__init__(arrays)
         self.graph = graph
-        self._arrays: Arrays = arrays or {}
-
-    def _node(self, name: str, *, whole: bool = False) -> Node:
-        return Node(self.graph, name, whole=whole)
-
-    def _apply(self, operator: str, *values: Any, places: Any = None, **attributes: Any) -> Node:
-        """Adds one operator; `places` is a last input of whole numbers: an axis, a shape, rows of a table."""
-        whole = any(isinstance(value, Node) and value.whole for value in values)
-        names = [name_of(self.graph, value, whole=whole) for value in values]
-        if places is not None:
-            names.append(name_of(self.graph, places, whole=True))
-        return self._node(self.graph.apply(operator, *names, **attributes), whole=whole)
+        self._apply = graph.apply
 
     # Learned arrays
 
@@ -120,17 +38,8 @@ class OnnxOps(Ops):
     def part(self, name: str) -> OnnxOps:
         return OnnxOps(self.graph, arrays_below(self._arrays, name))
 
-    def learned(self, name: str) -> NDArray[Any]:
-        return self._arrays[name]
-
-    def has(self, name: str) -> bool:
-        return name in self._arrays or f"{name}.layers.0.weight" in self._arrays
-
-    def n_inputs(self, network: str) -> int:
-        return int(self._arrays[f"{network}.layers.0.weight"].shape[1])
-
     def dense(self, network: str, rows: Node) -> Node:
-        layers = Layers.of(self._arrays, network)
+        layers = self.layers(network)
         for place, (matrix, bias) in enumerate(zip(layers.matrices, layers.biases, strict=True)):
             if place > 0:
                 rows = self._apply("Relu", rows)
@@ -142,37 +51,47 @@ class OnnxOps(Ops):
     def double(self, values: Any) -> Any:
         return values if isinstance(values, Node) else np.asarray(values, dtype=np.float64)
 
-    def constant(self, values: Any) -> NDArray[np.float64]:
-        return np.asarray(values, dtype=np.float64)
-
     def rows(self, numbers: Any, like: Node) -> Node:
         return self.upright(like * 0.0) + np.asarray(numbers, dtype=np.float64)[None]
+
+    def cast(self, values: Node, dtype: Any) -> Node:
+        """Returns the values as numbers of another type."""
+        from onnx import helper
+
+        kind = np.dtype(dtype)
+        return self._apply("Cast", values, to=helper.np_dtype_to_tensor_dtype(kind), whole=kind.kind in "iu")
 
     # Numbers
 
     def exp(self, values: Node) -> Node:
-        return self._node(self.graph.exp(values.name))
+        return ordered_exp(self, values)
 
     def log(self, values: Node) -> Node:
-        return self._node(self.graph.log(values.name))
+        return ordered_log(self, values)
 
     def log1p(self, values: Any) -> Any:
         return self.log(values + 1.0) if isinstance(values, Node) else np.log1p(values)
 
     def softplus(self, values: Node) -> Node:
-        return self._node(self.graph.softplus(values.name))
+        return self.log(self.exp(values) + 1.0)
 
     def power(self, values: Node, exponents: Any) -> Node:
         return self.exp(self.log(values) * exponents)
 
     def sigmoid(self, values: Node) -> Node:
-        return self._node(self.graph.sigmoid(values.name))
+        # three steps that keep order
+        return 1.0 / (self.exp(-values) + 1.0)
 
     def logit(self, probabilities: Node, floor: float) -> Node:
-        return self._node(self.graph.logit(probabilities.name, floor))
+        p = self.clip(probabilities, floor, 1.0 - floor)
+        return self.log(p) - self.log(1.0 - p)
 
     def rounded(self, values: Node) -> Node:
         return self._apply("Round", values * _FINE) / _FINE
+
+    def floor(self, values: Node) -> Node:
+        """Returns the whole number below every value, in float64."""
+        return self._apply("Floor", values)
 
     def minimum(self, values: Any, bound: Any) -> Node:
         return self._apply("Min", values, bound)
@@ -181,7 +100,7 @@ class OnnxOps(Ops):
         return self._apply("Max", values, bound)
 
     def clip(self, values: Node, low: Any, high: Any) -> Node:
-        return self._node(self.graph.clip(values.name, float(low), float(high)))
+        return self._apply("Clip", values, float(low), float(high))
 
     def where(self, condition: Any, then: Any, otherwise: Any) -> Node:
         return self._apply("Where", condition, then, otherwise)
@@ -189,29 +108,31 @@ class OnnxOps(Ops):
     # Rows and columns
 
     def column(self, matrix: Node, place: int) -> Node:
-        return self._node(self.graph.column(matrix.name, place), whole=matrix.whole)
+        return self._apply("Gather", matrix, places=place, axis=1)
 
     def columns(self, matrix: Node, start: int, end: int) -> Node:
-        return self._node(self.graph.columns(matrix.name, start, end))
+        edges = (self.graph.constant([place], np.int64) for place in (start, end, 1))
+        return self._apply("Slice", matrix, *edges, whole=matrix.whole)
 
     def take_columns(self, matrix: Node, places: Sequence[int]) -> Node:
         return self._apply("Gather", matrix, places=list(places), axis=1)
 
     def upright(self, values: Node) -> Node:
-        return self._node(self.graph.upright(values.name))
+        return self._apply("Unsqueeze", values, places=[1])
 
     def concat(self, parts: Sequence[Any]) -> Node:
         return self._apply("Concat", *parts, axis=1)
 
     def pick(self, matrix: Node, places: Node) -> Node:
-        return self._node(self.graph.pick(matrix.name, places.name))
+        found = self._apply("GatherElements", matrix, self.upright(places), axis=1, whole=matrix.whole)
+        return self._apply("Squeeze", found, places=[1])
 
     def sum(self, matrix: Node) -> Node:
-        return self._node(self.graph.sum(matrix.name, 1))
+        # a runtime's own sum may take the numbers in another order from row to row: equal rows get different results
+        return self._apply("Gather", self.running_sum(matrix), places=-1, axis=1)
 
     def count(self, matrix: Node) -> Node:
-        ones = self._node(self.graph.cast(matrix.name, np.int64), whole=True)
-        return self._apply("ReduceSum", ones, places=[1], keepdims=0)
+        return self._apply("ReduceSum", self.cast(matrix, np.int64), places=[1], keepdims=0)
 
     def running_sum(self, matrix: Node, *, from_end: bool = False) -> Node:
         return self._apply("CumSum", matrix, places=1, reverse=int(from_end))
@@ -234,25 +155,47 @@ class OnnxOps(Ops):
 
     # Tables
 
-    def look_up(self, table: NDArray[Any], places: Node) -> Node:
-        found = self._node(self.graph.look_up(np.asarray(table), places.name), whole=table.dtype.kind in "iu")
+    def look_up(self, table: Any, places: Node) -> Node:
+        entries = np.asarray(table)
+        constant = self.graph.constant(entries, entries.dtype)
+        found = self._apply("Gather", constant, places, axis=0, whole=constant.whole)
         # vectors are kept in float32, as they were trained, and go on in float64
-        return self._node(self.graph.cast(found.name, np.float64)) if table.dtype == np.float32 else found
+        return self.cast(found, np.float64) if entries.dtype == np.float32 else found
 
     def segment(self, values: Node, knots: NDArray[Any]) -> Node:
-        return self._apply("Min", self._node(self.graph.last_not_above(values.name, knots), whole=True), len(knots) - 2)
+        return self.minimum(self._last_not_above(values, knots), len(knots) - 2)
 
     def count_below(self, values: Node, edges: NDArray[Any], *, or_equal: bool = False) -> Node:
         # an edge below everything makes the number of edges the place of the last one
         starts = np.concatenate([[-np.inf], edges])
-        return self._node(self.graph.last_not_above(values.name, starts, strictly=not or_equal), whole=True)
+        return self._last_not_above(values, starts, "LessOrEqual" if or_equal else "Less")
+
+    def _last_not_above(self, values: Node, knots: NDArray[Any], is_below: str = "LessOrEqual") -> Node:
+        """The place of the last knot that is below every value, at least 0, by binary search."""
+        n_knots = len(knots)
+        place = self.cast(self._apply("IsNaN", values), np.int64) * 0
+        step = 1 << max(math.ceil(math.log2(max(n_knots, 2))) - 1, 0)
+        while step:
+            candidate = place + step
+            knot = self.look_up(knots, self.minimum(candidate, n_knots - 1))
+            passed = self._apply("And", candidate < n_knots, self._apply(is_below, knot, values))
+            place = self.where(passed, candidate, place)
+            step //= 2
+        return place
 
     def bin_of(self, values: Node, n_bins: int) -> tuple[Node, Node]:
-        whole = self.clip(self._apply("Floor", values), 0.0, n_bins - 1.0)
-        return whole, self._node(self.graph.cast(whole.name, np.int64), whole=True)
+        whole = self.clip(self.floor(values), 0.0, n_bins - 1.0)
+        return whole, self.cast(whole, np.int64)
 
     def interpolate(self, values: Node, knots: NDArray[Any], heights: NDArray[Any]) -> Node:
-        return self._node(self.graph.interpolate(values.name, knots, heights))
+        if len(knots) == 1:
+            return values * 0.0 + float(heights[0])
+        inside = self.clip(values, knots[0], knots[-1])
+        left = self.segment(inside, knots)
+        offset = inside - self.look_up(knots, left)
+        line = self.look_up(np.diff(heights) / np.diff(knots), left) * offset + self.look_up(heights, left)
+        # never beyond the ends of a piece
+        return self.maximum(self.minimum(line, self.look_up(heights[1:], left)), self.look_up(heights[:-1], left))
 
     # Matrices of fields
 
@@ -286,7 +229,7 @@ class OnnxOps(Ops):
     # Field ids
 
     def known_ids(self, ids: Node, sizes: Any) -> Node:
-        return self._node(self.graph.known_ids(ids.name, np.asarray(sizes).tolist()), whole=True)
+        return self.where(self._apply("And", ids < sizes, ids > 0), ids, 0)
 
     def joined(self, vectors: Node) -> Node:
         return self._apply("Flatten", vectors, axis=1)
@@ -306,6 +249,6 @@ class OnnxOps(Ops):
     ) -> Node:
         result = common
         for k, value in enumerate(values):
-            here = self._apply("Equal", ids, int(value))
+            here = self._apply("Equal", ids, int(value), whole=False)
             result = self.where(here, own(k, lambda column: column), result)
         return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -15,7 +15,7 @@ Learned = Any
 """A learned array: a parameter while training, an array afterwards."""
 
 
-class Ops:
+class Ops(Protocol):
     """The operations of one backend, together with the learned arrays of one map.
 
     A map is a function of these, of logits and of what conditions it. Run on torch it can be trained, run on numpy it
@@ -36,198 +36,148 @@ class Ops:
 
     def over(self, arrays: Mapping[str, NDArray[Any]]) -> Ops:
         """Returns the same operations with other learned arrays."""
-        raise NotImplementedError
 
     def part(self, name: str) -> Ops:
         """Returns the same operations with the learned arrays below a name, `name.…`."""
-        raise NotImplementedError
 
     def learned(self, name: str) -> Learned:
         """Returns a learned array by name."""
-        raise NotImplementedError
 
     def has(self, name: str) -> bool:
         """Says whether there is a learned array, or a network, of that name."""
-        raise NotImplementedError
 
     def n_inputs(self, network: str) -> int:
         """Returns how many numbers a network takes per row."""
-        raise NotImplementedError
 
     def dense(self, network: str, rows: Values) -> Values:
         """Runs affine layers with ReLU in between: `(n, inputs)` to `(n, outputs)`.
 
         A row's result depends on that row alone outside training, to the last bit.
         """
-        raise NotImplementedError
 
     # Precision and constants
 
     def double(self, values: Values) -> Values:
-        """Goes on in float64; layers are trained in float32."""
-        raise NotImplementedError
-
-    def constant(self, values: Any) -> Values:
-        """Returns fixed numbers in float64."""
-        raise NotImplementedError
+        """Goes on in float64; layers are trained in float32, and fixed numbers become what the backend takes."""
 
     def rows(self, numbers: Learned, like: Values) -> Values:
         """Repeats K numbers for every row of `like`: `(n, K)`."""
-        raise NotImplementedError
 
     # Numbers
 
-    def exp(self, values: Values) -> Values:
-        raise NotImplementedError
+    def exp(self, values: Values) -> Values: ...
 
-    def log(self, values: Values) -> Values:
-        raise NotImplementedError
+    def log(self, values: Values) -> Values: ...
 
-    def log1p(self, values: Values) -> Values:
-        raise NotImplementedError
+    def log1p(self, values: Values) -> Values: ...
 
     def softplus(self, values: Values) -> Values:
         """Returns ln(1 + e^v), for v up to 40."""
-        raise NotImplementedError
 
     def power(self, values: Values, exponents: Values) -> Values:
         """Returns v^a for positive v."""
-        raise NotImplementedError
 
-    def sigmoid(self, values: Values) -> Values:
-        raise NotImplementedError
+    def sigmoid(self, values: Values) -> Values: ...
 
     def logit(self, probabilities: Values, floor: float) -> Values:
         """Returns ln p − ln(1 − p) after clipping to [floor, 1 − floor]."""
-        raise NotImplementedError
 
     def rounded(self, values: Values) -> Values:
         """Rounds logits to multiples of 2⁻⁴², between which sums of functions rise; see `round_logits`."""
-        raise NotImplementedError
 
-    def minimum(self, values: Values, bound: Values) -> Values:
-        raise NotImplementedError
+    def minimum(self, values: Values, bound: Values) -> Values: ...
 
-    def maximum(self, values: Values, bound: Values) -> Values:
-        raise NotImplementedError
+    def maximum(self, values: Values, bound: Values) -> Values: ...
 
-    def clip(self, values: Values, low: Any, high: Any) -> Values:
-        raise NotImplementedError
+    def clip(self, values: Values, low: Any, high: Any) -> Values: ...
 
-    def where(self, condition: Values, then: Values, otherwise: Values) -> Values:
-        raise NotImplementedError
+    def where(self, condition: Values, then: Values, otherwise: Values) -> Values: ...
 
     # Rows and columns
 
     def column(self, matrix: Values, place: int) -> Values:
         """Returns one column `(n,)`."""
-        raise NotImplementedError
 
     def columns(self, matrix: Values, start: int, end: int) -> Values:
         """Returns neighbouring columns, `start` up to but without `end`."""
-        raise NotImplementedError
 
     def take_columns(self, matrix: Values, places: Sequence[int]) -> Values:
         """Returns some columns, in that order."""
-        raise NotImplementedError
 
     def upright(self, values: Values) -> Values:
         """Turns `(n,)` into `(n, 1)`."""
-        raise NotImplementedError
 
     def concat(self, parts: Sequence[Values]) -> Values:
         """Puts matrices beside each other."""
-        raise NotImplementedError
 
     def pick(self, matrix: Values, places: Values) -> Values:
         """Returns from every row the number in its column: `(n, K)` and `(n,)` give `(n,)`."""
-        raise NotImplementedError
 
     def sum(self, matrix: Values) -> Values:
         """Sums every row."""
-        raise NotImplementedError
 
     def count(self, matrix: Values) -> Values:
         """Returns in how many columns every row of a matrix of truths is true."""
-        raise NotImplementedError
 
     def running_sum(self, matrix: Values, *, from_end: bool = False) -> Values:
         """Sums every row up to each column, or from each column on."""
-        raise NotImplementedError
 
     def running_max(self, numbers: Learned) -> Values:
         """Returns the largest of learned numbers up to each place."""
-        raise NotImplementedError
 
     def softmax(self, values: Values) -> Values:
         """Returns e^v / Σ e^v along the last dimension."""
-        raise NotImplementedError
 
     def softmax_sums(self, matrix: Values) -> Values:
         """Returns the running sums of a softmax, the last of which is 1."""
-        raise NotImplementedError
 
     # Tables
 
     def look_up(self, table: Any, places: Values) -> Values:
         """Returns entries, or rows, of a table."""
-        raise NotImplementedError
 
     def segment(self, values: Values, knots: Any) -> Values:
         """Returns the segment between knots in which every value lies; the outer ones go on beyond the knots."""
-        raise NotImplementedError
 
     def count_below(self, values: Values, edges: NDArray[Any], *, or_equal: bool = False) -> Values:
         """Returns how many of the rising edges lie below every value, or do not lie above it."""
-        raise NotImplementedError
 
     def bin_of(self, values: Values, n_bins: int) -> tuple[Values, Values]:
         """Returns the whole number below every value, held in 0 … n − 1: as a number and as a place."""
-        raise NotImplementedError
 
     def interpolate(self, values: Values, knots: NDArray[Any], heights: NDArray[Any]) -> Values:
         """Returns the line through rising heights at rising knots, constant outside; it never falls."""
-        raise NotImplementedError
 
     # Matrices of fields
 
     def vectors(self, context: Any) -> Values:
         """Returns a context as joined vectors `(n, F·d)`; in training it may come as field ids."""
-        raise NotImplementedError
 
     def matrices(self, rows: Values, n_rows: int, n_columns: int) -> Values:
         """Cuts every row into a matrix `(n, rows, columns)`."""
-        raise NotImplementedError
 
     def turned(self, matrices: Values) -> Values:
         """Turns rows of matrices into columns."""
-        raise NotImplementedError
 
     def matrix_of(self, matrices: Values, place: int) -> Values:
         """Returns one row of every matrix: `(n, columns)`."""
-        raise NotImplementedError
 
     def product(self, left: Values, right: Values) -> Values:
         """Multiplies matrices `(n, i, k)` and `(n, k, j)`."""
-        raise NotImplementedError
 
     def weighted_sum(self, weights: Values, parts: Sequence[Values]) -> Values:
         """Returns Σ weights[:, i] · parts[i], one part after the other."""
-        raise NotImplementedError
 
     # Field ids, after training
 
     def known_ids(self, ids: Values, sizes: Any) -> Values:
         """Turns ids beyond a field's size into 0, the unseen value."""
-        raise NotImplementedError
 
     def joined(self, vectors: Values) -> Values:
         """Turns vectors of fields `(n, F, d)` into a context `(n, F·d)`."""
-        raise NotImplementedError
 
     def add_shifts(self, base: Values, ids: Values, shifts: Any, offsets: Any) -> Values:
         """Adds the shift of every row's value of every field, field after field."""
-        raise NotImplementedError
 
     def replaced(
         self, common: Values, ids: Values, values: Sequence[int], own: Callable[[int, Callable[[Any], Any]], Values]
@@ -240,4 +190,3 @@ class Ops:
             values: The ids with an answer of their own.
             own: Returns the rows of the k-th value; takes k, and a function that picks those rows of any column.
         """
-        raise NotImplementedError

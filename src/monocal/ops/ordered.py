@@ -11,14 +11,15 @@ with positive coefficients, every step of which rises with it, and the result is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from monocal.core.scores import Floats
 
 if TYPE_CHECKING:
-    from monocal.ops.onnx_graph import GraphBuilder
+    from monocal.ops.onnx_graph import Node
+    from monocal.ops.onnx_ops import OnnxOps
 
 EXPONENT_LIMIT = 100.0
 """Arguments of the exponential are clipped to ±100: e^-100 is 4e-44."""
@@ -33,53 +34,45 @@ _OCTAVES, _LOG_STEPS, _LOG_TERMS = 60, 8, 6
 """The logarithm knows 2^-60 … 2^60, with 8 table entries per doubling and six terms of its series."""
 
 
-def write_exp(graph: GraphBuilder, values: str) -> str:
-    """Adds e^x, relative error below 4e-15, for float64 values of any shape."""
+def ordered_exp(ops: OnnxOps, values: Node) -> Node:
+    """Returns e^x, relative error below 4e-15, for float64 values of any shape."""
     n_entries = int(np.ceil(EXPONENT_LIMIT / np.log(2.0))) * _STEPS
-    places = np.arange(-n_entries, n_entries + 2)
     # the first part has few enough digits that its multiples are exact
     high = np.float64(np.float32(np.log(2.0) / _STEPS))
     low = np.log(2.0) / _STEPS - high
-    x = graph.clip(values, -EXPONENT_LIMIT, EXPONENT_LIMIT)
-    steps = graph.apply("Floor", graph.multiply(x, _STEPS / np.log(2.0)))
-    rest = graph.subtract(graph.subtract(x, graph.multiply(steps, float(high))), graph.multiply(steps, float(low)))
-    rest = graph.clip(rest, 0.0, np.log(2.0) / _STEPS)
-    power = graph.add(graph.multiply(rest, 1.0 / _EXP_TERMS), 1.0)
+    x = ops.clip(values, -EXPONENT_LIMIT, EXPONENT_LIMIT)
+    steps = ops.floor(x * (_STEPS / np.log(2.0)))
+    rest = ops.clip(x - steps * high - steps * low, 0.0, np.log(2.0) / _STEPS)
+    power = rest * (1.0 / _EXP_TERMS) + 1.0
     for term in range(_EXP_TERMS - 1, 0, -1):
-        power = graph.add(graph.multiply(graph.multiply(rest, power), 1.0 / term), 1.0)
-    entry = graph.cast(graph.add(steps, float(n_entries)), np.int64)
-    table = np.exp2(places / _STEPS)
-    here, following = graph.look_up(table[:-1], entry), graph.look_up(table[1:], entry)
-    return graph.apply("Min", graph.multiply(here, power), following)
+        power = rest * power * (1.0 / term) + 1.0
+    entry = ops.cast(steps + float(n_entries), np.int64)
+    table = np.exp2(np.arange(-n_entries, n_entries + 2) / _STEPS)
+    return ops.minimum(ops.look_up(table[:-1], entry) * power, ops.look_up(table[1:], entry))
 
 
-def write_log(graph: GraphBuilder, values: str) -> str:
-    """Adds ln x, absolute error below 2e-14, for float64 values from 2^-60 to 2^60."""
+def ordered_log(ops: OnnxOps, values: Node) -> Node:
+    """Returns ln x, absolute error below 2e-14, for float64 values from 2^-60 to 2^60."""
     table = np.exp2(np.arange(-_OCTAVES * _LOG_STEPS, _OCTAVES * _LOG_STEPS + 2) / _LOG_STEPS)
     logs = np.log(table)
-    x = graph.clip(values, float(table[0]), float(table[-3]))
-    entry = _entry_of(graph, x, table)
-    here = graph.look_up(table[:-1], entry)
+    x = ops.clip(values, table[0], table[-3])
+    entry = _entry_of(ops, x, table)
+    here = ops.look_up(table[:-1], entry)
     # ln(x / here) = 2 artanh(s) with s = q / (2 + q), written so that it rises with q step by step
-    q = graph.apply("Div", graph.subtract(x, here), here)
-    s = graph.subtract(1.0, graph.apply("Div", graph.constant(2.0), graph.add(q, 2.0)))
-    square = graph.multiply(s, s)
-    series = graph.constant(1.0 / (2 * _LOG_TERMS - 1))
+    q = (x - here) / here
+    s = 1.0 - 2.0 / (q + 2.0)
+    square = s * s
+    series: Any = 1.0 / (2 * _LOG_TERMS - 1)
     for term in range(_LOG_TERMS - 2, -1, -1):
-        series = graph.add(graph.multiply(square, series), 1.0 / (2 * term + 1))
-    rise = graph.multiply(graph.multiply(s, series), 2.0)
-    return graph.apply("Min", graph.add(rise, graph.look_up(logs[:-1], entry)), graph.look_up(logs[1:], entry))
+        series = square * series + 1.0 / (2 * term + 1)
+    rise = s * series * 2.0
+    return ops.minimum(rise + ops.look_up(logs[:-1], entry), ops.look_up(logs[1:], entry))
 
 
-def _entry_of(graph: GraphBuilder, x: str, table: Floats) -> str:
+def _entry_of(ops: OnnxOps, x: Node, table: Floats) -> Node:
     """The last table entry that is not above x: a guess by the runtime's logarithm, put right by two comparisons."""
-    guess = graph.apply("Floor", graph.multiply(graph.apply("Log", x), _LOG_STEPS / np.log(2.0)))
-    guess = graph.clip(graph.add(guess, float(_OCTAVES * _LOG_STEPS)), 0.0, len(table) - 3.0)
-    entry = graph.cast(guess, np.int64)
-    too_high = graph.apply("Less", x, graph.look_up(table, entry))
-    entry = graph.apply("Sub", entry, graph.cast(too_high, np.int64))
-    following = graph.apply("Add", entry, graph.constant(1, np.int64))
-    too_low = graph.apply("GreaterOrEqual", x, graph.look_up(table, following))
-    return graph.apply(
-        "Min", graph.apply("Add", entry, graph.cast(too_low, np.int64)), graph.constant(len(table) - 2, np.int64)
-    )
+    guess = ops.floor(ops.graph.apply("Log", x) * (_LOG_STEPS / np.log(2.0)))
+    entry = ops.cast(ops.clip(guess + float(_OCTAVES * _LOG_STEPS), 0.0, len(table) - 3.0), np.int64)
+    entry = entry - ops.cast(x < ops.look_up(table, entry), np.int64)
+    entry = entry + ops.cast(x >= ops.look_up(table, entry + 1), np.int64)
+    return ops.minimum(entry, len(table) - 2)

@@ -8,8 +8,6 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from monocal.ops.operations import Ops
-
 
 def held_between(values: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
     """Clamps, with the gradient of the inside at both bounds; releases of torch differ there in that of `clamp`.
@@ -26,7 +24,7 @@ def held_between(values: Tensor, low: float | Tensor, high: float | Tensor) -> T
 
 
 @final
-class TorchOps(Ops):
+class TorchOps:
     """The operations on tensors; see `Ops` for what each of them means. Field ids come as a context already.
 
     Arguments:
@@ -58,14 +56,11 @@ class TorchOps(Ops):
 
     # Precision and constants
 
-    def double(self, values: Tensor) -> Tensor:
-        return values.to(torch.float64)
-
-    def constant(self, values: Any) -> Tensor:
+    def double(self, values: Any) -> Tensor:
         return torch.as_tensor(values, dtype=torch.float64)
 
     def rows(self, numbers: Any, like: Tensor) -> Tensor:
-        values = numbers if isinstance(numbers, Tensor) else torch.as_tensor(numbers, dtype=torch.float64)
+        values = numbers if isinstance(numbers, Tensor) else self.double(numbers)
         return values.expand(like.shape[0], -1)
 
     # Numbers

@@ -15,7 +15,8 @@ from monocal.neural.base import NeuralCalibrator, need
 from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_weight
 from monocal.neural.maps import MapInputs, broken_line, line_parts
 from monocal.neural.options import FitSettings
-from monocal.ops.onnx_ops import Node, OnnxOps
+from monocal.ops.onnx_graph import Node
+from monocal.ops.onnx_ops import OnnxOps
 from monocal.ops.operations import Ops, Values
 
 if TYPE_CHECKING:
@@ -168,24 +169,20 @@ def node_integral(ops: OnnxOps, t: Node, offsets: Node) -> Node:
     graph.is_exact = False
     nodes, shares = np.polynomial.legendre.leggauss(graph.n_nodes)
 
-    def single(values: Any) -> str:
+    def single(values: Any) -> Node:
         return graph.constant(values, np.float32)
 
     def learned(name: str) -> Any:
         return ops.learned(f"integrand.{name}")
 
     slopes = np.outer((nodes + 1.0) / 2.0, learned("slopes").astype(np.float64))
-    limits = graph.apply("Unsqueeze", graph.cast(t.name, np.float32), graph.constant([1, 2], np.int64))
-    moved = graph.apply("Mul", limits, single(slopes[None]))
-    kept = graph.apply("Unsqueeze", graph.cast(offsets.name, np.float32), graph.constant([1], np.int64))
-    rows = graph.apply("Relu", graph.apply("Add", moved, kept))
+    limits = graph.apply("Unsqueeze", ops.cast(t, np.float32), places=[1, 2])
+    kept = graph.apply("Unsqueeze", ops.cast(offsets, np.float32), places=[1])
+    rows = graph.apply("Relu", limits * single(slopes[None]) + kept)
     rows = graph.apply("MatMul", rows, single(learned("second.weight").T))
-    rows = graph.apply("Relu", graph.apply("Add", rows, single(learned("second.bias"))))
+    rows = graph.apply("Relu", rows + single(learned("second.bias")))
     last = graph.apply("MatMul", rows, single(learned("third.weight").T))
-    raw = graph.cast(graph.apply("Squeeze", last, graph.constant([2], np.int64)), np.float64)
-    raw, zero = graph.add(raw, float(learned("third.bias")[0])), graph.constant(0.0)
+    raw = ops.cast(graph.apply("Squeeze", last, places=[2]), np.float64) + float(learned("third.bias")[0])
     # the runtime's own exponential: a rule at moving nodes promises no order that a slower one could keep
-    heights = graph.add(graph.apply("Exp", graph.apply("Min", raw, zero)), graph.apply("Max", raw, zero))
-    weighted = graph.multiply(heights, graph.constant(shares / 2.0))
-    total = graph.apply("ReduceSum", weighted, graph.constant([1], np.int64), keepdims=0)
-    return t * Node(graph, total)
+    heights = graph.apply("Exp", ops.minimum(raw, 0.0)) + ops.maximum(raw, 0.0)
+    return t * graph.apply("ReduceSum", heights * (shares / 2.0), places=[1], keepdims=0)

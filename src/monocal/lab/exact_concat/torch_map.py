@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Literal, final, get_args
+from typing import Any, Literal, cast, final, get_args
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from monocal.ops.operations import Ops
 from monocal.ops.torch_ops import TorchOps, held_between
 
 Integral = Literal["exact", "clenshaw_curtis", "gauss_legendre", "umnn"]
-TORCH = TorchOps(nn.Module())
+TORCH = cast("Ops", TorchOps(nn.Module()))
 
 Rule = Literal["clenshaw_curtis", "gauss_legendre", "umnn"]
 NodesAndWeights = tuple[NDArray[np.float64], NDArray[np.float64]]

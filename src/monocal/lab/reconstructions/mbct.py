@@ -13,7 +13,7 @@ from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.scores import Floats, logit, sigmoid
 from monocal.lab.reconstructions.mbct_forest import Forest, Judge, Limits, grow_tree, is_held_out
-from monocal.ops.onnx_ops import Node, OnnxOps
+from monocal.ops.onnx_ops import OnnxOps
 from monocal.ops.operations import Ops, Values
 
 LOWEST = 1e-6
@@ -134,24 +134,20 @@ class Mbct(Calibrator):
     def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
         if not isinstance(ops, OnnxOps):
             return self._walk(Dataset(logits, ids=ids))
-        graph = ops.graph
-        bins = graph.last_not_above(logits.name, np.concatenate([[-1e9], self.knots_]))
-        matrix = graph.upright(bins)
-        if ids is not None:
-            matrix = graph.apply("Concat", graph.cast(ids.name, np.int64), matrix, axis=1)
+        bins = ops.count_below(logits, self.knots_, or_equal=True)
+        matrix = ops.upright(bins) if ids is None else ops.concat([ids, ops.upright(bins)])
         column, start, size, left, right = (self.nodes_[:, place].copy() for place in range(5))
-        zero = graph.multiply_int(bins, 0)
-        p = graph.clip(graph.sigmoid(logits.name), LOWEST, 1.0 - LOWEST)
+        p = ops.clip(ops.sigmoid(logits), LOWEST, 1.0 - LOWEST)
         for root in self.roots_:
-            node = graph.apply("Add", zero, graph.constant(int(root), np.int64))
+            node = bins * 0 + int(root)
             for _ in range(self.max_depth):
-                value = graph.apply("Max", graph.pick(matrix, graph.look_up(column, node)), graph.constant(0, np.int64))
-                place = graph.apply("Min", value, graph.look_up(size, node))
-                side = graph.look_up(self.sides_, graph.apply("Add", graph.look_up(start, node), place))
-                goes_left = graph.apply("Equal", side, graph.constant(1, np.int64))
-                node = graph.apply("Where", goes_left, graph.look_up(left, node), graph.look_up(right, node))
-            p = graph.clip(graph.multiply(p, graph.look_up(self.ratios_, node)), LOWEST, 1.0 - LOWEST)
-        return Node(graph, p)
+                value = ops.maximum(ops.pick(matrix, ops.look_up(column, node)), 0)
+                place = ops.minimum(value, ops.look_up(size, node))
+                side = ops.look_up(self.sides_, ops.look_up(start, node) + place)
+                goes_left = ops.graph.apply("Equal", side, 1)
+                node = ops.where(goes_left, ops.look_up(left, node), ops.look_up(right, node))
+            p = ops.clip(p * ops.look_up(self.ratios_, node), LOWEST, 1.0 - LOWEST)
+        return p
 
 
 def _clipped(p: Floats) -> Floats:
