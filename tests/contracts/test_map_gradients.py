@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.compiled.limits import LOG_SCALE_LIMIT
+from monocal.compiled.jit import LOG_SCALE_LIMIT
 from monocal.lab.exact_concat.torch_map import ConcatMap
 from monocal.lab.reconstructions.adacalib_map import AdaCalibMap, interpolate
 from monocal.lab.reconstructions.adacalib_statistics import value_statistics

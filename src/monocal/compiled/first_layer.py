@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.compiled.jit import REORDERED_SUMS, Ids, Matrix, Vector, compiled
-
-MOST_COLUMNS = 4096
+from monocal.compiled.jit import MOST_COLUMNS, REORDERED_SUMS, Ids, Matrix, Vector, compiled
 
 
 class BatchValues(NamedTuple):

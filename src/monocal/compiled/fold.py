@@ -18,7 +18,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.compiled.jit import LANES
+from monocal.compiled.jit import LANES, MOST_COLUMNS
 
 CACHE_LINE = 64
 
@@ -58,20 +58,7 @@ DEFAULT_TABLE_BYTES = 1 << 28
 
 _FOLDED_AT_ONCE = 1 << 16
 
-MOST_COLUMNS = 4096
-"""Largest width of a layer together with the columns that skip it."""
-
-(
-    N_FIELDS,
-    N_SKIP,
-    N_COLUMNS,
-    N_FOLDED,
-    N_LARGE,
-    N_VECTOR,
-    N_LAYERS,
-    N_WIDEST,
-    FIRST_FIELD,
-) = range(9)
+N_FIELDS, N_SKIP, N_COLUMNS, N_FOLDED, N_VECTOR, N_LAYERS, N_WIDEST, FIRST_FIELD = range(8)
 """Where the plan, one int64 array that tells the compiled loops all sizes, keeps what. Four numbers per field follow
 (column, ids, first row in its table, first row of its projection), then four per layer (inputs, outputs, padded
 outputs, first weight). A layer with at most 8 outputs keeps one row of weights per output and has 0 padded outputs;
@@ -108,6 +95,11 @@ class FoldedNet:
     @property
     def n_bytes(self) -> int:
         return sum(part.nbytes for part in (self.table, self.vectors, self.projections, self.weights))
+
+    def arrays(self, *places: int) -> tuple[Ids, Floats32, Floats32, Floats32, Floats32]:
+        """Returns everything as compiled loops take it, with numbers of their own at the end of the plan."""
+        plan = np.concatenate([self.plan, np.array(places, np.int64)])
+        return plan, self.table, self.vectors, self.projections, self.weights
 
 
 @final
@@ -171,10 +163,8 @@ def fold(
     weights, layer_plan, widest = _later_layers(layers, columns.biases)
     if max(widest, columns.n_columns) > MOST_COLUMNS:
         raise ValueError(f"layers may have up to {MOST_COLUMNS} columns, got {max(widest, columns.n_columns)}")
-    n_folded = int(folded.sum())
-    head = [n_fields, columns.n_skip_padded, columns.n_columns, n_folded, n_fields - n_folded, n_full]
-    plan = np.asarray([*head, len(layer_plan) // 4, max(widest, columns.n_columns), *fields, *layer_plan], np.int64)
-
+    head = [n_fields, columns.n_skip_padded, columns.n_columns, int(folded.sum()), n_full, len(layer_plan) // 4]
+    plan = np.asarray([*head, max(widest, columns.n_columns), *fields, *layer_plan], np.int64)
     return FoldedNet(
         plan=plan,
         table=table,

@@ -1,4 +1,7 @@
-"""The one decorator of all compiled loops. Loads numba when the first loop is defined, not before."""
+"""The one decorator of all compiled loops, and numbers that they and their twins in torch or numpy agree on.
+
+Loads numba when the first loop is defined, not before, and never torch.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,22 @@ from typing import Any
 
 import numpy as np
 
+LOG_SCALE_LIMIT = 15.0
+"""The rescaling factor exp(w) stays within exp(±15), so that no input makes it infinite or zero."""
+
+HASH_STARTS = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)
+HASH_FACTORS = (0xBF58476D1CE4E5B9, 0xC2B2AE3D27D4EB4F)
+HASH_LAST_FACTOR = 0x94D049BB133111EB
+"""Constants of the two hashes of a text; saved indexes and hashed fields rest on them, so they never change."""
+
+LONGEST_VALUE = 4_096
+"""Bytes of a category. Longer texts count as unseen in fits, tables and requests, so none costs more than this."""
+
+TEXT_ROOM = 8
+"""Zero bytes behind the texts of a request: they are read eight bytes at a time."""
+
 REORDERED_SUMS = frozenset({"reassoc", "contract", "nsz"})
 """Lets the compiler reorder sums, which a vectorised reduction needs. Not for sums whose order matters."""
-
-FUSED_STEPS = frozenset({"contract"})
-"""Lets the compiler fuse a multiplication and an addition; sums keep their order."""
 
 
 @cache
@@ -84,6 +98,9 @@ Number = Any
 """What compiled loops take. numba infers the exact types: float32 arrays, int64 ids, any scalars."""
 
 ZERO: Number = np.float32(0.0)
+
+MOST_COLUMNS = 4096
+"""Largest width of a layer together with the columns that skip it."""
 
 LANES = 8
 """Widths are padded to a multiple of this many float32 numbers, one AVX2 register."""

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.compiled.fold import (
-    DEFAULT_TABLE_BYTES,
-    N_COLUMNS,
-    N_WIDEST,
-    FoldedNet,
-    State,
-    constant_layer,
-    fold,
-    layers_of,
-)
-from monocal.compiled.jit import Ids, Matrix, Vector, compiled, scalar
-from monocal.compiled.limits import LOG_SCALE_LIMIT
-from monocal.compiled.rows import BLOCK, FoldedPredictor, mixed, on_line, run_layers, sum_fields
+from monocal.compiled.fold import DEFAULT_TABLE_BYTES, N_COLUMNS, N_WIDEST, State, constant_layer, fold, layers_of
+from monocal.compiled.jit import LOG_SCALE_LIMIT, Vector, compiled, scalar
+from monocal.compiled.rows import BLOCK, FoldedPredictor, Net, mixed, on_line, run_layers, sum_fields
 
 
 @scalar
@@ -82,23 +72,14 @@ def integrate_knots(t: float, knots: Any, n_knots: int, raw: Any, row: int) -> A
 
 @compiled()
 def score_knot_rows(
-    logits: Vector,
-    field_ids: Any,
-    plan: Ids,
-    table: Matrix,
-    vectors: Matrix,
-    projections: Matrix,
-    layers: Vector,
-    knots: Vector,
-    constants: Vector,
-    line: Vector,
-    out: Vector,
+    logits: Vector, field_ids: Any, net: Net, knots: Vector, constants: Vector, line: Vector, out: Vector
 ) -> None:
     """Writes calibrated logits into `out`; see `FoldedPredictor.score` for `line`.
 
     `constants`: beta, intercept. The plan ends with the output that is w (b follows) or -1 and the skipping column that
     is the wide shift or -1.
     """
+    plan = net[0]
     n_rows = logits.shape[0]
     n_block = min(n_rows, BLOCK)
     sums = np.empty((n_block, plan[N_COLUMNS]), np.float32)
@@ -109,8 +90,8 @@ def score_knot_rows(
     while first < n_rows:
         n_here = min(n_block, n_rows - first)
         for row in range(n_here):
-            sum_fields(plan, layers, table, vectors, projections, field_ids, first + row, sums, row)
-        result = run_layers(n_here, plan, layers, sums, work)
+            sum_fields(net, field_ids, first + row, sums, row)
+        result = run_layers(n_here, net, sums, work)
         for row in range(n_here):
             scale, shift = 1.0, constants[1]
             if wide_column >= 0:
@@ -124,55 +105,6 @@ def score_knot_rows(
         first += n_here
 
 
-@final
-class FoldedKnots(FoldedPredictor):
-    r"""Scores rows with UMC whose integrand is given at knots.
-
-    .. math:: f(t, x) = e^{w(x)} (U(t, x) + \beta) + b(x) + \mathrm{wide}(x) + \mathrm{intercept}
-
-    The result never decreases in t for fixed ids, not even between neighbouring float64 numbers; see
-    `knot_integral`.
-
-    Arguments:
-        net: The folded network. Its only skipping column is the wide shift, if there is one; its outputs are one raw
-            height per knot, then w and b if `rescaling`.
-        knots: Increasing positions on the logit axis, at least two.
-        beta: Constant of the integral.
-        intercept: Added to every result.
-        rescaling: Whether the network returns w and b.
-        wide: Whether there is a wide shift.
-    """
-
-    def __init__(
-        self,
-        net: FoldedNet,
-        knots: NDArray[Any],
-        *,
-        beta: float = 0.0,
-        intercept: float = 0.0,
-        rescaling: bool = True,
-        wide: bool = False,
-    ) -> None:
-        super().__init__(net)
-        self.knots = np.ascontiguousarray(knots, np.float64)
-        n_knots = self.knots.shape[0]
-        constants = np.array([beta, intercept], np.float64)
-        places = np.array([n_knots if rescaling else -1, net.n_skip - 1 if wide else -1], np.int64)
-        self._rest = (
-            *(np.concatenate([net.plan, places]), net.table, net.vectors, net.projections, net.weights),
-            *(self.knots, constants),
-        )
-
-    def write(
-        self,
-        logits: NDArray[np.float64],
-        field_ids: NDArray[np.int32],
-        line: NDArray[np.float64],
-        out: NDArray[np.float64],
-    ) -> None:
-        score_knot_rows(logits, field_ids, *self._rest, line, out)
-
-
 def umc_predictor(
     state: State,
     *,
@@ -181,8 +113,12 @@ def umc_predictor(
     wide_shifts: NDArray[Any] | None = None,
     intercept: float = 0.0,
     max_table_bytes: int = DEFAULT_TABLE_BYTES,
-) -> FoldedKnots:
-    """Returns what scores rows of ids as `maps.umc` does on numpy arrays, to rounding.
+) -> FoldedPredictor:
+    r"""Returns what scores rows of ids as `maps.umc` does on numpy arrays, to rounding.
+
+    .. math:: f(t, x) = e^{w(x)} (U(t, x) + \beta) + b(x) + \mathrm{wide}(x) + \mathrm{intercept}
+
+    The result never decreases in t for fixed ids, not even between neighbouring float64 numbers; see `knot_integral`.
 
     Arguments:
         state: What the map learned, by name.
@@ -192,7 +128,7 @@ def umc_predictor(
         intercept: A constant logit shift, for example of a recent-intercept refit.
         max_table_bytes: Budget of the folded table.
     """
-    n_values, n_knots = int(sum(field_sizes)), state["knots"].shape[0]
+    n_values, knots = int(sum(field_sizes)), np.ascontiguousarray(state["knots"], np.float64)
     own = None if wide_shifts is None else np.asarray(wide_shifts, np.float64).reshape(n_values, 1)
     table = np.zeros((n_values, 0)) if vectors is None else np.asarray(vectors)
     if "constants" in state:
@@ -200,11 +136,7 @@ def umc_predictor(
     else:
         layers = layers_of(state, "trunk")
     net = fold(field_sizes, table, layers, own_columns=own, max_table_bytes=max_table_bytes)
-    return FoldedKnots(
-        net,
-        np.asarray(state["knots"]),
-        beta=float(np.asarray(state["beta"]).reshape(())),
-        intercept=intercept,
-        rescaling=layers[-1].biases.shape[0] > n_knots,
-        wide=own is not None,
-    )
+    # heights, then w and b if there are more outputs; the wide shift alone skips the network
+    w_column = len(knots) if net.n_outputs > len(knots) else -1
+    constants = np.array([float(np.asarray(state["beta"]).reshape(())), intercept], np.float64)
+    return FoldedPredictor(net, score_knot_rows, net.arrays(w_column, net.n_skip - 1), knots, constants)

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monocal.compiled.dense import LINE_NUMBERS, N_AT_ONCE, add_to_8, add_to_16, add_to_64, fetch
-from monocal.compiled.fold import (
-    FIRST_FIELD,
-    MOST_COLUMNS,
-    N_COLUMNS,
-    N_FIELDS,
-    N_FOLDED,
-    N_LARGE,
-    N_LAYERS,
-    N_SKIP,
-    N_VECTOR,
-    FoldedNet,
-)
-from monocal.compiled.jit import ZERO, Ids, Matrix, Vector, scalar, vector
+from monocal.compiled.fold import FIRST_FIELD, N_COLUMNS, N_FIELDS, N_FOLDED, N_LAYERS, N_SKIP, N_VECTOR, FoldedNet
+from monocal.compiled.jit import MOST_COLUMNS, ZERO, Matrix, scalar, vector
 
 BLOCK = 32
 """Rows that are taken through the network together, so that a layer's weights stay in the cache."""
@@ -33,13 +22,18 @@ N_NEAR = 1 << 13
 """Numbers of a field's table that the first rows of a request bring near for the others."""
 
 
+Net = Any
+"""A folded network in a loop: plan, table, vectors, projections and weights (`FoldedNet.arrays`)."""
+
+
 @scalar
-def fetch_folded(plan: Ids, first: int, last: int, row: int, field_ids: Any, table: Matrix) -> None:
+def fetch_folded(net: Net, field_ids: Any, row: int) -> None:
     """Starts to load what `add_folded` will add `N_AHEAD` rows after this one, of fields with many values."""
+    plan, table = net[0], net[1]
     row += N_AHEAD
     if row < field_ids.shape[0]:
         n_columns = plan[N_COLUMNS]
-        for f in range(first, last):
+        for f in range(plan[N_FOLDED]):
             p = FIRST_FIELD + 4 * f
             size = plan[p + 1]
             if size * n_columns > N_NEAR:
@@ -50,12 +44,11 @@ def fetch_folded(plan: Ids, first: int, last: int, row: int, field_ids: Any, tab
 
 
 @vector
-def add_folded(
-    plan: Ids, first: int, last: int, row: int, field_ids: Any, table: Matrix, sums: Matrix, to: int
-) -> None:
-    """Adds the table rows of fields `first` to `last` (in the plan's order) to `sums[to]`."""
-    n_columns = min(plan[N_COLUMNS], MOST_COLUMNS)
-    f = first
+def add_folded(net: Net, field_ids: Any, row: int, sums: Matrix, to: int) -> None:
+    """Adds the table rows of the folded fields to `sums[to]`, in the plan's order."""
+    plan, table = net[0], net[1]
+    n_columns, last = min(plan[N_COLUMNS], MOST_COLUMNS), plan[N_FOLDED]
+    f = 0
     while f + 4 <= last:
         p = FIRST_FIELD + 4 * f
         i0 = field_ids[row, plan[p]]
@@ -79,20 +72,11 @@ def add_folded(
 
 
 @vector
-def add_large(
-    plan: Ids,
-    first: int,
-    last: int,
-    row: int,
-    field_ids: Any,
-    vectors: Matrix,
-    projections: Matrix,
-    sums: Matrix,
-    to: int,
-) -> None:
-    """Adds the projected vectors of fields `first` to `last` to `sums[to]`."""
+def add_large(net: Net, field_ids: Any, row: int, sums: Matrix, to: int) -> None:
+    """Adds the projected vectors of the fields that are too large for the table to `sums[to]`."""
+    plan, vectors, projections = net[0], net[2], net[3]
     n_columns = min(plan[N_COLUMNS], MOST_COLUMNS)
-    for f in range(first, last):
+    for f in range(plan[N_FOLDED], plan[N_FIELDS]):
         p = FIRST_FIELD + 4 * f
         i0 = field_ids[row, plan[p]]
         at = plan[p + 2] + (i0 if 0 <= i0 < plan[p + 1] else 0)
@@ -104,25 +88,13 @@ def add_large(
 
 
 @vector
-def sum_fields(
-    plan: Ids,
-    weights: Vector,
-    table: Matrix,
-    vectors: Matrix,
-    projections: Matrix,
-    field_ids: Any,
-    row: int,
-    sums: Matrix,
-    to: int,
-) -> None:
+def sum_fields(net: Net, field_ids: Any, row: int, sums: Matrix, to: int) -> None:
     """Writes a row's first layer into `sums[to]`."""
-    n_columns = min(plan[N_COLUMNS], MOST_COLUMNS)
-    n_folded = plan[N_FOLDED]
-    for c in range(n_columns):
-        sums[to, c] = weights[c]
-    fetch_folded(plan, 0, n_folded, row, field_ids, table)
-    add_folded(plan, 0, n_folded, row, field_ids, table, sums, to)
-    add_large(plan, n_folded, n_folded + plan[N_LARGE], row, field_ids, vectors, projections, sums, to)
+    for c in range(min(net[0][N_COLUMNS], MOST_COLUMNS)):
+        sums[to, c] = net[4][c]
+    fetch_folded(net, field_ids, row)
+    add_folded(net, field_ids, row, sums, to)
+    add_large(net, field_ids, row, sums, to)
 
 
 @scalar
@@ -168,11 +140,12 @@ def dense_narrow(work: Matrix, source: int, target: int, n_in: int, weights: Mat
 
 
 @vector
-def run_layers(n_rows: int, plan: Ids, weights: Vector, sums: Matrix, work: Matrix) -> int:
+def run_layers(n_rows: int, net: Net, sums: Matrix, work: Matrix) -> int:
     """Takes a block's first layer through the other ones; returns the row of `work` where the results begin.
 
     `work` has `2 * n_rows` rows: the layers go back and forth between its halves.
     """
+    plan, weights = net[0], net[4]
     first = plan[N_SKIP]
     n_columns = min(plan[N_COLUMNS] - first, MOST_COLUMNS)
     for row in range(n_rows):
@@ -208,18 +181,24 @@ def mixed(start: float, value: float, line: Any) -> Any:
     return (1.0 - line[2]) * start + line[2] * value + line[3]
 
 
-class FoldedPredictor(ABC):
+@final
+class FoldedPredictor:
     """Turns logits and field ids into calibrated logits on numpy arrays: no torch, one thread.
 
     A row's result does not depend on the other rows of the call, to the last bit. Calls from several threads are
     safe: nothing is kept between them.
+
+    Arguments:
+        net: The folded network.
+        loop: Takes logits, ids, what `rest` holds, the line, and the array to write into.
+        rest: What the loop needs of the network and beside it.
     """
 
-    def __init__(self, net: FoldedNet) -> None:
+    def __init__(self, net: FoldedNet, loop: Callable[..., None], *rest: Any) -> None:
         self.net = net
+        self._loop, self._rest = loop, rest
         self._n_fields = net.n_fields
 
-    @final
     def score(
         self, logits: NDArray[Any], field_ids: NDArray[Any], line: NDArray[np.float64] = AS_IT_IS
     ) -> NDArray[np.float64]:
@@ -240,12 +219,10 @@ class FoldedPredictor(ABC):
         self.write(t, rows, line, out)
         return out
 
-    @final
     def warm_up(self) -> None:
         """Compiles or loads the loops now instead of at the first request."""
         self.score(np.zeros(1), np.zeros((1, self._n_fields), np.int32))
 
-    @abstractmethod
     def write(
         self,
         logits: NDArray[np.float64],
@@ -254,3 +231,4 @@ class FoldedPredictor(ABC):
         out: NDArray[np.float64],
     ) -> None:
         """Writes what `score` returns into `out`, without looking at the arrays' shapes."""
+        self._loop(logits, field_ids, *self._rest, line, out)

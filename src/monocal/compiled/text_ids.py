@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from monocal.compiled.jit import compiled, scalar
-from monocal.compiled.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE, TEXT_ROOM
+from monocal.compiled.jit import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE, TEXT_ROOM, compiled, scalar
 
 FOUND, UNCLEAR = 0, 1
 """All ids are found; the zero bytes do not end as many texts as there should be."""
@@ -69,7 +68,7 @@ def _end(data: Any, at: Any) -> Any:
 
 @compiled()
 def find_ids(
-    data: Any, lengths: Any, columns: Any, n_varying: int, n_rows: int, facts: Any, entries: Any, salt: Any, ids: Any
+    data: Any, lengths: Any, columns: Any, n_varying: int, facts: Any, entries: Any, salt: Any, ids: Any
 ) -> int:
     """Writes the ids of a request's texts and returns `FOUND`, or `UNCLEAR` with ids that are incomplete.
 
@@ -80,12 +79,12 @@ def find_ids(
         lengths: Bytes of every text, for texts that may hold zero bytes; empty if the first zero byte ends each.
         columns: The fields in the order of their texts: first those with one text per row, then those with one for all.
         n_varying: How many of them have one text per row.
-        n_rows: Rows of `ids`.
         facts: Per field what `FIRST_SLOT`, `MASK` and `N_BUCKETS` say.
         entries: Two words per entry: the first hash; the upper half of the second hash and the id. No id, no entry.
         salt: What the hashes of these entries started from.
         ids: Where to write.
     """
+    n_rows = ids.shape[0]
     n_bytes = np.uint64(data.shape[0] - TEXT_ROOM)
     at = _ZERO
     n_found = 0

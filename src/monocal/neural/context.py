@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from monocal.compiled.first_layer import MOST_COLUMNS, BatchValues, number_values, scatter_rows, sum_rows
-from monocal.compiled.jit import numba_is_installed
+from monocal.compiled.first_layer import BatchValues, number_values, scatter_rows, sum_rows
+from monocal.compiled.jit import MOST_COLUMNS, numba_is_installed
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FIRST_ID, STEPS

@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.compiled.limits import LOG_SCALE_LIMIT
+from monocal.compiled.jit import LOG_SCALE_LIMIT
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.scores import Floats

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from monocal.compiled.jit import numba_is_installed
 from monocal.core.fields import FieldSchema
 from monocal.core.scores import Floats, logit, round_logits, sigmoid
+from monocal.ops.operations import OwnRows
 
 Arrays = Mapping[str, NDArray[Any]]
 Floats32 = NDArray[np.float32]
@@ -301,13 +302,7 @@ class NumpyOps(LearnedArrays):
         found: Floats = np.add.reduce(terms) if base.shape[0] > 1 else np.add.accumulate(terms)[-1]
         return found
 
-    def replaced(
-        self,
-        common: Floats,
-        ids: NDArray[Any],
-        values: Sequence[int],
-        own: Callable[[int, Callable[[Any], Any]], Floats],
-    ) -> Floats:
+    def replaced(self, common: Floats, ids: NDArray[Any], values: Sequence[int], own: OwnRows) -> Floats:
         result = common.copy()
         order = np.argsort(ids, kind="stable")
         starts, ends = (np.searchsorted(ids[order], values, side=side) for side in ("left", "right"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from monocal.ops.numpy_ops import Arrays, LearnedArrays, arrays_below
 from monocal.ops.onnx_graph import GraphBuilder, Node
+from monocal.ops.operations import OwnRows
 from monocal.ops.ordered import ordered_exp, ordered_log
 
 _FINE = 2.0**42
@@ -240,13 +241,7 @@ class OnnxOps(LearnedArrays):
             base = base + self.look_up(own, self.known_ids(self.column(ids, field), len(own)))
         return base
 
-    def replaced(
-        self,
-        common: Node,
-        ids: Node,
-        values: Sequence[int],
-        own: Callable[[int, Callable[[Any], Any]], Node],
-    ) -> Node:
+    def replaced(self, common: Node, ids: Node, values: Sequence[int], own: OwnRows) -> Node:
         result = common
         for k, value in enumerate(values):
             here = self._apply("Equal", ids, int(value), whole=False)

@@ -14,6 +14,9 @@ subtracted, multiplied, divided and compared."""
 Learned = Any
 """A learned array: a parameter while training, an array afterwards."""
 
+OwnRows = Callable[[int, Callable[[Values], Values]], Values]
+"""Returns the rows of the k-th of some values; takes k, and a function that picks those rows of any column."""
+
 
 class Ops(Protocol):
     """The operations of one backend, together with the learned arrays of one map.
@@ -179,14 +182,12 @@ class Ops(Protocol):
     def add_shifts(self, base: Values, ids: Values, shifts: Any, offsets: Any) -> Values:
         """Adds the shift of every row's value of every field, field after field."""
 
-    def replaced(
-        self, common: Values, ids: Values, values: Sequence[int], own: Callable[[int, Callable[[Any], Any]], Values]
-    ) -> Values:
+    def replaced(self, common: Values, ids: Values, values: Sequence[int], own: OwnRows) -> Values:
         """Replaces the rows whose id is one of some values.
 
         Arguments:
             common: What all other rows keep.
             ids: One id per row.
             values: The ids with an answer of their own.
-            own: Returns the rows of the k-th value; takes k, and a function that picks those rows of any column.
+            own: Their answers.
         """

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from monocal.compiled.jit import numba_is_installed
-from monocal.compiled.limits import TEXT_ROOM
+from monocal.compiled.jit import TEXT_ROOM, numba_is_installed
 from monocal.core.errors import InvalidInput, UnknownName, shown
 from monocal.core.fields import Ids
 from monocal.tables.texts import LARGEST_WHOLE
@@ -255,9 +254,7 @@ class TextTable:
         self, data: bytes, lengths: NDArray[np.int64], columns: NDArray[np.int64], n_varying: int, ids: Ids
     ) -> bool:
         texts = np.frombuffer(data, np.uint8)
-        code = self._find_ids(
-            texts, lengths, columns, n_varying, ids.shape[0], self._facts, self._entries, self._salt, ids
-        )
+        code = self._find_ids(texts, lengths, columns, n_varying, self._facts, self._entries, self._salt, ids)
         return bool(code == self._found)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monocal.compiled.limits import LONGEST_VALUE
+from monocal.compiled.jit import LONGEST_VALUE
 from monocal.core.errors import InvalidInput
 from monocal.serving import encode
 from monocal.serving.encode import FieldEncoder

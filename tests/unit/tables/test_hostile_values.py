@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import monocal
-from monocal.compiled.limits import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE
+from monocal.compiled.jit import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE
 from monocal.core.errors import MonocalWarning
 from monocal.lab.value_counts import GrowingDictionary
 from monocal.models import artefact

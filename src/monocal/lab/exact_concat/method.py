@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, final, get_args
 import numpy as np
 
 from monocal.calibrators.contract import RowScorer
-from monocal.compiled.limits import LOG_SCALE_LIMIT
+from monocal.compiled.jit import LOG_SCALE_LIMIT
 from monocal.core.dataset import Dataset
 from monocal.core.errors import UnknownName
 from monocal.neural.base import NeuralCalibrator, need

@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from monocal.compiled.jit import numba_is_installed
-from monocal.compiled.limits import LOG_SCALE_LIMIT
+from monocal.compiled.jit import LOG_SCALE_LIMIT, numba_is_installed
 from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
 from monocal.lab.exact_concat.walk import CAP
 from monocal.neural.context import affine, generator_of
