@@ -8,7 +8,7 @@ import pytest
 from monocal.calibrators import calibrator
 from monocal.core.scores import logit
 from monocal.evaluation.stats import MatchedCounts, ratio_interval
-from monocal.models.late import fit_late
+from monocal.models.fit import fit_late
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
 

@@ -16,10 +16,8 @@ from monocal.core.scores import Floats
 from monocal.evaluation.evaluate import evaluate_forecast, forecast_of, headline_metrics
 from monocal.evaluation.fields import FieldTable, by_times_seen, field_tables
 from monocal.evaluation.result import Evaluation, EvaluationOptions
-from monocal.models.facts import times_seen
+from monocal.models.facts import known_delays, times_seen, warn_about_fitted
 from monocal.models.fit import DEFAULT_METHOD, fit_log
-from monocal.models.late import known_delays
-from monocal.models.learned_rows import warn_about_fitted
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
@@ -258,7 +256,7 @@ def evaluate_table(
     labels = rows.late_labels
     chosen, calibrated, seen = rows if fields is None else rows.with_fields([*fields, *by]), None, None
     if model is not None:
-        warn_about_fitted(model.info, model.vocabulary, rows)
+        warn_about_fitted(model, rows)
         calibrated, seen = model.predict_rows(rows), rows_seen(model, rows)
         chosen = binned(chosen, model.vocabulary)
     options = EvaluationOptions(metrics, by, n_bootstrap=n_bootstrap, seed=seed)

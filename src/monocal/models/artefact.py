@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,17 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.calibrators.contract import CalibratorState, with_prefix, without_prefix
 from monocal.calibrators.registry import GROUP
 from monocal.core import __version__
+from monocal.core.dataset import Dataset
 from monocal.core.errors import ArtefactError, InvalidInput, MonocalError
+from monocal.core.fields import Ids
 from monocal.core.files import is_uri, local_path, read_unchanged
 from monocal.core.folder import LARGEST_MANIFEST_BYTES, FolderFormat
 from monocal.core.format import fingerprint_bytes
+from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
 from monocal.core.numbers import plain_values
+from monocal.core.scores import Floats
 from monocal.models.facts import Counts
-from monocal.models.facts import verify as verify_answers
 from monocal.models.model import Fusion, Model, TaskModel
 from monocal.tables.places import open_place
 from monocal.tables.vocabulary_file import INDEXED_VALUES, read_vocabulary, vocabulary_bytes
@@ -104,7 +108,7 @@ def load_model(folder: str | Path | ModelFiles, *, verify: bool = True) -> Model
     model = read_unchanged(folder, lambda: _read_model(folder))
     if verify:
         try:
-            verify_answers(model, quickly=True)
+            verify_model(model, quickly=True)
         except (MonocalError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             raise ArtefactError(f"{folder}: {error}; nothing was loaded") from error
     return model
@@ -259,3 +263,100 @@ def _write(files: ModelFiles, folder: Path, form: FolderFormat) -> None:
             f"{form.manifest} among them",
             "pass what model_files returned",
         )
+
+
+CANARY_TOLERANCE = 1e-6
+"""How far the stored answers may be from today's: another machine's logarithms differ in the last digits."""
+
+_PROBES = probe_logits(n_points=321, n_chains=12, chain_length=8)
+_FEW_PROBES = probe_logits(n_points=33, n_chains=2, chain_length=4)
+
+
+def check_canary(model: Model, tolerance: float) -> float:
+    """Scores the canary rows again and compares with the answers stored at fit time."""
+    if not model.canary:
+        return 0.0
+    scores = {task.name: model.canary[f"score{index}"] for index, task in enumerate(model.tasks)}
+    rates = model.canary.get("sampling_rate", model.sampling_rate)
+    answers = model.predict_ids(model.canary["ids"], scores, rates)
+    # numpy's maximum keeps a NaN of any task; python's would drop it behind a number
+    worst = float(
+        np.max([np.abs(answers[task.name] - model.canary[f"answer{i}"]).max() for i, task in enumerate(model.tasks)])
+    )
+    if not worst <= tolerance:
+        raise ArtefactError(
+            f"the stored canary rows differ by {worst:.2e} from their answers at fit time (allowed {tolerance:.0e})"
+        )
+    return worst
+
+
+def verify_model(model: Model, *, quickly: bool = False) -> None:
+    """Refuses a model that does not give the answers of its fit, or gives a higher score a lower probability.
+
+    The stored canary rows are scored again. Then, for the features of every canary row and for a row of unseen
+    values, the score sweeps the logit axis: answers must be probabilities and must never fall, unless the method
+    says that it is not monotone. A method of several maps, such as one per segment, is swept map by map. Learned
+    numbers must keep a promise of order in every segment and every stored curve.
+
+    Arguments:
+        model: The model.
+        quickly: Sweeps a tenth of the scores, which every load can afford; else those of a service, by its own path.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> from monocal.models.fit import fit
+        >>> log = {"pctr": [0.1, 0.3, 0.2, 0.4] * 50, "click": [0, 1, 0, 0] * 50}
+        >>> model = fit(log, method="platt", score="pctr", label="click")
+        >>> verify_model(model)
+        >>> model.tasks[0].calibrator.slope_ = -1.0
+        >>> verify_model(replace(model, canary={}), quickly=True)
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.ArtefactError: task 'click': the prediction falls ...
+    """
+    model.verify_canary(CANARY_TOLERANCE)
+    rows = _rows(model)
+    for task in model.tasks:
+        for part in _parts(task.calibrator):
+            predict = partial(_predict, part) if quickly else part.row_scorer()
+            _sweep(task.name, part, rows if part is task.calibrator else rows[:1], predict, quickly=quickly)
+        broken = task.calibrator.broken_promise()
+        if broken is not None:
+            raise ArtefactError(f"task {task.name!r}: {broken}, though {task.calibrator.name} is monotone")
+
+
+def _predict(calibrator: Calibrator, logits: Floats, ids: Ids) -> Floats:
+    return calibrator.predict_data(Dataset(logits, ids=ids if ids.shape[1] else None))
+
+
+def _parts(calibrator: Calibrator) -> Iterator[Calibrator]:
+    """Yields a calibrator and those that it learned to hand rows to."""
+    yield calibrator
+    for learned in vars(calibrator).values():
+        for part in learned if isinstance(learned, list) else [learned]:
+            if isinstance(part, Calibrator):
+                yield from _parts(part)
+
+
+def _rows(model: Model) -> Ids:
+    rows = np.zeros((1, len(model.field_names)), dtype=np.int32)
+    if "ids" in model.canary:
+        rows = np.unique(np.concatenate([rows, model.canary["ids"]]), axis=0)
+    return rows
+
+
+def _sweep(
+    task: str, calibrator: Calibrator, rows: Ids, predict: Callable[[Floats, Ids], Floats], *, quickly: bool
+) -> None:
+    """Predicts all rows at all scores in one call, and looks at the curves one by one."""
+    probes = _FEW_PROBES if quickly else _PROBES
+    answers = predict(np.tile(probes, len(rows)), np.repeat(rows, probes.size, axis=0))
+    if not (np.isfinite(answers).all() and answers.min() >= 0.0 and answers.max() <= 1.0):
+        raise ArtefactError(f"task {task!r}: some answers are not probabilities")
+    if calibrator.tags.monotone == "none":
+        return
+    curves = iter(answers.reshape(len(rows), probes.size))
+    try:
+        assert_monotone(lambda _logits, _ids: next(curves), rows, logits=probes)
+    except NotMonotone as error:
+        raise ArtefactError(f"task {task!r}: {error}, though {calibrator.name} is monotone") from error

@@ -1,21 +1,21 @@
-"""What a model remembers of its fit, and the stored rows by which it proves itself after loading."""
+"""What a model remembers of its fit: counts and rates, rows to prove itself by, and how its rows are recognised."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators import Calibrator
 from monocal.core.dataset import Block, Dataset
-from monocal.core.errors import ArtefactError
+from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fields import Ids
-from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
-from monocal.core.reduce import BLOCK_ROWS, Partition, Reducer
+from monocal.core.format import fingerprint
+from monocal.core.reduce import BLOCK_ROWS, Local, Partition, Reducer
 from monocal.core.scores import Floats, sigmoid
+from monocal.tables.late_labels import DelayCurve
 from monocal.tables.table import Table
 
 if TYPE_CHECKING:
@@ -136,98 +136,207 @@ def canary_of(model: Model, features: Ids, rows: Table) -> dict[str, NDArray[Any
     return stored
 
 
-CANARY_TOLERANCE = 1e-6
-"""How far the stored answers may be from today's: another machine's logarithms differ in the last digits."""
-
-_PROBES = probe_logits(n_points=321, n_chains=12, chain_length=8)
-_FEW_PROBES = probe_logits(n_points=33, n_chains=2, chain_length=4)
+MOST_REMEMBERED = 400
+"""Tables that a model remembers, the newest ones: a year of days and some."""
 
 
-def check_canary(model: Model, tolerance: float) -> float:
-    """Scores the canary rows again and compares with the answers stored at fit time."""
-    if not model.canary:
-        return 0.0
-    scores = {task.name: model.canary[f"score{index}"] for index, task in enumerate(model.tasks)}
-    rates = model.canary.get("sampling_rate", model.sampling_rate)
-    answers = model.predict_ids(model.canary["ids"], scores, rates)
-    # numpy's maximum keeps a NaN of any task; python's would drop it behind a number
-    worst = float(
-        np.max([np.abs(answers[task.name] - model.canary[f"answer{i}"]).max() for i, task in enumerate(model.tasks)])
-    )
-    if not worst <= tolerance:
-        raise ArtefactError(
-            f"the stored canary rows differ by {worst:.2e} from their answers at fit time (allowed {tolerance:.0e})"
-        )
-    return worst
+def rows_fact(rows: Table, team: Reducer | None = None) -> dict[str, Any]:
+    """Returns how many rows there are, a number that tells them from others in any order, and when they happened.
+
+    Arguments:
+        rows: The rows.
+        team: Who has them together, each its own.
+
+    Example:
+        >>> from monocal.tables.roles import Roles
+        >>> from monocal.tables.table import Table
+        >>> table = {"click": [0, 1, 0], "pctr": [0.1, 0.5, 0.2], "day": [1, 2, 2]}
+        >>> rows = Table.read(table, Roles(score="pctr", label="click", time="day"))
+        >>> fact = rows_fact(rows)
+        >>> fact["n_rows"], fact["first"], fact["last"]
+        (3, 1, 2)
+        >>> fact["rows"] == rows_fact(rows.take(np.array([2, 0, 1])))["rows"]
+        True
+    """
+    team = team or Local()
+    blocks = (rows.take(slice(first, first + BLOCK_ROWS)) for first in range(0, rows.n_rows, BLOCK_ROWS))
+    number = sum(int(_marks(block, ()).sum(dtype=np.uint64)) for block in blocks) % 2**64
+    # numbers of members add up modulo 2⁶⁴, as integers do
+    own = np.array([rows.n_rows, number], dtype=np.uint64)
+    n_rows, number = team.all_sum(own.view(np.int64)).view(np.uint64).tolist()
+    fact = {"n_rows": n_rows, "rows": fingerprint(n_rows, number)}
+    if rows.times is not None:
+        ends = [-float(rows.times.min()), float(rows.times.max())] if rows.n_rows else [-np.inf, -np.inf]
+        first, last = team.all_max(np.array(ends)) * [-1.0, 1.0]
+        fact |= {"first": int(first), "last": int(last)}
+    return fact
 
 
-def verify(model: Model, *, quickly: bool = False) -> None:
-    """Refuses a model that does not give the answers of its fit, or gives a higher score a lower probability.
+def time_of_fit(info: Mapping[str, Any], available: Sequence[str]) -> str | None:
+    """Returns the column that ordered the rows of the fit, if there was one and it is there."""
+    known = info.get("time_column")
+    return known if known in available else None
 
-    The stored canary rows are scored again. Then, for the features of every canary row and for a row of unseen
-    values, the score sweeps the logit axis: answers must be probabilities and must never fall, unless the method
-    says that it is not monotone. A method of several maps, such as one per segment, is swept map by map. Learned
-    numbers must keep a promise of order in every segment and every stored curve.
+
+def known_delays(model: Model) -> DelayCurve | None:
+    """Returns the delays that a model remembers from its fit, if it does."""
+    facts = model.info.get("late_labels")
+    return None if facts is None else DelayCurve.from_dict(facts["curve"])
+
+
+def check_unseen(model: Model, rows: Table, whose: str) -> None:
+    """Refuses rows that a model learned from, as far as it remembers: by their values, or because they are not later.
 
     Arguments:
         model: The model.
-        quickly: Sweeps a tenth of the scores, which every load can afford; else those of a service, by its own path.
+        rows: Rows with its scores and fields.
+        whose: The model, in words.
+    """
+    share = share_fitted(model, rows)
+    lasts = [earlier["last"] for earlier in model.info.get("learned_from", ()) if "last" in earlier]
+    if share != 1.0 and rows.times is not None and lasts and rows.roles.time == model.info.get("time_column"):
+        last = max(lasts)
+        n_older = int(np.sum(rows.times <= last))
+        if n_older:
+            shown = np.datetime64(last, "us").astype("datetime64[s]") if rows.has_dates else last
+            raise InvalidInput.of(
+                f"column {rows.roles.time!r}",
+                f"{n_older:,} of {rows.n_rows:,} rows not later than the last one that {whose} learned from ({shown})",
+                "later rows only",
+                "leave out the older rows with since=",
+            )
+    if share >= _WORTH_A_WARNING:
+        got = f"{rows.n_rows:,} rows, about {share:.0%} of which {whose} learned from"
+        raise InvalidInput.of("table", got, "rows it has not seen", "hand over newer rows")
+
+
+N_KEPT = 1024
+"""Kept rows: of 300 judged rows of a fit on 40,000 about eight are among them; small beside everything else in a
+model."""
+
+_MOST_HELD = 1 << 20
+_LEAST_CONTRAST = 0.1
+_WORTH_A_WARNING = 0.1
+_FEWEST_FOUND = 2
+_STANDARD_ERRORS = 5.0
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+def row_sample(
+    rows: Table, features: Ids, earlier: Mapping[str, Any] | None = None, shards: Partition | None = None
+) -> dict[str, Any]:
+    r"""Returns the smallest numbers of rows that occur once: a random sample that does not depend on the rows' order.
+
+    A row's number is made of its labels, scores and ids together. Of N rows, :math:`n_1` values of it occur once and
+    :math:`n_2` twice; so a row of the fit is one of those that occur once with probability :math:`n_1/N`, and a new row
+    looks like one of them with probability :math:`2 n_2/N` (Good and Turing). Where these are close (rounded scores and
+    no fields) rows of the fit cannot be recognised, and nothing is added. Smallest numbers of two tables together are
+    the smallest of both samples, so a model that learns more goes on with one sample. Of many rows only those with a
+    number below some bound are held for that, about a million.
+
+    Arguments:
+        rows: The rows, with labels and scores.
+        features: Their field ids `(n, F)`.
+        earlier: The sample of rows that the model learned from before.
+        shards: With whom the rows are looked at, each member at its own; all of them at once if not given.
+
+    References:
+        Good. The population frequencies of species and the estimation of population parameters. 1953.
 
     Example:
-        >>> from dataclasses import replace
-        >>> from monocal.models.fit import fit
-        >>> log = {"pctr": [0.1, 0.3, 0.2, 0.4] * 50, "click": [0, 1, 0, 0] * 50}
-        >>> model = fit(log, method="platt", score="pctr", label="click")
-        >>> verify(model)
-        >>> model.tasks[0].calibrator.slope_ = -1.0
-        >>> verify(replace(model, canary={}), quickly=True)
-        Traceback (most recent call last):
-        ...
-        monocal.core.errors.ArtefactError: task 'click': the prediction falls ...
+        >>> from monocal.tables.roles import Roles
+        >>> from monocal.tables.table import Table
+        >>> table = {"click": [0, 1, 0, 0], "pctr": [0.1, 0.5, 0.2, 0.1]}
+        >>> rows = Table.read(table, Roles(score="pctr", label="click"))
+        >>> found = row_sample(rows.take([0, 1, 2]), np.zeros((3, 0), np.int32))
+        >>> len(found["marks"]), found["n_rows"], found["once"], found["twice"]
+        (3, 3, 3, 0)
+        >>> row_sample(rows, np.zeros((4, 0), np.int32), found) == found  # half of these rows look alike
+        True
     """
-    model.verify_canary(CANARY_TOLERANCE)
-    rows = _rows(model)
-    for task in model.tasks:
-        for part in _parts(task.calibrator):
-            predict = partial(_predict, part) if quickly else part.row_scorer()
-            _sweep(task.name, part, rows if part is task.calibrator else rows[:1], predict, quickly=quickly)
-        broken = task.calibrator.broken_promise()
-        if broken is not None:
-            raise ArtefactError(f"task {task.name!r}: {broken}, though {task.calibrator.name} is monotone")
+    shards = shards or Partition.whole(rows.n_rows)
+    n_rows = shards.n_rows(rows.n_rows)
+    highest = np.uint64(min(2**64 - 1, 2**64 * _MOST_HELD // max(n_rows, 1)))
+    held = []
+    for _, part in shards.parts():
+        own = [np.zeros(0, np.uint64)]
+        for first in range(part.start, part.stop, BLOCK_ROWS):
+            block = slice(first, min(first + BLOCK_ROWS, part.stop))
+            numbers = _marks(rows.take(block), np.asarray(features[block]).T)
+            own.append(numbers[numbers <= highest])
+        held.append(np.concatenate(own))
+    # as bits of doubles, which travel to all members as they are
+    both = shards.gather([numbers.view(np.float64) for numbers in held]).view(np.uint64)
+    marks, counts = np.unique(both, return_counts=True)
+    once = marks[counts == 1][:N_KEPT]
+    if once.size == N_KEPT:  # shares below the last kept number, where rows are compared: frequent rows weigh much
+        marks, counts = marks[marks <= once[-1]], counts[marks <= once[-1]]
+    counted = {"n_rows": int(counts.sum()), "once": once.size, "twice": int(np.sum(counts == 2))}
+    known = earlier or {}
+    if counted["once"] - 2 * counted["twice"] <= _LEAST_CONTRAST * counted["n_rows"]:
+        return dict(known)
+    kept = {*known.get("marks", ()), *(f"{mark:016x}" for mark in once.tolist())}
+    return {"marks": sorted(kept)[:N_KEPT], **{key: known.get(key, 0) + count for key, count in counted.items()}}
 
 
-def _predict(calibrator: Calibrator, logits: Floats, ids: Ids) -> Floats:
-    return calibrator.predict_data(Dataset(logits, ids=ids if ids.shape[1] else None))
+def share_fitted(model: Model, rows: Table) -> float:
+    """Returns about which share of rows a model was fitted on; NaN if too few of them can be compared.
+
+    Exactly the rows of a fit are recognised by the fact of them together, however alike they look. Of other rows, the
+    model knows all of its rows that occur once and whose number is not above the largest that it kept. Rows are random
+    in that respect; so with f the share of known ones among those below, and the probabilities of `row_sample` for a
+    row of the fit and a new one, the share is (f − new) / (fit − new); 0 if f is within five standard errors of what
+    new rows would have.
+
+    Arguments:
+        model: The model.
+        rows: Rows with its scores and fields.
+    """
+    number = rows_fact(rows)["rows"]
+    if rows.n_rows and any(number == earlier["rows"] for earlier in model.info.get("learned_from", ())):
+        return 1.0
+    sample = model.info.get("row_sample") or {}
+    if not sample:
+        return float("nan")
+    kept = np.array([int(mark, 16) for mark in sample["marks"]], dtype=np.uint64)
+    fields = ((model.vocabulary[name], rows.fields[name]) for name in model.field_names)
+    marks = _marks(rows, (field.encode(column.known_values)[column.ids] for field, column in fields))
+    comparable = marks if kept.size < N_KEPT else marks[marks <= kept.max()]
+    found = np.isin(comparable, kept)
+    if found.size < _FEWEST_FOUND:
+        return float("nan")
+    of_fit, of_new = sample["once"] / sample["n_rows"], 2 * sample["twice"] / sample["n_rows"]
+    excess = float(found.mean()) - of_new
+    # a count of n2 pairs is known to its square root
+    variance = of_new * (1.0 - of_new) / found.size + 2.0 * of_new / sample["n_rows"]
+    if excess <= _STANDARD_ERRORS * np.sqrt(variance):
+        return 0.0
+    return float(min(excess / (of_fit - of_new), 1.0))
 
 
-def _parts(calibrator: Calibrator) -> Iterator[Calibrator]:
-    """Yields a calibrator and those that it learned to hand rows to."""
-    yield calibrator
-    for learned in vars(calibrator).values():
-        for part in learned if isinstance(learned, list) else [learned]:
-            if isinstance(part, Calibrator):
-                yield from _parts(part)
+def warn_about_fitted(model: Model, rows: Table) -> float:
+    """Warns if a tenth or more of the rows that a model is evaluated on are rows that it was fitted on.
+
+    Returns the share; NaN if it is not known.
+    """
+    share = share_fitted(model, rows)
+    if share >= _WORTH_A_WARNING:
+        warnings.warn(
+            f"the model was fitted on about {share:.0%} of the rows that it is judged on, so that it looks better than "
+            "it is. Hint: judge it on rows that came after those of its fit",
+            MonocalWarning,
+            stacklevel=3,
+        )
+    return share
 
 
-def _rows(model: Model) -> Ids:
-    rows = np.zeros((1, len(model.field_names)), dtype=np.int32)
-    if "ids" in model.canary:
-        rows = np.unique(np.concatenate([rows, model.canary["ids"]]), axis=0)
-    return rows
-
-
-def _sweep(
-    task: str, calibrator: Calibrator, rows: Ids, predict: Callable[[Floats, Ids], Floats], *, quickly: bool
-) -> None:
-    """Predicts all rows at all scores in one call, and looks at the curves one by one."""
-    probes = _FEW_PROBES if quickly else _PROBES
-    answers = predict(np.tile(probes, len(rows)), np.repeat(rows, probes.size, axis=0))
-    if not (np.isfinite(answers).all() and answers.min() >= 0.0 and answers.max() <= 1.0):
-        raise ArtefactError(f"task {task!r}: some answers are not probabilities")
-    if calibrator.tags.monotone == "none":
-        return
-    curves = iter(answers.reshape(len(rows), probes.size))
-    try:
-        assert_monotone(lambda _logits, _ids: next(curves), rows, logits=probes)
-    except NotMonotone as error:
-        raise ArtefactError(f"task {task!r}: {error}, though {calibrator.name} is monotone") from error
+def _marks(rows: Table, columns: Iterable[NDArray[Any]]) -> NDArray[np.uint64]:
+    """One number per row from its labels, scores and ids (a multiplicative hash, folded after every column)."""
+    marks = np.zeros(rows.n_rows, dtype=np.uint64)
+    parts = [part for task in sorted(rows.scores) for part in (rows.labels[task], rows.scores[task])]
+    for part in (*parts, *columns):
+        column = np.asarray(part)
+        bits = column.astype(np.float64).view(np.uint64) if column.dtype.kind == "f" else column.astype(np.uint64)
+        marks = (marks ^ bits) * _FACTOR
+        marks ^= marks >> np.uint64(29)
+    return marks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Unpack
@@ -14,12 +14,10 @@ from monocal.calibrators import Calibrator, calibrator
 from monocal.carry_over.shrinkage import carry_by_position
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.reduce import Local, Reducer
+from monocal.core.reduce import Local, Partition, Reducer
 from monocal.core.scores import Floats
 from monocal.core.threads import trim_heap
-from monocal.models.facts import canary_of, count_values, fit_facts
-from monocal.models.late import check_late_method, fit_late
-from monocal.models.learned_rows import row_sample, rows_fact
+from monocal.models.facts import canary_of, count_values, fit_facts, row_sample, rows_fact
 from monocal.models.model import Model, TaskModel
 from monocal.tables.checks import with_auto_fields
 from monocal.tables.roles import Columns, Roles, columns_of
@@ -59,25 +57,12 @@ def fit(
     """
     chosen = calibrator(method)
     given = columns_of(fit, roles, columns, chosen)
-    return fit_rows(table, given, chosen, min_count=min_count, max_size=max_size, embeddings=frozen_embeddings)
-
-
-def fit_rows(
-    table: TableLike,
-    columns: Mapping[str, Any],
-    method: Calibrator,
-    *,
-    min_count: int = 1,
-    max_size: int | None = None,
-    **options: Any,
-) -> Model:
-    """Fits on all rows of a table whose columns are named; `options` are those of `fit_log`."""
-    given, _ = with_auto_fields(table, columns, uses_fields=method.class_tags.uses_features)
+    given, _ = with_auto_fields(table, given, uses_fields=chosen.class_tags.uses_features)
     rows = rows_of_fit(table, given)
     if rows.features is None:
         # columns of fields would stay during the fit beside their ids
         rows = rows.encoded(min_count=min_count, max_size=max_size)
-    return fit_log(rows, method, **options)
+    return fit_log(rows, chosen, embeddings=frozen_embeddings)
 
 
 def fit_log(
@@ -166,3 +151,83 @@ def _fit_task(
         return fitted, fitted.predict_data(Dataset(data.z, ids=data.ids, partition=data.partition))
 
     return fit_late(fit_and_predict, own, task, data.partition)
+
+
+LATE_METHODS = ("none", "platt", "temperature", "beta", "isotonic", "histogram", "wide_logistic", "umc")
+"""Methods that maximise a weighted likelihood of the labels."""
+
+_MOST_FITS = 8
+_CLOSE = 1e-3
+
+
+def check_late_method(method: str) -> None:
+    """Refuses a method that cannot use labels that may still come."""
+    if method not in LATE_METHODS:
+        raise InvalidInput.of(
+            "method",
+            f"{method!r} with labels that may still come",
+            f"one that maximises a weighted likelihood: {', '.join(LATE_METHODS)}",
+            "choose one of these, or leave out rows that are younger than the window",
+        )
+
+
+def fit_late(
+    fit: Callable[[Floats], tuple[Calibrator, Floats]],
+    rows: Table,
+    task: str,
+    partition: Partition | None = None,
+    forecast: Floats | None = None,
+) -> Calibrator:
+    r"""Fits with the weights of the late likelihood until they stay, by the same step for all members of a team.
+
+    What is seen of a row with maturity F is Bernoulli(:math:`pF`). For any model of the logit of p the gradient of that
+    likelihood is the gradient of the usual one with positives counted once and negatives with the weight
+
+    .. math:: \omega = \frac{F (1 - p)}{1 - p F},
+
+    the chance that a row without a label is a negative whose label would have come. So a method that maximises a
+    weighted likelihood is fitted with these weights, and again with those of its own p until they stay: a fixed point
+    is a stationary point of the late likelihood. Where p is small :math:`\omega \approx F`, and one repetition is
+    enough.
+
+    Arguments:
+        fit: Takes weights; returns a fitted calibrator and its probabilities of the same rows.
+        rows: Rows whose labels are those that have arrived, with the maturity of each row.
+        task: Whose labels.
+        partition: How the rows are cut and with whom they are added up; all of them at once if not given.
+        forecast: A first guess of the probabilities; by default that of the ranker.
+
+    Example:
+        The mean as a model: ten positives have arrived where half of them are expected to have.
+
+        >>> from dataclasses import replace
+        >>> from monocal.calibrators import calibrator
+        >>> from monocal.tables.roles import Roles
+        >>> labels, logits = np.repeat([1, 0], [10, 90]).astype(np.int8), np.zeros(100)
+        >>> def fit(weights):
+        ...     fitted = calibrator("platt").fit(logits, labels, weights=weights, scores_are="logit")
+        ...     return fitted, fitted.predict(logits)
+        >>> rows = Table.read({"y": labels, "p": np.full(100, 0.1)}, Roles(score="p", label="y"))
+        >>> found = fit_late(fit, replace(rows, maturity=np.full(100, 0.5)), "y")
+        >>> round(float(found.predict([0.0])[0]), 2)
+        0.2
+    """
+    assert rows.maturity is not None
+    labels, maturity = rows.labels[task], rows.maturity
+    counts = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+    partition = partition or Partition.whole(rows.n_rows)
+    share = _late_weights(labels, maturity, rows.uncalibrated(task) if forecast is None else forecast)
+    for _ in range(_MOST_FITS):
+        fitted, found = fit(counts * share)
+        earlier, share = share, _late_weights(labels, maturity, found)
+        moved = np.abs(share - earlier) * counts
+        sums = [[float(moved[part].sum()), float(counts[part].sum())] for _, part in partition.parts()]
+        change, weight = partition.add(sums)
+        if change / weight < _CLOSE:
+            break
+    return fitted
+
+
+def _late_weights(labels: NDArray[np.int8], maturity: Floats, p: Floats) -> Floats:
+    p = np.minimum(p, 1.0 - 1e-9)
+    return np.where(labels == 1, 1.0, maturity * (1.0 - p) / (1.0 - p * maturity))

@@ -328,7 +328,7 @@ class Model(Tabular):
 
     def verify_canary(self, tolerance: float = 1e-6) -> float:
         """Scores the stored rows again and returns the largest difference; beyond `tolerance` it raises."""
-        from monocal.models.facts import check_canary
+        from monocal.models.artefact import check_canary
 
         return check_canary(self, tolerance)
 

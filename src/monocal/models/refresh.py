@@ -13,9 +13,18 @@ from monocal.calibrators import Calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
 from monocal.core.scores import Floats
-from monocal.models.facts import canary_of, count_values, fit_facts
-from monocal.models.late import check_late_method, fit_late, known_delays
-from monocal.models.learned_rows import MOST_REMEMBERED, check_unseen, row_sample, rows_fact, time_of_fit
+from monocal.models.facts import (
+    MOST_REMEMBERED,
+    canary_of,
+    check_unseen,
+    count_values,
+    fit_facts,
+    known_delays,
+    row_sample,
+    rows_fact,
+    time_of_fit,
+)
+from monocal.models.fit import check_late_method, fit_late
 from monocal.models.model import Model, TaskModel
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.roles import Columns, Roles, columns_of
@@ -96,7 +105,7 @@ def rows_to_learn(
     rows = Table.read(table, roles, since=since, until=until, delays=known_delays(model))
     labels = rows.late_labels
     rows = rows.in_time_order()
-    check_unseen(model.info, rows, "the model")
+    check_unseen(model, rows, "the model")
     for name in rows.scores:
         _check_labels(rows, name)
         _check_scores(model, rows, name)

@@ -17,8 +17,7 @@ from monocal.evaluation.compare import PairedLosses, paired_losses
 from monocal.evaluation.result import too_few_to_compare
 from monocal.evaluation.stats import joint_discoveries
 from monocal.models.artefact import load_model
-from monocal.models.late import known_delays
-from monocal.models.learned_rows import check_not_fitted, check_unseen, time_of_fit
+from monocal.models.facts import check_unseen, known_delays, time_of_fit
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.roles import Columns, Roles, columns_of
@@ -305,8 +304,7 @@ def gate(
     compared, answers = [], []
     for model, parts, whose in zip((first, second), asked, ("the old model", "the new model"), strict=True):
         rows = Table.read(stream, parts, since=since, until=until, delays=delays)
-        check_unseen(model.info, rows, whose)
-        check_not_fitted(model.info, model.vocabulary, rows, whose)
+        check_unseen(model, rows, whose)
         answers.append({task: rows.arrived(p) for task, p in model.predict_rows(rows).items()})
         compared.append(binned(rows, model.vocabulary))
     found = _verdict(compared[0], answers, (first, second), by, max_harm, confidence)

@@ -18,7 +18,7 @@ from monocal.core.numbers import DAY, duration_of
 from monocal.core.scores import Floats
 from monocal.evaluation.cells import Cells
 from monocal.metrics.drift import Expected, StabilityIndex, expected_performance, shift_since_fit
-from monocal.models.late import known_delays
+from monocal.models.facts import known_delays
 from monocal.models.model import Model
 from monocal.monitoring.evalues import N_BETS
 from monocal.monitoring.ledger import STATE_FOLDER, Ledger, PeriodSums, read_state, sums_by_period, write_state

@@ -23,8 +23,7 @@ from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.evaluation.table import check_fields, evaluate_rows, rows_seen
 from monocal.metrics import METRICS
 from monocal.models.artefact import load_model
-from monocal.models.late import known_delays
-from monocal.models.learned_rows import warn_about_fitted
+from monocal.models.facts import known_delays, warn_about_fitted
 from monocal.models.model import Model
 from monocal.reports.curves import LearnedCurves, NumericEffect, learned_curves, numeric_effects
 from monocal.reports.drift import Drift, drift
@@ -357,7 +356,7 @@ def _facts(
         facts.append(("Labels", str(late)))
     if "n_rows" in info:
         facts.append(("Rows the model was fitted on", f"{int(info['n_rows']):,}"))
-    share = warn_about_fitted(info, model.vocabulary, rows)
+    share = warn_about_fitted(model, rows)
     if share >= 0.01:
         facts.append(("Rows measured that it was fitted on", f"about {share:.0%}: the model has seen their labels"))
     if info.get("learned_from"):

@@ -23,8 +23,7 @@ from monocal.core.scores import (
     sampling_shift,
     to_logits,
 )
-from monocal.models.artefact import load_model
-from monocal.models.facts import verify
+from monocal.models.artefact import load_model, verify_model
 from monocal.models.model import Fusion, Model
 from monocal.serving.encode import FieldEncoder, Value
 
@@ -143,7 +142,7 @@ class Engine:
     def load(cls, folder: str | Path, *, missing_fields: MissingFields = "refuse") -> Self:
         """Reads a model folder, has it prove itself (fingerprints, canary rows, monotone sweep) and warms it up."""
         model = load_model(folder, verify=False)
-        verify(model)
+        verify_model(model)
         engine = cls(model, version=model.fingerprint, missing_fields=missing_fields)
         engine.warm_up()
         return engine

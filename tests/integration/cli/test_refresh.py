@@ -21,7 +21,7 @@ def test_refresh_gate_and_history(monocal_command, tmp_path):
     assert monocal_command("inspect", tmp_path / "next", "--history", "--json").json["generation"] == 2
     again = monocal_command("refresh", tmp_path / "next", today, "--out", tmp_path / "again")
     assert again.code == 2
-    assert "rows that the model learned from" in again.err
+    assert "about 100% of which the model learned from" in again.err
     assert not (tmp_path / "again").exists()
     zeros = log.slice(10_000).set_column(log.column_names.index("click"), "click", pa.array([0] * 20_000))
     pq.write_table(zeros, today)

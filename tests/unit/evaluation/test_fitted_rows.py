@@ -11,7 +11,7 @@ import monocal
 from monocal.cli.main import main
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.evaluation.table import evaluate_table
-from monocal.models.learned_rows import N_KEPT
+from monocal.models.facts import N_KEPT
 from monocal.monitoring.gate import gate
 from monocal.reports.data import build_report
 

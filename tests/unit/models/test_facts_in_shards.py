@@ -10,10 +10,9 @@ from monocal.calibrators import calibrator
 from monocal.core.reduce import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
 from monocal.lab.thread_reducer import run_members
-from monocal.models import learned_rows as sampling
-from monocal.models.facts import count_values
+from monocal.models import facts
+from monocal.models.facts import N_KEPT, count_values, row_sample, rows_fact
 from monocal.models.fit import fit_log
-from monocal.models.learned_rows import N_KEPT, row_sample, rows_fact
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
 
@@ -67,7 +66,7 @@ def test_a_sample_of_many_rows_is_the_one_of_all_of_them(log, monkeypatch):
     rows = log
     wanted = row_sample(rows, log.features)
     assert len(wanted["marks"]) == N_KEPT
-    monkeypatch.setattr(sampling, "_MOST_HELD", 4 * N_KEPT)
+    monkeypatch.setattr(facts, "_MOST_HELD", 4 * N_KEPT)
     assert row_sample(rows, log.features)["marks"] == wanted["marks"]
     rounded = replace(rows, scores={"click": np.round(rows.scores["click"], 1)})
     assert row_sample(rounded, np.zeros((rows.n_rows, 0), np.int32)) == {}

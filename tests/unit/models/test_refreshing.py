@@ -61,10 +61,10 @@ def test_new_values_get_ids_and_old_ones_keep_theirs(model, today):
 
 def test_the_same_day_twice_is_refused(model, today):
     second = model.refresh(today)
-    with pytest.raises(InvalidInput, match="10,000 rows that the model learned from"):
+    with pytest.raises(InvalidInput, match="10,000 rows, about 100% of which the model learned from"):
         second.refresh(today)
     shuffled = today.drop_columns(["timestamp"]).take(np.random.default_rng(0).permutation(10_000))
-    with pytest.raises(InvalidInput, match="10,000 rows that the model learned from"):
+    with pytest.raises(InvalidInput, match="10,000 rows, about 100% of which the model learned from"):
         second.refresh(shuffled)
 
 

@@ -8,7 +8,7 @@ import pytest
 import monocal
 from monocal.core.errors import ArtefactError
 from monocal.core.scores import sigmoid
-from monocal.models.facts import verify
+from monocal.models.artefact import verify_model
 from monocal.serving.engine import Engine
 
 
@@ -18,39 +18,39 @@ def platt(log):
 
 
 def test_a_sound_model_is_let_through(model):
-    verify(model)
+    verify_model(model)
 
 
 def test_other_answers_than_at_fit_time_are_refused(platt):
     off = {**platt.canary, "answer0": platt.canary["answer0"] + 1e-4}
     with pytest.raises(ArtefactError, match=r"canary rows differ by 1\.00e-04 from their answers at fit time"):
-        verify(replace(platt, canary=off))
+        verify_model(replace(platt, canary=off))
 
 
 def test_a_map_that_falls_is_refused(platt):
     platt.tasks[0].calibrator.slope_ = -1.0
     with pytest.raises(ArtefactError, match=r"task 'click': the prediction falls .* though platt is monotone"):
-        verify(replace(platt, canary={}))
+        verify_model(replace(platt, canary={}))
 
 
 def test_answers_that_are_no_probabilities_are_refused(platt):
     platt.tasks[0].calibrator.intercept_ = float("nan")
     with pytest.raises(ArtefactError, match="task 'click': some answers are not probabilities"):
-        verify(replace(platt, canary={}))
+        verify_model(replace(platt, canary={}))
 
 
 def test_answers_above_1_are_refused_even_if_they_rise(platt, monkeypatch):
     calibrator = platt.tasks[0].calibrator
     monkeypatch.setattr(type(calibrator), "row_scorer", lambda _: lambda logits, ids: sigmoid(logits) + 1e-3)
     with pytest.raises(ArtefactError, match="task 'click': some answers are not probabilities"):
-        verify(replace(platt, canary={}))
+        verify_model(replace(platt, canary={}))
 
 
 def test_answers_below_0_are_refused_even_if_they_rise(platt, monkeypatch):
     calibrator = platt.tasks[0].calibrator
     monkeypatch.setattr(type(calibrator), "row_scorer", lambda _: lambda logits, ids: sigmoid(logits) - 1e-3)
     with pytest.raises(ArtefactError, match="task 'click': some answers are not probabilities"):
-        verify(replace(platt, canary={}))
+        verify_model(replace(platt, canary={}))
 
 
 def test_the_row_of_unseen_values_is_swept_too(model, monkeypatch):
@@ -65,7 +65,7 @@ def test_the_row_of_unseen_values_is_swept_too(model, monkeypatch):
 
     monkeypatch.setattr(type(calibrator), "row_scorer", lambda _: score)
     with pytest.raises(ArtefactError, match="the prediction falls .* though wide_logistic is monotone"):
-        verify(model)
+        verify_model(model)
 
 
 def test_the_canary_s_rows_are_swept_too(model, monkeypatch):
@@ -79,14 +79,14 @@ def test_the_canary_s_rows_are_swept_too(model, monkeypatch):
 
     monkeypatch.setattr(type(calibrator), "row_scorer", lambda _: score)
     with pytest.raises(ArtefactError, match="the prediction falls .* though wide_logistic is monotone"):
-        verify(model)
+        verify_model(model)
 
 
 def test_canary_answers_that_are_not_numbers_are_refused(platt):
     answers = platt.canary["answer0"].copy()
     answers[-1] = np.nan
     with pytest.raises(ArtefactError, match="canary rows differ by nan"):
-        verify(replace(platt, canary={**platt.canary, "answer0": answers}))
+        verify_model(replace(platt, canary={**platt.canary, "answer0": answers}))
 
 
 def test_the_canary_of_every_task_counts(log):
