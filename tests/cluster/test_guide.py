@@ -1,4 +1,4 @@
-"""The guide "On a cluster", executed."""
+"""The guides of Spark and of several processes, executed."""
 
 import json
 import os
@@ -17,13 +17,14 @@ from monocal.calibrators import calibrator
 from monocal.models.fit import fit_log
 from monocal.tables.encoded import open_encoded
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "clusters.md"
+PAGES = [Path(__file__).parents[2] / "docs" / "guides" / name for name in ("clusters.md", "several_processes.md")]
 
 
 def test_the_guide_runs_from_the_laptop_to_the_service(spark, folder, rows, tmp_path, monkeypatch):
     for module in ("starlette", "uvicorn", "msgspec"):
         pytest.importorskip(module, reason="the serve extra is not installed")
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     assert len(blocks) == 3
     (tmp_path / "log").symlink_to(folder)
     pq.write_table(rows.slice(0, 6_000), tmp_path / "sample.parquet")
@@ -31,7 +32,7 @@ def test_the_guide_runs_from_the_laptop_to_the_service(spark, folder, rows, tmp_
     # Spark's working directory is that of the session's start
     named = re.sub(r'"(log|model|scored)"', lambda found: repr(str(tmp_path / found[1])), "\n".join(blocks))
     names = {"spark": spark}
-    exec(compile(named, str(PAGE), "exec"), names)
+    exec(compile(named, str(PAGES[0]), "exec"), names)
     assert (tmp_path / "scored" / "_SUCCESS").exists()
     assert names["found"].tasks["click"].value("pcoc") == pytest.approx(1.0, abs=0.1)
     assert monocal.load("model_of_all").predict(rows).mean() == pytest.approx(rows["click"].to_numpy().mean())
