@@ -136,6 +136,16 @@ def shorten(text: str, at_most: int = 40) -> str:
     return text if len(text) <= at_most else text[: at_most - 1] + "…"
 
 
+def value_text(value: Any) -> str:
+    """The value of a field.
+
+    Example:
+        >>> value_text(7), value_text(None)
+        ('7', '(missing)')
+    """
+    return "(missing)" if value is None else str(value)
+
+
 def _not_finite(number: float) -> str:
     if math.isnan(number):
         return UNKNOWN

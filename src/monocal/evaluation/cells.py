@@ -2,7 +2,6 @@ r"""Predicted against observed positives of one forecast, in cells: a field valu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from monocal.core.scores import Floats
 from monocal.evaluation.stats import MatchedCounts, matched_counts, ratio_interval, shrunk_ratio, two_sided_p_value
-from monocal.metrics.forecast import IdColumn
+from monocal.metrics.forecast import Forecast, IdColumn
 from monocal.metrics.sums import sum_per_cell
 
 
@@ -99,63 +98,43 @@ class Cells:
 
 
 def sum_cells(
-    labels: Floats,
-    forecasts: Sequence[Floats],
-    ids: IdColumn,
-    n_cells: int,
-    *,
-    weights: Floats | None = None,
-    values: Floats | None = None,
-    dispersion: float = 1.0,
-) -> list[Cells]:
-    """Adds up rows per cell, once for every forecast of the same rows.
+    forecast: Forecast, ids: IdColumn, n_cells: int, *, values: Floats | None = None, dispersion: float = 1.0
+) -> Cells:
+    """Adds up rows per cell.
 
     Arguments:
-        labels: 0.0 or 1.0 per row.
-        forecasts: Probabilities.
+        forecast: The rows.
         ids: The cell of each row, from 0.
         n_cells: How many cells there are.
-        weights: How often each row counts.
         values: What one positive of each row is worth.
         dispersion: See `dispersion_of`.
 
     Example:
-        >>> (cells,) = sum_cells(np.array([1.0, 0.0, 1.0]), [np.array([0.5, 0.5, 0.25])], np.array([0, 0, 1]), 2)
+        >>> cells = sum_cells(Forecast.of([1, 0, 1], [0.5, 0.5, 0.25]), np.array([0, 0, 1]), 2)
         >>> cells.predicted.tolist(), cells.observed.tolist(), cells.pcoc.tolist()
         ([1.0, 0.25], [1.0, 1.0], [1.0, 0.25])
     """
+    labels, p, weights = forecast.labels, forecast.probabilities, forecast.weights
 
     def total(amounts: Floats | float) -> Floats:
         return sum_per_cell(ids, n_cells, amounts, weights, labels.shape[0])
 
-    weight, observed = total(1.0), total(labels)
-    effective = (
-        np.ones_like(weight) if weights is None else total(weights) / np.maximum(weight, np.finfo(np.float64).tiny)
+    weight = total(1.0)
+    effective = np.full(n_cells, dispersion)
+    if weights is not None:
+        effective = effective * (total(weights) / np.maximum(weight, np.finfo(np.float64).tiny))
+    return Cells(
+        weight,
+        np.where(weight > 0.0, effective, 1.0),
+        total(labels),
+        total(p),
+        total(p * p),
+        None if values is None else total(values * labels),
+        None if values is None else total(values * p),
     )
-    effective = np.where(weight > 0.0, effective * dispersion, 1.0)
-    delivered = None if values is None else total(values * labels)
-    return [
-        Cells(
-            weight,
-            effective,
-            observed,
-            total(p),
-            total(p * p),
-            delivered,
-            None if values is None else total(values * p),
-        )
-        for p in forecasts
-    ]
 
 
-def dispersion_of(
-    labels: Floats,
-    probabilities: Floats,
-    ids: IdColumn,
-    *,
-    groups: IdColumn | None,
-    weights: Floats | None = None,
-) -> float:
+def dispersion_of(forecast: Forecast, ids: IdColumn) -> float:
     r"""How much wider the noise of cells' sums is because rows of one group are dependent; 1 without groups.
 
     .. math:: \phi = \max\Big(1, \frac{\sum_{c,g} (\sum_{i \in c \cap g} w_i r_i)^2}{\sum_i w_i^2 r_i^2}\Big),
@@ -167,24 +146,22 @@ def dispersion_of(
     group's rows have in common is what is to be measured: 1.
 
     Arguments:
-        labels: 0.0 or 1.0 per row.
-        probabilities: The forecast whose residuals are looked at.
+        forecast: The rows, with the forecast whose residuals are looked at.
         ids: The cell of each row.
-        groups: The group of each row, such as its user.
-        weights: How often each row counts.
 
     Example:
         Every row four times under the name of one user:
 
         >>> rng = np.random.default_rng(0)
         >>> user = np.repeat(np.arange(5_000), 4)
-        >>> labels = (rng.random(5_000) < 0.1).astype(float)[user]
-        >>> round(dispersion_of(labels, np.full(20_000, 0.1), np.zeros(20_000, dtype=int), groups=user), 2)
+        >>> labels = (rng.random(5_000) < 0.1)[user]
+        >>> round(dispersion_of(Forecast.of(labels, np.full(20_000, 0.1), groups=user), np.zeros(20_000, dtype=int)), 2)
         4.0
     """
+    groups, weights = forecast.groups, forecast.weights
     if groups is None:
         return 1.0
-    residuals = labels - probabilities
+    residuals = forecast.labels - forecast.probabilities
     residuals = residuals - np.average(residuals, weights=weights)
     if weights is not None:
         residuals = residuals * weights

@@ -15,7 +15,7 @@ from monocal.evaluation.cells import Cells, dispersion_of, sum_cells
 from monocal.evaluation.evaluate import forecast_of
 from monocal.evaluation.result import text_table
 from monocal.evaluation.stats import Flags, Spread, levelled, spread_of, two_stage_discoveries
-from monocal.metrics.forecast import IdColumn
+from monocal.metrics.forecast import Forecast
 from monocal.metrics.resample import check_confidence
 from monocal.tables.categories import EncodedColumn, encode_values
 from monocal.tables.result import Tabular
@@ -96,10 +96,12 @@ class FieldTable(Tabular):
         columns: Arrays of equal length: `n_rows`, `weight`, `positives`, `predicted` (summed predictions),
             `mean_prediction`, `observed_rate`, `bias` (their difference), `bias_stderr`, `pcoc`, `pcoc_low`,
             `pcoc_high`, `pcoc_shrunk`, `p_value`, `flagged`.
+        errors: How far off the field is as a whole; of all its values, also where these rows are some of them.
     """
 
     name: str
     columns: Mapping[str, NDArray[Any]]
+    errors: FieldErrors
     _ids: NDArray[Any]
     _encoded: EncodedColumn
 
@@ -155,7 +157,7 @@ class FieldTable(Tabular):
 
     def _take(self, rows: NDArray[Any]) -> FieldTable:
         columns = {key: column[rows] for key, column in self.columns.items()}
-        return FieldTable(self.name, columns, self._ids[rows], self._encoded)
+        return FieldTable(self.name, columns, self.errors, self._ids[rows], self._encoded)
 
 
 def field_table(
@@ -205,50 +207,41 @@ def field_table(
         (['big', 'small'], [False, True], [1.0, 1.5])
     """
     check_confidence(confidence)
-    rows = forecast_of(
+    forecast = forecast_of(
         labels, probabilities, groups=groups, weights=weights, sampling_rate=sampling_rate, scores_are=scores_are
     )
-    columns = {name: encode_values(values, rows.n_rows, name)}
-    return field_tables(
-        rows.labels, rows.probabilities, columns, groups=rows.groups, weights=rows.weights, confidence=confidence
-    )[name]
+    column = encode_values(values, forecast.n_rows, name)
+    dispersions = {name: dispersion_of(forecast, column.ids)}
+    return field_tables(forecast, {name: column}, dispersions, confidence=confidence)[name]
 
 
 def field_tables(
-    labels: Floats,
-    probabilities: Floats,
+    forecast: Forecast,
     fields: Mapping[str, EncodedColumn],
+    dispersions: Mapping[str, float],
     *,
-    groups: IdColumn | None = None,
-    weights: Floats | None = None,
-    noise_of: Floats | None = None,
-    confidence: float = 0.95,
+    confidence: float,
+    values: Floats | None = None,
 ) -> dict[str, FieldTable]:
     """Returns the tables of several fields, with the false discovery rate held over all of them together.
 
     Arguments:
-        labels: 0.0 or 1.0 per row.
-        probabilities: The forecast.
+        forecast: The rows.
         fields: Encoded columns by name.
-        groups: Ids of users or sessions whose rows are dependent.
-        weights: How often each row counts.
-        noise_of: The forecast whose residuals show how dependent rows are, such as the calibrated one; None means the
-            forecast itself.
+        dispersions: Field to how much wider its noise is, see `dispersion_of`.
         confidence: Coverage of intervals; 1 − confidence is the false discovery rate.
+        values: What one positive of each row is worth.
     """
-    noise_of = probabilities if noise_of is None else noise_of
     sums, kept = [], []
-    for column in fields.values():
-        dispersion = dispersion_of(labels, noise_of, column.ids, groups=groups, weights=weights)
-        n_values = int(column.ids.max()) + 1
-        (cells,) = sum_cells(labels, [probabilities], column.ids, n_values, weights=weights, dispersion=dispersion)
-        n_rows = np.bincount(column.ids, minlength=n_values)
+    for name, column in fields.items():
+        n_rows = np.bincount(column.ids)
+        cells = sum_cells(forecast, column.ids, len(n_rows), values=values, dispersion=dispersions[name])
         ids = np.flatnonzero(cells.weight > 0.0)
         ids = ids[np.argsort(-n_rows[ids], kind="stable")]
         sums.append(cells.take(ids))
         kept.append((ids, n_rows[ids]))
     return {
-        name: FieldTable(name, _columns(errors, n_rows), ids, fields[name])
+        name: FieldTable(name, _columns(errors, n_rows), errors, ids, fields[name])
         for name, errors, (ids, n_rows) in zip(fields, field_errors(sums, confidence), kept, strict=True)
     }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from monocal.core.errors import UnknownName
+from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.numbers import plain_values
 from monocal.core.scores import Floats
 from monocal.metrics import AnyMetric, Forecast, Interval, Value, bootstrap, centred_interval, noise_floor
@@ -104,6 +104,14 @@ class Evaluation(Tabular):
     def stages(self) -> dict[str, Evaluation]:
         """The forecast before calibration and, if this is another one, after it."""
         return {"before": self} if self.before is None else {"before": self.before, "after": self}
+
+    @property
+    def rows(self) -> Forecast:
+        """The rows; refused where there are only sums."""
+        if self.forecast is None:
+            expected, hint = "an evaluation of rows", "evaluate a sample of the table here"
+            raise InvalidInput.of("evaluation", "sums without rows", expected, hint)
+        return self.forecast
 
     @cached_property
     def change(self) -> Comparison | None:

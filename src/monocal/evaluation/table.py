@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from monocal.calibrators import Calibrator, calibrator
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.fields import Ids
 from monocal.core.reduce import Reducer
 from monocal.core.scores import Floats
+from monocal.evaluation.cells import dispersion_of
 from monocal.evaluation.evaluate import evaluate_forecast, forecast_of, headline_metrics
-from monocal.evaluation.fields import FieldTable, by_times_seen, field_tables
+from monocal.evaluation.fields import by_times_seen, field_tables
 from monocal.evaluation.result import Evaluation, EvaluationOptions
+from monocal.metrics import Forecast
 from monocal.models.facts import known_delays, times_seen, warn_about_fitted
 from monocal.models.fit import DEFAULT_METHOD, fit_log
 from monocal.models.model import Model
@@ -100,6 +103,8 @@ def evaluate_rows(
         1.2
     """
     options, found = options or EvaluationOptions(), {}
+    headline = headline_metrics(has_fields=bool(rows.fields), has_groups=rows.groups is not None)
+    options = replace(options, metrics=options.metrics or headline)
     for task in rows.scores:
         known = rows.labels[task] >= 0
         if not known.any():
@@ -109,10 +114,12 @@ def evaluate_rows(
         if calibrated is not None:
             p = calibrated[task]
             stages[AFTER] = part.arrived(p if len(p) == part.n_rows else p[known])
-        best, evaluated = list(stages.values())[-1], []
-        for p in stages.values():
-            by = _by_value(part, task, p, best, options.by)
-            evaluated.append(replace(_evaluate(part, task, p, options), by=by))
+        forecasts = [_forecast(part, task, p) for p in stages.values()]
+        shown, evaluated = {name: part.fields[name] for name in options.by}, []
+        dispersions = {name: dispersion_of(forecasts[-1], column.ids) for name, column in shown.items()}
+        for forecast in forecasts:
+            by = field_tables(forecast, shown, dispersions, confidence=options.confidence, values=part.values)
+            evaluated.append(replace(evaluate_forecast(forecast, options), by=by))
         seen = {
             name: by_times_seen(counts[known], part.labels[task], stages, part.weights)
             for name, counts in (times_seen or {}).items()
@@ -121,28 +128,9 @@ def evaluate_rows(
     return found
 
 
-def _evaluate(rows: Table, task: str, p: Floats, options: EvaluationOptions) -> Evaluation:
-    headline = headline_metrics(has_fields=bool(rows.fields), has_groups=rows.groups is not None)
-    forecast = forecast_of(
-        rows.labels[task],
-        p,
-        fields={name: column.ids for name, column in rows.fields.items()},
-        groups=rows.groups,
-        units=rows.units,
-        weights=rows.weights,
-    )
-    return evaluate_forecast(forecast, replace(options, metrics=options.metrics or headline))
-
-
-def _by_value(rows: Table, task: str, p: Floats, best: Floats, by: Sequence[str]) -> dict[str, FieldTable]:
-    return field_tables(
-        rows.labels[task].astype(np.float64),
-        p,
-        {name: rows.fields[name] for name in by},
-        groups=rows.groups,
-        weights=None if rows.weights is None else rows.weights.astype(np.float64),
-        noise_of=best,
-    )
+def _forecast(rows: Table, task: str, p: Floats) -> Forecast:
+    fields = {name: column.ids for name, column in rows.fields.items()}
+    return forecast_of(rows.labels[task], p, fields=fields, groups=rows.groups, units=rows.units, weights=rows.weights)
 
 
 @final
@@ -257,19 +245,22 @@ def evaluate_table(
     chosen, calibrated, seen = rows if fields is None else rows.with_fields([*fields, *by]), None, None
     if model is not None:
         warn_about_fitted(model, rows)
-        calibrated, seen = model.predict_rows(rows), rows_seen(model, rows)
+        calibrated = model.predict_rows(rows)
+        seen = rows_seen(model, model.vocabulary.encode_columns(rows.fields, rows.n_rows))
         chosen = binned(chosen, model.vocabulary)
     options = EvaluationOptions(metrics, by, n_bootstrap=n_bootstrap, seed=seed)
     return TableEvaluation(evaluate_rows(chosen, calibrated, options, seen), rows.n_table_rows, labels)
 
 
-def rows_seen(model: Model, rows: Table) -> dict[str, NDArray[np.int64]]:
-    """Returns categorical field to how many rows of the fit had each row's value; empty if the model does not know."""
-    if not model.value_counts:
-        return {}
-    ids = model.vocabulary.encode_columns(rows.fields, rows.n_rows)
-    found = dict(zip(model.field_names, times_seen(model.value_counts, ids), strict=True))
-    return {name: found[name] for name in model.vocabulary.category_names}
+def rows_seen(model: Model, ids: Ids) -> dict[str, NDArray[np.int64]]:
+    """Returns categorical field to how many rows of the fit had each row's value; empty if the model does not know.
+
+    Arguments:
+        model: The model.
+        ids: The rows' ids of its fields.
+    """
+    found = dict(zip(model.field_names, times_seen(model.value_counts, ids), strict=False))
+    return {name: found[name] for name in model.vocabulary.category_names if name in found}
 
 
 @final

@@ -96,8 +96,6 @@ def explain_lead(
     first, second = reports.get(other), reports.get(method)
     if first is None or second is None or first.forecast is None or second.forecast is None or not fields:
         return None
-    labels = second.forecast.labels
-    forecasts = [first.forecast.probabilities, second.forecast.probabilities]
     scores = table[score].to_numpy()
     inner = np.quantile(scores, np.linspace(0.0, 1.0, N_BANDS + 1)[1:-1])
     band = np.searchsorted(inner, scores, side="right")
@@ -105,8 +103,9 @@ def explain_lead(
     for field in fields:
         coded = pc.dictionary_encode(table[field].combine_chunks())
         values = [str(value) for value in coded.dictionary.to_pylist()]
-        cells = sum_cells(labels, forecasts, coded.indices.to_numpy() * N_BANDS + band, len(values) * N_BANDS)
-        found[field] = (spread_of(cells[0].counts), spread_of(cells[1].counts), cells[0], cells[1], values)
+        ids, n_cells = coded.indices.to_numpy() * N_BANDS + band, len(values) * N_BANDS
+        was, now = (sum_cells(forecast, ids, n_cells) for forecast in (first.forecast, second.forecast))
+        found[field] = (spread_of(was.counts), spread_of(now.counts), was, now, values)
 
     def fall(name: str) -> tuple[bool, float]:
         before, after, *_ = found[name]

@@ -95,6 +95,16 @@ class Forecast:
         """Rows as they came: the pieces of a soft label are one."""
         return self.n_rows if self.units is None else int(np.unique(self.units).size)
 
+    @property
+    def total_weight(self) -> float:
+        """Rows, counted with their weights."""
+        return float(self.n_rows if self.weights is None else self.weights.sum())
+
+    @property
+    def n_positive(self) -> float:
+        """Positives, likewise."""
+        return float(self.labels.sum() if self.weights is None else np.sum(self.labels * self.weights))
+
     def take(self, rows: slice | NDArray[Any]) -> Forecast:
         """Returns the chosen rows (a slice makes views, not copies)."""
         return Forecast(

@@ -12,6 +12,7 @@ from monocal.calibrators import Calibrator
 from monocal.core.dataset import Dataset
 from monocal.core.fields import NULL_ID, Ids
 from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
+from monocal.core.numbers import value_text
 from monocal.core.scores import Floats, logit, sigmoid
 from monocal.tables.vocabulary import NumericField, Vocabulary
 
@@ -19,9 +20,15 @@ CURVE_POINTS = 61
 SWEPT_CONTEXTS = 64
 NAMED_VALUES = 2
 MOST_CONTEXTS = 100
+N_CONTEXTS = 2048
 POINTS_BETWEEN_KNOTS = 4
 
 Context = NDArray[np.int32]
+
+
+def sample_contexts(ids: Ids) -> Ids:
+    """Returns the distinct feature rows `(k, F)` of some two thousand rows spread over all."""
+    return np.unique(ids[np.unique(np.linspace(0, len(ids) - 1, N_CONTEXTS).astype(np.int64))], axis=0)
 
 
 @final
@@ -190,9 +197,8 @@ def _value_name(vocabulary: Vocabulary, place: int, number: int) -> str:
     field = vocabulary.fields[place]
     if isinstance(field, NumericField):
         value = float(field.numbers_of(np.array([number], dtype=np.int32))[0])
-        return "(missing)" if np.isnan(value) else f"{value:.6g}"
-    found = field.values[number - 1].as_py()
-    return "(missing)" if found is None else str(found)
+        return value_text(None if np.isnan(value) else f"{value:.6g}")
+    return value_text(field.values[number - 1].as_py())
 
 
 def _at(calibrator: Calibrator, context: Context | None, logits: Floats) -> Floats:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from pathlib import Path
 from typing import Any, Unpack, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monocal.calibrators import CALIBRATORS, Calibrator
 from monocal.carry_over.describe import curve_remarks, retained_remarks
@@ -18,23 +19,65 @@ from monocal.core import __version__
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
 from monocal.core.format import fingerprint
-from monocal.evaluation.fields import SeenBand
+from monocal.core.numbers import value_text
+from monocal.evaluation.fields import FieldErrors, SeenBand
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.evaluation.table import check_fields, evaluate_rows, rows_seen
 from monocal.metrics import METRICS
+from monocal.metrics.drift import shift_since_fit
 from monocal.models.artefact import load_model
 from monocal.models.facts import known_delays, warn_about_fitted
 from monocal.models.model import Model
-from monocal.reports.curves import LearnedCurves, NumericEffect, learned_curves, numeric_effects
+from monocal.reports.curves import LearnedCurves, NumericEffect, learned_curves, numeric_effects, sample_contexts
 from monocal.reports.drift import Drift, drift
-from monocal.reports.fields import FieldResult, Headline, field_results, headline
 from monocal.reports.reliability import Reliability, reliability
-from monocal.reports.rows import FieldColumn, TaskRows, field_columns, model_ids, sample_contexts
-from monocal.tables.late_labels import LateLabels
+from monocal.reports.verdict import Headline, headline
 from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.source import TableLike, open_table
 from monocal.tables.split import binned
 from monocal.tables.table import Table
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FieldResult:
+    """All values of one field, most frequent first.
+
+    Attributes:
+        name: The field.
+        values: Its values.
+        unseen_share: Share of rows whose value was not in the fit; NaN if it does not know the field.
+        errors: Estimates before and after calibration.
+        shown: Places of the values worth a row in a table: in turn the worst and the largest.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    unseen_share: float
+    errors: dict[str, FieldErrors]
+    shown: NDArray[np.intp]
+
+
+def field_results(
+    metrics: Evaluation, unseen: Mapping[str, float] | None = None, n_shown: int = 40
+) -> tuple[FieldResult, ...]:
+    """Returns every field whose values were evaluated.
+
+    Arguments:
+        metrics: An evaluation before and after calibration, with errors by value.
+        unseen: Field to the share of rows whose value was not in the fit.
+        n_shown: How many values per field are worth a row in a table.
+    """
+    found = []
+    for name, table in metrics.by.items():
+        errors = {stage: side.by[name].errors for stage, side in metrics.stages.items()}
+        impact = np.maximum(*(np.abs(side.excess) for side in errors.values()))
+        largest = np.argsort(-table["weight"], kind="stable")
+        in_turn = np.stack([np.argsort(-impact, kind="stable"), largest], axis=1).ravel()
+        shown = in_turn[np.sort(np.unique(in_turn, return_index=True)[1])][:n_shown]
+        values = tuple(map(value_text, table.values))
+        found.append(FieldResult(name, values, (unseen or {}).get(name, math.nan), errors, shown))
+    return tuple(found)
 
 
 @final
@@ -78,7 +121,7 @@ class RetainedEffects:
     @property
     def evaluated(self) -> bool:
         """Whether later rows evaluated anything; if not, shares that nobody gave are assumed."""
-        return any(isfinite(field.recurrence) for field in self.fields)
+        return any(math.isfinite(field.recurrence) for field in self.fields)
 
 
 @final
@@ -244,31 +287,19 @@ def build_report(
     check_fields(sliced, stream.column_names)
     parts = loaded.roles(**named, slices=sliced)
     rows = Table.read(stream, parts, since=since, until=until, delays=known_delays(loaded))
-    late = rows.late_labels
-    answers = loaded.predict_rows(rows)
-    known = model_ids(rows, loaded.vocabulary)
-    binned_rows = binned(rows, loaded.vocabulary).with_fields(sliced)
-    shown = field_columns(binned_rows, sliced, known)
-    options = EvaluationOptions(tuple(METRICS), (), confidence, n_bootstrap, n_floor, seed)
-    found = evaluate_rows(binned_rows, answers, options, rows_seen(loaded, rows))
-    contexts = sample_contexts(list(known.values()), rows.n_rows)
-    tasks = tuple(
-        _task(loaded, name, TaskRows.of(rows, name, answers[name], shown), parts, contexts, found[name])
-        for name in parts.tasks
-    )
+    late = "" if rows.late_labels is None else str(rows.late_labels)
+    ids = loaded.vocabulary.encode_columns(rows.fields, rows.n_rows)
+    shown = binned(rows, loaded.vocabulary).with_fields(sliced)
+    options = EvaluationOptions(tuple(METRICS), sliced, confidence, n_bootstrap, n_floor, seed)
+    found = evaluate_rows(shown, loaded.predict_rows(rows), options, rows_seen(loaded, ids))
+    contexts = sample_contexts(ids)
+    unseen = dict(zip(loaded.field_names, np.mean(ids == 0, axis=0).tolist(), strict=True))
+    tasks = tuple(_task(loaded, name, shown.observed(name), found[name], contexts, unseen) for name in parts.tasks)
     names = ("" if isinstance(model, Model) else str(model), str(table) if isinstance(table, str | Path) else "")
-    return ReportData(
-        title or "Calibration report",
-        tasks,
-        Provenance(
-            tuple(_facts(loaded, names, rows, late, data_fingerprint(rows, shown), seed)),
-            _python(model, table, given) if command is None else command,
-            rows.n_table_rows,
-            names[1],
-            "" if late is None else str(late),
-        ),
-        confidence,
-    )
+    facts = _facts(loaded, names, rows, sliced, seed)
+    reproduce = _python(model, table, given) if command is None else command
+    provenance = Provenance(tuple(facts), reproduce, rows.n_table_rows, names[1], late)
+    return ReportData(title or "Calibration report", tasks, provenance, confidence)
 
 
 def retained_effects(calibrator: Calibrator, names: Sequence[str]) -> RetainedEffects | None:
@@ -297,63 +328,61 @@ def retained_effects(calibrator: Calibrator, names: Sequence[str]) -> RetainedEf
     return RetainedEffects(fields, network, (*retained_remarks(carry, names), *curves))
 
 
-def data_fingerprint(rows: Table, fields: Sequence[FieldColumn]) -> str:
+def data_fingerprint(rows: Table, fields: Sequence[str]) -> str:
     """Changes whenever a label, a score, a value of the fields, or a weight, time, value or group changes."""
-    columns: Mapping[str, Any] = {
-        **{f"label {task}": column for task, column in rows.labels.items()},
-        **{f"score {task}": column for task, column in rows.scores.items()},
-        **{f"field {field.name}": field.ids for field in fields},
-        **{f"values {field.name}": list(field.values) for field in fields},
-        "weights": rows.weights,
-        "times": rows.times,
-        "value": rows.values,
-        "groups": rows.groups,
-    }
+    columns: dict[str, Any] = {f"label {task}": column for task, column in rows.labels.items()}
+    columns |= {f"score {task}": column for task, column in rows.scores.items()}
+    for name in fields:
+        column = rows.fields[name]
+        columns |= {f"field {name}": column.ids, f"values {name}": column.known_values.to_pylist()}
+    columns |= {"weights": rows.weights, "times": rows.times, "value": rows.values, "groups": rows.groups}
     return fingerprint(*[part for name, column in columns.items() for part in (name, column)])
 
 
-def _task(model: Model, name: str, rows: TaskRows, roles: Roles, contexts: Ids, metrics: Evaluation) -> TaskReport:
+def _task(
+    model: Model, name: str, rows: Table, metrics: Evaluation, contexts: Ids, unseen: Mapping[str, float]
+) -> TaskReport:
     task = model.task(name)
-    calibrator, confidence = task.calibrator, metrics.confidence
+    calibrator, logits = task.calibrator, rows.logits(name)
     for side in metrics.stages.values():
         side.compute_intervals()
     metrics.compute_floors()
-    fields = field_results(rows, confidence=confidence)
-    fit_facts = dict(model.info.get("tasks", {})).get(name)
+    fields = field_results(metrics, unseen)
+    fit_facts = dict(model.info.get("tasks", {})).get(name) or {}
     return TaskReport(
         name=name,
         method=calibrator.name,
         method_summary=(CALIBRATORS[calibrator.name].__doc__ or "").strip().splitlines()[0],
         score=task.score,
-        label=roles.labels[name],
-        weight=rows.total_weight,
-        observed=rows.n_positive,
+        label=rows.roles.labels[name],
+        weight=metrics.rows.total_weight,
+        observed=metrics.rows.n_positive,
         fell_back=bool(calibrator.fell_back_),
-        value=roles.value,
+        value=rows.roles.value,
         headline=headline(metrics, fields),
         metrics=metrics,
-        reliability=reliability(rows, confidence),
+        reliability=reliability(metrics),
         fields=fields,
-        drift=drift(rows, fit_facts=fit_facts, confidence=confidence),
+        drift=drift(rows, metrics, shift_since_fit(fit_facts, logits, metrics.rows.weights)),
         retained=retained_effects(calibrator, model.field_names),
-        curves=learned_curves(calibrator, model.vocabulary, rows.logits, contexts),
-        numeric=numeric_effects(calibrator, model.vocabulary, rows.logits, contexts),
+        curves=learned_curves(calibrator, model.vocabulary, logits, contexts),
+        numeric=numeric_effects(calibrator, model.vocabulary, logits, contexts),
     )
 
 
 def _facts(
-    model: Model, names: tuple[str, str], rows: Table, late: LateLabels | None, data: str, seed: int
+    model: Model, names: tuple[str, str], rows: Table, fields: Sequence[str], seed: int
 ) -> list[tuple[str, str]]:
     info, (model_name, table_name) = model.info, names
     facts = [
         ("Model", model_name or "in memory"),
         ("Model fingerprint", model.fingerprint),
         ("Data", table_name or "in memory"),
-        ("Data fingerprint", data),
+        ("Data fingerprint", data_fingerprint(rows, fields)),
         ("Rows measured", f"{rows.n_table_rows:,}"),
     ]
-    if late is not None:
-        facts.append(("Labels", str(late)))
+    if rows.late_labels is not None:
+        facts.append(("Labels", str(rows.late_labels)))
     if "n_rows" in info:
         facts.append(("Rows the model was fitted on", f"{int(info['n_rows']):,}"))
     share = warn_about_fitted(model, rows)

@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 from scipy import special
 
 from monocal.core.fields import Ids
+from monocal.core.numbers import value_text
 from monocal.core.scores import Floats
-from monocal.evaluation.cells import Cells
+from monocal.evaluation.cells import Cells, dispersion_of, sum_cells
+from monocal.evaluation.result import Evaluation
 from monocal.evaluation.stats import MatchedCounts, Spread, joint_discoveries, levelled, spread_of, two_sided_p_value
-from monocal.metrics.drift import StabilityIndex, shift_since_fit
-from monocal.reports.rows import BeforeAfter, FieldColumn, TaskRows
+from monocal.metrics import Forecast
+from monocal.metrics.drift import StabilityIndex
+from monocal.tables.categories import EncodedColumn
+from monocal.tables.table import Table
 
 MOST_WINDOWS = 40
 ROW_WINDOWS = 24
@@ -199,36 +203,32 @@ class Drift:
     """
 
     windows: Windows
-    lines: BeforeAfter[DriftLine]
-    moved: tuple[Moved, ...]
+    lines: dict[str, DriftLine]
+    moved: list[Moved]
     n_values: int
     score_shift: StabilityIndex
 
 
-def drift(
-    rows: TaskRows,
-    *,
-    fit_facts: Mapping[str, Any] | None = None,
-    confidence: float = 0.95,
-    n_moved: int = 10,
-) -> Drift:
-    """Follows PCOC through time windows and compares the two halves of the period value by value."""
-    windows = cut_windows(rows.times, rows.n_rows, time_is_calendar=rows.has_dates, n_positive=rows.n_positive)
-    cells = rows.cells(windows.ids, windows.n_windows, rows.dispersion(windows.ids))
-    moved, n_values = _moved(rows, windows, confidence)
-    return Drift(
-        windows,
-        cells.map(lambda side: _line(side, windows.starts, confidence)),
-        tuple(moved[:n_moved]),
-        n_values,
-        shift_since_fit(fit_facts or {}, rows.logits, rows.weights),
-    )
+def drift(rows: Table, metrics: Evaluation, score_shift: StabilityIndex, n_moved: int = 10) -> Drift:
+    """Follows PCOC through time windows and compares the two halves of the period value by value.
 
-
-def _line(cells: Cells, starts: Floats, confidence: float) -> DriftLine:
-    low, high = cells.interval(confidence)
-    level = levelled(cells.counts)
-    return DriftLine(cells, low, high, spread_of(level), _trend(level, starts, confidence))
+    Arguments:
+        rows: The rows that were evaluated.
+        metrics: Their evaluation; fields of which it has every value are compared.
+        score_shift: See `shift_since_fit`.
+        n_moved: How many values that moved are kept.
+    """
+    after, confidence = metrics.rows, metrics.confidence
+    windows = cut_windows(rows.times, after.n_rows, time_is_calendar=rows.has_dates, n_positive=after.n_positive)
+    dispersion = dispersion_of(after, windows.ids)
+    lines = {}
+    for stage, found in metrics.stages.items():
+        cells = sum_cells(found.rows, windows.ids, windows.n_windows, dispersion=dispersion)
+        level = levelled(cells.counts)
+        interval = cells.interval(confidence)
+        lines[stage] = DriftLine(cells, *interval, spread_of(level), _trend(level, windows.starts, confidence))
+    moved, n_values = _moved(after, windows, {name: rows.fields[name] for name in metrics.by}, confidence)
+    return Drift(windows, lines, moved[:n_moved], n_values, score_shift)
 
 
 def _trend(counts: MatchedCounts, starts: Floats, confidence: float) -> Trend:
@@ -245,48 +245,35 @@ def _trend(counts: MatchedCounts, starts: Floats, confidence: float) -> Trend:
     return Trend(*(float(change) for change in np.expm1([slope, slope - half, slope + half])))
 
 
-class _Halves(NamedTuple):
-    """Values of one field that both halves of the period hold often enough."""
-
-    values: tuple[str, ...]
-    first: Cells
-    second: Cells
-    p_values: Floats
-
-
-def _moved(rows: TaskRows, windows: Windows, confidence: float) -> tuple[list[Moved], int]:
-    late = windows.ids >= _halfway(rows, windows)
-    halves = [_halves(rows, field, late) for field in rows.fields]
-    flags = joint_discoveries([half.p_values for half in halves], 1.0 - confidence)
+def _moved(
+    forecast: Forecast, windows: Windows, fields: Mapping[str, EncodedColumn], confidence: float
+) -> tuple[list[Moved], int]:
+    positives = np.bincount(windows.ids, weights=forecast.labels, minlength=windows.n_windows)
+    late = windows.ids > np.searchsorted(np.cumsum(positives), positives.sum() / 2.0)
+    tested = [_halves(forecast, name, column, late) for name, column in fields.items()]
+    flags = joint_discoveries([np.array([moved.p_value for moved in values]) for values in tested], 1.0 - confidence)
     found = [
-        Moved(
-            field.name,
-            half.values[place],
-            float(half.first.observed[place] + half.second.observed[place]),
-            float(half.first.pcoc[place]),
-            float(half.second.pcoc[place]),
-            float(half.p_values[place]),
-        )
-        for field, half, flagged in zip(rows.fields, halves, flags, strict=True)
-        for place in np.flatnonzero(flagged)
+        moved
+        for values, flagged in zip(tested, flags, strict=True)
+        for moved, is_off in zip(values, flagged, strict=True)
+        if is_off
     ]
     found.sort(key=lambda moved: (moved.p_value, -moved.observed))
-    return found, sum(len(half.values) for half in halves)
+    return found, sum(len(values) for values in tested)
 
 
-def _halfway(rows: TaskRows, windows: Windows) -> int:
-    positives = np.bincount(windows.ids, weights=rows.labels, minlength=windows.n_windows)
-    return int(np.searchsorted(np.cumsum(positives), positives.sum() / 2.0)) + 1
-
-
-def _halves(rows: TaskRows, field: FieldColumn, late: Any) -> _Halves:
-    ids = (field.ids + field.n_values * late).astype(np.int32)
-    both = rows.cells(ids, 2 * field.n_values, rows.dispersion(ids)).after
-    first, second = both.take(slice(0, field.n_values)), both.take(slice(field.n_values, None))
+def _halves(forecast: Forecast, name: str, column: EncodedColumn, late: NDArray[np.bool_]) -> list[Moved]:
+    """Compares the values that both halves of the period hold often enough."""
+    n_values = int(column.ids.max()) + 1
+    ids = column.ids + n_values * late
+    both = sum_cells(forecast, ids, 2 * n_values, dispersion=dispersion_of(forecast, ids))
+    first, second = both.take(slice(0, n_values)), both.take(slice(n_values, None))
     places = np.flatnonzero((first.observed >= LEAST_OBSERVED) & (second.observed >= LEAST_OBSERVED))
     first, second = first.take(places), second.take(places)
     # given both halves' positives together, the first half's share is binomial if PCOC did not move
     trials = (first.observed + second.observed) / first.effective_weight
     expected = trials * first.predicted / (first.predicted + second.predicted)
-    counts = MatchedCounts(first.observed / first.effective_weight, expected, trials)
-    return _Halves(tuple(field.values[place] for place in places), first, second, two_sided_p_value(counts))
+    p_values = two_sided_p_value(MatchedCounts(first.observed / first.effective_weight, expected, trials))
+    numbers = np.stack([first.observed + second.observed, first.pcoc, second.pcoc, p_values], axis=1).tolist()
+    values = map(value_text, column.decode(places))
+    return [Moved(name, value, *row) for value, row in zip(values, numbers, strict=True)]

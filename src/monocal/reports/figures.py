@@ -16,7 +16,6 @@ from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.numbers import percent
 from monocal.core.scores import Floats
-from monocal.evaluation.cells import dispersion_of
 from monocal.metrics.forecast import Forecast
 from monocal.reports.curves import learned_curves
 from monocal.reports.plots import curve_name
@@ -24,7 +23,6 @@ from monocal.reports.reliability import (
     ReliabilityCurve,
     asks_for_logarithms,
     bins_for,
-    rank_bins,
     reliability_curve,
 )
 
@@ -144,11 +142,7 @@ class CalibrationDisplay:
             ax: Axes to draw on.
             kwargs: Passed to matplotlib's `plot`.
         """
-        if evaluation.forecast is None:
-            raise InvalidInput.of(
-                "evaluation", "sums without rows", "an evaluation of rows", "evaluate a sample of the table here"
-            )
-        return cls._of(evaluation.forecast, n_bins, evaluation.confidence, name).plot(ax=ax, **kwargs)
+        return cls._of(evaluation.rows, n_bins, evaluation.confidence, name).plot(ax=ax, **kwargs)
 
     def plot(self, *, ax: Any = None, name: str | None = None, ref_line: bool = True, **kwargs: Any) -> Self:
         """Draws it, once more.
@@ -190,11 +184,9 @@ class CalibrationDisplay:
 
     @classmethod
     def _of(cls, forecast: Forecast, n_bins: int | None, confidence: float, name: str | None) -> Self:
-        labels, p, weights = forecast.labels, forecast.probabilities, forecast.weights
-        rate = float(np.average(labels, weights=weights))
+        rate = forecast.n_positive / forecast.total_weight
         n = bins_for(rate * forecast.n_observed_rows) if n_bins is None else n_bins
-        dispersion = dispersion_of(labels, p, rank_bins(p, n), groups=forecast.groups, weights=weights)
-        curve = reliability_curve(labels, p, weights, n, dispersion, confidence)
+        curve = reliability_curve(forecast, n, confidence=confidence)
         return cls(curve, name=name, logarithmic=asks_for_logarithms(rate), confidence=confidence)
 
 

@@ -16,8 +16,7 @@ from monocal.evaluation.compare import MARGIN
 from monocal.evaluation.result import Evaluation
 from monocal.models.model import Model
 from monocal.reports import plots, verdict
-from monocal.reports.data import ReportData, TaskReport, build_report
-from monocal.reports.fields import MOODS, FieldResult
+from monocal.reports.data import FieldResult, ReportData, TaskReport, build_report
 from monocal.reports.svg import asset
 from monocal.tables.source import TableLike
 
@@ -81,7 +80,7 @@ def render(data: ReportData) -> str:
         summary=" ".join(verdict.verdict(task) for task in data.tasks),
         panels=[_panel(task, place) for place, task in enumerate(data.tasks)],
         provenance=data.provenance,
-        moods=MOODS,
+        moods=verdict.MOODS,
         margin=MARGIN,
         unknown=math.nan,
     )
@@ -202,7 +201,7 @@ def _panel(task: TaskReport, place: int) -> dict[str, Any]:
         "numeric": "Numeric fields" if task.numeric else "",
     }
     values = [(field, int(value)) for field in task.fields for value in field.shown]
-    values.sort(key=lambda found: -abs(found[0].errors.after.shrunk_gap[found[1]]))
+    values.sort(key=lambda found: -abs(found[0].errors["after"].shrunk_gap[found[1]]))
     return {
         "task": task,
         "id": f"task-{place}-{slug(task.name)}",

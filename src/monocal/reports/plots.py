@@ -6,10 +6,9 @@ import numpy as np
 
 from monocal.core.numbers import count, percent, ratio, significant
 from monocal.reports.curves import POINTS_BETWEEN_KNOTS, LearnedCurve, LearnedCurves, NumericEffect
+from monocal.reports.data import FieldResult
 from monocal.reports.drift import Drift
-from monocal.reports.fields import FieldResult
 from monocal.reports.reliability import Reliability, ReliabilityCurve
-from monocal.reports.rows import Side
 from monocal.reports.svg import Drawing, Label, Plot, Scale, around
 from monocal.reports.verdict import drift_in_words
 
@@ -35,8 +34,9 @@ def reliability_plot(found: Reliability) -> Drawing:
         'Reliability diagram. Before calibration 3 of 5 bins are off the diagonal beyond their interval, ...'
     """
     log = found.logarithmic
-    seen = np.concatenate([part for curve in found.curves for part in (curve.predicted, curve.observed, curve.high)])
-    predicted = np.concatenate([curve.predicted for curve in found.curves])
+    curves = found.curves.values()
+    seen = np.concatenate([part for curve in curves for part in (curve.predicted, curve.observed, curve.high)])
+    predicted = np.concatenate([curve.predicted for curve in curves])
     least = float(predicted[predicted > 0.0].min(initial=1.0)) / 2.0 if log else 0.0
     low, high = around(seen[seen >= least], logarithmic=log, must_hold=() if log else (0.0,))
     low, high = max(low, 0.0), min(high, 1.0)
@@ -49,7 +49,7 @@ def reliability_plot(found: Reliability) -> Drawing:
             plot.band(curve.predicted, np.maximum(curve.low, low), curve.high, f"band {side}")
             plot.line(curve.predicted, np.maximum(curve.observed, low), f"line {side}")
             plot.dots(curve.predicted, np.maximum(curve.observed, low), f"dot {side}", _bin_tips(curve, side))
-    tallest = max(float(heights.max(initial=0.0)) for heights in found.histograms) or 1.0
+    tallest = max(float(heights.max(initial=0.0)) for heights in found.histograms.values()) or 1.0
     below = Plot(x, Scale(0.0, tallest, 372, 318), _WIDTH, 410)
     for side, heights in found.histograms.items():
         with below.group(side):
@@ -57,7 +57,7 @@ def reliability_plot(found: Reliability) -> Drawing:
     below.text((_LEFT + _RIGHT) / 2, 398, "predicted probability", "axis", anchor="middle")
     below.text(12, 345, "rows", "axis", anchor="middle", turned=True)
     plot.include(below)
-    before, after = (f"{curve.n_outside} of {len(curve.weight)}" for curve in found.curves)
+    before, after = (f"{curve.n_outside} of {len(curve.weight)}" for curve in curves)
     return plot.drawing(
         f"Reliability diagram. Before calibration {before} bins are off the diagonal beyond their interval, after it "
         f"{after}.",
@@ -72,9 +72,9 @@ def ratio_plot(found: Reliability) -> Drawing:
         found: `build_report(...).task().reliability`.
     """
     log = found.logarithmic
-    low, high = around(np.concatenate([curve.predicted for curve in found.curves]), logarithmic=log)
+    low, high = around(np.concatenate([curve.predicted for curve in found.curves.values()]), logarithmic=log)
     x = Scale(max(low, 0.0), min(high, 1.0), _LEFT, _RIGHT, log)
-    known = np.concatenate([part for curve in found.curves for part in (curve.pcoc, *curve.pcoc_interval)])
+    known = np.concatenate([part for curve in found.curves.values() for part in (curve.pcoc, *curve.pcoc_interval)])
     known = known[np.isfinite(known) & (known > 0.0)]
     bottom, top = around(np.clip(known, 0.2, 5.0), logarithmic=True, must_hold=(0.9, 1.1))
     plot = Plot(x, Scale(bottom, top, 372, _TOP, True), _WIDTH, 410)
@@ -96,7 +96,7 @@ def drift_plot(found: Drift) -> Drawing:
         found: `build_report(...).task().drift`.
     """
     starts, n_windows = found.windows.starts, found.windows.n_windows
-    known = np.concatenate([part for line in found.lines for part in (line.cells.pcoc, line.low, line.high)])
+    known = np.concatenate([part for line in found.lines.values() for part in (line.cells.pcoc, line.low, line.high)])
     known = np.clip(known[np.isfinite(known)], 0.2, 5.0)
     low, high = around(known, logarithmic=True, must_hold=(0.9, 1.1))
     plot = _over_time(found, Scale(low, high, 256, _TOP, True), "predicted / observed", _plain)
@@ -122,9 +122,10 @@ def rates_plot(found: Drift) -> Drawing:
         found: `build_report(...).task().drift`.
     """
     starts = found.windows.starts
-    predicted = found.lines.map(lambda line: line.cells.predicted_rate)
-    observed, weight = found.lines.after.cells.observed_rate, found.lines.after.cells.weight
-    _, high = around(np.concatenate([observed, *predicted]))
+    predicted = {side: line.cells.predicted_rate for side, line in found.lines.items()}
+    cells = found.lines["after"].cells
+    observed, weight = cells.observed_rate, cells.weight
+    _, high = around(np.concatenate([observed, *predicted.values()]))
     plot = _over_time(found, Scale(0.0, high, 256, _TOP), "rate", _rate)
     for side, rates in predicted.items():
         with plot.group(side):
@@ -132,7 +133,7 @@ def rates_plot(found: Drift) -> Drawing:
     plot.line(starts, observed, "line observed")
     tips = [
         f"{found.windows.label(at)}: observed {percent(float(observed[at]))}, predicted before "
-        f"{percent(float(predicted.before[at]))}, after {percent(float(predicted.after[at]))}, "
+        f"{percent(float(predicted['before'][at]))}, after {percent(float(predicted['after'][at]))}, "
         f"{count(float(weight[at]))} rows"
         for at in range(found.windows.n_windows)
     ]
@@ -220,7 +221,7 @@ def _over_time(found: Drift, y: Scale, y_title: str, y_label: Label) -> Plot:
     return plot
 
 
-def _bin_tips(curve: ReliabilityCurve, side: Side) -> list[str]:
+def _bin_tips(curve: ReliabilityCurve, side: str) -> list[str]:
     return [
         f"{side}: predicted {percent(float(p))}, observed {percent(float(y))} "
         f"({percent(float(a))} … {percent(float(b))}), {count(float(n))} rows"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from monocal.core.scores import Floats
-from monocal.reports.rows import BeforeAfter, TaskRows
+from monocal.evaluation.cells import dispersion_of
+from monocal.evaluation.result import Evaluation
+from monocal.metrics import Forecast
 
 MOST_BINS = 20
 POSITIVES_PER_BIN = 25
@@ -83,28 +86,33 @@ class Reliability:
         histograms: Share of rows per histogram bin.
     """
 
-    curves: BeforeAfter[ReliabilityCurve]
+    curves: dict[str, ReliabilityCurve]
     logarithmic: bool
     edges: Floats
-    histograms: BeforeAfter[Floats]
+    histograms: dict[str, Floats]
 
 
-def reliability(rows: TaskRows, confidence: float = 0.95) -> Reliability:
-    """Bins both forecasts into at most 20 bins of equal mass with about 25 positives or more each."""
-    n_bins = bins_for(rows.n_positive)
-    logarithmic = asks_for_logarithms(rows.n_positive / rows.total_weight if rows.total_weight else 0.0)
-    edges = _histogram_edges(rows.forecasts, logarithmic)
+def reliability(metrics: Evaluation) -> Reliability:
+    """Bins all forecasts of the rows into at most 20 bins of equal mass with about 25 positives or more each."""
+    forecasts, after = {stage: found.rows for stage, found in metrics.stages.items()}, metrics.rows
+    n_bins, total = bins_for(after.n_positive), after.total_weight
+    logarithmic = asks_for_logarithms(after.n_positive / total if total else 0.0)
+    edges = _histogram_edges(forecasts.values(), logarithmic)
 
-    def curve(probabilities: Floats) -> ReliabilityCurve:
-        dispersion = rows.dispersion(rank_bins(probabilities, n_bins))
-        return reliability_curve(rows.labels, probabilities, rows.weights, n_bins, dispersion, confidence)
-
-    def histogram(probabilities: Floats) -> Floats:
-        counts, _ = np.histogram(np.clip(probabilities, edges[0], edges[-1]), bins=edges, weights=rows.weights)
-        total = float(counts.sum())
+    def histogram(forecast: Forecast) -> Floats:
+        p = np.clip(forecast.probabilities, edges[0], edges[-1])
+        counts = np.histogram(p, bins=edges, weights=forecast.weights)[0]
         return counts / total if total else counts.astype(np.float64)
 
-    return Reliability(rows.forecasts.map(curve), logarithmic, edges, rows.forecasts.map(histogram))
+    return Reliability(
+        {
+            stage: reliability_curve(forecast, n_bins, confidence=metrics.confidence, noise_of=after)
+            for stage, forecast in forecasts.items()
+        },
+        logarithmic,
+        edges,
+        {stage: histogram(forecast) for stage, forecast in forecasts.items()},
+    )
 
 
 def bins_for(n_positive: float) -> int:
@@ -117,27 +125,26 @@ def asks_for_logarithms(rate: float) -> bool:
     return 0.0 < rate < LOG_AXIS_BELOW
 
 
-def rank_bins(probabilities: Floats, n_bins: int) -> NDArray[np.int32]:
-    """Returns a bin per row, ties aside: how much groups widen the noise hardly depends on where the cuts are."""
-    cuts = np.quantile(probabilities, np.arange(1, n_bins) / n_bins)
-    return np.searchsorted(cuts, probabilities, side="right").astype(np.int32)
-
-
 def reliability_curve(
-    labels: Floats,
-    probabilities: Floats,
-    weights: Floats | None = None,
-    n_bins: int = MOST_BINS,
-    dispersion: float = 1.0,
-    confidence: float = 0.95,
+    forecast: Forecast, n_bins: int = MOST_BINS, *, confidence: float = 0.95, noise_of: Forecast | None = None
 ) -> ReliabilityCurve:
     """Sorts rows by prediction, cuts them into bins of equal mass (ties stay together) and compares rates.
 
+    Arguments:
+        forecast: The rows; where they have groups, intervals are as wide as rows of a group ask for.
+        n_bins: At most so many bins.
+        confidence: Coverage of intervals.
+        noise_of: The same rows with the forecast whose residuals show how dependent they are; None means this one.
+
     Example:
-        >>> curve = reliability_curve(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.1, 0.2, 0.6, 0.8]), n_bins=2)
+        >>> curve = reliability_curve(Forecast.of([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.8]), n_bins=2)
         >>> curve.predicted.round(2).tolist(), curve.observed.tolist()
         ([0.15, 0.7], [0.0, 1.0])
     """
+    labels, probabilities, weights = forecast.labels, forecast.probabilities, forecast.weights
+    # ties aside: how much groups widen the noise hardly depends on where the cuts are
+    edges = np.quantile(probabilities, np.arange(1, n_bins) / n_bins)
+    dispersion = dispersion_of(noise_of or forecast, np.searchsorted(edges, probabilities, side="right"))
     order = np.argsort(probabilities, kind="stable")
     w = np.ones(labels.shape[0]) if weights is None else weights[order]
     p, y = probabilities[order], labels[order]
@@ -172,9 +179,9 @@ def _quantile(confidence: float) -> float:
     return float(special.ndtri(0.5 + 0.5 * confidence))
 
 
-def _histogram_edges(forecasts: BeforeAfter[Floats], logarithmic: bool) -> Floats:
-    ends = [np.quantile(probabilities, [0.001, 0.999]) for probabilities in forecasts]
-    low, high = min(float(end[0]) for end in ends), max(float(end[1]) for end in ends)
+def _histogram_edges(forecasts: Iterable[Forecast], logarithmic: bool) -> Floats:
+    ends = np.stack([np.quantile(forecast.probabilities, [0.001, 0.999]) for forecast in forecasts])
+    low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
     if logarithmic:
         low = max(low, 1e-7)
         return np.geomspace(low, max(high, low * 1.5), HISTOGRAM_BINS + 1)

@@ -3,17 +3,136 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, Literal, NamedTuple, final
+
+import numpy as np
 
 from monocal.core.numbers import count, percent, ratio, shorten, signed_percent
+from monocal.core.scores import Floats
+from monocal.evaluation.compare import Verdict
+from monocal.evaluation.fields import FieldErrors
 from monocal.evaluation.result import Evaluation
 from monocal.metrics.drift import StabilityIndex
-from monocal.reports.data import TaskReport
 from monocal.reports.drift import Drift, DriftLine
-from monocal.reports.fields import MOODS, Mood, WorstValue, change_verdict
-from monocal.reports.rows import BeforeAfter
+
+if TYPE_CHECKING:
+    from monocal.reports.data import FieldResult, TaskReport
+
+Mood = Literal["good", "mixed", "bad", "neutral"]
+MOODS: dict[str, Mood] = {"better": "good", "worse": "bad"}
+"""The colour of a verdict; a tie is neutral."""
+
+UNEVEN_LEVEL = 0.05
+"""A field counts as uneven below this p-value divided by the number of fields."""
+
+
+class WorstValue(NamedTuple):
+    """The field value with the largest significant error: predicted and observed positives."""
+
+    field: str
+    value: str
+    predicted: float
+    observed: float
+
+
+class CostliestValue(NamedTuple):
+    """The field value whose error costs most: predicted minus delivered value, 0 where it is not significant."""
+
+    field: str
+    value: str
+    gaps: dict[str, float]
+
+
+@final
+@dataclass(frozen=True)
+class Headline:
+    """What to tell others.
+
+    Attributes:
+        mood: How good the news is.
+        significant_fields: Fields that are off after correction, before and after calibration.
+        n_uneven: Fields that are off after calibration even when the overall bias is taken out.
+        significant_values: Field values that are off after correction.
+        n_values: Field values in all.
+        worst: The value with the largest error; None where no value is off.
+        costliest: The value with the largest significant error in money before calibration; None without a value column
+            or such an error.
+    """
+
+    mood: Mood
+    significant_fields: dict[str, int]
+    n_uneven: int
+    significant_values: dict[str, int]
+    n_values: int
+    worst: dict[str, WorstValue | None]
+    costliest: CostliestValue | None
+
+
+def headline(metrics: Evaluation, fields: Sequence[FieldResult]) -> Headline:
+    """Collects the few numbers that come first from the other findings."""
+    level = UNEVEN_LEVEL / max(len(fields), 1)
+    sides = {side: [field.errors[side] for field in fields] for side in metrics.stages}
+    worst: dict[str, WorstValue | None] = {}
+    for side, errors in sides.items():
+        largest = _largest([_significant(found, found.cells.gap) for found in errors])
+        worst[side] = None
+        if largest is not None:
+            field, place = fields[largest[0]], largest[1]
+            cells = errors[largest[0]].cells
+            numbers = float(cells.predicted[place]), float(cells.observed[place])
+            worst[side] = WorstValue(field.name, field.values[place], *numbers)
+    return Headline(
+        mood=_mood(metrics),
+        significant_fields={side: sum(found.is_significant for found in errors) for side, errors in sides.items()},
+        n_uneven=sum(found.relative_spread.p_value < level for found in sides["after"]),
+        significant_values={side: sum(found.n_flagged for found in errors) for side, errors in sides.items()},
+        n_values=sum(len(field.values) for field in fields),
+        worst=worst,
+        costliest=_costliest(fields),
+    )
+
+
+def change_verdict(metrics: Evaluation, name: str) -> Verdict | Literal[""]:
+    """Returns what calibration did to a metric, by its goal; empty where that is undefined."""
+    change = metrics.change
+    return change.verdict(name) if change is not None and math.isfinite(change.difference(name)) else ""
+
+
+def _mood(metrics: Evaluation) -> Mood:
+    loss = change_verdict(metrics, "log_loss")
+    if loss in ("", "cannot tell"):
+        return "neutral"
+    if loss == "better" and change_verdict(metrics, "pcoc") == "worse":
+        return "mixed"
+    return MOODS.get(loss, "mixed")
+
+
+def _costliest(fields: Sequence[FieldResult]) -> CostliestValue | None:
+    gaps = [
+        {side: _significant(errors, errors.cells.value_gap) for side, errors in field.errors.items()}
+        for field in fields
+    ]
+    found = _largest([pair["before"] for pair in gaps])
+    if found is None:
+        return None
+    field, place = fields[found[0]], found[1]
+    sides = {side: float(gap[place]) for side, gap in gaps[found[0]].items()}
+    return CostliestValue(field.name, field.values[place], sides)
+
+
+def _significant(errors: FieldErrors, gap: Floats) -> Floats:
+    return np.where(errors.flagged, np.nan_to_num(gap), 0.0)
+
+
+def _largest(gaps: Sequence[Floats]) -> tuple[int, int] | None:
+    """Returns which field and which of its values has the largest gap either way; None if there is none."""
+    sizes = [float(np.abs(gap).max(initial=0.0)) for gap in gaps]
+    if not any(sizes):
+        return None
+    at = int(np.argmax(sizes))
+    return at, int(np.argmax(np.abs(gaps[at])))
 
 
 def verdict(task: TaskReport) -> str:
@@ -56,7 +175,7 @@ def sentences(task: TaskReport) -> list[str]:
 
 def drift_in_words(found: Drift) -> str:
     """One sentence about both forecasts over time."""
-    return f"Before: {_line_in_words(found.lines.before)}. After: {_line_in_words(found.lines.after)}."
+    return f"Before: {_line_in_words(found.lines['before'])}. After: {_line_in_words(found.lines['after'])}."
 
 
 def score_shift_in_words(shift: StabilityIndex) -> str:
@@ -90,7 +209,7 @@ class KeyFigure:
     """One number that everybody remembers, before and after, as text."""
 
     title: str
-    values: BeforeAfter[str]
+    values: dict[str, str]
     note: str
     mood: Mood
 
@@ -101,7 +220,8 @@ def key_figures(task: TaskReport) -> Iterator[KeyFigure]:
 
     def figure(name: str, title: str, shown: Callable[[float], str], note: str) -> KeyFigure:
         mood = MOODS.get(change_verdict(metrics, name), "neutral")
-        return KeyFigure(title, _both(metrics, name).map(shown), note, mood)
+        values = {side: shown(found.value(name)) for side, found in metrics.stages.items()}
+        return KeyFigure(title, values, note, mood)
 
     if is_defined(metrics, "pcoc"):
         low, high = metrics.interval("pcoc")
@@ -118,14 +238,9 @@ def key_figures(task: TaskReport) -> Iterator[KeyFigure]:
         yield _counted("Fields significantly off", task.headline.significant_fields, str(len(task.fields)))
 
 
-def _counted(title: str, numbers: BeforeAfter[int], total: str) -> KeyFigure:
-    mood: Mood = "good" if numbers.after < numbers.before else "neutral"
-    return KeyFigure(title, numbers.map(count), f"of {total}", mood)
-
-
-def _both(metrics: Evaluation, name: str) -> BeforeAfter[float]:
-    before, after = (side.value(name) for side in metrics.stages.values())
-    return BeforeAfter(before, after)
+def _counted(title: str, numbers: Mapping[str, int], total: str) -> KeyFigure:
+    mood: Mood = "good" if numbers["after"] < numbers["before"] else "neutral"
+    return KeyFigure(title, {side: count(number) for side, number in numbers.items()}, f"of {total}", mood)
 
 
 def _bias(task: TaskReport) -> str:
@@ -138,7 +253,7 @@ def _bias(task: TaskReport) -> str:
         tail = "not significantly different from 1"
     else:
         tail = f"interval {ratio(low)} to {ratio(high)}"
-    before, after = _both(task.metrics, "pcoc").map(bias_in_words)
+    before, after = (bias_in_words(side.value("pcoc")) for side in task.metrics.stages.values())
     return f"Overall the score {before}; calibrated it {after} ({tail})."
 
 
@@ -147,20 +262,19 @@ def _fields(task: TaskReport) -> str:
     if not task.fields:
         return ""
     fields, values = head.significant_fields, head.significant_values
-    level = f" ({head.n_uneven} when the overall bias is taken out)" if fields.after else ""
+    level = f" ({head.n_uneven} when the overall bias is taken out)" if fields["after"] else ""
     return (
-        f"{fields.after} of {len(task.fields)} fields {'is' if fields.after == 1 else 'are'} significantly off after "
-        f"calibration{level}, {fields.before} before. Of {count(head.n_values)} field values, {count(values.before)} "
-        f"were significantly off before, {count(values.after)} after."
+        f"{fields['after']} of {len(task.fields)} fields {'is' if fields['after'] == 1 else 'are'} significantly off "
+        f"after calibration{level}, {fields['before']} before. Of {count(head.n_values)} field values, "
+        f"{count(values['before'])} were significantly off before, {count(values['after'])} after."
     )
 
 
-def _worst(worst: BeforeAfter[WorstValue | None]) -> str:
-    if worst.after is not None:
-        return f"The largest error left: it {_error(worst.after)}."
-    if worst.before is not None:
-        return f"The largest error before, no longer significant: the score {_error(worst.before)}."
-    return ""
+def _worst(worst: Mapping[str, WorstValue | None]) -> str:
+    left, was = worst["after"], worst["before"]
+    if left is not None:
+        return f"The largest error left: it {_error(left)}."
+    return "" if was is None else f"The largest error before, no longer significant: the score {_error(was)}."
 
 
 def _error(worst: WorstValue) -> str:
@@ -175,7 +289,7 @@ def _value(task: TaskReport) -> str:
     found = task.headline.costliest
     if found is None:
         return ""
-    before, after = found.gaps
+    before, after = found.gaps.values()
     left = count(abs(after)) if after else "not significant"
     return (
         f"In {task.value}, the largest error was {count(abs(before))} predicted too "
@@ -184,7 +298,7 @@ def _value(task: TaskReport) -> str:
 
 
 def _drift(task: TaskReport) -> str:
-    trend = task.drift.lines.after.trend
+    trend = task.drift.lines["after"].trend
     if not math.isfinite(trend.change):
         return ""
     if not trend.is_significant:
@@ -200,7 +314,7 @@ def _ranking(task: TaskReport) -> str:
     if auc in ("", "cannot tell"):
         return ""
     ranking = auc if auc in ("better", "worse") else "not significantly different"
-    before, after = _both(task.metrics, "auc")
+    before, after = (side.value("auc") for side in task.metrics.stages.values())
     return f"Ranking is {ranking} (AUC {before:.4f} to {after:.4f})."
 
 

@@ -211,7 +211,7 @@ def test_awkward_rows_give_a_page_without_nonsense(kind):
     data = build_report(model, table, time="timestamp", group="user_id", **options, **QUICK)
     assert_no_nonsense(render(data))
     if kind in ("one row", "two rows"):
-        assert not any(field.errors.after.is_significant for field in data.task().fields)
+        assert not any(field.errors["after"].is_significant for field in data.task().fields)
     if kind == "no positives":
         assert data.task().metrics.reason("pcoc") == "no positive label to divide by"
         assert "PCOC: no positive label to divide by" in render(data)

@@ -15,6 +15,7 @@ from monocal.evaluation.stats import (
     spread_of,
     two_sided_p_value,
 )
+from monocal.metrics import Forecast
 
 
 def test_columns_hold_what_they_say(t10):
@@ -144,8 +145,8 @@ def test_weight_k_is_the_row_k_times():
     labels, p, ids = np.array([1.0, 0.0, 1.0]), np.array([0.2, 0.5, 0.7]), np.array([0, 1, 1])
     weights, values = np.array([3.0, 1.0, 2.0]), np.array([5.0, 1.0, 2.0])
     again = np.repeat(np.arange(3), weights.astype(int))
-    (weighted,) = sum_cells(labels, [p], ids, 2, weights=weights, values=values)
-    (plain,) = sum_cells(labels[again], [p[again]], ids[again], 2, values=values[again])
+    weighted = sum_cells(Forecast.of(labels, p, weights=weights), ids, 2, values=values)
+    plain = sum_cells(Forecast.of(labels[again], p[again]), ids[again], 2, values=values[again])
     for name in ("weight", "observed", "predicted", "observed_value", "value_gap"):
         assert getattr(weighted, name) == pytest.approx(getattr(plain, name))
 
@@ -153,20 +154,22 @@ def test_weight_k_is_the_row_k_times():
 def test_groups_whose_rows_agree_widen_the_noise(world):
     truth, labels, rng = world
     whole = np.zeros(40_000, dtype=int)
-    assert dispersion_of(labels, truth, whole, groups=rng.integers(0, 20_000, 40_000)) == pytest.approx(1.0, abs=0.05)
+    alone = Forecast.of(labels, truth, groups=rng.integers(0, 20_000, 40_000))
+    assert dispersion_of(alone, whole) == pytest.approx(1.0, abs=0.05)
     copies = np.repeat(np.arange(10_000), 4)
-    assert dispersion_of(labels[copies], truth[copies], whole, groups=copies) == pytest.approx(4.0, abs=0.1)
-    assert dispersion_of(labels, truth, whole, groups=None) == 1.0
+    together = Forecast.of(labels[copies], truth[copies], groups=copies)
+    assert dispersion_of(together, whole) == pytest.approx(4.0, abs=0.1)
+    assert dispersion_of(Forecast.of(labels, truth), whole) == 1.0
 
 
 def test_only_rows_of_one_group_in_the_same_cell_widen_it(world):
     truth, labels, _ = world
     copies = np.repeat(np.arange(10_000), 4)
-    rows = (labels[copies], truth[copies])
+    rows = Forecast.of(labels[copies], truth[copies], groups=copies)
     apart, attribute = np.tile(np.arange(4), 10_000), copies % 3
-    assert dispersion_of(*rows, apart, groups=copies) == pytest.approx(1.0, abs=0.05)
-    assert dispersion_of(*rows, attribute, groups=copies) == pytest.approx(4.0, abs=0.1)
-    assert dispersion_of(*rows, copies, groups=copies) == 1.0
+    assert dispersion_of(rows, apart) == pytest.approx(1.0, abs=0.05)
+    assert dispersion_of(rows, attribute) == pytest.approx(4.0, abs=0.1)
+    assert dispersion_of(rows, copies) == 1.0
 
 
 def counts_of(ids, p, labels, n_values):
@@ -229,7 +232,7 @@ def test_dispersion_adds_residuals_of_a_group_in_a_cell():
     residuals = labels - p - np.mean(labels - p)
     together = [residuals[:2].sum(), residuals[2:4].sum(), residuals[4], residuals[5]]
     expected = np.square(together).sum() / np.square(residuals).sum()
-    assert dispersion_of(labels, p, ids, groups=groups) == pytest.approx(max(1.0, expected))
+    assert dispersion_of(Forecast.of(labels, p, groups=groups), ids) == pytest.approx(max(1.0, expected))
     assert expected > 1.0
 
 

@@ -1,29 +1,23 @@
-"""Rows of a report made by hand."""
+"""Rows made by hand, with two forecasts of their labels."""
 
 import numpy as np
 import pytest
 
-from monocal.core.scores import logit
-from monocal.reports.rows import BeforeAfter, FieldColumn, TaskRows
+from monocal.evaluation.result import EvaluationOptions
+from monocal.evaluation.table import evaluate_rows
+from monocal.tables.roles import Roles
+from monocal.tables.table import Table
 
 
 @pytest.fixture
-def make_rows():
-    """Builds rows from labels and two forecasts; fields are integer columns by name."""
+def evaluated():
+    """Returns rows and their evaluation by value from labels, two forecasts and fields as columns of numbers."""
 
-    def make(labels, before, after=None, fields=None, **columns):
-        before = np.asarray(before, dtype=np.float64)
-        made = tuple(
-            FieldColumn(name, np.asarray(ids, dtype=np.int32), tuple(f"{name}_{k}" for k in range(max(ids) + 1)), 0.0)
-            for name, ids in (fields or {}).items()
-        )
-        return TaskRows(
-            labels=np.asarray(labels, dtype=np.float64),
-            logits=logit(before),
-            forecasts=BeforeAfter(before, before if after is None else np.asarray(after, dtype=np.float64)),
-            fields=made,
-            **columns,
-        )
+    def make(labels, before, after=None, **fields):
+        columns = {name: [f"{name}_{number}" for number in ids] for name, ids in fields.items()}
+        rows = Table.read({"y": labels, "p": before, **columns}, Roles(score="p", label="y", slices=list(fields)))
+        options = EvaluationOptions(["log_loss"], tuple(fields), n_bootstrap=2, n_floor=2)
+        return rows, evaluate_rows(rows, {"y": before if after is None else after}, options)["y"]
 
     return make
 
@@ -33,4 +27,4 @@ def world():
     """True probabilities of 40,000 rows, labels drawn from them, and the generator that drew them."""
     rng = np.random.default_rng(7)
     truth = rng.uniform(0.01, 0.2, 40_000)
-    return truth, (rng.random(40_000) < truth).astype(float), rng
+    return truth, (rng.random(40_000) < truth).astype(int), rng

@@ -8,8 +8,7 @@ import pytest
 import monocal
 from monocal.calibrators import calibrator
 from monocal.core.scores import logit
-from monocal.reports.curves import learned_curves, sweep_monotone
-from monocal.reports.rows import model_ids, sample_contexts
+from monocal.reports.curves import learned_curves, sample_contexts, sweep_monotone
 from monocal.tables.table import Table
 
 # what is shown is asked here, not how good a model is: rows of its fit will do
@@ -21,7 +20,7 @@ def learned(method, **arguments):
     method = calibrator(method, **arguments)
     model = monocal.fit(log, method=method, score="pctr", label="click", fields=["device", "position", "hour"])
     rows = Table.read(log, model.roles())
-    contexts = sample_contexts(list(model_ids(rows, model.vocabulary).values()), rows.n_rows)
+    contexts = sample_contexts(model.vocabulary.encode_columns(rows.fields, rows.n_rows))
     return model, learned_curves(model.task().calibrator, model.vocabulary, rows.logits("click"), contexts)
 
 

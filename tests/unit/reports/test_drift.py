@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from monocal.metrics.drift import StabilityIndex
 from monocal.reports.drift import MOST_WINDOWS, ROW_WINDOWS, cut_windows, drift
 
 DAY = 86_400
 START = 1_700_006_400
+SHIFT = StabilityIndex(0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +47,10 @@ def test_few_positives_make_wide_windows():
     assert cut_windows(times, len(times), time_is_calendar=False, n_positive=50).n_windows <= 6
 
 
-def test_a_trend_is_found_with_its_sign_and_size(make_rows, world):
+def test_a_trend_is_found_with_its_sign_and_size(evaluated, world):
     truth, labels, _ = world
     rising = truth * np.linspace(0.8, 1.2, 40_000)
-    before, after = drift(make_rows(labels, rising, truth)).lines.map(lambda line: line.trend)
+    before, after = (line.trend for line in drift(*evaluated(labels, rising, truth), SHIFT).lines.values())
     # a straight line through the logarithm from 0.8 to 1.2 rises by half
     assert before.change == pytest.approx(0.5, abs=0.12)
     assert before.low < 0.5 < before.high
@@ -57,19 +59,19 @@ def test_a_trend_is_found_with_its_sign_and_size(make_rows, world):
     assert after.low < 0.0 < after.high
 
 
-def test_intervals_of_the_trend_cover(make_rows):
+def test_intervals_of_the_trend_cover(evaluated):
     rng = np.random.default_rng(5)
     p = rng.uniform(0.02, 0.2, 4_000)
-    found = [drift(make_rows(rng.random(4_000) < p, p)).lines.after.trend.is_significant for _ in range(200)]
-    assert 0.005 <= np.mean(found) <= 0.1
+    found = [drift(*evaluated(rng.random(4_000) < p, p), SHIFT).lines["after"].trend for _ in range(200)]
+    assert 0.005 <= np.mean([trend.is_significant for trend in found]) <= 0.1
 
 
-def test_a_value_that_moved_is_named(make_rows, world):
+def test_a_value_that_moved_is_named(evaluated, world):
     truth, labels, rng = world
     site = rng.integers(0, 50, 40_000)
     late = np.arange(40_000) > 20_000
     after = truth * np.where(site == 7, np.where(late, 2.0, 0.7), 1.0)
-    found = drift(make_rows(labels, truth, after, {"site": site}))
+    found = drift(*evaluated(labels, truth, after, site=site), SHIFT)
     assert [segment.value for segment in found.moved] == ["site_7"]
     assert found.moved[0].first_pcoc < 1.0 < found.moved[0].second_pcoc
     assert found.n_values == 50

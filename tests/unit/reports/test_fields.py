@@ -5,70 +5,69 @@ import pytest
 
 import monocal
 from monocal.evaluation.table import evaluate_table
-from monocal.reports.data import build_report
-from monocal.reports.fields import field_results
+from monocal.reports.data import build_report, field_results
 
 
-def test_only_the_planted_value_is_flagged_and_calibration_mends_it(make_rows, world):
+def test_only_the_planted_value_is_flagged_and_calibration_mends_it(evaluated, world):
     truth, labels, rng = world
     site, hour = rng.integers(0, 200, 40_000), rng.integers(0, 24, 40_000)
-    rows = make_rows(labels, np.where(site == 3, 2.0 * truth, truth), truth, {"site": site, "hour": hour})
-    found = {field.name: field for field in field_results(rows)}
-    before = found["site"].errors.before
-    assert before.flagged.nonzero()[0].tolist() == [3]
-    assert found["site"].errors.after.n_flagged + sum(side.n_flagged for side in found["hour"].errors) == 0
-    assert before.low[3] < 2.0 < before.high[3]
-    assert 1.0 < before.cells.shrunk_pcoc[3] < before.cells.pcoc[3]
+    _, metrics = evaluated(labels, np.where(site == 3, 2.0 * truth, truth), truth, site=site, hour=hour)
+    found = {field.name: field for field in field_results(metrics)}
+    before = found["site"].errors["before"]
+    (place,) = before.flagged.nonzero()[0]
+    assert found["site"].values[place] == "site_3"
+    alarms = [found["site"].errors["after"], *found["hour"].errors.values()]
+    assert sum(errors.n_flagged for errors in alarms) == 0
+    assert before.low[place] < 2.0 < before.high[place]
+    assert 1.0 < before.cells.shrunk_pcoc[place] < before.cells.pcoc[place]
     assert before.is_significant
-    assert not any(field.errors.after.is_significant for field in found.values())
+    assert not any(errors.is_significant for errors in alarms)
 
 
-def test_a_right_forecast_raises_few_alarms(make_rows):
+def test_a_right_forecast_raises_few_alarms(evaluated):
     rng = np.random.default_rng(11)
     alarms = []
     for _ in range(60):
         truth = rng.uniform(0.02, 0.2, 6_000)
         fields = {f"f{size}": rng.integers(0, size, 6_000) for size in (3, 10, 40, 400)}
-        found = field_results(make_rows((rng.random(6_000) < truth).astype(float), truth, fields=fields))
-        found = [field.errors.after for field in found]
+        _, metrics = evaluated(rng.random(6_000) < truth, truth, **fields)
+        found = [table.errors for table in metrics.by.values()]
         alarms.append(any(errors.is_significant for errors in found))
         assert all(errors.is_significant or errors.n_flagged == 0 for errors in found)
     assert np.mean(alarms) <= 0.13
 
 
-def test_a_small_field_is_not_punished_for_a_large_one(make_rows, world):
+def test_a_small_field_is_not_punished_for_a_large_one(evaluated, world):
     truth, labels, rng = world
     device, site = rng.integers(0, 4, 40_000), rng.integers(0, 8_000, 40_000)
     forecast = np.where(device == 2, 1.15 * truth, truth)
-    alone = field_results(make_rows(labels, forecast, fields={"device": device}))[0]
-    together = field_results(make_rows(labels, forecast, fields={"device": device, "site": site}))[0]
-    expected = [False, False, True, False]
-    assert alone.errors.before.flagged.tolist() == together.errors.before.flagged.tolist() == expected
+    for others in ({}, {"site": site}):
+        found = evaluated(labels, forecast, device=device, **others)[1].by["device"]
+        assert [value for value, is_off in zip(found.values, found["flagged"], strict=True) if is_off] == ["device_2"]
 
 
-def test_the_long_tail_is_shrunk_not_folded(make_rows, world):
+def test_the_long_tail_is_shrunk_not_folded(evaluated, world):
     truth, labels, rng = world
     rare = np.minimum(rng.zipf(1.5, 40_000), 3_000)
-    _, ids = np.unique(rare, return_inverse=True)
-    (found,) = field_results(make_rows(labels, truth, fields={"site": ids}))
-    assert len(found.values) == ids.max() + 1
-    before = found.errors.before
-    silent = before.cells.observed == 0.0
+    found = evaluated(labels, truth, site=rare)[1].by["site"]
+    assert len(found) == len(np.unique(rare))
+    silent = found["positives"] == 0.0
     assert silent.any()
-    assert np.isnan(before.cells.pcoc[silent]).all()
-    assert np.isinf(before.high[silent]).all()
-    assert np.isfinite(before.cells.shrunk_pcoc).all()
-    assert np.abs(np.log(before.cells.shrunk_pcoc)).max() < 0.5
+    assert np.isnan(found["pcoc"][silent]).all()
+    assert np.isinf(found["pcoc_high"][silent]).all()
+    assert np.isfinite(found["pcoc_shrunk"]).all()
+    assert np.abs(np.log(found["pcoc_shrunk"])).max() < 0.5
 
 
-def test_shown_values_are_the_worst_and_the_largest(make_rows, world):
+def test_shown_values_are_the_worst_and_the_largest(evaluated, world):
     truth, labels, _ = world
     site = np.minimum(np.arange(40_000) // 100, 300)
-    rows = make_rows(labels, np.where(site == 250, 3.0 * truth, truth), fields={"site": site})
-    (found,) = field_results(rows, n_shown=10)
-    assert len(found.shown) == len(set(found.shown.tolist())) == 10
-    assert found.shown[0] == 250
-    assert 300 in found.shown
+    _, metrics = evaluated(labels, np.where(site == 250, 3.0 * truth, truth), site=site)
+    (found,) = field_results(metrics, n_shown=10)
+    shown = [found.values[place] for place in found.shown]
+    assert len(shown) == len(set(shown)) == 10
+    assert shown[0] == "site_250"
+    assert "site_300" in shown
 
 
 @pytest.mark.filterwarnings("ignore:the model was fitted on about")
@@ -85,7 +84,7 @@ def test_the_report_and_an_evaluation_flag_the_same_values():
     judged = evaluate_table(table, model=model, by=["site", "hour"], group="user", n_bootstrap=2).tasks["y"]
     flagged = {}
     for result in report.fields:
-        errors, by = result.errors.after, judged.by[result.name]
+        errors, by = result.errors["after"], judged.by[result.name]
         flagged[result.name] = {value for value, is_off in zip(result.values, errors.flagged, strict=True) if is_off}
         assert flagged[result.name] == {str(v) for v, is_off in zip(by.values, by["flagged"], strict=True) if is_off}
         assert sorted(by["p_value"]) == pytest.approx(sorted(errors.cells.p_values))

@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 import monocal
 from monocal.core.errors import InvalidInput
+from monocal.metrics import Forecast
 from monocal.reports import build_report
 from monocal.reports.reliability import reliability_curve
 
@@ -37,7 +38,7 @@ def test_bins_beyond_the_band_are_those_whose_interval_misses_the_prediction():
     for _ in range(30):
         p = rng.beta(1, 12, 3_000)
         labels = (rng.random(3_000) < 1.2 * p).astype(float)
-        curve = reliability_curve(labels, p, rng.integers(1, 5, 3_000).astype(float), 15)
+        curve = reliability_curve(Forecast.of(labels, p, weights=rng.integers(1, 5, 3_000)), 15)
         low, high = curve.noise_band
         assert np.array_equal(curve.is_outside, (curve.observed < low) | (curve.observed > high))
 
@@ -47,7 +48,7 @@ def test_a_perfect_forecaster_is_beyond_the_band_as_often_as_it_says():
     outside = []
     for _ in range(200):
         p = rng.beta(2, 6, 4_000)
-        outside.append(reliability_curve((rng.random(4_000) < p).astype(float), p, None, 10).is_outside.mean())
+        outside.append(reliability_curve(Forecast.of(rng.random(4_000) < p, p), 10).is_outside.mean())
     assert 0.035 < np.mean(outside) < 0.065
 
 
@@ -55,7 +56,7 @@ def test_a_plot_has_the_bins_of_the_report(log, model):
     given = {"group": "user_id", "time": "timestamp"}
     curves = build_report(model, log.slice(4_000), n_bootstrap=2, **given).task().reliability.curves
     found = monocal.evaluation.table.evaluate_table(log.slice(4_000), model=model, **given).tasks["click"]
-    for evaluation, curve in ((found.before, curves.before), (found, curves.after)):
+    for evaluation, curve in ((found.before, curves["before"]), (found, curves["after"])):
         drawn = monocal.CalibrationDisplay.from_evaluation(evaluation).curve
         assert np.array_equal(drawn.predicted, curve.predicted)
         assert np.array_equal(drawn.observed, curve.observed)

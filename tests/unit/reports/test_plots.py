@@ -44,7 +44,7 @@ def test_every_drawing_is_a_file_with_its_colours_its_words_and_its_legend(drawi
 
 
 def test_marks_lie_where_the_numbers_are(task, drawings):
-    curve = task.reliability.curves.after
+    curve = task.reliability.curves["after"]
     drawn = re.findall(r'class="dot after" cx="([\d.]+)"', drawings["ratio"].marks)
     at = np.array(drawn, dtype=float)
     # equal steps of the logarithm are equal steps of the drawing
